@@ -1,1 +1,25 @@
-//! x
+//! The Leasehold coordinator: a gRPC lock server with streaming leases.
+//!
+//! [`run::run`] is the whole of it as a function: give it a configuration, bound listeners and a shutdown token.
+//!
+//! - [`config`]: what can be set, from where.
+//! - [`listener`]: our own accept loop under tonic, which knows how each connection ended.
+//! - [`services`]: the gRPC services, thin.
+//! - [`session`]: lease streams, one task each.
+//! - [`coordinator`]: what the sessions share: waiters, contended names, clean-up.
+//! - [`convert`] and [`status`]: the only places that know both protobuf and the rules.
+//! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them.
+
+pub mod admin_http;
+pub mod config;
+pub mod convert;
+pub mod coordinator;
+pub mod listener;
+pub mod run;
+pub mod services;
+pub mod session;
+pub mod status;
+pub mod telemetry;
+
+pub use config::Config;
+pub use run::{Listeners, run};

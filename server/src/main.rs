@@ -1,1 +1,85 @@
-fn main(){}
+//! The coordinator's binary: reads the configuration and runs.
+
+use std::{
+    env,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use leasehold_server::{Config, Listeners, config::Action, run, telemetry::init_logging};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Exit code for a command line or configuration that makes no sense.
+const USAGE: u8 = 64;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let config = match Config::from_args(env::args_os(), |name| env::var_os(name)) {
+        Ok(Action::Serve(config)) => *config,
+        Ok(Action::Print(text)) => {
+            return match io::stdout().write_all(text.as_bytes()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(_) => ExitCode::FAILURE,
+            };
+        }
+        Err(error) => {
+            complain(&error.to_string());
+            return ExitCode::from(USAGE);
+        }
+    };
+    match serve(config).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("leasehold-server: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    init_logging(&config)?;
+    let shutdown = CancellationToken::new();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let listeners = Listeners::bind(&config).await?;
+    let grpc = listeners.grpc.local_addr()?;
+    let admin = listeners.admin.local_addr()?;
+    announce(&config, &grpc.to_string(), &admin.to_string())?;
+    let stop = shutdown.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        stop.cancel();
+    });
+    run(config, listeners, shutdown).await?;
+    Ok(())
+}
+
+/// Says where it listens, on one line that programs can read, and what to try.
+fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "leasehold-server listening on grpc={grpc} admin={admin} store={}",
+        config.store
+    )?;
+    writeln!(
+        out,
+        "try: leasehold --endpoint http://{grpc} run my-lock -- echo got it"
+    )?;
+    writeln!(
+        out,
+        "     grpcurl -plaintext -d '{{\"name\": \"my-lock\"}}' {grpc} leasehold.v1.LockService/Acquire"
+    )?;
+    writeln!(out, "     curl http://{admin}/metrics")?;
+    out.flush()
+}
+
+/// Says what went wrong, on stderr.
+fn complain(message: &str) {
+    // Nobody is left to be told if stderr is gone.
+    let _ = writeln!(io::stderr(), "{}", message.trim_end());
+}

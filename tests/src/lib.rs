@@ -1,1 +1,48 @@
-//! x
+//! Fixtures of Leasehold's end-to-end and fault suites: real Redis servers, coordinators in and out of process, a proxy
+//! that breaks connections on purpose, and sessions at the level of the wire.
+//!
+//! Everything listens on loopback, on a port of its own, and ends with its handle; a child process also ends when the
+//! test process dies, however it dies. A fixture that cannot start fails the test with a message that says what to do.
+//!
+//! ```no_run
+//! # async fn demo() {
+//! use leasehold_tests::{Coordinator, RedisServer};
+//!
+//! let redis = RedisServer::start();
+//! let coordinator = Coordinator::process().store(redis.url()).start();
+//! println!("a coordinator serves {} on {}", redis.url(), coordinator.endpoint());
+//! # }
+//! ```
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a fixture that cannot do its work fails the test that uses it"
+)]
+
+pub mod alone;
+pub mod audit;
+pub mod binaries;
+pub mod coordinator;
+mod doc;
+pub mod latency;
+pub mod ports;
+pub mod process;
+pub mod proxy;
+pub mod python;
+pub mod raw;
+pub mod raw_bytes;
+pub mod redis_server;
+pub mod resource;
+pub mod wait;
+pub mod worker;
+
+pub use coordinator::{Coordinator, CoordinatorProcess};
+pub use doc::doc;
+pub use latency::{Latencies, report};
+pub use process::ChildProcess;
+pub use proxy::FaultProxy;
+pub use raw::RawSession;
+pub use redis_server::RedisServer;
+pub use resource::FencedResource;
+pub use worker::Worker;

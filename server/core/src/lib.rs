@@ -1,1 +1,19 @@
-//! x
+//! The rules of Leasehold: what a lock is, who gets it next, how long a lease may be believed.
+//!
+//! Everything here is deterministic: time and ids are passed in, nothing does I/O, sleeps or draws random numbers.
+//!
+//! - [`lock::LockState`] is one lock's state machine, `(state, command, now) → reply`. The memory store is that machine
+//!   behind a mutex; the Redis scripts are tested against it, command by command.
+//! - [`lease::Lease`] is one session's arithmetic: which deadline may be promised to the client, and when silence ends
+//!   the session.
+//! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
+
+pub mod command;
+pub mod id;
+pub mod lease;
+pub mod lock;
+pub mod name;
+pub mod queue;
+pub mod table;
+pub mod time;
+pub mod view;

@@ -1,1 +1,18 @@
-//! x
+//! Where Leasehold keeps its locks.
+//!
+//! [`LockStore`] is what a coordinator needs of a store. [`Store`] is one of
+//!
+//! - [`memory::MemoryStore`]: the embedded default. Nothing to install, one coordinator, gone when it stops.
+//! - [`redis::RedisStore`]: a Redis server (6.2 or later), any number of coordinators.
+//!
+//! [`open`] chooses by URL.
+
+pub mod clock;
+mod error;
+pub mod memory;
+pub mod redis;
+mod store;
+
+pub use crate::redis::{status::LinkStatus as Status, url::StoreUrlError};
+pub use error::StoreError;
+pub use store::{LockStore, Options, Page, Stamped, Store, WakeUp, open};

@@ -1,0 +1,209 @@
+//! What operators ask: thin helpers over the generated stubs.
+
+use std::time::Duration;
+
+use tonic::{Request, Status, transport::Channel};
+
+use crate::{
+    error::{ConnectError, Failure},
+    lease::FencingToken,
+    proto::v1::{self, admin_service_client::AdminServiceClient},
+    settings::Settings,
+};
+
+/// How long one call may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Looks inside a coordinator and steps in. Cheap to clone.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let _guard = client.lock("orders/42").acquire().await?;
+/// let admin = client.admin();
+/// let locks = admin.list_locks("orders/").await?;
+/// assert_eq!(locks[0].name, "orders/42");
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Admin {
+    channel: Channel,
+}
+
+impl Admin {
+    pub(crate) fn new(channel: Channel) -> Self {
+        Self { channel }
+    }
+
+    /// Without a session, for tools that only look. It connects when it is first used.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// # let endpoint = client.endpoint().to_owned();
+    /// use leasehold_client::Admin;
+    ///
+    /// let admin = Admin::connect(endpoint)?;
+    /// assert!(admin.list_locks("").await?.is_empty());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint is not an `http://` URL.
+    pub fn connect(endpoint: impl Into<String>) -> Result<Self, ConnectError> {
+        let settings = Settings {
+            endpoint: endpoint.into(),
+            connect_timeout: Duration::from_secs(5),
+            backoff_min: Duration::ZERO,
+            backoff_max: Duration::ZERO,
+        };
+        Ok(Self::new(settings.endpoint()?.connect_lazy()))
+    }
+
+    /// The channel that is used, for the generated stubs.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// All locks whose names begin with `prefix`, without their waiters: page after page, until there is no more. A
+    /// scan: unordered, and what comes and goes meanwhile may be seen or not, or twice.
+    ///
+    /// # Errors
+    ///
+    /// If the coordinator can't be reached or can't serve one of the calls.
+    pub async fn list_locks(&self, prefix: &str) -> Result<Vec<v1::LockView>, Failure> {
+        let mut locks = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let page = self
+                .stub()
+                .list_locks(limited(v1::ListLocksRequest {
+                    prefix: prefix.to_owned(),
+                    page_size: 1000,
+                    page_token,
+                }))
+                .await?
+                .into_inner();
+            locks.extend(page.locks);
+            if page.next_page_token.is_empty() {
+                return Ok(locks);
+            }
+            page_token = page.next_page_token;
+        }
+    }
+
+    /// One lock: holders, newest token, TTL left, waiters in order. A free name is shown as free.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let view = client.admin().get_lock("orders/42").await?;
+    /// assert_eq!(view.fencing_token, guard.fencing_token().get());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the name is invalid, or if the coordinator can't be reached or can't serve the call.
+    pub async fn get_lock(&self, name: &str) -> Result<v1::LockView, Failure> {
+        let name = name.to_owned();
+        let answer = self
+            .stub()
+            .get_lock(limited(v1::GetLockRequest { name }))
+            .await?;
+        answer.into_inner().lock.ok_or_else(|| {
+            Failure::from(Status::internal("the coordinator answered without a lock"))
+        })
+    }
+
+    /// All sessions of the coordinator that is asked.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let sessions = client.admin().list_sessions().await?;
+    /// assert_eq!(sessions.len(), 1);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the coordinator can't be reached or can't serve one of the calls.
+    pub async fn list_sessions(&self) -> Result<Vec<v1::SessionView>, Failure> {
+        let mut sessions = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let page = self
+                .stub()
+                .list_sessions(limited(v1::ListSessionsRequest {
+                    page_size: 1000,
+                    page_token,
+                }))
+                .await?
+                .into_inner();
+            sessions.extend(page.sessions);
+            if page.next_page_token.is_empty() {
+                return Ok(sessions);
+            }
+            page_token = page.next_page_token;
+        }
+    }
+
+    /// Takes a lock from its holder: the holder is told, the token is raised, the next waiter is granted.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let answer = client.admin().force_release("orders/42").await?;
+    /// assert!(answer.released);
+    /// assert!(answer.fencing_token > guard.fencing_token().get());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the name is invalid, or if the coordinator can't be reached or can't serve the call.
+    pub async fn force_release(&self, name: &str) -> Result<v1::ForceReleaseResponse, Failure> {
+        let name = name.to_owned();
+        let answer = self
+            .stub()
+            .force_release(limited(v1::ForceReleaseRequest { name }))
+            .await?;
+        Ok(answer.into_inner())
+    }
+
+    /// Whether a fencing token is still the newest of its name.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let answer = client.admin().check_token("orders/42", guard.fencing_token()).await?;
+    /// assert!(answer.current);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the name is invalid, or if the coordinator can't be reached or can't serve the call.
+    pub async fn check_token(
+        &self,
+        name: &str,
+        token: FencingToken,
+    ) -> Result<v1::CheckTokenResponse, Failure> {
+        let request = v1::CheckTokenRequest {
+            name: name.to_owned(),
+            fencing_token: token.get(),
+        };
+        let answer = self.stub().check_token(limited(request)).await?;
+        Ok(answer.into_inner())
+    }
+
+    fn stub(&self) -> AdminServiceClient<Channel> {
+        // A page of a thousand locks with values of 4 KiB is more than the default of 4 MiB.
+        AdminServiceClient::new(self.channel.clone()).max_decoding_message_size(16 << 20)
+    }
+}
+
+fn limited<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(CALL_TIMEOUT);
+    request
+}

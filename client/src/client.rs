@@ -1,0 +1,236 @@
+//! The client: a default session, a channel for single calls, and the way to further sessions.
+
+use std::{sync::Arc, time::Duration};
+
+use tonic::transport::Channel;
+
+use crate::{
+    Admin, LockRequest, LockWatch, Session, SessionBuilder, WithLockError, error::ConnectError,
+    session::SessionOptions, settings::Settings,
+};
+
+/// A connection to a coordinator. Cheap to clone; all clones share its default session.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// # let endpoint = client.endpoint().to_owned();
+/// use leasehold_client::Client;
+///
+/// let client = Client::connect(endpoint).await?; // "http://127.0.0.1:7420", say
+/// let guard = client.lock("orders/42").acquire().await?;
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: Arc<Settings>,
+    options: SessionOptions,
+    channel: Channel,
+    session: Session,
+}
+
+impl Client {
+    /// Connects and opens the default session, with default settings.
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint is not an `http://` URL, if no coordinator can be reached within five seconds, or if it refuses
+    /// to open a session. Later interruptions are not errors: the session reconnects by itself.
+    pub async fn connect(endpoint: impl Into<String>) -> Result<Self, ConnectError> {
+        Self::builder().connect(endpoint).await
+    }
+
+    /// Connects with other settings than the default.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// Where the coordinator is.
+    pub fn endpoint(&self) -> &str {
+        &self.0.settings.endpoint
+    }
+
+    /// Asks for a lock on the default session; see [`Session::lock`].
+    pub fn lock(&self, name: impl Into<Arc<str>>) -> LockRequest {
+        self.0.session.lock(name)
+    }
+
+    /// Runs work while holding a lock of the default session; see [`LockRequest::with`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let sold = client
+    ///     .with_lock("stock/apples", |lock| async move {
+    ///         println!("selling with token {}", lock.fencing_token());
+    ///         3
+    ///     })
+    ///     .await?;
+    /// assert_eq!(sold, 3);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`LockRequest::with`].
+    pub async fn with_lock<T, F>(
+        &self,
+        name: impl Into<Arc<str>>,
+        work: impl FnOnce(LockWatch) -> F,
+    ) -> Result<T, WithLockError>
+    where
+        F: Future<Output = T>,
+    {
+        self.lock(name).with(work).await
+    }
+
+    /// The default session.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let info = client.default_session().info().unwrap();
+    /// println!("session {} at {}", info.session_id, info.coordinator);
+    /// # Ok(()) });
+    /// ```
+    pub fn default_session(&self) -> &Session {
+        &self.0.session
+    }
+
+    /// A further session, with a fate of its own: other TTL, other connection.
+    pub fn session(&self) -> SessionBuilder {
+        SessionBuilder::new(self.0.settings.clone(), self.0.options.clone())
+    }
+
+    /// Looks inside the coordinator and steps in.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.channel())
+    }
+
+    /// The channel for single calls with the generated stubs in [`proto::v1`](crate::proto::v1). It connects when it is
+    /// first used, and again when needed; sessions do not use it.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::proto::v1::{
+    ///     AcquireOutcome, AcquireRequest, lock_service_client::LockServiceClient,
+    /// };
+    ///
+    /// let mut locks = LockServiceClient::new(client.channel());
+    /// let request = AcquireRequest { name: "cron/nightly".into(), ..Default::default() };
+    /// let answer = locks.acquire(request).await?.into_inner();
+    /// assert_eq!(answer.outcome(), AcquireOutcome::Granted);
+    /// # Ok(()) });
+    /// ```
+    pub fn channel(&self) -> Channel {
+        self.0.channel.clone()
+    }
+
+    /// Closes the default session; see [`Session::close`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// client.close().await;
+    /// assert!(client.lock("orders/42").acquire().await.is_err());
+    /// # Ok(()) });
+    /// ```
+    pub async fn close(&self) {
+        self.0.session.close().await;
+    }
+}
+
+/// Settings of a client.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// # let endpoint = client.endpoint().to_owned();
+/// use std::time::Duration;
+/// use leasehold_client::Client;
+///
+/// let client = Client::builder()
+///     .client_name("order service")
+///     .ttl(Duration::from_secs(30))
+///     .metadata("pod", "orders-7f")
+///     .connect_timeout(Duration::from_secs(2))
+///     .backoff(Duration::from_millis(20), Duration::from_secs(1))
+///     .connect(endpoint)
+///     .await?;
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a client is made by `connect`"]
+pub struct ClientBuilder {
+    options: SessionOptions,
+    connect_timeout: Duration,
+    backoff_min: Duration,
+    backoff_max: Duration,
+}
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            options: SessionOptions::default(),
+            connect_timeout: Duration::from_secs(5),
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(2),
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// Who this is, for operators: at most 256 bytes without control characters. Default: empty.
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.options.client_name = name.into();
+        self
+    }
+
+    /// The TTL of the default session, and of further ones unless they ask for another; see [`SessionBuilder::ttl`].
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = Some(ttl);
+        self
+    }
+
+    /// Free text for operators; see [`SessionBuilder::metadata`].
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// How long an attempt to connect may take, and as long again until the session is open. Default: 5 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// The pauses between attempts to reconnect: from about `min`, doubling, with random parts, to at most `max`.
+    /// Default: 50 ms to 2 s.
+    pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
+        self.backoff_min = min;
+        self.backoff_max = max;
+        self
+    }
+
+    /// Connects and opens the default session. Must be called within a Tokio runtime, which then runs its task.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::connect`].
+    pub async fn connect(self, endpoint: impl Into<String>) -> Result<Client, ConnectError> {
+        let settings = Arc::new(Settings {
+            endpoint: endpoint.into(),
+            connect_timeout: self.connect_timeout,
+            backoff_min: self.backoff_min,
+            backoff_max: self.backoff_max,
+        });
+        let channel = settings.endpoint()?.connect_lazy();
+        let session = SessionBuilder::new(settings.clone(), self.options.clone())
+            .open()
+            .await?;
+        Ok(Client(Arc::new(Inner {
+            settings,
+            options: self.options,
+            channel,
+            session,
+        })))
+    }
+}

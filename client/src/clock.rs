@@ -1,0 +1,92 @@
+//! The clock by which this process judges its own leases.
+
+use std::time::Duration;
+
+/// A point on a monotonic clock that also counts the time for which the machine was suspended.
+///
+/// `std::time::Instant` does not count it on Linux: a laptop that slept through the TTL would wake up believing that it
+/// still holds its locks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// The latest moment that can be told; the bit above it is free for [`crate::lease`].
+    const MAX: u64 = u64::MAX >> 1;
+
+    /// Reads the clock.
+    pub(crate) fn now() -> Self {
+        Self(read().min(Self::MAX))
+    }
+
+    pub(crate) fn from_nanos(nanos: u64) -> Self {
+        Self(nanos.min(Self::MAX))
+    }
+
+    pub(crate) fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The moment `by` later; the end of time if that is later still.
+    pub(crate) fn after(self, by: Duration) -> Self {
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        Self::from_nanos(self.0.saturating_add(by))
+    }
+
+    /// The time from `earlier` to this moment; zero if it is not earlier.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The earlier of two moments of which either may not be set.
+pub(crate) fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn read() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn read() -> u64 {
+    use std::{sync::OnceLock, time::Instant};
+
+    static START: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_saturate_instead_of_wrapping() {
+        let late = Moment::from_nanos(u64::MAX);
+        assert_eq!(late.after(Duration::MAX), late);
+        assert_eq!(Moment::from_nanos(1).since(late), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_clock_moves_forward() {
+        let first = Moment::now();
+        while Moment::now() == first {
+            std::hint::spin_loop();
+        }
+        assert!(Moment::now() > first);
+    }
+
+    #[test]
+    fn the_earlier_of_two_ignores_what_is_not_set() {
+        let (one, two) = (Moment::from_nanos(1), Moment::from_nanos(2));
+        assert_eq!(earlier(Some(two), Some(one)), Some(one));
+        assert_eq!(earlier(None, Some(two)), Some(two));
+        assert_eq!(earlier(None, None), None);
+    }
+}

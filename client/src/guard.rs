@@ -1,0 +1,257 @@
+//! A held lock.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    clock::Moment,
+    error::{HoldError, HoldFailure},
+    lease::{FencingToken, Lease, LostReason},
+    session::Note,
+};
+
+/// A lock that is held, until it is released, dropped or lost.
+///
+/// Dropping it releases it in the background; that never blocks and needs no runtime. [`LockGuard::release`] also tells
+/// whether it was still held.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let guard = client.lock("orders/42").acquire().await?;
+/// println!("{} is ours, with token {}", guard.name(), guard.fencing_token());
+/// tokio::select! {
+///     reason = guard.lost() => eprintln!("lost: {reason}"),
+///     () = async { /* work */ } => {}
+/// }
+/// guard.release().await?;
+/// # Ok(()) });
+/// ```
+#[must_use = "the lock is released when its guard is dropped"]
+pub struct LockGuard {
+    lease: Arc<Lease>,
+    key: u64,
+    notes: mpsc::UnboundedSender<Note>,
+    /// The session has been told that this guard is gone.
+    told: bool,
+}
+
+impl LockGuard {
+    pub(crate) fn new(lease: Arc<Lease>, key: u64, notes: mpsc::UnboundedSender<Note>) -> Self {
+        Self {
+            lease,
+            key,
+            notes,
+            told: false,
+        }
+    }
+
+    /// The lock's name.
+    pub fn name(&self) -> &str {
+        &self.lease.name
+    }
+
+    /// Greater than the token of every earlier grant of this name. Pass it to what the lock protects, and let that
+    /// refuse smaller ones.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.lease.token
+    }
+
+    /// Whether the lock is held, by this process's own clock and all that it has been told. Reads the clock and one
+    /// atomic: cheap enough to ask before every step. Once false, it stays false.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// assert!(guard.is_held());
+    /// client.admin().force_release("orders/42").await?;
+    /// guard.lost().await;
+    /// assert!(!guard.is_held());
+    /// # Ok(()) });
+    /// ```
+    pub fn is_held(&self) -> bool {
+        self.lease.held(Moment::now()).is_ok()
+    }
+
+    /// Time left until the lock is lost unless the coordinator is heard of before; zero once it is lost. Moves with
+    /// every heartbeat that is answered, to somewhat below the TTL.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// assert!(guard.valid_for().as_secs() < 10);
+    /// # Ok(()) });
+    /// ```
+    pub fn valid_for(&self) -> Duration {
+        self.lease.valid_for(Moment::now())
+    }
+
+    /// Completes when the lock is no longer held, with the reason. May be awaited many times and from many tasks; does
+    /// not borrow the guard.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::LostReason;
+    ///
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let watchdog = tokio::spawn(guard.lost());
+    /// guard.release().await?;
+    /// assert_eq!(watchdog.await?, LostReason::Released);
+    /// # Ok(()) });
+    /// ```
+    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + use<> {
+        self.lease.clone().ended()
+    }
+
+    /// Something to watch this hold by that can be cloned and sent around, and does not keep it.
+    pub fn watch(&self) -> LockWatch {
+        LockWatch {
+            lease: self.lease.clone(),
+        }
+    }
+
+    /// Gives the lock back and hands it to the next waiter. From the call on, the lock counts as not held. If this
+    /// future is dropped, the release is carried out all the same.
+    ///
+    /// # Errors
+    ///
+    /// If the lock was lost before, if the stream ended before the answer (what the session held ends with it), or if
+    /// the coordinator could not carry it out (it is then repeated in the background).
+    pub async fn release(mut self) -> Result<(), HoldError> {
+        let name = self.lease.name.clone();
+        let (reply, answer) = oneshot::channel();
+        if let Err(reason) = self.tell_released(Some(reply)) {
+            return Err(HoldError::Lost { name, reason });
+        }
+        settle(name, answer).await
+    }
+
+    /// Changes the value attached to the hold for others to see: at most 4 KiB.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").value("step 1").acquire().await?;
+    /// guard.set_value("step 2").await?;
+    /// let view = client.admin().get_lock("orders/42").await?;
+    /// assert_eq!(view.holders[0].value, b"step 2");
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the lock has been lost, if the stream ended before the answer, or if the coordinator could not carry it out.
+    pub async fn set_value(&self, value: impl Into<Vec<u8>>) -> Result<(), HoldError> {
+        let name = self.lease.name.clone();
+        let (reply, answer) = oneshot::channel();
+        let note = Note::SetValue {
+            key: self.key,
+            value: value.into(),
+            reply,
+        };
+        self.notes.send(note).ok();
+        settle(name, answer).await
+    }
+
+    /// Ends the hold here first, then tells the session: nobody may believe in it once the coordinator could hand it
+    /// on. Fails if it had ended before.
+    fn tell_released(
+        &mut self,
+        reply: Option<crate::session::HoldReply>,
+    ) -> Result<(), LostReason> {
+        let ended = self.lease.end(Moment::now(), LostReason::Released);
+        self.told = true;
+        // A lost one is told too, for the session to forget it.
+        let reply = reply.filter(|_| ended.is_ok());
+        let key = self.key;
+        self.notes.send(Note::Release { key, reply }).ok();
+        ended
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if !self.told {
+            self.tell_released(None).ok();
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug("LockGuard", &self.lease, f)
+    }
+}
+
+/// Watches one hold: cheap to clone, and does not keep the lock.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let guard = client.lock("orders/42").acquire().await?;
+/// let watch = guard.watch();
+/// assert!(watch.is_held());
+/// assert_eq!(watch.fencing_token(), guard.fencing_token());
+/// drop(guard);
+/// assert!(!watch.is_held());
+/// # Ok(()) });
+/// ```
+#[derive(Clone)]
+pub struct LockWatch {
+    lease: Arc<Lease>,
+}
+
+impl LockWatch {
+    /// The lock's name.
+    pub fn name(&self) -> &str {
+        &self.lease.name
+    }
+
+    /// The hold's fencing token; see [`LockGuard::fencing_token`].
+    pub fn fencing_token(&self) -> FencingToken {
+        self.lease.token
+    }
+
+    /// Whether the lock is held; see [`LockGuard::is_held`].
+    pub fn is_held(&self) -> bool {
+        self.lease.held(Moment::now()).is_ok()
+    }
+
+    /// Time left until the lock is lost; see [`LockGuard::valid_for`].
+    pub fn valid_for(&self) -> Duration {
+        self.lease.valid_for(Moment::now())
+    }
+
+    /// Completes when the lock is no longer held; see [`LockGuard::lost`].
+    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + use<> {
+        self.lease.clone().ended()
+    }
+
+    pub(crate) fn ended(&self) -> Result<(), LostReason> {
+        self.lease.held(Moment::now()).map(|_| ())
+    }
+}
+
+impl fmt::Debug for LockWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug("LockWatch", &self.lease, f)
+    }
+}
+
+fn debug(what: &str, lease: &Lease, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let now = Moment::now();
+    f.debug_struct(what)
+        .field("name", &lease.name)
+        .field("fencing_token", &lease.token.get())
+        .field("held", &lease.held(now).map(|deadline| deadline.since(now)))
+        .finish_non_exhaustive()
+}
+
+async fn settle(
+    name: Arc<str>,
+    answer: oneshot::Receiver<Result<(), HoldFailure>>,
+) -> Result<(), HoldError> {
+    match answer.await {
+        Ok(result) => result.map_err(|failure| failure.about(name)),
+        // The session's task is gone, and its stream with it.
+        Err(_) => Err(HoldError::Unconfirmed { name }),
+    }
+}

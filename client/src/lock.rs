@@ -1,0 +1,176 @@
+//! Asking for a lock.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use crate::{
+    error::{AcquireError, WithLockError},
+    guard::{LockGuard, LockWatch},
+    session::{AcquireSpec, Session},
+};
+
+/// A lock that is asked for. Made by [`Client::lock`](crate::Client::lock) and [`Session::lock`]; nothing happens before
+/// one of `acquire`, `try_acquire` and `with` is called.
+///
+/// All three may be dropped at any point: the request is then cancelled, and a grant that crossed the cancellation is
+/// given back at once.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use std::time::Duration;
+///
+/// let guard = client
+///     .lock("orders/42")
+///     .wait(Duration::from_secs(5))
+///     .value("order service, worker 3")
+///     .acquire()
+///     .await?;
+/// # Ok(()) });
+/// ```
+#[derive(Clone)]
+#[must_use = "nothing is asked for before `acquire`, `try_acquire` or `with`"]
+pub struct LockRequest {
+    session: Session,
+    spec: AcquireSpec,
+}
+
+impl LockRequest {
+    pub(crate) fn new(session: Session, name: Arc<str>) -> Self {
+        let spec = AcquireSpec {
+            name,
+            wait: None,
+            value: Vec::new(),
+            lock_delay: Duration::ZERO,
+        };
+        Self { session, spec }
+    }
+
+    /// How long to wait for the lock, at most 24 h; zero means not to wait. Default: for as long as it takes, over
+    /// reconnects too.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.spec.wait = Some(wait);
+        self
+    }
+
+    /// Attached to the hold for others to see: at most 4 KiB. Default: empty.
+    pub fn value(mut self, value: impl Into<Vec<u8>>) -> Self {
+        self.spec.value = value.into();
+        self
+    }
+
+    /// How long the name stays closed if the hold ends uncleanly, that is in any way but a release: 0 to the maximum
+    /// TTL. Default: 0.
+    ///
+    /// For work that can neither be fenced nor be stopped the moment its lock is lost: asked for as the TTL, it keeps
+    /// the next holder out until the former one must have noticed.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use std::time::Duration;
+    ///
+    /// let guard = client.lock("tape").lock_delay(Duration::from_secs(10)).acquire().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn lock_delay(mut self, lock_delay: Duration) -> Self {
+        self.spec.lock_delay = lock_delay;
+        self
+    }
+
+    /// Waits for the lock.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// assert_eq!(guard.name(), "orders/42");
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError::TimedOut`] if it did not come free within the wait, [`AcquireError::Busy`] if the wait was zero;
+    /// [`AcquireError::Refused`] if the coordinator could not serve the request; [`AcquireError::Unavailable`] if none
+    /// answered within the wait. Without a wait, a lost connection is not an error: the acquire is asked again on the
+    /// next one.
+    pub async fn acquire(self) -> Result<LockGuard, AcquireError> {
+        self.session.acquire(self.spec).await
+    }
+
+    /// Takes the lock if it is free, and returns none if it is not. Whatever was said by [`LockRequest::wait`] is not
+    /// heeded. To learn who holds it, ask for a wait of zero and look at [`AcquireError::Busy`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let first = client.lock("orders/42").try_acquire().await?;
+    /// assert!(first.is_some());
+    /// assert!(client.lock("orders/42").try_acquire().await?.is_none());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`AcquireError::Refused`] if the coordinator could not serve the request, [`AcquireError::Unavailable`] if there
+    /// is no connection and an attempt to make one fails, or if it breaks before the answer.
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>, AcquireError> {
+        match self.wait(Duration::ZERO).acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(AcquireError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the lock, runs the work while holding it, and releases it. When the lock is lost, the work is dropped
+    /// at the await where it stands; work that blocks its thread can't be stopped, and should pass on the fencing token.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let total = client
+    ///     .lock("orders/42")
+    ///     .with(|lock| async move { lock.fencing_token().get() })
+    ///     .await?;
+    /// assert!(total > 0);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WithLockError::Acquire`] if the lock was not acquired, [`WithLockError::Lost`] if it was lost before the work
+    /// was done, also where that was found out only afterwards: the work's result is dropped then, since it was not
+    /// made under the lock from beginning to end.
+    pub async fn with<T, F>(self, work: impl FnOnce(LockWatch) -> F) -> Result<T, WithLockError>
+    where
+        F: Future<Output = T>,
+    {
+        let guard = self.acquire().await?;
+        let watch = guard.watch();
+        let outcome = {
+            let work = pin!(work(watch.clone()));
+            tokio::select! {
+                biased;
+                reason = watch.lost() => Err(reason),
+                done = work => watch.ended().map(|()| done),
+            }
+        };
+        match outcome {
+            Ok(done) => {
+                if let Err(error) = guard.release().await {
+                    tracing::debug!("the release after the work failed: {error}");
+                }
+                Ok(done)
+            }
+            Err(reason) => Err(WithLockError::Lost {
+                name: watch.name().into(),
+                token: watch.fencing_token(),
+                reason,
+            }),
+        }
+    }
+}
+
+impl std::fmt::Debug for LockRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LockRequest")
+            .field("name", &self.spec.name)
+            .field("wait", &self.spec.wait)
+            .field("lock_delay", &self.spec.lock_delay)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,281 @@
+//! What callers hold of a session.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{
+    driver::{ACQUIRE_QUEUE, AcquireCommand, Channels, Driver, Note, Status},
+    stream::wire,
+    waits::AcquireSpec,
+};
+use crate::{
+    LockRequest, LockWatch, WithLockError,
+    clock::Moment,
+    error::{AcquireError, ConnectError},
+    guard::LockGuard,
+    proto::v1,
+    settings::Settings,
+};
+
+/// What a session asks for when it is opened.
+///
+/// Made by [`Client::session`](crate::Client::session), with what the client was built with as defaults.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use std::time::Duration;
+///
+/// let session = client
+///     .session()
+///     .client_name("reports")
+///     .ttl(Duration::from_secs(30))
+///     .metadata("version", "1.4")
+///     .open()
+///     .await?;
+/// assert_eq!(session.info().unwrap().ttl, Duration::from_secs(30));
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a session is opened by `open`"]
+pub struct SessionBuilder {
+    settings: Arc<Settings>,
+    options: SessionOptions,
+}
+
+/// What the builders of clients and sessions have in common.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct SessionOptions {
+    pub(crate) client_name: String,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) metadata: HashMap<String, String>,
+}
+
+impl SessionBuilder {
+    pub(crate) fn new(settings: Arc<Settings>, options: SessionOptions) -> Self {
+        Self { settings, options }
+    }
+
+    /// Who this is, for operators: at most 256 bytes without control characters. Default: the client's.
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.options.client_name = name.into();
+        self
+    }
+
+    /// How long a lock outlives the loss of contact: 1 s to 1 h unless the coordinator is configured otherwise.
+    /// Default: the client's, else the coordinator's, 10 s. A shorter one frees the locks of a machine that has died
+    /// sooner; a longer one survives longer interruptions.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = Some(ttl);
+        self
+    }
+
+    /// Free text for operators, shown by `ListSessions`: at most 16 entries, keys of 1 to 64 bytes, values of at most
+    /// 256. Default: the client's.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Opens the session on a connection of its own. It is attempted once; a session that has been open reconnects by
+    /// itself. Must be called within a Tokio runtime, which then runs the session's task.
+    ///
+    /// # Errors
+    ///
+    /// If no coordinator can be reached within the connect time-out, or if it refuses.
+    pub async fn open(self) -> Result<Session, ConnectError> {
+        // Said here rather than by the task: a wrong URL needs no attempt.
+        self.settings.session_endpoint()?;
+        let (acquire_sender, acquires) = mpsc::channel(ACQUIRE_QUEUE);
+        let (note_sender, notes) = mpsc::unbounded_channel();
+        let (status_sender, status) = watch::channel(Status::default());
+        let (opened_sender, opened) = oneshot::channel();
+        let open = v1::SessionOpen {
+            client_name: self.options.client_name,
+            ttl: self.options.ttl.map(wire),
+            metadata: self.options.metadata,
+        };
+        let endpoint = self.settings.endpoint.clone();
+        let channels = Channels {
+            acquires,
+            notes,
+            note_sender: note_sender.downgrade(),
+            status: status_sender,
+            opened: opened_sender,
+        };
+        tokio::spawn(Driver::new(self.settings, open, channels).run());
+        // If this future is dropped, the handles go with it, and the task ends.
+        let session = Session(Arc::new(Handle {
+            acquires: acquire_sender,
+            notes: note_sender,
+            last_acquire: AtomicU64::new(0),
+            status,
+        }));
+        match opened.await {
+            Ok(result) => result.map(|()| session),
+            // The runtime is shutting down.
+            Err(_) => Err(ConnectError::Ended { endpoint }),
+        }
+    }
+}
+
+/// What a coordinator said when it opened a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// Names the session in listings. Not secret. A new one comes with every reconnect.
+    pub session_id: String,
+    /// Names the coordinator in listings.
+    pub coordinator: String,
+    /// The TTL in force.
+    pub ttl: Duration,
+    /// How often heartbeats are sent.
+    pub heartbeat_interval: Duration,
+}
+
+/// A session: locks are held through it, for as long as its stream lives.
+///
+/// Cheap to clone; all clones are the same session. When its last clone, its last guard and its last pending acquire
+/// are gone, it is closed. When its stream breaks, every lock of it is lost at once, and it reconnects by itself;
+/// acquires that were waiting go on waiting, locks are never re-taken by themselves.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let session = client.session().open().await?;
+/// let guard = session.lock("orders/42").acquire().await?;
+/// assert!(guard.is_held());
+/// guard.release().await?;
+/// session.close().await;
+/// # Ok(()) });
+/// ```
+#[derive(Clone)]
+pub struct Session(Arc<Handle>);
+
+struct Handle {
+    acquires: mpsc::Sender<AcquireCommand>,
+    notes: mpsc::UnboundedSender<Note>,
+    last_acquire: AtomicU64,
+    status: watch::Receiver<Status>,
+}
+
+impl Session {
+    /// Asks for the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole.
+    pub fn lock(&self, name: impl Into<Arc<str>>) -> LockRequest {
+        LockRequest::new(self.clone(), name.into())
+    }
+
+    /// Runs work while holding a lock; see [`LockRequest::with`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`LockRequest::with`].
+    pub async fn with_lock<T, F>(
+        &self,
+        name: impl Into<Arc<str>>,
+        work: impl FnOnce(LockWatch) -> F,
+    ) -> Result<T, WithLockError>
+    where
+        F: Future<Output = T>,
+    {
+        self.lock(name).with(work).await
+    }
+
+    /// What the coordinator said when it opened the session; none while there is no connection.
+    pub fn info(&self) -> Option<SessionInfo> {
+        self.0.status.borrow().info.clone()
+    }
+
+    /// Completes when the coordinator is about to go away, with the time left to finish and release: what is still
+    /// held then is lost. Completes with zero if the session has been closed. Waiting acquires, and those made from then
+    /// on, move to the next connection by themselves.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let session = client.session().open().await?;
+    /// tokio::select! {
+    ///     left = session.draining() => println!("to be finished within {left:?}"),
+    ///     () = async { /* work */ } => {}
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn draining(&self) -> impl Future<Output = Duration> + Send + use<> {
+        let mut status = self.0.status.clone();
+        async move {
+            let until = match status.wait_for(|status| status.draining.is_some()).await {
+                Ok(status) => status.draining,
+                Err(_) => None,
+            };
+            until.map_or(Duration::ZERO, |until| until.since(Moment::now()))
+        }
+    }
+
+    /// Closes the session: its guards are lost first (with
+    /// [`LostReason::SessionClosed`](crate::LostReason::SessionClosed)), then the coordinator releases everything and
+    /// hands it to the next waiters. Returns when it has confirmed that, or after two seconds. Acquires fail from then
+    /// on. If this future is dropped, the session closes all the same.
+    pub async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.0.notes.send(Note::Close(done)).is_ok() {
+            // Never sent: the sender is dropped when the task ends.
+            closed.await.ok();
+        }
+    }
+
+    pub(crate) async fn acquire(&self, spec: AcquireSpec) -> Result<LockGuard, AcquireError> {
+        let name = spec.name.clone();
+        let (reply, answer) = oneshot::channel();
+        let mut pending = PendingAcquire {
+            id: self.0.last_acquire.fetch_add(1, Ordering::Relaxed) + 1,
+            answer: Some(answer),
+            notes: &self.0.notes,
+        };
+        let command = AcquireCommand {
+            id: pending.id,
+            spec,
+            reply,
+        };
+        let answer = match self.0.acquires.send(command).await {
+            Ok(()) => match &mut pending.answer {
+                Some(answer) => answer.await.ok(),
+                None => None,
+            },
+            Err(_) => None,
+        };
+        // Answered, or nobody is there to be told: nothing is left to cancel.
+        pending.answer = None;
+        answer.unwrap_or(Err(AcquireError::SessionClosed { name }))
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("info", &self.info())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An acquire whose caller may go away at any await.
+struct PendingAcquire<'a> {
+    id: u64,
+    answer: Option<oneshot::Receiver<Result<LockGuard, AcquireError>>>,
+    notes: &'a mpsc::UnboundedSender<Note>,
+}
+
+impl Drop for PendingAcquire<'_> {
+    fn drop(&mut self) {
+        if let Some(answer) = self.answer.take() {
+            // First the receiver, so that a command that is still in the queue is seen to have no caller. A guard that
+            // is in it already gives its lock back as it drops.
+            drop(answer);
+            self.notes.send(Note::Cancel(self.id)).ok();
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! When each heartbeat was sent: what every deadline is counted from.
+
+use std::collections::VecDeque;
+
+use crate::clock::Moment;
+
+/// How many are remembered. Answers about older ones extend nothing; at one every third of a TTL this is far more than
+/// a lease can last.
+const REMEMBERED: usize = 64;
+
+/// The heartbeats of one stream. The `open` is number 0.
+pub(super) struct Heartbeats {
+    first: u64,
+    sent_at: VecDeque<Moment>,
+}
+
+impl Heartbeats {
+    /// Begins with the `open`, sent at `now`.
+    pub(super) fn opening(now: Moment) -> Self {
+        Self {
+            first: 0,
+            sent_at: VecDeque::from([now]),
+        }
+    }
+
+    /// Notes that the next heartbeat is sent at `now`, and numbers it. To be called before it can be on the wire: a
+    /// time noted too early shortens a lease by a little, one noted too late would let it outlive the lock.
+    pub(super) fn note(&mut self, now: Moment) -> u64 {
+        self.sent_at.push_back(now);
+        if self.sent_at.len() > REMEMBERED {
+            self.sent_at.pop_front();
+            self.first += 1;
+        }
+        self.first + self.sent_at.len() as u64 - 1
+    }
+
+    /// When this heartbeat was sent; none if it never was, or too long ago to matter.
+    pub(super) fn sent_at(&self, sequence: u64) -> Option<Moment> {
+        let index = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
+        self.sent_at.get(index).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembers_the_open_and_numbers_from_one() {
+        let mut heartbeats = Heartbeats::opening(Moment::from_nanos(10));
+        assert_eq!(heartbeats.note(Moment::from_nanos(20)), 1);
+        assert_eq!(heartbeats.note(Moment::from_nanos(30)), 2);
+        assert_eq!(heartbeats.sent_at(0), Some(Moment::from_nanos(10)));
+        assert_eq!(heartbeats.sent_at(2), Some(Moment::from_nanos(30)));
+        assert_eq!(heartbeats.sent_at(3), None);
+    }
+
+    #[test]
+    fn forgets_the_oldest() {
+        let mut heartbeats = Heartbeats::opening(Moment::from_nanos(0));
+        for n in 1..=REMEMBERED as u64 {
+            assert_eq!(heartbeats.note(Moment::from_nanos(n)), n);
+        }
+        assert_eq!(heartbeats.sent_at(0), None);
+        assert_eq!(heartbeats.sent_at(1), Some(Moment::from_nanos(1)));
+        assert_eq!(heartbeats.sent_at(u64::MAX), None);
+    }
+}

@@ -1,0 +1,283 @@
+//! The connection under a session: dialled, lost and dialled again.
+
+use std::{collections::VecDeque, pin::Pin, time::Duration};
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use tokio::{
+    sync::mpsc,
+    time::{Sleep, sleep, timeout},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{
+    Response, Status, Streaming,
+    transport::{Channel, Endpoint},
+};
+
+use crate::{
+    clock::Moment,
+    error::ConnectError,
+    proto::v1::{self, lock_service_client::LockServiceClient, session_request::Request as Body},
+    settings::Settings,
+};
+
+/// How many messages tonic may hold that it has not encoded yet.
+const HANDED_ON: usize = 64;
+/// From how many messages that tonic does not take on, no more acquires are taken from callers.
+const CONGESTED: usize = 1024;
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Where the connection stands.
+pub(super) enum Link {
+    /// Waiting to try again.
+    Down(Pin<Box<Sleep>>),
+    Dialling(BoxFuture<Result<Channel, ConnectError>>),
+    /// The stream has been asked for; its head has not come.
+    Starting(BoxFuture<Result<Response<Streaming<v1::SessionResponse>>, Status>>),
+    Live(Box<Streaming<v1::SessionResponse>>),
+}
+
+/// What happened to the connection.
+pub(super) enum Event {
+    /// The pause is over: dial.
+    RetryDue,
+    Dialled(Result<Channel, ConnectError>),
+    Message(v1::SessionResponse),
+    /// The stream has ended, with a status where it was not a plain end.
+    Ended(Option<Status>),
+}
+
+impl Link {
+    pub(super) fn dial(settings: &Settings) -> Self {
+        let endpoint = settings.session_endpoint();
+        let (url, limit) = (settings.endpoint.clone(), settings.connect_timeout);
+        Self::Dialling(Box::pin(async move { connect(endpoint, url, limit).await }))
+    }
+
+    pub(super) fn pause(pause: Duration) -> Self {
+        Self::Down(Box::pin(sleep(pause)))
+    }
+
+    /// Opens the stream. What is to be said on it comes through `requests`, which holds the `open` already.
+    pub(super) fn start(channel: Channel, requests: mpsc::Receiver<v1::SessionRequest>) -> Self {
+        // The only handle on this channel: when the stream is dropped, the connection ends with it.
+        let mut client = LockServiceClient::new(channel);
+        Self::Starting(Box::pin(async move {
+            client.session(ReceiverStream::new(requests)).await
+        }))
+    }
+
+    /// The next thing that happens. May be dropped and called again at any time without losing anything.
+    pub(super) async fn next(&mut self) -> Event {
+        loop {
+            match self {
+                Self::Down(pause) => {
+                    pause.as_mut().await;
+                    return Event::RetryDue;
+                }
+                Self::Dialling(connecting) => return Event::Dialled(connecting.as_mut().await),
+                Self::Starting(starting) => match starting.as_mut().await {
+                    Ok(response) => *self = Self::Live(Box::new(response.into_inner())),
+                    Err(status) => return Event::Ended(Some(status)),
+                },
+                Self::Live(stream) => {
+                    return match stream.message().await {
+                        Ok(Some(message)) => Event::Message(message),
+                        Ok(None) => Event::Ended(None),
+                        Err(status) => Event::Ended(Some(status)),
+                    };
+                }
+            }
+        }
+    }
+}
+
+async fn connect(
+    endpoint: Result<Endpoint, ConnectError>,
+    url: String,
+    limit: Duration,
+) -> Result<Channel, ConnectError> {
+    match timeout(limit, endpoint?.connect()).await {
+        Ok(connected) => connected.map_err(|source| ConnectError::Unreachable {
+            endpoint: url,
+            source,
+        }),
+        Err(_) => Err(ConnectError::TimedOut {
+            endpoint: url,
+            after: limit,
+        }),
+    }
+}
+
+/// What is said on the stream, in order, but for heartbeats: they overtake.
+#[derive(Default)]
+pub(super) struct Outbound {
+    sender: Option<mpsc::Sender<v1::SessionRequest>>,
+    queue: VecDeque<v1::SessionRequest>,
+    heartbeat: Option<v1::SessionRequest>,
+}
+
+impl Outbound {
+    /// Begins a new stream: what an old one did not take on is dropped.
+    pub(super) fn begin(&mut self) -> mpsc::Receiver<v1::SessionRequest> {
+        let (sender, requests) = mpsc::channel(HANDED_ON);
+        *self = Self {
+            sender: Some(sender),
+            ..Self::default()
+        };
+        requests
+    }
+
+    pub(super) fn end(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn push(&mut self, request: v1::SessionRequest) {
+        if matches!(request.request, Some(Body::Heartbeat(_))) {
+            // One that could not be sent is worth nothing beside a newer one.
+            self.heartbeat = Some(request);
+        } else {
+            self.queue.push_back(request);
+        }
+        self.flush();
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        self.heartbeat.is_some() || !self.queue.is_empty()
+    }
+
+    pub(super) fn is_congested(&self) -> bool {
+        self.queue.len() >= CONGESTED
+    }
+
+    /// Completes when more can be handed on; never without a stream. May be dropped at any time.
+    pub(super) async fn unblocked(&mut self) {
+        match &self.sender {
+            Some(sender) => {
+                // An error means that the stream is gone; the link will say so.
+                if sender.reserve().await.is_err() {
+                    self.end();
+                }
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Hands on as much as is taken.
+    pub(super) fn flush(&mut self) {
+        let Some(sender) = &self.sender else {
+            self.queue.clear();
+            self.heartbeat = None;
+            return;
+        };
+        while let Ok(permit) = sender.try_reserve() {
+            match self.heartbeat.take().or_else(|| self.queue.pop_front()) {
+                Some(request) => permit.send(request),
+                None => return,
+            }
+        }
+    }
+}
+
+/// How long to pause before each attempt to connect.
+pub(super) struct Pauses {
+    builder: ExponentialBuilder,
+    next: ExponentialBackoff,
+    max: Duration,
+    live_since: Option<Moment>,
+}
+
+impl Pauses {
+    pub(super) fn new(settings: &Settings) -> Self {
+        // The jitter adds up to as much again.
+        let max = settings.backoff_max.max(settings.backoff_min);
+        let builder = ExponentialBuilder::new()
+            .with_min_delay(settings.backoff_min.min(max / 2))
+            .with_max_delay(max / 2)
+            .without_max_times()
+            .with_jitter();
+        Self {
+            builder,
+            next: builder.build(),
+            max,
+            live_since: None,
+        }
+    }
+
+    pub(super) fn opened(&mut self, now: Moment) {
+        self.live_since = Some(now);
+    }
+
+    /// The pause before the next attempt. A session that lived for a while starts the row anew; one that ended as soon
+    /// as it was open does not, lest the two sides play ping-pong.
+    pub(super) fn pause(&mut self, now: Moment) -> Duration {
+        if let Some(since) = self.live_since.take()
+            && now.since(since) >= self.max
+        {
+            self.next = self.builder.build();
+        }
+        self.next.next().unwrap_or(self.max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            endpoint: "http://127.0.0.1:1".into(),
+            connect_timeout: Duration::from_secs(1),
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(2),
+        }
+    }
+
+    #[test]
+    fn pauses_grow_within_their_bounds_and_start_anew_after_a_session_that_lived() {
+        let mut pauses = Pauses::new(&settings());
+        let row: Vec<_> = (0..20)
+            .map(|_| pauses.pause(Moment::from_nanos(0)))
+            .collect();
+        assert!(row[0] >= Duration::from_millis(50) && row[0] <= Duration::from_millis(100));
+        assert!(row.iter().all(|pause| *pause <= Duration::from_secs(2)));
+        assert!(row[19] >= Duration::from_secs(1));
+
+        pauses.opened(Moment::from_nanos(0));
+        let short_lived = Moment::from_nanos(1_000_000);
+        assert!(pauses.pause(short_lived) >= Duration::from_secs(1));
+        pauses.opened(Moment::from_nanos(0));
+        let lived = Moment::from_nanos(2_000_000_000);
+        assert!(pauses.pause(lived) <= Duration::from_millis(100));
+    }
+
+    #[tokio::test]
+    async fn a_heartbeat_overtakes_what_is_blocked() {
+        let mut outbound = Outbound::default();
+        let mut requests = outbound.begin();
+        let numbered = |request_id, request| v1::SessionRequest {
+            request_id,
+            request: Some(request),
+        };
+        let close = || Body::Close(v1::SessionClose {});
+        for id in 1..=HANDED_ON as u64 + 2 {
+            outbound.push(numbered(id, close()));
+        }
+        assert!(outbound.is_blocked());
+        for (id, sequence) in [(1000, 1), (1001, 2)] {
+            let heartbeat = Body::Heartbeat(v1::SessionHeartbeat { sequence });
+            outbound.push(numbered(id, heartbeat));
+        }
+        for _ in 0..HANDED_ON {
+            requests.recv().await.unwrap();
+        }
+        outbound.unblocked().await;
+        outbound.flush();
+        let mut rest = Vec::new();
+        while let Ok(request) = requests.try_recv() {
+            rest.push(request.request_id);
+        }
+        assert_eq!(rest, [1001, HANDED_ON as u64 + 1, HANDED_ON as u64 + 2]);
+        assert!(!outbound.is_blocked());
+    }
+}

@@ -1,0 +1,120 @@
+//! When a hold ends, and what keeps it.
+
+use super::*;
+
+#[test]
+fn deadlines_count_from_when_the_acknowledged_heartbeat_was_sent() {
+    let mut session = Session::open_at(0);
+    assert_eq!(session.acquire(100, 1, None), [asked(2, 1, None)]);
+    assert_eq!(session.grant(200, 2, 1, 1, 0), [Seen::Acquired(1)]);
+    assert_eq!(session.lease(0).held(at(200)), Ok(at(9_900)));
+
+    assert_eq!(session.tick(INTERVAL), [Seen::Heartbeat(1)]);
+    session.ack(3_100, 1, 9_900);
+    assert_eq!(session.lease(0).held(at(3_100)), Ok(at(12_900)));
+}
+
+#[test]
+fn deadlines_are_not_moved_by_answers_to_heartbeats_that_were_never_sent() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.grant(0, 2, 1, 1, 0);
+    session.ack(1_000, 5, 60_000);
+    session.ack(1_000, u64::MAX, 60_000);
+    assert_eq!(session.lease(0).held(at(1_000)), Ok(at(9_900)));
+}
+
+#[test]
+fn deadlines_are_never_shortened_by_an_answer() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.grant(0, 2, 1, 1, 0);
+    session.tick(INTERVAL);
+    session.ack(3_100, 1, 1);
+    assert_eq!(session.lease(0).held(at(3_100)), Ok(at(9_900)));
+}
+
+#[test]
+fn deadlines_end_a_hold_although_an_answer_comes_a_moment_later() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.grant(0, 2, 1, 1, 0);
+    session.tick(INTERVAL);
+    // As after a pause: the answer has been lying there, and nobody looked at the clock meanwhile. The coordinator
+    // goes on renewing what nobody holds, so it is given back.
+    assert_eq!(
+        session.ack(9_900, 1, 9_900),
+        [Seen::Release { id: 4, owner: 1 }]
+    );
+    assert_eq!(session.lease(0).held(at(9_900)), Err(LostReason::Expired));
+}
+
+#[test]
+fn deadlines_of_a_hold_with_a_lock_delay_give_it_back_when_that_has_passed() {
+    let mut session = Session::open_at(0);
+    session.acquire_with_delay(0, 1, None, 2_000);
+    session.grant(0, 2, 1, 1, 0);
+    session.tick(INTERVAL);
+    session.ack(9_000, 9, 0);
+    assert!(
+        !session
+            .tick(9_900)
+            .contains(&Seen::Release { id: 4, owner: 1 })
+    );
+    assert_eq!(session.lease(0).held(at(9_900)), Err(LostReason::Expired));
+    session
+        .machine
+        .stream
+        .as_mut()
+        .unwrap()
+        .opened
+        .as_mut()
+        .unwrap()
+        .last_ack = at(9_900);
+    let seen = session.tick(11_900);
+    assert!(
+        seen.iter()
+            .any(|seen| matches!(seen, Seen::Release { owner: 1, .. })),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn deadlines_ring_the_alarm() {
+    let mut session = Session::open_at(0);
+    assert_eq!(session.alarm(), Some(INTERVAL));
+    session.acquire(0, 1, None);
+    session.grant(0, 2, 1, 1, 0);
+    session.tick(INTERVAL);
+    session.tick(2 * INTERVAL);
+    session.tick(3 * INTERVAL);
+    assert_eq!(session.alarm(), Some(9_900));
+}
+
+#[test]
+fn heartbeats_go_out_at_their_interval_and_not_faster() {
+    let mut session = Session::open_at(0);
+    assert_eq!(session.tick(INTERVAL - 1), []);
+    assert_eq!(session.tick(INTERVAL), [Seen::Heartbeat(1)]);
+    assert_eq!(session.tick(INTERVAL + 1), []);
+    assert_eq!(session.tick(2 * INTERVAL), [Seen::Heartbeat(2)]);
+}
+
+#[test]
+fn heartbeats_unanswered_for_a_ttl_give_the_stream_up() {
+    let mut session = Session::open_at(0);
+    session.tick(INTERVAL);
+    session.ack(3_100, 1, 9_900);
+    assert_eq!(session.tick(3_100 + TTL - 1), [Seen::Heartbeat(2)]);
+    assert_eq!(session.tick(3_100 + TTL), [Seen::HangUp]);
+    assert!(!session.machine.is_open());
+}
+
+#[test]
+fn an_open_that_is_not_answered_gives_the_stream_up() {
+    let mut session = Session::new();
+    session.machine.connected(at(0));
+    assert_eq!(session.seen(), [Seen::Open]);
+    assert_eq!(session.alarm(), Some(5_000));
+    assert_eq!(session.tick(5_000), [Seen::HangUp]);
+}

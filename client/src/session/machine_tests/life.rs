@@ -1,0 +1,244 @@
+//! Releases, the ends of streams, reconnects, drains and closing.
+
+use super::*;
+
+fn held(session: &mut Session) -> u64 {
+    session.acquire(0, 1, None);
+    assert_eq!(session.grant(0, 2, 1, 1, 0), [Seen::Acquired(1)]);
+    session.leases[0].0
+}
+
+fn released(released: bool) -> Response {
+    Response::Released(v1::SessionReleased { released })
+}
+
+fn draining() -> Response {
+    Response::Draining(v1::SessionDraining {
+        deadline: wire_ms(8_000),
+    })
+}
+
+#[test]
+fn a_release_is_confirmed_or_found_lost() {
+    let mut session = Session::open_at(0);
+    let key = held(&mut session);
+    session.machine.release(at(1), key, Some(80));
+    assert_eq!(session.seen(), [Seen::Release { id: 3, owner: 1 }]);
+    assert_eq!(session.message(2, 3, released(true)), [Seen::Done(80)]);
+
+    session.acquire(3, 2, None);
+    session.grant(3, 4, 2, 2, 0);
+    let key = session.leases[1].0;
+    session.machine.release(at(4), key, Some(81));
+    assert_eq!(session.seen(), [Seen::Release { id: 5, owner: 2 }]);
+    assert_eq!(
+        session.message(5, 5, released(false)),
+        [Seen::HoldFailed(81, "lost")]
+    );
+}
+
+#[test]
+fn a_release_that_cannot_be_served_is_repeated_until_it_is() {
+    let mut session = Session::open_at(0);
+    let key = held(&mut session);
+    session.machine.release(at(0), key, Some(80));
+    session.seen();
+    assert_eq!(
+        session.failure(10, 3, tonic::Code::Unavailable),
+        [Seen::HoldFailed(80, "refused")]
+    );
+    assert_eq!(session.alarm(), Some(110));
+    assert_eq!(session.tick(109), []);
+    assert_eq!(session.tick(110), [Seen::Release { id: 4, owner: 1 }]);
+    session.failure(120, 4, tonic::Code::Unavailable);
+    assert_eq!(session.tick(320), [Seen::Release { id: 5, owner: 1 }]);
+    assert_eq!(session.message(330, 5, released(true)), []);
+    assert_eq!(session.tick(2_900), []);
+}
+
+#[test]
+fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
+    let mut session = Session::open_at(0);
+    let key = held(&mut session);
+    session.acquire(100, 2, None);
+    session.acquire(100, 3, Some(5_000));
+    session.acquire(100, 4, Some(0));
+    session.acquire(100, 5, None);
+    session.machine.cancel(at(100), 5);
+    session.machine.set_value(at(100), key, Vec::new(), 90);
+    session.seen();
+
+    session.machine.stream_ended(at(200));
+    assert_eq!(
+        session.lease(0).held(at(200)),
+        Err(LostReason::SessionEnded)
+    );
+    let mut seen = session.seen();
+    seen.sort_by_key(|seen| format!("{seen:?}"));
+    assert_eq!(
+        seen,
+        [
+            Seen::Failed(4, "unavailable"),
+            Seen::HoldFailed(90, "unconfirmed")
+        ]
+    );
+    // Numbers begin anew, and the wait is what is left of it.
+    assert_eq!(
+        session.reopen(1_100),
+        [Seen::Opened, asked(2, 2, None), asked(3, 3, Some(4_000))]
+    );
+    // The guard of the old stream goes; nothing is asked about it on the new one.
+    session.machine.release(at(1_200), key, Some(80));
+    assert_eq!(session.seen(), [Seen::HoldFailed(80, "lost")]);
+}
+
+#[test]
+fn answers_to_what_an_old_stream_was_asked_mean_nothing_on_a_new_one() {
+    let mut session = Session::open_at(0);
+    session.tick(INTERVAL);
+    session.machine.stream_ended(at(3_100));
+    session.reopen(4_000);
+    session.acquire(4_000, 1, None);
+    session.grant(4_000, 2, 1, 1, 0);
+    // Heartbeat 1 was sent on the old stream only.
+    session.ack(4_100, 1, 60_000);
+    assert_eq!(session.lease(0).held(at(4_100)), Ok(at(13_900)));
+}
+
+#[test]
+fn without_a_connection_waits_end_by_our_own_clock() {
+    let mut session = Session::new();
+    assert_eq!(session.acquire(0, 1, Some(500)), []);
+    assert_eq!(session.alarm(), Some(500));
+    session.machine.connect_failed(at(100), &unreachable(true));
+    assert_eq!(session.seen(), []);
+    assert_eq!(session.tick(499), []);
+    assert_eq!(session.tick(500), [Seen::Failed(1, "unavailable")]);
+}
+
+#[test]
+fn a_failed_attempt_to_connect_fails_tries_and_a_hopeless_one_everybody() {
+    let mut session = Session::new();
+    session.acquire(0, 1, Some(0));
+    session.acquire(0, 2, None);
+    assert_eq!(session.alarm(), None);
+    session.machine.connect_failed(at(100), &unreachable(true));
+    assert_eq!(session.seen(), [Seen::Failed(1, "unavailable")]);
+    session.machine.connect_failed(at(200), &unreachable(false));
+    assert_eq!(session.seen(), [Seen::Failed(2, "unavailable")]);
+}
+
+#[test]
+fn an_acquire_that_is_not_answered_ends_a_while_after_its_wait() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, Some(500));
+    session.acquire(0, 2, Some(0));
+    session.tick(500);
+    assert_eq!(session.seen(), []);
+    assert_eq!(
+        session.tick(2_000),
+        [Seen::Cancel(3), Seen::Failed(2, "unavailable")]
+    );
+    assert_eq!(session.alarm(), Some(2_500));
+    assert_eq!(
+        session.tick(2_500),
+        [Seen::Cancel(2), Seen::Failed(1, "unavailable")]
+    );
+    // The grant crossed: it is given back.
+    assert_eq!(
+        session.grant(2_600, 2, 1, 1, 0),
+        [Seen::Release { id: 6, owner: 1 }]
+    );
+}
+
+#[test]
+fn a_drain_is_left_when_nothing_is_held_and_waits_move_on() {
+    let mut session = Session::open_at(0);
+    let key = held(&mut session);
+    session.acquire(0, 2, None);
+    assert_eq!(session.message(1, 0, draining()), [Seen::Draining]);
+    // New ones are kept for the next coordinator; a try does not wait that long.
+    assert_eq!(session.acquire(2, 3, None), []);
+    assert_eq!(
+        session.acquire(2, 4, Some(0)),
+        [Seen::Failed(4, "unavailable")]
+    );
+    // The coordinator puts its waiters out.
+    let cancelled = not_granted(v1::AcquireOutcome::Cancelled);
+    assert_eq!(session.message(3, 3, cancelled), []);
+    assert_eq!(session.lease(0).held(at(3)), Ok(at(9_900)));
+
+    session.machine.release(at(4), key, Some(80));
+    assert_eq!(session.seen(), [Seen::Release { id: 4, owner: 1 }]);
+    assert_eq!(
+        session.message(5, 4, released(true)),
+        [Seen::Done(80), Seen::Close]
+    );
+    let closed = Response::Closed(v1::SessionClosed {});
+    assert_eq!(session.message(6, 5, closed), [Seen::HangUp]);
+    assert_eq!(
+        session.reopen(100),
+        [Seen::Opened, asked(2, 2, None), asked(3, 3, None)]
+    );
+}
+
+#[test]
+fn a_close_that_is_not_answered_cuts_the_stream() {
+    let mut session = Session::open_at(0);
+    assert_eq!(
+        session.message(1, 0, draining()),
+        [Seen::Draining, Seen::Close]
+    );
+    assert_eq!(session.alarm(), Some(2_001));
+    assert_eq!(session.tick(2_001), [Seen::HangUp]);
+}
+
+#[test]
+fn closing_tells_guards_first_then_the_coordinator() {
+    let mut session = Session::open_at(0);
+    let key = held(&mut session);
+    session.acquire(0, 2, None);
+    session.machine.close(at(1));
+    assert_eq!(session.lease(0).held(at(1)), Err(LostReason::SessionClosed));
+    assert_eq!(session.seen(), [Seen::Failed(2, "closed"), Seen::Close]);
+    assert_eq!(session.acquire(2, 3, None), [Seen::Failed(3, "closed")]);
+    session.machine.release(at(2), key, None);
+    assert_eq!(session.seen(), []);
+    let closed = Response::Closed(v1::SessionClosed {});
+    assert_eq!(session.message(3, 4, closed), [Seen::Ended, Seen::HangUp]);
+}
+
+#[test]
+fn closing_without_a_connection_ends_at_once() {
+    let mut session = Session::new();
+    session.machine.close(at(1));
+    assert_eq!(session.seen(), [Seen::Ended]);
+}
+
+#[test]
+fn a_refused_open_is_reported_with_its_reason() {
+    let mut session = Session::new();
+    session.machine.connected(at(0));
+    session.seen();
+    let failure = v1::SessionFailure {
+        code: tonic::Code::InvalidArgument as i32,
+        reason: "INVALID_FIELD".into(),
+        message: "open.ttl is out of bounds".into(),
+        field_violations: Vec::new(),
+    };
+    session.machine.message(
+        at(1),
+        v1::SessionResponse {
+            request_id: 1,
+            response: Some(Response::Error(failure)),
+        },
+    );
+    let Some(Output::HangUp(Some(error))) = session.machine.next_output() else {
+        panic!("expected the stream to be given up");
+    };
+    assert!(!error.is_retryable());
+    let ConnectError::Refused { source, .. } = error else {
+        panic!("expected a refusal, got {error:?}");
+    };
+    assert_eq!(source.reason(), "INVALID_FIELD");
+}

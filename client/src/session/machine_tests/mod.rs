@@ -1,0 +1,262 @@
+//! The session's rules, driven without I/O: every test tells what comes in when, and checks all that comes out.
+
+use std::{sync::Arc, time::Duration};
+
+mod deadlines;
+mod life;
+mod requests;
+
+use super::{
+    machine::{Machine, Output},
+    stream::wire,
+    waits::AcquireSpec,
+};
+use crate::{
+    clock::Moment,
+    error::{AcquireError, ConnectError, HoldFailure},
+    lease::{Lease, LostReason},
+    proto::v1::{self, session_request::Request, session_response::Response},
+};
+
+const TTL: u64 = 10_000;
+const INTERVAL: u64 = 3_000;
+
+fn at(millis: u64) -> Moment {
+    Moment::from_nanos(millis * 1_000_000)
+}
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn wire_ms(millis: u64) -> Option<prost_types::Duration> {
+    Some(wire(ms(millis)))
+}
+
+/// What came out, in words.
+#[derive(PartialEq, Debug)]
+enum Seen {
+    Open,
+    Acquire {
+        id: u64,
+        name: String,
+        wait: Option<u64>,
+    },
+    Cancel(u64),
+    Release {
+        id: u64,
+        owner: u8,
+    },
+    SetValue(u64),
+    Heartbeat(u64),
+    Close,
+    Acquired(u32),
+    Failed(u32, &'static str),
+    Done(u32),
+    HoldFailed(u32, &'static str),
+    Opened,
+    Draining,
+    HangUp,
+    Ended,
+}
+
+struct Session {
+    machine: Machine<u32, u32>,
+    leases: Vec<(u64, Arc<Lease>)>,
+}
+
+impl Session {
+    /// Not connected yet.
+    fn new() -> Self {
+        let open = v1::SessionOpen::default();
+        Self {
+            machine: Machine::new("http://test".into(), ms(5_000), open),
+            leases: Vec::new(),
+        }
+    }
+
+    /// Opened at `now`; the `open` is request 1, and the next request 2.
+    fn open_at(now: u64) -> Self {
+        let mut session = Self::new();
+        session.reopen(now);
+        session
+    }
+
+    fn reopen(&mut self, now: u64) -> Vec<Seen> {
+        self.machine.connected(at(now));
+        assert_eq!(self.seen(), [Seen::Open]);
+        self.message(
+            now,
+            1,
+            Response::Opened(v1::SessionOpened {
+                session_id: "s".into(),
+                ttl: wire_ms(TTL),
+                heartbeat_interval: wire_ms(INTERVAL),
+                coordinator: "c".into(),
+            }),
+        )
+    }
+
+    fn message(&mut self, now: u64, request_id: u64, response: Response) -> Vec<Seen> {
+        let message = v1::SessionResponse {
+            request_id,
+            response: Some(response),
+        };
+        self.machine.message(at(now), message);
+        self.seen()
+    }
+
+    fn acquire(&mut self, now: u64, id: u64, wait: Option<u64>) -> Vec<Seen> {
+        self.acquire_with_delay(now, id, wait, 0)
+    }
+
+    fn acquire_with_delay(
+        &mut self,
+        now: u64,
+        id: u64,
+        wait: Option<u64>,
+        lock_delay: u64,
+    ) -> Vec<Seen> {
+        let spec = AcquireSpec {
+            name: format!("lock{id}").into(),
+            wait: wait.map(ms),
+            value: Vec::new(),
+            lock_delay: ms(lock_delay),
+        };
+        self.machine.acquire(at(now), id, spec, id as u32);
+        self.seen()
+    }
+
+    /// A grant of `lock<lock>`; the owner id is one byte.
+    fn grant(&mut self, now: u64, request: u64, lock: u64, owner: u8, acked: u64) -> Vec<Seen> {
+        let granted = v1::SessionGranted {
+            locks: vec![v1::GrantedLock {
+                name: format!("lock{lock}"),
+                owner_id: vec![owner],
+                fencing_token: 7,
+                hold_count: 1,
+            }],
+            valid_for: wire_ms(9_900),
+            acked_heartbeat: acked,
+        };
+        self.message(now, request, Response::Granted(granted))
+    }
+
+    fn ack(&mut self, now: u64, sequence: u64, valid_for: u64) -> Vec<Seen> {
+        let ack = v1::SessionHeartbeatAck {
+            acked_heartbeat: sequence,
+            valid_for: wire_ms(valid_for),
+        };
+        self.message(now, 0, Response::Heartbeat(ack))
+    }
+
+    fn failure(&mut self, now: u64, request: u64, code: tonic::Code) -> Vec<Seen> {
+        let failure = v1::SessionFailure {
+            code: code as i32,
+            ..Default::default()
+        };
+        self.message(now, request, Response::Error(failure))
+    }
+
+    fn tick(&mut self, now: u64) -> Vec<Seen> {
+        self.machine.tick(at(now));
+        self.seen()
+    }
+
+    fn alarm(&self) -> Option<u64> {
+        self.machine.alarm().map(|at| at.as_nanos() / 1_000_000)
+    }
+
+    fn lease(&self, index: usize) -> &Lease {
+        &self.leases[index].1
+    }
+
+    fn seen(&mut self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        while let Some(output) = self.machine.next_output() {
+            seen.push(match output {
+                Output::Send(request) => sent(request),
+                Output::Acquired(who, Ok(granted)) => {
+                    self.leases.push((granted.key, granted.lease));
+                    Seen::Acquired(who)
+                }
+                Output::Acquired(who, Err(error)) => Seen::Failed(who, acquire_error(&error)),
+                Output::HoldDone(who, Ok(())) => Seen::Done(who),
+                Output::HoldDone(who, Err(error)) => Seen::HoldFailed(who, hold_error(&error)),
+                Output::Opened(_) => Seen::Opened,
+                Output::Draining(_) => Seen::Draining,
+                Output::HangUp(_) => Seen::HangUp,
+                Output::Ended => Seen::Ended,
+            });
+        }
+        seen
+    }
+}
+
+fn sent(request: v1::SessionRequest) -> Seen {
+    let id = request.request_id;
+    assert_ne!(id, 0);
+    match request.request.unwrap() {
+        Request::Open(_) => Seen::Open,
+        Request::Acquire(acquire) => Seen::Acquire {
+            id,
+            name: acquire.name,
+            wait: acquire
+                .wait
+                .map(|wait| Duration::try_from(wait).unwrap().as_millis() as u64),
+        },
+        Request::Cancel(cancel) => Seen::Cancel(cancel.acquire_request_id),
+        Request::Release(release) => Seen::Release {
+            id,
+            owner: release.owner_id[0],
+        },
+        Request::SetValue(_) => Seen::SetValue(id),
+        Request::Heartbeat(heartbeat) => Seen::Heartbeat(heartbeat.sequence),
+        Request::Close(_) => Seen::Close,
+    }
+}
+
+fn acquire_error(error: &AcquireError) -> &'static str {
+    match error {
+        AcquireError::Busy { .. } => "busy",
+        AcquireError::TimedOut { .. } => "timed out",
+        AcquireError::Refused { .. } => "refused",
+        AcquireError::Unavailable { .. } => "unavailable",
+        AcquireError::SessionClosed { .. } => "closed",
+    }
+}
+
+fn hold_error(error: &HoldFailure) -> &'static str {
+    match error {
+        HoldFailure::Lost(_) => "lost",
+        HoldFailure::Unconfirmed => "unconfirmed",
+        HoldFailure::Refused(_) => "refused",
+    }
+}
+
+fn asked(id: u64, lock: u64, wait: Option<u64>) -> Seen {
+    Seen::Acquire {
+        id,
+        name: format!("lock{lock}"),
+        wait,
+    }
+}
+
+fn not_granted(outcome: v1::AcquireOutcome) -> Response {
+    Response::NotGranted(v1::SessionNotGranted {
+        outcome: outcome.into(),
+        holder: None,
+    })
+}
+
+fn unreachable(retryable: bool) -> Arc<ConnectError> {
+    let endpoint = "http://test".into();
+    Arc::new(if retryable {
+        ConnectError::Ended { endpoint }
+    } else {
+        ConnectError::InvalidEndpoint {
+            endpoint,
+            source: None,
+        }
+    })
+}

@@ -1,0 +1,128 @@
+//! What becomes of requests and their answers.
+
+use super::*;
+
+#[test]
+fn grants_that_cross_a_cancellation_are_given_back() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.machine.cancel(at(1), 1);
+    assert_eq!(session.seen(), [Seen::Cancel(2)]);
+    assert_eq!(
+        session.grant(2, 2, 1, 1, 0),
+        [Seen::Release { id: 4, owner: 1 }]
+    );
+}
+
+#[test]
+fn grants_that_nobody_asked_for_are_given_back() {
+    let mut session = Session::open_at(0);
+    assert_eq!(
+        session.grant(2, 99, 1, 1, 0),
+        [Seen::Release { id: 2, owner: 1 }]
+    );
+}
+
+#[test]
+fn grants_of_another_lock_are_given_back_and_reported() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    assert_eq!(
+        session.grant(2, 2, 5, 1, 0),
+        [
+            Seen::Release { id: 3, owner: 1 },
+            Seen::Failed(1, "refused")
+        ]
+    );
+}
+
+#[test]
+fn grants_that_come_too_late_to_be_used_are_given_back_and_asked_for_again() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, Some(60_000));
+    session.acquire(0, 2, Some(0));
+    assert_eq!(
+        session.grant(9_900, 2, 1, 1, 0),
+        [Seen::Release { id: 4, owner: 1 }, asked(5, 1, Some(50_100))]
+    );
+    assert_eq!(
+        session.grant(9_900, 3, 2, 2, 0),
+        [
+            Seen::Release { id: 6, owner: 2 },
+            Seen::Failed(2, "unavailable")
+        ]
+    );
+}
+
+#[test]
+fn grants_are_answered_once() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.grant(1, 2, 1, 1, 0);
+    session.machine.cancel(at(2), 1);
+    assert_eq!(session.seen(), []);
+}
+
+#[test]
+fn answers_tell_busy_from_timed_out_by_what_was_asked() {
+    let mut session = Session::open_at(0);
+    assert_eq!(session.acquire(0, 1, Some(0)), [asked(2, 1, Some(0))]);
+    assert_eq!(session.acquire(0, 2, Some(50)), [asked(3, 2, Some(50))]);
+    let busy = not_granted(v1::AcquireOutcome::Busy);
+    assert_eq!(
+        session.message(1, 2, busy.clone()),
+        [Seen::Failed(1, "busy")]
+    );
+    assert_eq!(session.message(1, 3, busy), [Seen::Failed(2, "timed out")]);
+}
+
+#[test]
+fn answers_that_one_request_failed_concern_that_one_alone() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.acquire(0, 2, None);
+    session.grant(1, 3, 2, 1, 0);
+    assert_eq!(
+        session.failure(2, 2, tonic::Code::InvalidArgument),
+        [Seen::Failed(1, "refused")]
+    );
+    assert_eq!(session.lease(0).held(at(2)), Ok(at(9_900)));
+}
+
+#[test]
+fn answers_that_a_lock_is_lost_end_it_with_their_reason() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.grant(1, 2, 1, 1, 0);
+    let lost = v1::SessionLost {
+        locks: vec![v1::LostLock {
+            name: "lock1".into(),
+            owner_id: vec![1],
+            reason: v1::LostReason::Forced.into(),
+        }],
+    };
+    assert_eq!(session.message(2, 0, Response::Lost(lost)), []);
+    assert_eq!(session.lease(0).held(at(2)), Err(LostReason::Forced));
+    // Its guard goes later; there is nothing to release.
+    let key = session.leases[0].0;
+    session.machine.release(at(3), key, None);
+    assert_eq!(session.seen(), []);
+}
+
+#[test]
+fn answers_to_a_value_set_that_find_no_hold_end_it() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.grant(1, 2, 1, 1, 0);
+    let key = session.leases[0].0;
+    session.machine.set_value(at(2), key, b"x".to_vec(), 70);
+    session.machine.set_value(at(2), key, b"y".to_vec(), 71);
+    assert_eq!(session.seen(), [Seen::SetValue(3), Seen::SetValue(4)]);
+    let answer = |value_set| Response::ValueSet(v1::SessionValueSet { value_set });
+    assert_eq!(session.message(3, 3, answer(true)), [Seen::Done(70)]);
+    assert_eq!(
+        session.message(3, 4, answer(false)),
+        [Seen::HoldFailed(71, "lost")]
+    );
+    assert_eq!(session.lease(0).held(at(3)), Err(LostReason::Unknown));
+}

@@ -1,0 +1,123 @@
+//! What is known of one lease stream. It is thrown away with it: nothing of an old stream can leak into the next.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::{heartbeats::Heartbeats, holds::Owned};
+use crate::{
+    clock::Moment,
+    proto::v1::{self, session_request::Request as Body},
+};
+
+/// How long a `close` may go unanswered before the stream is cut.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A request that waits for its answer.
+pub(super) enum InFlight<H> {
+    Open,
+    /// An acquire, by its number in the session.
+    Acquire(u64),
+    /// An acquire that nobody waits for any more. Should it be granted, the lock is given back.
+    Abandoned,
+    Release {
+        owned: Owned,
+        reply: Option<H>,
+        /// How long to wait before it is repeated, should it fail.
+        retry_in: Duration,
+    },
+    SetValue {
+        /// The hold's key.
+        key: u64,
+        reply: H,
+    },
+    /// A heartbeat or a close.
+    Other,
+}
+
+/// What the coordinator said when it opened the session.
+pub(super) struct Opened {
+    pub(super) ttl: Duration,
+    pub(super) heartbeat_interval: Duration,
+    pub(super) next_heartbeat: Moment,
+    /// When the last answer to a heartbeat came, or the session was opened.
+    pub(super) last_ack: Moment,
+}
+
+pub(super) struct Stream<H> {
+    pub(super) heartbeats: Heartbeats,
+    pub(super) opened: Option<Opened>,
+    /// When it is given up if it has not been opened.
+    pub(super) open_by: Moment,
+    /// The coordinator is going away: nothing new is asked of it.
+    pub(super) draining: bool,
+    /// `close` was sent; the stream is cut if it has not ended by then.
+    pub(super) closing: Option<Moment>,
+    pub(super) in_flight: HashMap<u64, InFlight<H>>,
+    last_request_id: u64,
+}
+
+impl<H> Stream<H> {
+    pub(super) fn new(now: Moment, open_timeout: Duration) -> Self {
+        Self {
+            heartbeats: Heartbeats::opening(now),
+            opened: None,
+            open_by: now.after(open_timeout),
+            draining: false,
+            closing: None,
+            in_flight: HashMap::new(),
+            last_request_id: 0,
+        }
+    }
+
+    /// Whether acquires may be sent on it.
+    pub(super) fn accepts(&self) -> bool {
+        self.opened.is_some() && !self.draining && self.closing.is_none()
+    }
+
+    /// Numbers a request and remembers what its answer is for. Numbers are never used again on a stream.
+    pub(super) fn request(&mut self, body: Body, expects: InFlight<H>) -> v1::SessionRequest {
+        self.last_request_id += 1;
+        if !matches!(expects, InFlight::Other) {
+            self.in_flight.insert(self.last_request_id, expects);
+        }
+        v1::SessionRequest {
+            request_id: self.last_request_id,
+            request: Some(body),
+        }
+    }
+
+    /// When this stream needs attention next: a heartbeat is due, answers have been missing for too long, or a close.
+    pub(super) fn alarm(&self) -> Option<Moment> {
+        if self.closing.is_some() {
+            return self.closing;
+        }
+        let Some(opened) = &self.opened else {
+            return Some(self.open_by);
+        };
+        let silence = opened.last_ack.after(opened.ttl);
+        Some(opened.next_heartbeat.min(silence))
+    }
+
+    /// When a lock is good until, that was valid for this long since that heartbeat was sent; none if we never sent it.
+    pub(super) fn deadline(
+        &self,
+        acked_heartbeat: u64,
+        valid_for: Option<prost_types::Duration>,
+    ) -> Option<Moment> {
+        let sent_at = self.heartbeats.sent_at(acked_heartbeat)?;
+        Some(sent_at.after(duration(valid_for)))
+    }
+}
+
+/// A duration from the wire; what is missing or negative is zero.
+pub(super) fn duration(wire: Option<prost_types::Duration>) -> Duration {
+    wire.and_then(|wire| Duration::try_from(wire).ok())
+        .unwrap_or_default()
+}
+
+/// A duration for the wire; what is too long to be told is as long as can be told.
+pub(super) fn wire(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration::try_from(duration).unwrap_or(prost_types::Duration {
+        seconds: i64::MAX,
+        nanos: 0,
+    })
+}

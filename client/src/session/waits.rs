@@ -1,0 +1,179 @@
+//! Acquires that have not been answered: sent, sent again on the next stream, cancelled, given up.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::{
+    machine::{Machine, Output},
+    stream::{InFlight, wire},
+};
+use crate::{
+    clock::{Moment, earlier},
+    error::AcquireError,
+    proto::v1::{self, session_request::Request as Body},
+};
+
+/// How much longer than its wait an acquire is left to the coordinator, before it is taken for unanswered.
+pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(2);
+
+/// What is asked of a lock, apart from who asks.
+#[derive(Clone)]
+pub(crate) struct AcquireSpec {
+    pub(crate) name: Arc<str>,
+    /// None: for as long as it takes. Zero: do not wait.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) value: Vec<u8>,
+    pub(crate) lock_delay: Duration,
+}
+
+impl AcquireSpec {
+    pub(super) fn is_try(&self) -> bool {
+        self.wait == Some(Duration::ZERO)
+    }
+}
+
+/// An acquire that has not been answered.
+pub(super) struct Waiting<A> {
+    pub(super) reply: A,
+    pub(super) spec: AcquireSpec,
+    /// When its wait ends.
+    pub(super) deadline: Option<Moment>,
+    /// Its request on the present stream, if it is there.
+    pub(super) sent_as: Option<u64>,
+}
+
+impl<A, H> Machine<A, H> {
+    /// Somebody asks for a lock. `id` is theirs, and rises with every acquire of this session.
+    pub(super) fn acquire(&mut self, now: Moment, id: u64, spec: AcquireSpec, reply: A) {
+        self.expire(now);
+        if self.ending {
+            let closed = AcquireError::SessionClosed { name: spec.name };
+            self.outputs.push_back(Output::Acquired(reply, Err(closed)));
+            return;
+        }
+        // A coordinator that stays only until we are done grants nothing any more; the next one is out of reach until
+        // then, and a try does not wait for it.
+        let leaving = self
+            .stream
+            .as_ref()
+            .is_some_and(|stream| stream.draining && stream.closing.is_none());
+        if leaving && spec.is_try() {
+            let name = spec.name;
+            let error = AcquireError::Unavailable { name, source: None };
+            self.outputs.push_back(Output::Acquired(reply, Err(error)));
+            return;
+        }
+        let deadline = spec
+            .wait
+            .filter(|wait| !wait.is_zero())
+            .map(|wait| now.after(wait));
+        self.waits_end_at = earlier(self.waits_end_at, deadline);
+        self.waiting.insert(
+            id,
+            Waiting {
+                reply,
+                spec,
+                deadline,
+                sent_as: None,
+            },
+        );
+        self.send_acquire(now, id);
+    }
+
+    /// Nobody waits for this acquire any more. Does nothing once it has been answered.
+    pub(super) fn cancel(&mut self, now: Moment, id: u64) {
+        self.expire(now);
+        if let Some(waiting) = self.waiting.remove(&id) {
+            self.abandon(&waiting);
+        }
+    }
+
+    pub(super) fn send_acquire(&mut self, now: Moment, id: u64) {
+        let (Some(stream), Some(waiting)) = (&mut self.stream, self.waiting.get_mut(&id)) else {
+            return;
+        };
+        if !stream.accepts() || waiting.sent_as.is_some() {
+            return;
+        }
+        let remaining = match (waiting.spec.wait, waiting.deadline) {
+            (Some(_), Some(deadline)) => Some(deadline.since(now)),
+            (wait, _) => wait,
+        };
+        let body = Body::Acquire(v1::SessionAcquire {
+            name: waiting.spec.name.to_string(),
+            mode: v1::LockMode::Exclusive.into(),
+            wait: remaining.map(wire),
+            value: waiting.spec.value.clone(),
+            lock_delay: Some(wire(waiting.spec.lock_delay)),
+        });
+        let request = stream.request(body, InFlight::Acquire(id));
+        waiting.sent_as = Some(request.request_id);
+        if waiting.spec.is_try() {
+            waiting.deadline = Some(now);
+            self.waits_end_at = earlier(self.waits_end_at, waiting.deadline);
+        }
+        self.outputs.push_back(Output::Send(request));
+    }
+
+    /// The alarm looks at every wait again.
+    pub(super) fn wake_for_waits(&mut self) {
+        self.waits_end_at = self.waiting.values().filter_map(Waiting::ends_at).min();
+    }
+
+    pub(super) fn end_waits(&mut self, now: Moment) {
+        if self.waits_end_at.is_none_or(|at| now < at) {
+            return;
+        }
+        let ended = self.take_waiting(|waiting| waiting.ends_at().is_some_and(|at| at <= now));
+        for waiting in ended {
+            self.abandon(&waiting);
+            // Only a coordinator can say that a lock was busy all the while; here none did.
+            let error = AcquireError::Unavailable {
+                name: waiting.spec.name,
+                source: self.unreachable.clone(),
+            };
+            self.outputs
+                .push_back(Output::Acquired(waiting.reply, Err(error)));
+        }
+        self.wake_for_waits();
+    }
+
+    pub(super) fn fail_waiting(
+        &mut self,
+        which: impl Fn(&Waiting<A>) -> bool,
+        error: impl Fn(Arc<str>) -> AcquireError,
+    ) {
+        for waiting in self.take_waiting(which) {
+            let error = error(waiting.spec.name);
+            self.outputs
+                .push_back(Output::Acquired(waiting.reply, Err(error)));
+        }
+    }
+
+    /// Tells the coordinator that nobody waits for this any more, and remembers to give back a grant that crossed it.
+    fn abandon(&mut self, waiting: &Waiting<A>) {
+        if let (Some(stream), Some(acquire_request_id)) = (&mut self.stream, waiting.sent_as) {
+            stream
+                .in_flight
+                .insert(acquire_request_id, InFlight::Abandoned);
+            let body = Body::Cancel(v1::SessionCancel { acquire_request_id });
+            let request = stream.request(body, InFlight::Other);
+            self.outputs.push_back(Output::Send(request));
+        }
+    }
+
+    fn take_waiting(&mut self, which: impl Fn(&Waiting<A>) -> bool) -> Vec<Waiting<A>> {
+        let (taken, left): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|(_, waiting)| which(waiting));
+        self.waiting = left;
+        taken.into_values().collect()
+    }
+}
+
+impl<A> Waiting<A> {
+    /// When it ends without an answer: later while a coordinator is about to give one.
+    fn ends_at(&self) -> Option<Moment> {
+        let grace = self.sent_as.map_or(Duration::ZERO, |_| ANSWER_GRACE);
+        self.deadline.map(|deadline| deadline.after(grace))
+    }
+}

@@ -1,0 +1,228 @@
+//! What can be asked of a lock in the store, and what it answers.
+
+use std::time::Duration;
+
+use crate::{
+    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
+    name::{ClientName, LockName, Value},
+    time::StoreTime,
+    view::{HolderView, NameView},
+};
+
+/// How long a hand-off to another coordinator stands until that coordinator confirms it.
+pub const CLAIM_TIME: Duration = Duration::from_secs(3);
+/// How often a coordinator refreshes each name that it has waiters on.
+pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
+/// A coordinator that has not refreshed a name for this long is dead for it: its waiters are skipped.
+pub const DEAD_AFTER: Duration = Duration::from_secs(2);
+/// A coordinator that has not refreshed a name for this long loses its waiters' places.
+pub const PLACES_KEPT: Duration = Duration::from_secs(10);
+
+/// One operation on one name. Every one is idempotent for the same owner id, because a reply may be lost.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// The name.
+    pub name: LockName,
+    /// Who sends it.
+    pub caller: Caller,
+    /// What is asked.
+    pub op: Op,
+}
+
+/// The coordinator that sends a command.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Its id: grants to its own waiters are told in the reply, those to others through their wake-up channel.
+    pub coordinator: CoordinatorId,
+    /// One more than the largest token that it has seen of any name.
+    pub floor: FencingToken,
+    /// How long the name's token is to be remembered.
+    pub token_memory: Duration,
+}
+
+/// The operations.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Takes the lock, or joins its queue. Answered by [`Reply::Granted`], [`Reply::Queued`], [`Reply::Busy`] or
+    /// [`Reply::Late`].
+    Acquire(Acquire),
+    /// Extends a hold, or confirms a hand-off. Answered by [`Reply::Renewed`] or [`Reply::Lost`].
+    Renew {
+        /// The hold.
+        owner: OwnerId,
+        /// How long from now; the hold's lock-delay comes on top.
+        ttl: Duration,
+    },
+    /// Ends whatever the owner id stands for, a hold or a place in the queue, and hands the lock on. Answered by
+    /// [`Reply::Released`].
+    Release {
+        /// The hold or waiter.
+        owner: OwnerId,
+        /// Whether its client gave it back, or was lost: then the lock-delay applies.
+        end: End,
+    },
+    /// Tells that the caller's waiters of this name live, hands a free lock on, and looks for a grant that the caller
+    /// may have missed. Answered by [`Reply::Refreshed`].
+    Refresh {
+        /// The caller's oldest waiter, to see whether the store still knows it.
+        oldest: Option<OwnerId>,
+    },
+    /// Takes the lock from whoever holds it, raises the token, and hands the lock on. Answered by [`Reply::Forced`].
+    ForceRelease,
+    /// Changes the value of a hold. Answered by [`Reply::ValueSet`].
+    SetValue {
+        /// The hold.
+        owner: OwnerId,
+        /// The new value.
+        value: Value,
+    },
+    /// Shows the name, with at most this many waiters. Answered by [`Reply::Seen`].
+    View {
+        /// Most waiters to show.
+        waiters: usize,
+    },
+}
+
+/// How a hold ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Its client released it, or never learnt of it.
+    Clean,
+    /// Its client died or fell silent: the name stays closed for the hold's lock-delay.
+    Unclean,
+}
+
+/// An acquire.
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// The owner id of the grant to be, and the ticket until then.
+    pub owner: OwnerId,
+    /// The session that asks; `None` for the unary calls.
+    pub session: Option<SessionId>,
+    /// Its client's name.
+    pub client_name: ClientName,
+    /// Attached to the hold.
+    pub value: Value,
+    /// How long the grant lasts unless renewed.
+    pub ttl: Duration,
+    /// How long the name stays closed after an unclean end.
+    pub lock_delay: Duration,
+    /// Whether to join the queue if the lock can't be had at once.
+    pub wait: bool,
+    /// By the store's clock, when the sender will have given up: an acquire that arrives later does nothing.
+    pub not_after: Option<StoreTime>,
+}
+
+/// What a command did, and the store's time when it did.
+#[derive(Clone, Debug)]
+pub struct Executed {
+    /// The answer.
+    pub reply: Reply,
+    /// The store's clock inside the operation.
+    pub at: StoreTime,
+    /// A grant to a waiter that came with it, whoever's waiter that is.
+    pub handed: Option<Handed>,
+}
+
+/// The answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The lock is held by the owner id now.
+    Granted {
+        /// The grant's token.
+        token: FencingToken,
+    },
+    /// The acquire waits.
+    Queued {
+        /// Its place: 1 is next.
+        position: u64,
+        /// When the key that is in the way runs out, if it has an expiry.
+        expires_in: Option<Duration>,
+    },
+    /// The lock is not free, and the acquire did not want to wait.
+    Busy {
+        /// Who holds it, if anybody does.
+        holder: Option<HolderView>,
+    },
+    /// The acquire arrived after its sender had given up; nothing was done.
+    Late,
+    /// The hold was extended.
+    Renewed,
+    /// The hold is gone.
+    Lost(Loss),
+    /// The release was carried out.
+    Released {
+        /// Whether the owner id held the lock.
+        held: bool,
+        /// Whether the owner id waited.
+        waited: bool,
+        /// For how long the name is closed now, if it is.
+        closed_for: Option<Duration>,
+    },
+    /// The refresh was carried out.
+    Refreshed {
+        /// The hold that stands, if the caller granted or confirmed it or has to confirm it.
+        current: Option<Current>,
+        /// When the key runs out, if there is one with an expiry.
+        expires_in: Option<Duration>,
+        /// Whether the oldest waiter that was named is in the queue or holds the lock.
+        attached: bool,
+    },
+    /// The force release was carried out.
+    Forced {
+        /// Who held it, if it was a hold of ours.
+        former: Option<Former>,
+        /// Whether anything was released.
+        released: bool,
+        /// The name's token now.
+        token: FencingToken,
+    },
+    /// The value was changed, or the hold was lost before.
+    ValueSet(bool),
+    /// What can be seen.
+    Seen(Box<NameView>),
+}
+
+/// Why a hold is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// No more than its lock-delay was left.
+    Expired,
+    /// The key is missing.
+    Deleted,
+    /// The key holds somebody else's owner id, or is closed.
+    Taken,
+    /// An operator took it.
+    Forced,
+}
+
+/// A grant to a waiter, made by somebody else's operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// The waiter.
+    pub owner: OwnerId,
+    /// Its token.
+    pub token: FencingToken,
+    /// The coordinator that it waits at.
+    pub coordinator: CoordinatorId,
+}
+
+/// The hold that stands on a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Current {
+    /// Its owner id.
+    pub owner: OwnerId,
+    /// Its token.
+    pub token: FencingToken,
+    /// Whether a session holds it; a hold of the unary calls is renewed by its caller alone.
+    pub of_session: bool,
+}
+
+/// Who held a lock that was force-released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Former {
+    /// Its owner id.
+    pub owner: OwnerId,
+    /// The coordinator through which it held.
+    pub coordinator: CoordinatorId,
+}

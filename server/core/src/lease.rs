@@ -1,0 +1,132 @@
+//! One session's arithmetic: what may be promised to its client, and when its silence ends it.
+//!
+//! The client measures from the moment it *sent* a heartbeat, the coordinator from the moment it *received* it, and the
+//! store's expiry runs from the moment a renewal *arrived* there, which is after it was sent. So with
+//! `standing = renewal sent + TTL` and `valid_for = min(TTL, standing − heartbeat received) − margin`, the client's
+//! deadline `heartbeat sent + valid_for` is never later than the store's, whatever the network did in between.
+
+use std::time::Duration;
+
+use crate::time::Moment;
+
+/// How often a client with this TTL shows that it lives, and so how often its locks are renewed: a third of it.
+pub fn heartbeat_interval(ttl: Duration) -> Duration {
+    ttl / 3
+}
+
+/// What is taken off every promise for clocks that run at different speeds: 1 % of the TTL and 2 ms.
+pub fn drift_margin(ttl: Duration) -> Duration {
+    ttl / 100 + Duration::from_millis(2)
+}
+
+/// The lease of one session.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    ttl: Duration,
+    sequence: u64,
+    heard_at: Moment,
+    promised_until: Moment,
+}
+
+impl Lease {
+    /// A lease whose `open`, heartbeat 0, was received at `now`.
+    pub fn open(ttl: Duration, now: Moment) -> Self {
+        Self {
+            ttl,
+            sequence: 0,
+            heard_at: now,
+            promised_until: now,
+        }
+    }
+
+    /// The session's TTL.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// The last heartbeat that was received.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// When the last heartbeat was received.
+    pub fn heard_at(&self) -> Moment {
+        self.heard_at
+    }
+
+    /// Notes a heartbeat; false if it does not follow the one before.
+    pub fn heartbeat(&mut self, sequence: u64, now: Moment) -> bool {
+        if sequence <= self.sequence {
+            return false;
+        }
+        self.sequence = sequence;
+        self.heard_at = now;
+        true
+    }
+
+    /// When the session ends unless another heartbeat is heard. Never before the last promise has passed.
+    pub fn silent_at(&self) -> Moment {
+        self.heard_at.after(self.ttl).max(self.promised_until)
+    }
+
+    /// Until when the client may believe that it holds something.
+    pub fn promised_until(&self) -> Moment {
+        self.promised_until
+    }
+
+    /// For how long after *sending* the heartbeat that was received at `heard_at` the client may hold on to what stands
+    /// in the store until `standing` (`None`: it holds nothing). `None` if nothing is left to promise.
+    pub fn promise(&mut self, heard_at: Moment, standing: Option<Moment>) -> Option<Duration> {
+        let left = standing.map_or(self.ttl, |standing| heard_at.until(standing).min(self.ttl));
+        let valid_for = left
+            .checked_sub(drift_margin(self.ttl))
+            .filter(|valid_for| !valid_for.is_zero())?;
+        if standing.is_some() {
+            self.promised_until = self.promised_until.max(heard_at.after(valid_for));
+        }
+        Some(valid_for)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_micros(millis * 1000)
+    }
+
+    #[test]
+    fn a_promise_never_outlives_the_store_nor_the_ttl() {
+        let mut lease = Lease::open(TTL, at(1000));
+        // Renewed 2 s before the heartbeat was heard: 8 s are left, less 1 % of the TTL and 2 ms.
+        let standing = at(0).after(TTL);
+        assert!(lease.heartbeat(1, at(2000)));
+        assert_eq!(
+            lease.promise(at(2000), Some(standing)),
+            Some(Duration::from_millis(8000 - 102))
+        );
+        // Renewed long after: no more than the TTL counted from the heartbeat.
+        assert_eq!(
+            lease.promise(at(2000), Some(at(9000).after(TTL))),
+            Some(TTL - Duration::from_millis(102))
+        );
+        assert_eq!(lease.promise(at(9950), Some(standing)), None);
+    }
+
+    #[test]
+    fn silence_ends_after_the_last_promise() {
+        let mut lease = Lease::open(TTL, at(0));
+        assert_eq!(lease.silent_at(), at(10_000));
+        assert!(lease.heartbeat(1, at(3000)));
+        assert!(
+            !lease.heartbeat(1, at(4000)),
+            "a repeated heartbeat proves nothing"
+        );
+        assert_eq!(lease.silent_at(), at(13_000));
+        lease.promise(at(3000), Some(at(3000).after(TTL)));
+        assert!(lease.promised_until() < lease.silent_at());
+    }
+}

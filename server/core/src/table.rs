@@ -1,0 +1,88 @@
+//! All names of a store that lives in memory.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
+};
+
+use crate::{
+    command::{Command, Executed},
+    lock::LockState,
+    name::LockName,
+    time::StoreTime,
+};
+
+/// How many names that may have run out are looked at with each command: more than one, so that the table shrinks.
+const SWEEP: usize = 4;
+
+/// A lock's state machine for every name, forgotten when nothing is left of it.
+#[derive(Debug, Default)]
+pub struct LockTable {
+    locks: HashMap<LockName, LockState>,
+    forgettable: BinaryHeap<Reverse<(StoreTime, LockName)>>,
+}
+
+impl LockTable {
+    /// Carries a command out at a moment that is not before that of the command before.
+    pub fn apply(&mut self, command: &Command, now: StoreTime) -> Executed {
+        self.sweep(now);
+        let is_new = !self.locks.contains_key(&command.name);
+        let state = self.locks.entry(command.name.clone()).or_default();
+        let executed = state.apply(&command.caller, &command.op, now);
+        match state.forgettable_at() {
+            None => {
+                self.locks.remove(&command.name);
+            }
+            // One entry a name: when it comes up, the name is forgotten or queued again.
+            Some(at) if is_new => self.forgettable.push(Reverse((at, command.name.clone()))),
+            Some(_) => {}
+        }
+        executed
+    }
+
+    /// How many names are remembered.
+    pub fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// Whether no name is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty()
+    }
+
+    /// The names that begin with `prefix` and are held, closed or waited for, sorted, after `after`.
+    pub fn names(&self, prefix: &str, after: Option<&str>, now: StoreTime) -> Vec<LockName> {
+        let mut names: Vec<LockName> = self
+            .locks
+            .iter()
+            .filter(|(name, _)| name.as_str().starts_with(prefix))
+            .filter(|(name, _)| after.is_none_or(|after| name.as_str() > after))
+            .filter(|(_, state)| state.in_use(now))
+            .map(|(name, _)| name.clone())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn sweep(&mut self, now: StoreTime) {
+        for _ in 0..SWEEP {
+            match self.forgettable.peek() {
+                Some(Reverse((at, _))) if *at <= now => {}
+                _ => return,
+            }
+            let Some(Reverse((_, name))) = self.forgettable.pop() else {
+                return;
+            };
+            let Some(state) = self.locks.get_mut(&name) else {
+                continue;
+            };
+            if state.is_forgotten(now) {
+                self.locks.remove(&name);
+            } else if let Some(at) = state.forgettable_at() {
+                self.forgettable.push(Reverse((at.max(now), name)));
+                // Waiters that are refreshed have no better guess than now: look again with a later command.
+                return;
+            }
+        }
+    }
+}

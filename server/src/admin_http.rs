@@ -1,0 +1,112 @@
+//! The admin port: metrics for Prometheus and probes for orchestrators, over plain HTTP.
+
+use std::{io, time::Duration};
+
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderName, StatusCode, header},
+    routing::get,
+};
+use tokio::{net::TcpListener, sync::watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::telemetry::Metrics;
+
+/// What Prometheus is told that it gets.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How long requests in progress get when the coordinator shuts down.
+const LAST_REQUESTS: Duration = Duration::from_secs(1);
+
+const INDEX: &str = concat!(
+    "Leasehold coordinator ",
+    env!("CARGO_PKG_VERSION"),
+    "\n\n/metrics  for Prometheus\n/livez    200 while the process works\n/readyz   200 while it serves locks, 503 \
+     with the reason while it does not\n"
+);
+
+/// Whether the coordinator serves locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// Whether it does.
+    pub ready: bool,
+    /// Why not, for an operator; `ready` or the like if it does.
+    pub reason: String,
+}
+
+impl Readiness {
+    /// It serves.
+    #[must_use]
+    pub fn ready() -> Self {
+        Self {
+            ready: true,
+            reason: "ready".to_owned(),
+        }
+    }
+
+    /// It does not, because of `reason`.
+    #[must_use]
+    pub fn not_ready(reason: impl Into<String>) -> Self {
+        Self {
+            ready: false,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// What the admin port shows.
+#[derive(Clone, Debug)]
+pub struct AdminState {
+    /// Shown at `/metrics`.
+    pub metrics: Metrics,
+    /// Followed by `/readyz`. When its sender is gone, its last value counts.
+    pub readiness: watch::Receiver<Readiness>,
+}
+
+/// Serves the admin port until `shutdown` is cancelled; requests in progress then get a second.
+///
+/// # Errors
+///
+/// When the listening socket fails for good.
+pub async fn serve(
+    listener: TcpListener,
+    state: AdminState,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    let router = Router::new()
+        .route("/", get(|| async { INDEX }))
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(state);
+    let server = axum::serve(listener, router)
+        .with_graceful_shutdown(shutdown.clone().cancelled_owned())
+        .into_future();
+    tokio::pin!(server);
+    tokio::select! {
+        biased;
+        served = &mut server => return served,
+        () = shutdown.cancelled() => {}
+    }
+    // Somebody who holds a half-sent request open must not hold up the shutdown.
+    tokio::time::timeout(LAST_REQUESTS, server)
+        .await
+        .unwrap_or(Ok(()))
+}
+
+async fn readyz(State(state): State<AdminState>) -> (StatusCode, String) {
+    let readiness = state.readiness.borrow().clone();
+    let status = if readiness.ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, format!("{}\n", readiness.reason))
+}
+
+async fn metrics(State(state): State<AdminState>) -> ([(HeaderName, &'static str); 1], String) {
+    (
+        [(header::CONTENT_TYPE, OPEN_METRICS)],
+        state.metrics.encode(),
+    )
+}

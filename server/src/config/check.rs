@@ -1,0 +1,75 @@
+//! Contradictions between settings.
+
+use std::net::SocketAddr;
+
+use super::{
+    ConfigError,
+    cli::Draft,
+    settings::{SETTINGS, position},
+};
+
+/// Refuses settings that are right one by one and wrong together.
+pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
+    let config = &draft.config;
+    let contradiction = |message: String| Err(ConfigError::Contradiction { message });
+    let told = |name: &str| {
+        position(name).map_or_else(String::new, |place| {
+            let value = (SETTINGS[place].show)(config).unwrap_or_default();
+            format!("{name} is {value} ({})", draft.origins[place])
+        })
+    };
+
+    for (smaller, larger, wrong) in [
+        (
+            "min-ttl",
+            "default-ttl",
+            config.min_ttl > config.default_ttl,
+        ),
+        (
+            "default-ttl",
+            "max-ttl",
+            config.default_ttl > config.max_ttl,
+        ),
+    ] {
+        if wrong {
+            return contradiction(format!(
+                "{} and {}; expected {smaller} to be at most {larger}",
+                told(smaller),
+                told(larger)
+            ));
+        }
+    }
+    if !config.insecure {
+        for (name, address) in [
+            ("listen", config.listen),
+            ("admin-listen", config.admin_listen),
+        ] {
+            if beyond_loopback(address) {
+                return contradiction(format!(
+                    "{}, which other machines can reach, and nothing would be encrypted; listen on loopback (127.0.0.1 or \
+                     [::1]), or say --insecure if that network is trusted",
+                    told(name)
+                ));
+            }
+        }
+    }
+    if config.listen == config.admin_listen && config.listen.port() != 0 {
+        return contradiction(format!(
+            "{} and {}; expected two addresses",
+            told("listen"),
+            told("admin-listen")
+        ));
+    }
+    if config.store_ca.is_some() && config.store.scheme() != "rediss" {
+        return contradiction(format!(
+            "{} and {}; certificates are used with a rediss: store only",
+            told("store-ca"),
+            told("store")
+        ));
+    }
+    Ok(())
+}
+
+fn beyond_loopback(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
+}

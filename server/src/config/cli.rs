@@ -1,0 +1,192 @@
+//! Flags and environment, and the layers put together.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, builder::StyledStr, error::ErrorKind};
+
+use super::{
+    Config, ConfigError, Origin, REFERENCE,
+    check::check,
+    file, print,
+    settings::{SETTINGS, Shape},
+};
+
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Serve with this configuration.
+    Serve(Box<Config>),
+    /// Print this on stdout and exit with success: help, version, or the configuration in force.
+    Print(String),
+}
+
+/// A configuration in the making: the values, and where each came from.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Draft {
+    pub(super) config: Config,
+    /// By place in the table of settings.
+    pub(super) origins: [Origin; SETTINGS.len()],
+}
+
+impl Draft {
+    /// Sets the setting at `place` of the table.
+    pub(super) fn set(
+        &mut self,
+        place: usize,
+        text: &str,
+        origin: Origin,
+    ) -> Result<(), ConfigError> {
+        let setting = &SETTINGS[place];
+        match (setting.set)(&mut self.config, text) {
+            Ok(()) => {
+                self.origins[place] = origin;
+                Ok(())
+            }
+            Err(message) => Err(ConfigError::BadValue {
+                setting: setting.name,
+                origin,
+                message,
+            }),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the command line `args` (the first is the program's name), with `env` to look environment variables up, and
+    /// the configuration file, if either names one. Flags win over the environment, that over the file.
+    ///
+    /// A variable that is set to nothing counts as not set. Variables other than the settings' own and
+    /// `LEASEHOLD_CONFIG` are not looked up.
+    ///
+    /// # Errors
+    ///
+    /// When the command line, a value or the file makes no sense, or settings contradict each other; a value that a
+    /// stronger layer overrides must be right all the same.
+    pub fn from_args(
+        args: impl IntoIterator<Item = OsString>,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Action, ConfigError> {
+        let matches = match command().try_get_matches_from(args) {
+            Ok(matches) => matches,
+            Err(error) => {
+                return match error.kind() {
+                    ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                        Ok(Action::Print(error.render().to_string()))
+                    }
+                    _ => Err(ConfigError::Usage(error.render().to_string())),
+                };
+            }
+        };
+        if matches.get_flag("print-reference") {
+            return Ok(Action::Print(REFERENCE.to_owned()));
+        }
+        let mut draft = Draft::default();
+        let named = matches
+            .get_one::<PathBuf>("config")
+            .cloned()
+            .or_else(|| variable(&env, "LEASEHOLD_CONFIG").map(PathBuf::from));
+        if let Some(path) = named {
+            file::load(&mut draft, &path)?;
+        }
+        from_environment(&mut draft, &env)?;
+        from_flags(&mut draft, &matches)?;
+        check(&draft)?;
+        Ok(if matches.get_flag("print-config") {
+            Action::Print(print::in_force(&draft))
+        } else {
+            Action::Serve(Box::new(draft.config))
+        })
+    }
+}
+
+fn variable(env: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<OsString> {
+    env(name).filter(|value| !value.is_empty())
+}
+
+fn from_environment(
+    draft: &mut Draft,
+    env: &impl Fn(&str) -> Option<OsString>,
+) -> Result<(), ConfigError> {
+    for (place, setting) in SETTINGS.iter().enumerate() {
+        let name = setting.variable();
+        let Some(value) = variable(env, &name) else {
+            continue;
+        };
+        let origin = Origin::Environment(name);
+        match value.to_str() {
+            Some(text) => draft.set(place, text, origin)?,
+            None => {
+                return Err(ConfigError::BadValue {
+                    setting: setting.name,
+                    origin,
+                    message: "expected text in UTF-8".to_owned(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn from_flags(draft: &mut Draft, matches: &ArgMatches) -> Result<(), ConfigError> {
+    for (place, setting) in SETTINGS.iter().enumerate() {
+        if let Some(text) = matches.get_one::<String>(setting.name) {
+            draft.set(place, text, Origin::Flag(setting.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The command line. Values are taken as text here and read by the table, as those of the other layers are, so that all
+/// have the same rules and the same errors, and no error shows a password.
+fn command() -> Command {
+    let defaults = Config::default();
+    let settings = SETTINGS.iter().map(|setting| {
+        let default = match ((setting.show)(&defaults), setting.example) {
+            (Some(default), None) => format!(" [default: {default}]"),
+            _ => String::new(),
+        };
+        let arg = Arg::new(setting.name)
+            .long(setting.name)
+            .value_name(setting.value_name)
+            .help(StyledStr::from(format!(
+                "{}{default} [environment: {}]",
+                setting.help,
+                setting.variable()
+            )));
+        match setting.shape {
+            Shape::Boolean => arg
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true"),
+            Shape::Text | Shape::Number => arg.allow_hyphen_values(true),
+        }
+    });
+    Command::new("leasehold-server")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("The Leasehold coordinator: locks with streaming leases, over gRPC")
+        .after_help(
+            "Each setting is a flag, an environment variable and a key of the TOML file (named like the flag); flags win \
+             over the environment, the environment over the file. Durations have a unit: 500ms, 10s, 1h.",
+        )
+        .next_line_help(true)
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("TOML file to read settings from [environment: LEASEHOLD_CONFIG]"),
+        )
+        .arg(
+            Arg::new("print-config")
+                .long("print-config")
+                .action(ArgAction::SetTrue)
+                .help("Print the configuration in force, with where each value came from, and exit"),
+        )
+        .arg(
+            Arg::new("print-reference")
+                .long("print-reference")
+                .action(ArgAction::SetTrue)
+                .help("Print a commented configuration file with every setting and its default, and exit"),
+        )
+        .args(settings)
+}

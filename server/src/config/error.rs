@@ -1,0 +1,59 @@
+//! What can be wrong with a configuration.
+
+use std::{io, path::PathBuf};
+
+use super::Origin;
+
+/// Why there is no configuration. The text is meant for whoever started the coordinator: it names the setting, where
+/// its value came from and what was expected, and never shows the store's URL, which may hold a password.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The command line makes no sense.
+    #[error("{}", .0.trim_end())]
+    Usage(String),
+    /// The configuration file cannot be read.
+    #[error("failed to read the configuration file {}: {source}", path.display())]
+    Unreadable {
+        /// The file as it was named.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The configuration file is not TOML, or names a setting that does not exist.
+    #[error("failed to read the configuration file {}, line {line}, column {column}: {message}", path.display())]
+    Malformed {
+        /// The file as it was named.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// In characters, counted from 1.
+        column: usize,
+        /// What is wrong, and what was expected.
+        message: String,
+    },
+    /// A setting has a value that it cannot have.
+    #[error("failed to set {setting} ({origin}): {message}")]
+    BadValue {
+        /// The setting's name.
+        setting: &'static str,
+        /// Where the value came from.
+        origin: Origin,
+        /// What was expected.
+        message: String,
+    },
+    /// Settings contradict each other.
+    #[error("settings contradict each other: {message}")]
+    Contradiction {
+        /// Which ones, where they came from, and what would be consistent.
+        message: String,
+    },
+}
+
+impl ConfigError {
+    /// The exit code of a program that ends with this error: 2, as for every misuse of its command line.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        2
+    }
+}

@@ -1,0 +1,115 @@
+//! The TOML file. Whatever is wrong with it is told with line and column.
+
+use std::path::Path;
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    ConfigError, Origin,
+    cli::Draft,
+    settings::{SETTINGS, Shape, position},
+};
+
+/// Reads the file into the draft.
+pub(super) fn load(draft: &mut Draft, path: &Path) -> Result<(), ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    parse(draft, path, &text)
+}
+
+/// Reads the text of a file; `path` is for the errors.
+pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) -> Result<(), ConfigError> {
+    let malformed = |offset: usize, message: String| {
+        let (line, column) = line_and_column(text, offset);
+        ConfigError::Malformed {
+            path: path.to_owned(),
+            line,
+            column,
+            message,
+        }
+    };
+    // Of the parser's error only the message and the place are used: its own text quotes the line, which may be the one
+    // with the store's password.
+    let table = DeTable::parse(text).map_err(|error| {
+        let offset = error.span().map_or(0, |span| span.start);
+        malformed(offset, error.message().trim_end().to_owned())
+    })?;
+    let mut entries: Vec<_> = table.into_inner().into_iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    for (key, value) in entries {
+        let name = key.get_ref().as_ref();
+        let Some(place) = position(name) else {
+            return Err(malformed(key.span().start, unknown(name)));
+        };
+        let value_text = scalar(place, &value)
+            .map_err(|message| malformed(value.span().start, format!("{name}: {message}")))?;
+        let (line, column) = line_and_column(text, value.span().start);
+        let origin = Origin::File {
+            path: path.to_owned(),
+            line,
+            column,
+        };
+        draft.set(place, &value_text, origin)?;
+    }
+    Ok(())
+}
+
+/// The value as the text that the other layers would give, if it is of the right type.
+fn scalar(place: usize, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
+    let setting = &SETTINGS[place];
+    match (setting.shape, value.get_ref()) {
+        (Shape::Text, DeValue::String(text)) => Ok(text.clone().into_owned()),
+        (Shape::Boolean, DeValue::Boolean(value)) => Ok(value.to_string()),
+        (Shape::Number, DeValue::Integer(number)) => {
+            i64::from_str_radix(number.as_str(), number.radix())
+                .map(|number| number.to_string())
+                .map_err(|_| "expected a smaller number".to_owned())
+        }
+        (Shape::Text, DeValue::Integer(_) | DeValue::Float(_))
+            if setting.value_name == "DURATION" =>
+        {
+            Err("expected a duration with its unit, such as \"10s\", \"500ms\" or \"1h\"; found a number alone".to_owned())
+        }
+        (shape, found) => {
+            let expected = match shape {
+                Shape::Text => "a string in quotes",
+                Shape::Number => "a whole number",
+                Shape::Boolean => "true or false",
+            };
+            Err(format!("expected {expected}; found a value of type {}", found.type_str()))
+        }
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let dashed = name.replace('_', "-");
+    let nearest = SETTINGS
+        .iter()
+        .map(|setting| {
+            (
+                strsim::damerau_levenshtein(&dashed, setting.name),
+                setting.name,
+            )
+        })
+        .min()
+        .filter(|(distance, _)| *distance <= 3);
+    match nearest {
+        Some((_, nearest)) => format!("unknown setting {name:?}; did you mean {nearest:?}?"),
+        None => format!("unknown setting {name:?}; leasehold-server --help lists them all"),
+    }
+}
+
+/// Both counted from 1, the column in characters.
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (
+        before.matches('\n').count() + 1,
+        before[line_start..].chars().count() + 1,
+    )
+}

@@ -1,0 +1,135 @@
+//! The coordinator's configuration: one typed [`Config`], built from flags, environment, a TOML file and defaults, in
+//! that order of precedence.
+//!
+//! Each setting has one name. `store-timeout` is the flag `--store-timeout`, the environment variable
+//! `LEASEHOLD_STORE_TIMEOUT` and the key `store-timeout` of the file, and takes the same text in all three; the table in
+//! `settings` is the one place that knows them, and what `--help` and the commented reference file `leasehold.toml` say
+//! comes from it. Only these names are read from the environment: orchestrators put others there that begin alike.
+
+mod check;
+mod cli;
+mod error;
+mod file;
+mod origin;
+mod print;
+mod settings;
+mod store_url;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+pub use cli::Action;
+pub use error::ConfigError;
+pub use origin::Origin;
+pub use store_url::StoreUrl;
+
+/// The commented reference file: every setting with its meaning and default. An empty file means the same.
+pub const REFERENCE: &str = include_str!("../../leasehold.toml");
+
+/// The coordinator's settings, checked. [`Config::from_args`] builds it; the meaning, bounds and default of each field
+/// are also in `leasehold-server --help` and in `leasehold.toml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// Address of the gRPC API; port 0 picks a free one. `127.0.0.1:7420` by default.
+    pub listen: SocketAddr,
+    /// Address of the admin HTTP port (metrics and probes); port 0 picks a free one. `127.0.0.1:7421` by default.
+    pub admin_listen: SocketAddr,
+    /// Consent to listening beyond loopback without encryption. Off by default.
+    pub insecure: bool,
+    /// The coordinator's name, as operators and clients see it. The host's name by default.
+    pub name: String,
+    /// Where locks are kept. `memory:` by default.
+    pub store: StoreUrl,
+    /// Certificates (PEM) to trust for a `rediss:` store, instead of the system's.
+    pub store_ca: Option<PathBuf>,
+    /// What the key of every lock begins with in Redis. `lock:` by default.
+    pub key_prefix: String,
+    /// Time within which the store must answer a command. 1 s by default.
+    pub store_timeout: Duration,
+    /// Connections to Redis for commands. 2 by default.
+    pub store_connections: usize,
+    /// The shortest TTL that a client may ask for. 1 s by default.
+    pub min_ttl: Duration,
+    /// The TTL of who asks for none. 10 s by default.
+    pub default_ttl: Duration,
+    /// The longest TTL that a client may ask for. 1 h by default.
+    pub max_ttl: Duration,
+    /// The longest time that an acquire may ask to wait. 24 h by default.
+    pub max_wait: Duration,
+    /// Time that clients get to leave when the coordinator shuts down. 5 s by default.
+    pub drain_timeout: Duration,
+    /// Silence after which a connection is pinged. 5 s by default.
+    pub keepalive_interval: Duration,
+    /// Time in which a ping must be answered. 5 s by default.
+    pub keepalive_timeout: Duration,
+    /// Time within which a new connection must complete its HTTP/2 handshake. 5 s by default.
+    pub handshake_timeout: Duration,
+    /// Connections at the same time. 16384 by default.
+    pub max_connections: usize,
+    /// Sessions at the same time. 100000 by default.
+    pub max_sessions: usize,
+    /// Locks that one session may hold and wait for, together. 10000 by default.
+    pub max_locks_per_session: usize,
+    /// Calls in flight on one connection. 10000 by default.
+    pub max_concurrent_streams: u32,
+    /// Messages that may wait for a client to read them before it is cut off. 1024 by default.
+    pub outbound_queue: usize,
+    /// What is logged: directives of `tracing`'s `EnvFilter`. `info` by default.
+    pub log: String,
+    /// How log lines look. Human by default.
+    pub log_format: LogFormat,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people, in colour on a terminal.
+    #[default]
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            admin_listen: SocketAddr::from(([127, 0, 0, 1], 7421)),
+            insecure: false,
+            name: host_name(),
+            store: StoreUrl::default(),
+            store_ca: None,
+            key_prefix: "lock:".to_owned(),
+            store_timeout: Duration::from_secs(1),
+            store_connections: 2,
+            min_ttl: Duration::from_secs(1),
+            default_ttl: Duration::from_secs(10),
+            max_ttl: Duration::from_secs(60 * 60),
+            max_wait: Duration::from_secs(24 * 60 * 60),
+            drain_timeout: Duration::from_secs(5),
+            keepalive_interval: Duration::from_secs(5),
+            keepalive_timeout: Duration::from_secs(5),
+            handshake_timeout: Duration::from_secs(5),
+            max_connections: 16_384,
+            max_sessions: 100_000,
+            max_locks_per_session: 10_000,
+            max_concurrent_streams: 10_000,
+            outbound_queue: 1024,
+            log: "info".to_owned(),
+            log_format: LogFormat::Human,
+        }
+    }
+}
+
+fn host_name() -> String {
+    let system = rustix::system::uname();
+    let name = system.nodename().to_string_lossy();
+    if value::display_name(&name).is_ok() {
+        name.into_owned()
+    } else {
+        "leasehold".to_owned()
+    }
+}

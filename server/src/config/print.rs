@@ -1,0 +1,29 @@
+//! The configuration in force, as a TOML file.
+
+use super::{
+    cli::Draft,
+    settings::{SETTINGS, Setting, Shape},
+};
+
+/// What is in force, each value with where it came from.
+pub(super) fn in_force(draft: &Draft) -> String {
+    let mut out = String::from(
+        "# The configuration in force. A password in the store's URL is shown as ***.\n\n",
+    );
+    for (setting, origin) in SETTINGS.iter().zip(&draft.origins) {
+        let line = match (setting.show)(&draft.config) {
+            Some(value) => format!("{} = {}", setting.name, literal(setting, &value)),
+            None => format!("# {} is not set", setting.name),
+        };
+        out.push_str(&format!("{line} # {origin}\n"));
+    }
+    out
+}
+
+/// A value as TOML writes it.
+pub(super) fn literal(setting: &Setting, value: &str) -> String {
+    match setting.shape {
+        Shape::Text => toml::Value::String(value.to_owned()).to_string(),
+        Shape::Number | Shape::Boolean => value.to_owned(),
+    }
+}

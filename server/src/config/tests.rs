@@ -1,0 +1,499 @@
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::{collections::HashMap, ffi::OsString, fs, path::Path, time::Duration};
+
+use super::{
+    Action, Config, ConfigError, LogFormat, REFERENCE, cli::Draft, file, print::literal,
+    settings::SETTINGS,
+};
+
+/// Lines are broken at this width in the reference file.
+const WIDTH: usize = 100;
+
+fn from(args: &[&str], env: &[(&str, &str)]) -> Result<Action, ConfigError> {
+    let env: HashMap<String, OsString> = env
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), OsString::from(*value)))
+        .collect();
+    let args = std::iter::once("leasehold-server").chain(args.iter().copied());
+    Config::from_args(args.map(OsString::from), |name| env.get(name).cloned())
+}
+
+fn served(args: &[&str], env: &[(&str, &str)]) -> Config {
+    match from(args, env).unwrap() {
+        Action::Serve(config) => *config,
+        Action::Print(text) => panic!("printed {text}"),
+    }
+}
+
+fn printed(args: &[&str], env: &[(&str, &str)]) -> String {
+    match from(args, env).unwrap() {
+        Action::Print(text) => text,
+        Action::Serve(config) => panic!("serves {config:?}"),
+    }
+}
+
+fn refused(args: &[&str], env: &[(&str, &str)]) -> String {
+    from(args, env).unwrap_err().to_string()
+}
+
+fn in_file(text: &str) -> Result<Config, ConfigError> {
+    let mut draft = Draft::default();
+    file::parse(&mut draft, Path::new("leasehold.toml"), text)?;
+    Ok(draft.config)
+}
+
+#[track_caller]
+fn refused_in_file(text: &str, line: usize, column: usize, says: &str) {
+    let error = in_file(text).unwrap_err().to_string();
+    let place = format!("leasehold.toml, line {line}, column {column}");
+    assert!(error.contains(&place), "no {place:?} in {error:?}");
+    assert!(error.contains(says), "no {says:?} in {error:?}");
+    assert!(!error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn nothing_given_means_the_defaults() {
+    assert_eq!(served(&[], &[]), Config::default());
+    assert_eq!(in_file("").unwrap(), Config::default());
+}
+
+#[test]
+fn each_layer_wins_over_the_one_below() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leasehold.toml");
+    fs::write(
+        &path,
+        "store-timeout = \"2s\"\nmax-sessions = 7\nname = \"file\"\n",
+    )
+    .unwrap();
+    let path = path.to_str().unwrap();
+
+    let config = served(&["--config", path], &[]);
+    assert_eq!(config.store_timeout, Duration::from_secs(2));
+    assert_eq!((config.max_sessions, config.name.as_str()), (7, "file"));
+
+    let env = [
+        ("LEASEHOLD_STORE_TIMEOUT", "3s"),
+        ("LEASEHOLD_CONFIG", path),
+        ("LEASEHOLD_NAME", "env"),
+    ];
+    let config = served(&["--name=flag"], &env);
+    assert_eq!(config.store_timeout, Duration::from_secs(3));
+    assert_eq!((config.max_sessions, config.name.as_str()), (7, "flag"));
+
+    // The flag's file, not the variable's.
+    let other = folder.path().join("other.toml");
+    fs::write(&other, "max-sessions = 8\n").unwrap();
+    let config = served(&["--config", other.to_str().unwrap()], &env);
+    assert_eq!(config.max_sessions, 8);
+
+    let text = printed(&["--print-config", "--name=flag"], &env);
+    for line in [
+        format!("max-sessions = 7 # file {path}, line 2, column 16"),
+        "store-timeout = \"3s\" # environment LEASEHOLD_STORE_TIMEOUT".to_owned(),
+        "name = \"flag\" # flag --name".to_owned(),
+        "min-ttl = \"1s\" # default".to_owned(),
+    ] {
+        assert!(
+            text.lines().any(|found| found == line),
+            "no {line:?} in\n{text}"
+        );
+    }
+}
+
+#[test]
+fn only_known_variables_are_read() {
+    // What Kubernetes injects for a service of this name, and what `leasehold run` sets for its child.
+    let env = [
+        ("LEASEHOLD_PORT", "tcp://10.0.0.1:7420"),
+        ("LEASEHOLD_SERVICE_HOST", "10.0.0.1"),
+        ("LEASEHOLD_FENCING_TOKEN", "17"),
+        ("LEASEHOLD_ENDPOINT", "http://localhost:1"),
+    ];
+    assert_eq!(served(&[], &env), Config::default());
+    // Set to nothing is not set, as `${UNSET}` in a compose file is.
+    assert_eq!(
+        served(&[], &[("LEASEHOLD_LISTEN", ""), ("LEASEHOLD_CONFIG", "")]),
+        Config::default()
+    );
+}
+
+#[test]
+fn every_setting_can_be_given_in_each_way() {
+    let values = [
+        ("listen", "127.0.0.2:1"),
+        ("admin-listen", "[::1]:0"),
+        ("insecure", "true"),
+        ("name", "one \"two\" # three"),
+        ("store", "rediss://app@redis:6380/1"),
+        ("store-ca", "/ca.pem"),
+        ("key-prefix", ""),
+        ("store-timeout", "250ms"),
+        ("store-connections", "3"),
+        ("min-ttl", "2s"),
+        ("default-ttl", "3s"),
+        ("max-ttl", "4m"),
+        ("max-wait", "5h"),
+        ("drain-timeout", "6s"),
+        ("keepalive-interval", "7s"),
+        ("keepalive-timeout", "8s"),
+        ("handshake-timeout", "9s"),
+        ("max-connections", "10"),
+        ("max-sessions", "11"),
+        ("max-locks-per-session", "12"),
+        ("max-concurrent-streams", "13"),
+        ("outbound-queue", "14"),
+        ("log", "info,leasehold_server=debug"),
+        ("log-format", "json"),
+    ];
+    assert_eq!(
+        values.map(|(name, _)| name),
+        SETTINGS.each_ref().map(|setting| setting.name)
+    );
+
+    let args: Vec<String> = values
+        .iter()
+        .map(|(name, value)| format!("--{name}={value}"))
+        .collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let config = served(&args, &[]);
+    for (setting, (name, value)) in SETTINGS.iter().zip(values) {
+        assert_eq!((setting.show)(&config).as_deref(), Some(value), "{name}");
+        assert_ne!(
+            (setting.show)(&Config::default()).as_deref(),
+            Some(value),
+            "{name} is not changed"
+        );
+    }
+    assert_eq!(config.log_format, LogFormat::Json);
+
+    let variables = SETTINGS.each_ref().map(super::settings::Setting::variable);
+    let env: Vec<(&str, &str)> = values
+        .iter()
+        .zip(&variables)
+        .filter(|((_, value), _)| !value.is_empty())
+        .map(|((_, value), name)| (name.as_str(), *value))
+        .collect();
+    assert_eq!(served(&["--key-prefix="], &env), config);
+
+    // What is printed is a file that says the same.
+    args_print_the_same(&args, &config);
+    let text: String = SETTINGS
+        .iter()
+        .zip(values)
+        .map(|(setting, (name, value))| format!("{name} = {}\n", literal(setting, value)))
+        .collect();
+    assert_eq!(in_file(&text).unwrap(), config);
+}
+
+fn args_print_the_same(args: &[&str], config: &Config) {
+    let mut args = args.to_vec();
+    args.push("--print-config");
+    assert_eq!(&in_file(&printed(&args, &[])).unwrap(), config);
+}
+
+#[test]
+fn flags_that_need_no_value() {
+    assert!(served(&["--insecure"], &[]).insecure);
+    assert!(!served(&["--insecure=false"], &[("LEASEHOLD_INSECURE", "true")]).insecure);
+    assert!(served(&["--insecure", "--listen", "0.0.0.0:0"], &[]).insecure);
+}
+
+#[test]
+fn bad_values_tell_where_they_came_from_and_what_was_expected() {
+    for (args, env, says) in [
+        (
+            &["--store-timeout", "1"][..],
+            &[][..],
+            "store-timeout (flag --store-timeout): expected a duration from 10ms to 1m",
+        ),
+        (
+            &[],
+            &[("LEASEHOLD_MIN_TTL", "0s")],
+            "min-ttl (environment LEASEHOLD_MIN_TTL): expected a duration from 100ms",
+        ),
+        (&["--drain-timeout=0s"], &[], "expected a duration from 1ms"),
+        (
+            &["--max-sessions", "-1"],
+            &[],
+            "expected a whole number from 1 to 10000000; found \"-1\"",
+        ),
+        (&["--max-connections", "0"], &[], "from 1 to 1000000"),
+        (
+            &["--listen", "localhost"],
+            &[],
+            "expected an IP address and a port",
+        ),
+        (&["--insecure=yes"], &[], "expected true or false"),
+        (&["--name", ""], &[], "expected 1 to 128 bytes"),
+        (&["--key-prefix", "lh:mine:"], &[], "\"lh:\""),
+        (&["--log", "a=b=c"], &[], "expected a level"),
+        (&["--log-format", "xml"], &[], "\"human\" or \"json\""),
+        (
+            &["--store", "postgres://u:hunter2@h"],
+            &[],
+            "store (flag --store): expected \"memory:\"",
+        ),
+        (&["--stor", "x"], &[], "--store"),
+        (
+            &["--listen", "127.0.0.1:1", "--listen", "127.0.0.1:2"],
+            &[],
+            "cannot be used multiple times",
+        ),
+        (
+            &["--config", "/nonexistent/leasehold.toml"],
+            &[],
+            "/nonexistent/leasehold.toml: No such file",
+        ),
+        // Wrong, although a flag overrides it.
+        (
+            &["--min-ttl=1s"],
+            &[("LEASEHOLD_MIN_TTL", "soon")],
+            "LEASEHOLD_MIN_TTL",
+        ),
+    ] {
+        let error = refused(args, env);
+        assert!(
+            error.contains(says),
+            "{args:?} {env:?}: no {says:?} in {error:?}"
+        );
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}
+
+#[test]
+fn contradictions_are_refused() {
+    for (args, says) in [
+        (
+            &["--min-ttl=11s"][..],
+            "min-ttl is 11s (flag --min-ttl) and default-ttl is 10s (default)",
+        ),
+        (
+            &["--max-ttl=9s"],
+            "default-ttl is 10s (default) and max-ttl is 9s (flag --max-ttl)",
+        ),
+        (&["--listen=0.0.0.0:7420"], "--insecure"),
+        (&["--admin-listen=[::]:7421"], "admin-listen is [::]:7421"),
+        (&["--listen=[::ffff:192.0.2.1]:7420"], "--insecure"),
+        (&["--listen=127.0.0.1:7421"], "two addresses"),
+        (&["--store-ca=/ca.pem"], "store-ca"),
+        (
+            &["--store-ca=/ca.pem", "--store=redis://:hunter2@h"],
+            "redis://:***@h",
+        ),
+    ] {
+        let error = refused(args, &[]);
+        assert!(error.contains(says), "{args:?}: no {says:?} in {error:?}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+    served(
+        &[
+            "--listen=0.0.0.0:7420",
+            "--admin-listen=0.0.0.0:7421",
+            "--insecure",
+        ],
+        &[],
+    );
+    served(&["--listen=[::ffff:127.0.0.1]:7420"], &[]);
+    served(&["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"], &[]);
+    served(&["--store-ca=/ca.pem", "--store=rediss://h"], &[]);
+}
+
+#[test]
+fn a_bad_file_is_refused_with_line_and_column() {
+    refused_in_file(
+        "name = \"a\"\nlisten = 1\n",
+        2,
+        10,
+        "listen: expected a string in quotes; found a value of type integer",
+    );
+    refused_in_file(
+        "store-timeout = 5",
+        1,
+        17,
+        "expected a duration with its unit",
+    );
+    refused_in_file(
+        "store-timeout = 0.5",
+        1,
+        17,
+        "expected a duration with its unit",
+    );
+    refused_in_file(
+        "# ü\nstore-timeout = \"5\"",
+        2,
+        17,
+        "expected a duration from 10ms",
+    );
+    refused_in_file(
+        "max-sessions = \"5\"",
+        1,
+        16,
+        "max-sessions: expected a whole number; found a value of type string",
+    );
+    refused_in_file("max-sessions = 0x0", 1, 16, "from 1 to");
+    refused_in_file("max-sessions = 99999999999999999999", 1, 16, "expected");
+    refused_in_file(
+        "insecure = \"true\"",
+        1,
+        12,
+        "insecure: expected true or false",
+    );
+    refused_in_file(
+        "\n  store_timeout = \"1s\"",
+        2,
+        3,
+        "unknown setting \"store_timeout\"; did you mean \"store-timeout\"?",
+    );
+    refused_in_file("max-sesions = 1", 1, 1, "did you mean \"max-sessions\"?");
+    refused_in_file(
+        "[server]\nlisten = \"127.0.0.1:1\"",
+        1,
+        2,
+        "unknown setting \"server\"",
+    );
+    refused_in_file("name = \"a\"\nname = \"b\"\n", 2, 1, "duplicate key");
+    refused_in_file("name = \"a\" name = \"b\"\n", 1, 12, "");
+    refused_in_file("store = \"redis://:hunter2@h\n", 1, 28, "");
+    refused_in_file(
+        "store = \"http://:hunter2@h\"",
+        1,
+        9,
+        "expected \"memory:\"",
+    );
+    refused_in_file("listen", 1, 7, "");
+    assert_eq!(in_file("max-sessions = 0x10\n").unwrap().max_sessions, 16);
+}
+
+#[test]
+fn the_password_is_never_printed() {
+    let env = [("LEASEHOLD_STORE", "redis://app:hunter2@h/1")];
+    let text = printed(&["--print-config"], &env);
+    assert!(
+        text.contains("store = \"redis://app:***@h/1\" # environment LEASEHOLD_STORE"),
+        "{text}"
+    );
+    let config = served(&[], &env);
+    assert_eq!(config.store.expose(), "redis://app:hunter2@h/1");
+    for shown in [text, format!("{config:?}"), printed(&["--help"], &env)] {
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
+fn help_tells_every_setting_with_variable_and_default() {
+    let help = printed(&["--help"], &[]);
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for setting in &SETTINGS {
+        assert!(
+            help.contains(&format!("--{}", setting.name)),
+            "{}",
+            setting.name
+        );
+        assert!(words.contains(&setting.variable()), "{}", setting.name);
+        let meaning = setting
+            .help
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        assert!(words.contains(&meaning), "no {meaning:?} in\n{words}");
+        if setting.example.is_none() {
+            let default = (setting.show)(&Config::default()).unwrap();
+            assert!(
+                words.contains(&format!("[default: {default}]")),
+                "{}",
+                setting.name
+            );
+        }
+    }
+    assert!(printed(&["--version"], &[]).contains(env!("CARGO_PKG_VERSION")));
+}
+
+/// `UPDATE_REFERENCE=1 cargo test -p leasehold-server reference` writes the file anew after a change to the settings.
+#[test]
+fn the_reference_file_is_what_the_table_says() {
+    let expected = reference();
+    if std::env::var_os("UPDATE_REFERENCE").is_some() {
+        fs::write(
+            concat!(env!("CARGO_MANIFEST_DIR"), "/leasehold.toml"),
+            &expected,
+        )
+        .unwrap();
+        return;
+    }
+    assert_eq!(REFERENCE, expected);
+    assert_eq!(printed(&["--print-reference"], &[]), REFERENCE);
+}
+
+#[test]
+fn the_reference_file_holds_every_setting_and_the_defaults() {
+    assert_eq!(in_file(REFERENCE).unwrap(), Config::default());
+    for setting in &SETTINGS {
+        let places = REFERENCE
+            .lines()
+            .filter(|line| {
+                line.trim_start_matches("# ")
+                    .split_once(" = ")
+                    .is_some_and(|(name, _)| name == setting.name)
+            })
+            .count();
+        assert_eq!(places, 1, "{}", setting.name);
+    }
+    // The examples in comments are right, too.
+    let examples: String = REFERENCE
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| {
+            line.split_once(" = ")
+                .is_some_and(|(name, _)| super::settings::position(name).is_some())
+        })
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let config = in_file(&examples).unwrap();
+    assert_eq!(config.name, "coordinator-1");
+    assert!(config.store_ca.is_some());
+}
+
+/// The commented reference: every setting with its meaning and default. `leasehold.toml` is this text.
+fn reference() -> String {
+    let defaults = Config::default();
+    let mut out = String::from(
+        "# The settings of leasehold-server, each with its default: an empty file means the same as this one.\n\
+         #\n\
+         # Every setting is also a flag (--store-timeout 1s) and an environment variable (LEASEHOLD_STORE_TIMEOUT=1s). Flags win\n\
+         # over the environment, the environment over this file. `leasehold-server --print-config` shows what is in force.\n\
+         # Durations have a unit: \"500ms\", \"10s\", \"1h\".\n",
+    );
+    for setting in &SETTINGS {
+        out.push('\n');
+        for line in wrapped(setting.help) {
+            out.push_str(&format!("# {line}\n"));
+        }
+        let line = match (setting.example, (setting.show)(&defaults)) {
+            (Some(example), _) => format!("# {} = {}", setting.name, literal(setting, example)),
+            (None, value) => format!(
+                "{} = {}",
+                setting.name,
+                literal(setting, &value.unwrap_or_default())
+            ),
+        };
+        out.push_str(&line);
+        out.push('\n');
+    }
+    out
+}
+
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,273 @@
+//! One acquire, from asking to holding.
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold_core::{
+    command::{Acquire, End, Op, Reply},
+    id::{FencingToken, OwnerId},
+    name::LockName,
+    time::Moment,
+    view::HolderView,
+};
+use leasehold_store::{StoreError, clock};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+
+use super::{
+    Coordinator,
+    cleanup::Leftover,
+    contention::Waiting,
+    registry::{Delivery, Taken},
+    unexpected,
+};
+
+/// How long to wait for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// For so long.
+    For(Duration),
+    /// For as long as it takes.
+    Forever,
+}
+
+impl Wait {
+    /// From what the wire says, where unset means `default`.
+    pub fn from_wire(wait: Option<Duration>, default: Self) -> Self {
+        match wait {
+            None => default,
+            Some(Duration::ZERO) => Self::No,
+            Some(wait) => Self::For(wait),
+        }
+    }
+}
+
+/// How an acquire ended.
+#[derive(Debug)]
+pub enum Acquired {
+    /// The lock is held.
+    Granted(Hold),
+    /// It is not free, and the acquire did not want to wait.
+    Busy(Option<HolderView>),
+    /// It did not come free in time.
+    TimedOut(Option<HolderView>),
+    /// It was cancelled.
+    Cancelled,
+}
+
+/// A lock that is held. Dropping it releases it, in the background, as an unclean end.
+#[derive(Debug)]
+pub struct Hold {
+    claim: Claim,
+    token: FencingToken,
+    sent_at: Moment,
+}
+
+/// Everything that an owner id stands for at the store, from before its acquire is sent. Dropping it ends that in the
+/// background, whatever it is by then, so that an acquire may be dropped at any point.
+#[derive(Debug)]
+struct Claim {
+    coordinator: Coordinator,
+    name: LockName,
+    owner: OwnerId,
+    ttl: Duration,
+    lock_delay: Duration,
+    /// Until when the acquire may still reach the store though its reply was given up.
+    may_arrive_until: Option<Moment>,
+    on_drop: OnDrop,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum OnDrop {
+    Release(End),
+    Forget,
+}
+
+impl Coordinator {
+    /// Takes a lock. `queued` is called with the place if it has to wait; `cancel` ends the wait when it resolves.
+    ///
+    /// May be dropped at any point: what the store knows of it by then is released in the background.
+    pub async fn acquire(
+        &self,
+        name: LockName,
+        acquire: Acquire,
+        wait: Wait,
+        queued: impl FnOnce(u64) + Send,
+        cancel: oneshot::Receiver<()>,
+    ) -> Result<Acquired, StoreError> {
+        let started = Instant::now();
+        let mut deliveries = self.registry().wait(acquire.owner);
+        let mut claim = Claim {
+            coordinator: self.clone(),
+            name: name.clone(),
+            owner: acquire.owner,
+            ttl: acquire.ttl,
+            lock_delay: acquire.lock_delay,
+            may_arrive_until: Some(clock::now().after(self.shared.store_timeout * 2)),
+            on_drop: OnDrop::Release(End::Clean),
+        };
+        let stamped = match self.execute(&name, Op::Acquire(acquire.clone())).await {
+            Ok(stamped) => stamped,
+            Err(error) => {
+                if !error.is_indeterminate() {
+                    claim.on_drop = OnDrop::Forget;
+                }
+                return Err(error);
+            }
+        };
+        claim.may_arrive_until = None;
+        let (position, expires_in) = match stamped.executed.reply {
+            Reply::Granted { token } => {
+                self.registry().in_flight(&claim.owner);
+                return Ok(Acquired::Granted(claim.granted(token, stamped.sent_at)));
+            }
+            Reply::Busy { holder } => {
+                claim.on_drop = OnDrop::Forget;
+                return Ok(Acquired::Busy(holder));
+            }
+            Reply::Queued {
+                position,
+                expires_in,
+            } => (position, expires_in),
+            _ => return Err(unexpected("acquire")),
+        };
+        let _tracked = self.metrics().waiters.track();
+        let _waiting = Waiting::new(self.clone(), name, Arc::new(acquire), expires_in);
+        queued(position);
+        let timeout = async {
+            match wait {
+                Wait::For(wait) => tokio::time::sleep_until(started + wait).await,
+                Wait::No | Wait::Forever => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Ok(Delivery { token, sent_at }) = &mut deliveries => {
+                Ok(Acquired::Granted(claim.granted(token, sent_at)))
+            }
+            Ok(()) = cancel => {
+                claim.give_up().await;
+                Ok(Acquired::Cancelled)
+            }
+            () = timeout => {
+                Ok(Acquired::TimedOut(claim.give_up().await))
+            }
+        }
+    }
+}
+
+impl Claim {
+    fn granted(mut self, token: FencingToken, sent_at: Moment) -> Hold {
+        self.coordinator.metrics().grants.inc();
+        // From here on the client may learn of it: if it is lost before it gives the lock back, the lock-delay applies.
+        self.on_drop = OnDrop::Release(End::Unclean);
+        Hold {
+            claim: self,
+            token,
+            sent_at,
+        }
+    }
+
+    /// Leaves the queue, or gives back a grant that came meanwhile; gives who holds the lock instead, if that is known.
+    async fn give_up(mut self) -> Option<HolderView> {
+        let op = Op::Release {
+            owner: self.owner,
+            end: End::Clean,
+        };
+        // On an error the claim's drop goes on trying in the background.
+        self.coordinator.execute(&self.name, op).await.ok()?;
+        self.on_drop = OnDrop::Forget;
+        let view = self.coordinator.view(&self.name, 0).await.ok()?;
+        view.holder
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        match self.on_drop {
+            OnDrop::Forget => self.coordinator.registry().forget(&self.owner),
+            OnDrop::Release(end) => {
+                self.coordinator.registry().in_flight(&self.owner);
+                let lasts = self.ttl + self.lock_delay + self.coordinator.shared.store_timeout * 2;
+                self.coordinator.leave(Leftover {
+                    name: self.name.clone(),
+                    owner: self.owner,
+                    end,
+                    may_arrive_until: self.may_arrive_until,
+                    gone_at: clock::now().after(lasts),
+                    tracked: self.coordinator.metrics().inflight_cleanups.track(),
+                });
+            }
+        }
+    }
+}
+
+impl Hold {
+    /// The lock's name.
+    pub fn name(&self) -> &LockName {
+        &self.claim.name
+    }
+
+    /// The owner id.
+    pub fn owner(&self) -> &OwnerId {
+        &self.claim.owner
+    }
+
+    /// The fencing token.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// Until when it stands in the store at least.
+    pub fn stands_until(&self) -> Moment {
+        self.sent_at.after(self.claim.ttl)
+    }
+
+    /// The command that renews it.
+    pub fn renewal(&self) -> Op {
+        Op::Renew {
+            owner: self.claim.owner,
+            ttl: self.claim.ttl,
+        }
+    }
+
+    /// Notes that a renewal sent at this moment was carried out.
+    pub fn renewed(&mut self, sent_at: Moment) {
+        self.sent_at = self.sent_at.max(sent_at);
+    }
+
+    /// Makes a session the one that hears if the hold is taken.
+    pub fn tell(&self, session: mpsc::UnboundedSender<Taken>) {
+        self.claim
+            .coordinator
+            .registry()
+            .held(&self.claim.owner, session);
+    }
+
+    /// Gives the lock back; false if it was lost before. If the store does not answer, or this is dropped, the release
+    /// goes on in the background.
+    pub async fn release(mut self) -> Result<bool, StoreError> {
+        self.claim.on_drop = OnDrop::Release(End::Clean);
+        let released = self
+            .claim
+            .coordinator
+            .release(&self.claim.name, self.claim.owner)
+            .await?;
+        self.claim.on_drop = OnDrop::Forget;
+        Ok(released)
+    }
+
+    /// Ends it in the background as given back by its client.
+    pub fn release_detached(mut self) {
+        self.claim.on_drop = OnDrop::Release(End::Clean);
+    }
+
+    /// Lets go of it without touching the store: it is gone there, or its caller renews it from now on, or it is left
+    /// to expire.
+    pub fn forget(mut self) {
+        self.claim.on_drop = OnDrop::Forget;
+    }
+}

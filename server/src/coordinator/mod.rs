@@ -1,0 +1,279 @@
+//! What the sessions and the unary calls of one coordinator share: the store, the waiters, the clean-up.
+//!
+//! - [`registry`]: which owner ids are ours, and whom to tell.
+//! - [`acquire`]: one acquire from asking to holding, safe to drop at any point.
+//! - [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
+//! - [`cleanup`]: releases that nobody waits for.
+
+pub mod acquire;
+pub mod cleanup;
+pub mod contention;
+pub mod registry;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold_core::{
+    command::{Caller, Command, End, Loss, Op, Reply},
+    id::{CoordinatorId, FencingToken, OwnerId},
+    name::{LockName, TtlBounds, Value},
+    view::NameView,
+};
+use leasehold_store::{LockStore, Stamped, Store, StoreError, WakeUp};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    cleanup::Leftover,
+    contention::Contention,
+    registry::{Delivery, Registry},
+};
+use crate::telemetry::Metrics;
+
+/// A cheap handle on what all sessions of this process share.
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    id: CoordinatorId,
+    store: Store,
+    bounds: TtlBounds,
+    max_wait: Duration,
+    store_timeout: Duration,
+    registry: Registry,
+    contention: Contention,
+    leftovers: mpsc::UnboundedSender<Leftover>,
+    metrics: Metrics,
+    /// One more than the largest token seen of any name.
+    floor: AtomicI64,
+}
+
+/// What a coordinator is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// Its id, unique to this run of the process.
+    pub id: CoordinatorId,
+    /// Where the locks are.
+    pub store: Store,
+    /// What other coordinators tell it.
+    pub wake_ups: mpsc::Receiver<WakeUp>,
+    /// Which TTLs it accepts.
+    pub bounds: TtlBounds,
+    /// Longest wait that may be asked for.
+    pub max_wait: Duration,
+    /// How long a command to the store may take.
+    pub store_timeout: Duration,
+    /// What it counts.
+    pub metrics: Metrics,
+}
+
+impl Coordinator {
+    /// Starts a coordinator; its background tasks run until `stop`.
+    pub fn start(parts: Parts, stop: &CancellationToken) -> Self {
+        let (leftovers, incoming_leftovers) = mpsc::unbounded_channel();
+        let (contention, incoming_contention) = Contention::new();
+        let coordinator = Self {
+            shared: Arc::new(Shared {
+                id: parts.id,
+                store: parts.store,
+                bounds: parts.bounds,
+                max_wait: parts.max_wait,
+                store_timeout: parts.store_timeout,
+                registry: Registry::default(),
+                contention,
+                leftovers,
+                metrics: parts.metrics,
+                floor: AtomicI64::new(0),
+            }),
+        };
+        tokio::spawn(cleanup::run(
+            coordinator.clone(),
+            incoming_leftovers,
+            stop.clone(),
+        ));
+        tokio::spawn(contention::run(
+            coordinator.clone(),
+            incoming_contention,
+            parts.wake_ups,
+            stop.clone(),
+        ));
+        coordinator
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &CoordinatorId {
+        &self.shared.id
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// Which TTLs it accepts.
+    pub fn bounds(&self) -> &TtlBounds {
+        &self.shared.bounds
+    }
+
+    /// Longest wait that may be asked for.
+    pub fn max_wait(&self) -> Duration {
+        self.shared.max_wait
+    }
+
+    /// How long a command to the store may take.
+    pub fn store_timeout(&self) -> Duration {
+        self.shared.store_timeout
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.shared.registry
+    }
+
+    fn contention(&self) -> &Contention {
+        &self.shared.contention
+    }
+
+    /// A command from this coordinator.
+    pub fn command(&self, name: LockName, op: Op) -> Command {
+        let caller = Caller {
+            coordinator: self.shared.id.clone(),
+            floor: FencingToken::new(self.shared.floor.load(Ordering::Relaxed)),
+            token_memory: self.shared.bounds.token_memory(),
+        };
+        Command { name, caller, op }
+    }
+
+    /// Carries one operation out and sees to the grant that may have come with it.
+    pub async fn execute(&self, name: &LockName, op: Op) -> Result<Stamped, StoreError> {
+        let command = self.command(name.clone(), op);
+        let result = self.shared.store.execute(command).await;
+        match &result {
+            Ok(stamped) => self.note(name, stamped),
+            Err(_) => {
+                self.shared.metrics.store_errors.inc();
+            }
+        }
+        result
+    }
+
+    /// Sees to what came with a reply: learns its tokens, and gives a grant to the waiter of ours that it is for.
+    fn note(&self, name: &LockName, stamped: &Stamped) {
+        match &stamped.executed.reply {
+            Reply::Granted { token } | Reply::Forced { token, .. } => self.learn(*token),
+            _ => {}
+        }
+        let Some(handed) = &stamped.executed.handed else {
+            return;
+        };
+        self.learn(handed.token);
+        self.shared.metrics.handoffs.inc();
+        if handed.coordinator != self.shared.id {
+            return;
+        }
+        let delivery = Delivery {
+            token: handed.token,
+            sent_at: stamped.sent_at,
+        };
+        if !self.shared.registry.deliver(&handed.owner, delivery)
+            && !self.shared.registry.knows(&handed.owner)
+        {
+            self.discard(name, handed.owner);
+        }
+    }
+
+    fn learn(&self, token: FencingToken) {
+        self.shared
+            .floor
+            .fetch_max(token.get().saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Hands a grant of ours on that nobody here knows of.
+    fn discard(&self, name: &LockName, owner: OwnerId) {
+        self.shared.registry.in_flight(&owner);
+        self.leave(Leftover {
+            name: name.clone(),
+            owner,
+            end: End::Clean,
+            may_arrive_until: None,
+            gone_at: leasehold_store::clock::now().after(self.shared.bounds.max),
+            tracked: self.shared.metrics.inflight_cleanups.track(),
+        });
+    }
+
+    fn leave(&self, leftover: Leftover) {
+        // The receiver lives as long as this handle's background task; when the process is stopping and it is gone,
+        // expiry does what it would have done.
+        let _ = self.shared.leftovers.send(leftover);
+    }
+
+    /// Releases a hold or cancels a waiter that this coordinator may not know, for the unary call.
+    pub async fn release(&self, name: &LockName, owner: OwnerId) -> Result<bool, StoreError> {
+        let op = Op::Release {
+            owner,
+            end: End::Clean,
+        };
+        let stamped = self.execute(name, op).await?;
+        Ok(matches!(
+            stamped.executed.reply,
+            Reply::Released { held: true, .. }
+        ))
+    }
+
+    /// Changes the value of a hold; false if it was lost.
+    pub async fn set_value(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        value: Value,
+    ) -> Result<bool, StoreError> {
+        let stamped = self.execute(name, Op::SetValue { owner, value }).await?;
+        Ok(matches!(stamped.executed.reply, Reply::ValueSet(true)))
+    }
+
+    /// Shows a name with at most this many waiters.
+    pub async fn view(&self, name: &LockName, waiters: usize) -> Result<NameView, StoreError> {
+        let stamped = self.execute(name, Op::View { waiters }).await?;
+        match stamped.executed.reply {
+            Reply::Seen(view) => Ok(*view),
+            _ => Err(unexpected("view")),
+        }
+    }
+
+    /// Takes a lock from its holder; gives whether anything was released, and the token now.
+    pub async fn force_release(&self, name: &LockName) -> Result<(bool, FencingToken), StoreError> {
+        let stamped = self.execute(name, Op::ForceRelease).await?;
+        match stamped.executed.reply {
+            Reply::Forced {
+                released,
+                token,
+                former,
+            } => {
+                if let Some(former) = former {
+                    self.shared.registry.take(name, &former.owner, Loss::Forced);
+                }
+                Ok((released, token))
+            }
+            _ => Err(unexpected("force release")),
+        }
+    }
+}
+
+/// An answer that does not belong to what was asked; the stores never give one.
+fn unexpected(operation: &str) -> StoreError {
+    StoreError::Garbled {
+        reason: format!("the reply to {operation} is that of another operation"),
+    }
+}

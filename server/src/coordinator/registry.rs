@@ -1,0 +1,128 @@
+//! Which owner ids this coordinator knows, and who is to be told of what happens to them.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use leasehold_core::{
+    command::Loss,
+    id::{FencingToken, OwnerId},
+    name::LockName,
+    time::Moment,
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// How many parts the registry is split into, so that sessions seldom wait for each other.
+const SHARDS: usize = 16;
+
+/// A grant on its way to the waiter that it was made for.
+#[derive(Debug)]
+pub struct Delivery {
+    /// Its token.
+    pub token: FencingToken,
+    /// When the command that granted or confirmed it was sent: it stands at least its TTL from here.
+    pub sent_at: Moment,
+}
+
+/// A hold that was taken from its session.
+#[derive(Debug)]
+pub struct Taken {
+    /// The lock.
+    pub name: LockName,
+    /// The hold.
+    pub owner: OwnerId,
+    /// Why.
+    pub loss: Loss,
+}
+
+/// What an owner id stands for at this coordinator.
+#[derive(Debug)]
+enum Known {
+    /// An acquire that is in flight or waits.
+    Waiting(oneshot::Sender<Delivery>),
+    /// A grant on its way to whoever asked, or a release on its way to the store.
+    InFlight,
+    /// A session's hold.
+    Held(mpsc::UnboundedSender<Taken>),
+}
+
+/// The owner ids of every acquire in flight, waiter and session hold of this coordinator. An owner id is in it from
+/// before its acquire is sent until its release was carried out, so that a grant to one that is not is nobody's.
+#[derive(Debug, Default)]
+pub struct Registry {
+    shards: [Mutex<HashMap<OwnerId, Known>>; SHARDS],
+}
+
+impl Registry {
+    /// Notes an acquire that is about to be sent; its grant, if it comes later, arrives at the receiver.
+    pub fn wait(&self, owner: OwnerId) -> oneshot::Receiver<Delivery> {
+        let (sender, receiver) = oneshot::channel();
+        self.shard(&owner).insert(owner, Known::Waiting(sender));
+        receiver
+    }
+
+    /// Notes that an owner id's fate is being settled.
+    pub fn in_flight(&self, owner: &OwnerId) {
+        self.shard(owner).insert(*owner, Known::InFlight);
+    }
+
+    /// Notes a session's hold; the session hears if it is taken.
+    pub fn held(&self, owner: &OwnerId, session: mpsc::UnboundedSender<Taken>) {
+        self.shard(owner).insert(*owner, Known::Held(session));
+    }
+
+    /// Forgets an owner id.
+    pub fn forget(&self, owner: &OwnerId) {
+        self.shard(owner).remove(owner);
+    }
+
+    /// Whether the owner id is known at all.
+    pub fn knows(&self, owner: &OwnerId) -> bool {
+        self.shard(owner).contains_key(owner)
+    }
+
+    /// Whether the owner id waits, or may.
+    pub fn waits(&self, owner: &OwnerId) -> bool {
+        matches!(self.shard(owner).get(owner), Some(Known::Waiting(_)))
+    }
+
+    /// Gives a grant to its waiter; false if there is no such waiter any more.
+    pub fn deliver(&self, owner: &OwnerId, delivery: Delivery) -> bool {
+        let mut shard = self.shard(owner);
+        match shard.remove(owner) {
+            Some(Known::Waiting(waiter)) => {
+                shard.insert(*owner, Known::InFlight);
+                drop(shard);
+                waiter.send(delivery).is_ok()
+            }
+            Some(other) => {
+                shard.insert(*owner, other);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Tells the session that holds the owner id that it was taken; false if no session here does.
+    pub fn take(&self, name: &LockName, owner: &OwnerId, loss: Loss) -> bool {
+        match self.shard(owner).get(owner) {
+            Some(Known::Held(session)) => session
+                .send(Taken {
+                    name: name.clone(),
+                    owner: *owner,
+                    loss,
+                })
+                .is_ok(),
+            _ => false,
+        }
+    }
+
+    fn shard(&self, owner: &OwnerId) -> MutexGuard<'_, HashMap<OwnerId, Known>> {
+        let shard = usize::from(owner.as_bytes()[0]) % SHARDS;
+        // A panic elsewhere can't leave the map torn: each use is one insert, look-up or removal.
+        self.shards[shard]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

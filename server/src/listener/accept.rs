@@ -1,0 +1,171 @@
+//! The accept loop: a listening socket becomes a stream of connections.
+
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::{Stream, stream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+use super::{Connection, Connections, watchdog};
+use crate::config::Config;
+
+/// How long the loop rests after the first failure to accept; doubled for each further one.
+const FIRST_REST: Duration = Duration::from_millis(10);
+/// The longest rest between two attempts to accept.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// What the listener asks of its connections.
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// Connections served at the same time. One more is accepted and closed at once, so that its client sees a
+    /// refusal rather than a time-out. 16384 by default.
+    pub max_connections: usize,
+    /// Time within which a connection must have sent its HTTP/2 preface and the header of its first SETTINGS frame.
+    /// 5 seconds by default.
+    pub handshake_timeout: Duration,
+    /// Time without a single byte read after which a connection is closed as [`Ending::Local`](super::Ending::Local).
+    /// `None` waits for ever. The HTTP/2 server must ping more often than this; [`http2_server`](super::http2_server)
+    /// does. 10 seconds by default.
+    pub max_silence: Option<Duration>,
+}
+
+impl Default for ListenerOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 16_384,
+            handshake_timeout: Duration::from_secs(5),
+            max_silence: Some(Duration::from_secs(10)),
+        }
+    }
+}
+
+impl From<&Config> for ListenerOptions {
+    fn from(config: &Config) -> Self {
+        Self {
+            max_connections: config.max_connections,
+            handshake_timeout: config.handshake_timeout,
+            max_silence: Some(config.keepalive_interval + config.keepalive_timeout),
+        }
+    }
+}
+
+/// Accepts connections until `shutdown` is cancelled, which ends the stream; dropping the stream closes the listening
+/// socket.
+///
+/// A failure to accept (out of file descriptors, say) is logged and tried again after a rest of 10 ms to 1 s; it is
+/// never an item of the stream and never its end. Each connection gets `TCP_NODELAY` and a small task of its own,
+/// which ends with it.
+pub fn accept(
+    listener: TcpListener,
+    options: ListenerOptions,
+    connections: Connections,
+    shutdown: CancellationToken,
+) -> impl Stream<Item = io::Result<Connection>> {
+    let acceptor = Acceptor {
+        listener,
+        options: Arc::new(options),
+        connections,
+        shutdown,
+        rest: FIRST_REST,
+    };
+    stream::unfold(acceptor, |mut acceptor| async move {
+        let connection = acceptor.next().await?;
+        Some((Ok(connection), acceptor))
+    })
+}
+
+struct Acceptor {
+    listener: TcpListener,
+    options: Arc<ListenerOptions>,
+    connections: Connections,
+    shutdown: CancellationToken,
+    rest: Duration,
+}
+
+impl Acceptor {
+    async fn next(&mut self) -> Option<Connection> {
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => return None,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((socket, peer)) => {
+                    self.rest = FIRST_REST;
+                    if self.connections.len() >= self.options.max_connections {
+                        self.refuse(socket);
+                        continue;
+                    }
+                    return Some(self.admit(socket, peer));
+                }
+                // The peer gave up before it was accepted: nothing is wrong with us.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionAborted
+                            | io::ErrorKind::ConnectionReset
+                            | io::ErrorKind::Interrupted
+                    ) =>
+                {
+                    tracing::debug!(%error, "a connection ended before it was accepted");
+                }
+                Err(error) => {
+                    let rest = self.rest;
+                    self.rest = (rest * 2).min(LONGEST_REST);
+                    tracing::warn!(
+                        %error,
+                        "failed to accept a connection; trying again in {rest:?} \
+                         (if files ran out, raise the limit of open files or lower max-connections)"
+                    );
+                    tokio::select! {
+                        biased;
+                        () = self.shutdown.cancelled() => return None,
+                        () = tokio::time::sleep(rest) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn admit(&self, socket: TcpStream, peer: std::net::SocketAddr) -> Connection {
+        // Without it, small messages would wait for the acknowledgement of the one before.
+        if let Err(error) = socket.set_nodelay(true) {
+            tracing::debug!(%error, %peer, "failed to set TCP_NODELAY");
+        }
+        let socket = Arc::new(socket);
+        let handle = self.connections.admit(&socket, peer);
+        tokio::spawn(watchdog::watch(
+            Arc::clone(&socket),
+            handle.clone(),
+            self.connections.clone(),
+            Arc::clone(&self.options),
+        ));
+        Connection::new(socket, handle, self.connections.clone())
+    }
+
+    fn refuse(&self, socket: TcpStream) {
+        // Closing with a reset leaves no TIME_WAIT behind: a flood of refusals must not cost us ports or memory.
+        if let Err(error) = socket.set_zero_linger() {
+            tracing::debug!(%error, "failed to prepare the close of a refused connection");
+        }
+        drop(socket);
+        let before = self
+            .connections
+            .totals()
+            .refused
+            .fetch_add(1, Ordering::Relaxed);
+        // A flood must not become a flood of log lines: the first of each thousand is told.
+        if before.is_multiple_of(1000) {
+            tracing::warn!(
+                limit = self.options.max_connections,
+                refused = before + 1,
+                "refused a connection: max-connections is reached"
+            );
+        }
+    }
+}

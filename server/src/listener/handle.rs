@@ -1,0 +1,260 @@
+//! What a session knows of, and does to, the connection that carries it.
+
+use std::{
+    error::Error,
+    fmt, io,
+    net::SocketAddr,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::net::Shutdown;
+use tokio::{net::TcpStream, sync::Notify};
+use tonic::Status;
+
+/// How a connection ended. The first cause that became known sticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The peer closed its side: its process exited or was killed, or it shut its sending side down.
+    PeerClosed,
+    /// The peer reset the connection: its process was killed with data unread, or its machine restarted.
+    PeerReset,
+    /// The kernel gave up (timed out, no route, unreachable). The peer may well be alive: this is silence.
+    Unreachable,
+    /// The coordinator ended it: silence, a missed handshake, a reader too slow, a shutdown. The peer did nothing.
+    Local,
+    /// HTTP/2 let go of it with the socket in good health: the client said goodbye, the server drained, or the
+    /// protocol was broken. Whose doing it was differs from stream to stream, see
+    /// [`ConnectionHandle::peer_ended_stream`].
+    Finished,
+}
+
+impl Ending {
+    /// Whether the peer is known to have ended the connection.
+    #[must_use]
+    pub const fn by_peer(self) -> bool {
+        matches!(self, Self::PeerClosed | Self::PeerReset)
+    }
+
+    /// The ending that a failed read or write stands for.
+    ///
+    /// Only what can come from nobody but the peer's side is counted as its doing; everything else is silence, which
+    /// costs a waiter the rest of a TTL but never lets two holders overlap.
+    pub(super) fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::PeerReset,
+            _ => Self::Unreachable,
+        }
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::PeerClosed => 1,
+            Self::PeerReset => 2,
+            Self::Unreachable => 3,
+            Self::Local => 4,
+            Self::Finished => 5,
+        }
+    }
+
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::PeerClosed),
+            2 => Some(Self::PeerReset),
+            3 => Some(Self::Unreachable),
+            4 => Some(Self::Local),
+            5 => Some(Self::Finished),
+            _ => None,
+        }
+    }
+}
+
+/// A handle on one connection: cheap to clone, and found in the extensions of every request that it carried.
+///
+/// It keeps neither the socket open nor the connection alive.
+#[derive(Clone)]
+pub struct ConnectionHandle {
+    link: Arc<Link>,
+}
+
+struct Link {
+    id: u64,
+    peer: SocketAddr,
+    opened: Instant,
+    /// Nanoseconds from `opened` to the last successful read.
+    last_read: AtomicU64,
+    handshaken: AtomicBool,
+    /// An [`Ending`] code, 0 while there is none.
+    ending: AtomicU8,
+    killed: AtomicBool,
+    released: AtomicBool,
+    /// Notified when `ending` or `released` changes.
+    changed: Notify,
+    socket: Weak<TcpStream>,
+}
+
+impl ConnectionHandle {
+    pub(super) fn new(id: u64, peer: SocketAddr, socket: &Arc<TcpStream>) -> Self {
+        Self {
+            link: Arc::new(Link {
+                id,
+                peer,
+                opened: Instant::now(),
+                last_read: AtomicU64::new(0),
+                handshaken: AtomicBool::new(false),
+                ending: AtomicU8::new(0),
+                killed: AtomicBool::new(false),
+                released: AtomicBool::new(false),
+                changed: Notify::new(),
+                socket: Arc::downgrade(socket),
+            }),
+        }
+    }
+
+    /// The connection's number, counted from 1 since the listener's start.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.link.id
+    }
+
+    /// The address of the other end.
+    #[must_use]
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.link.peer
+    }
+
+    /// How long ago the peer's last byte was read, or the connection accepted if none was yet.
+    #[must_use]
+    pub fn idle_for(&self) -> Duration {
+        let last = Duration::from_nanos(self.link.last_read.load(Ordering::Relaxed));
+        self.link.opened.elapsed().saturating_sub(last)
+    }
+
+    /// How the connection ended; `None` while it is alive.
+    #[must_use]
+    pub fn ending(&self) -> Option<Ending> {
+        Ending::from_code(self.link.ending.load(Ordering::Acquire))
+    }
+
+    /// Waits until it is known how the connection ended.
+    ///
+    /// Requests that were read before the end may still be in the streams' buffers at that moment: who wants to honour
+    /// them (a `close` just before the process exits) reads its stream to its end first.
+    pub async fn ended(&self) -> Ending {
+        self.until(|handle| handle.ending()).await
+    }
+
+    /// Closes the connection at once: reads and writes fail from now on, those that wait included, and what is still
+    /// to be sent is thrown away. It ended [locally](Ending::Local), unless an ending was known before.
+    ///
+    /// This is the only way to be rid of a peer that does not read: behind a full window neither a last message nor
+    /// HTTP/2's own goodbye would ever go out.
+    pub fn kill(&self) {
+        self.record(Ending::Local);
+        self.link.killed.store(true, Ordering::Release);
+        if let Some(socket) = self.link.socket.upgrade() {
+            // Both fail only where the connection is gone already. Without the first, the kernel would keep and
+            // retransmit up to megabytes for a peer that does not read.
+            let _ = socket.set_zero_linger();
+            // Wakes whoever waits to read or to write, as a hang-up does.
+            let _ = rustix::net::shutdown(&*socket, Shutdown::Both);
+        }
+    }
+
+    /// Whether the end of a request stream on this connection was the peer's doing, so that what the stream held may
+    /// be released at once. Ask when the stream has ended, with the error that it ended with, if any.
+    ///
+    /// Where the connection ended first, its [`Ending`] decides. Otherwise the stream's own end does: a half-close and
+    /// a cancel (both of which tonic shows as a plain end) and a reset by the peer are its doing; a message that does
+    /// not decode, or a connection that was given up because the peer broke the protocol, is the coordinator's.
+    #[must_use]
+    pub fn peer_ended_stream(&self, error: Option<&Status>) -> bool {
+        match self.ending() {
+            Some(Ending::PeerClosed | Ending::PeerReset) => true,
+            Some(Ending::Unreachable | Ending::Local) => false,
+            None | Some(Ending::Finished) => {
+                error.is_none_or(|status| http2_cause(status).is_some_and(h2::Error::is_remote))
+            }
+        }
+    }
+
+    pub(super) fn record(&self, ending: Ending) {
+        let first = self
+            .link
+            .ending
+            .compare_exchange(0, ending.code(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
+        if first {
+            tracing::debug!(connection = self.link.id, peer = %self.link.peer, ?ending, "connection ended");
+            self.link.changed.notify_waiters();
+        }
+    }
+
+    pub(super) fn note_read(&self) {
+        let since = u64::try_from(self.link.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.link.last_read.store(since, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_handshake(&self) {
+        self.link.handshaken.store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_handshaken(&self) -> bool {
+        self.link.handshaken.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_killed(&self) -> bool {
+        self.link.killed.load(Ordering::Acquire)
+    }
+
+    /// The connection was dropped by whoever served it.
+    pub(super) fn release(&self) {
+        self.record(Ending::Finished);
+        self.link.released.store(true, Ordering::Release);
+        self.link.changed.notify_waiters();
+    }
+
+    /// Waits until the connection was dropped by whoever served it.
+    pub(super) async fn released(&self) {
+        self.until(|handle| handle.link.released.load(Ordering::Acquire).then_some(()))
+            .await;
+    }
+
+    async fn until<T>(&self, known: impl Fn(&Self) -> Option<T>) -> T {
+        loop {
+            let changed = self.link.changed.notified();
+            tokio::pin!(changed);
+            // Registered before looking, so that a change in between is not missed.
+            changed.as_mut().enable();
+            if let Some(value) = known(self) {
+                return value;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl fmt::Debug for ConnectionHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionHandle")
+            .field("id", &self.link.id)
+            .field("peer", &self.link.peer)
+            .field("ending", &self.ending())
+            .finish()
+    }
+}
+
+/// The HTTP/2 error behind a status, if there is one.
+fn http2_cause(status: &Status) -> Option<&h2::Error> {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if let Some(http2) = error.downcast_ref() {
+            return Some(http2);
+        }
+        cause = error.source();
+    }
+    None
+}

@@ -1,0 +1,43 @@
+//! HTTP/2 settings that go with the listener.
+
+use std::time::Duration;
+
+use tonic::transport::Server;
+
+use crate::config::Config;
+
+/// What a peer may have unread in one stream: a few hundred requests, and no more to hold in memory.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// What a peer may have unread in all streams of a connection together.
+const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+/// Headers of one request, as HTTP/2 counts them. Ours are a few hundred bytes; tokens of other people's proxies and
+/// meshes need room.
+const HEADER_LIST: u32 = 16 * 1024;
+/// Streams that the server itself may reset over the whole life of a connection, as an answer to frames that make no
+/// sense for them. The library's own limit of 1024 ends a connection that lives for months.
+const RESETS_BY_US: usize = 100_000;
+/// Calls that may be cancelled before the server has looked at them. The library's own limit is 20: sixty calls
+/// cancelled quickly would end the connection, and the session beside them.
+const CANCELLED_UNSEEN: usize = 10_000;
+/// Longer than any connection goes without an answer: the listener closes silent ones much earlier.
+const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A tonic server with its HTTP/2 settings chosen for long-lived sessions.
+///
+/// It pings each idle connection every `keepalive-interval`, but leaves it to the listener to close one that does not
+/// answer: HTTP/2's own time-out looks to a stream like a close by its client, cannot end a connection whose socket is
+/// full, and after a pause of this process fires before the answer that waits in the socket is read.
+pub fn http2_server(config: &Config) -> Server {
+    let streams = config.max_concurrent_streams;
+    Server::builder()
+        .accept_http1(false)
+        .http2_keepalive_interval(Some(config.keepalive_interval))
+        .http2_keepalive_timeout(Some(NEVER))
+        .http2_adaptive_window(Some(false))
+        .http2_max_header_list_size(HEADER_LIST)
+        .http2_max_local_error_reset_streams(Some(RESETS_BY_US))
+        .http2_max_pending_accept_reset_streams(Some(CANCELLED_UNSEEN.max(streams as usize)))
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .max_concurrent_streams(streams)
+}

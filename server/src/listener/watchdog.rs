@@ -1,0 +1,107 @@
+//! The small task beside each connection: it ends what HTTP/2 would let linger.
+
+use std::{
+    future::pending,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::{io::Interest, net::TcpStream, time::sleep};
+
+use super::{ConnectionHandle, Connections, Ending, ListenerOptions};
+
+/// How long the server gets to read up to a close that the kernel already knows of, before it is taken as seen.
+const READ_UP: Duration = Duration::from_millis(250);
+/// How long a silent connection gets beyond its limit, so that after a pause of our own (a stopped process, a starved
+/// machine) what had arrived meanwhile is read first.
+const SECOND_LOOK: Duration = Duration::from_millis(250);
+/// How long the server gets to let go of a connection that has ended.
+const LET_GO: Duration = Duration::from_secs(2);
+
+/// Why a connection is killed.
+enum Overdue {
+    Handshake,
+    Silence,
+}
+
+/// Watches one connection until whoever serves it has dropped it.
+pub(super) async fn watch(
+    socket: Arc<TcpStream>,
+    handle: ConnectionHandle,
+    connections: Connections,
+    options: Arc<ListenerOptions>,
+) {
+    tokio::select! {
+        biased;
+        _ = handle.ended() => {}
+        () = half_closed(&socket) => handle.record(Ending::PeerClosed),
+        overdue = overdue(&handle, &options) => {
+            let totals = connections.totals();
+            match overdue {
+                Overdue::Handshake => {
+                    totals.handshake_timeouts.fetch_add(1, Ordering::Relaxed);
+                    tracing::debug!(peer = %handle.peer_addr(), "closing a connection without an HTTP/2 handshake");
+                }
+                Overdue::Silence => {
+                    totals.silent.fetch_add(1, Ordering::Relaxed);
+                    tracing::info!(peer = %handle.peer_addr(), idle = ?handle.idle_for(), "closing a silent connection");
+                }
+            }
+            handle.kill();
+        }
+    }
+    // An ended connection with a full socket would keep HTTP/2 flushing for as long as the kernel retransmits.
+    tokio::select! {
+        biased;
+        () = handle.released() => {}
+        () = sleep(LET_GO) => handle.kill(),
+    }
+}
+
+/// Waits until the peer has closed its sending side and the server has failed to notice.
+///
+/// HTTP/2 stops reading while it cannot write a control frame, so behind a full socket a close goes unread. (A reset
+/// does not: it wakes the writer.) Where the server does read, it finds the close itself, after everything that was
+/// sent before it; this only steps in late.
+async fn half_closed(socket: &TcpStream) {
+    // `PRIORITY` is signalled when the peer closes, but, unlike `READABLE`, not whenever there is something to read.
+    if socket.ready(Interest::PRIORITY).await.is_err() {
+        return pending().await;
+    }
+    sleep(READ_UP).await;
+    // A connection that was reset or timed out has no peer address any more. Its error is for the server's next read
+    // or write to find: taking it here would make that one look like an orderly close.
+    if socket.peer_addr().is_err() {
+        pending().await
+    }
+}
+
+async fn overdue(handle: &ConnectionHandle, options: &ListenerOptions) -> Overdue {
+    let handshake = async {
+        sleep(options.handshake_timeout).await;
+        if handle.has_handshaken() {
+            pending::<()>().await;
+        }
+    };
+    let silence = async {
+        let Some(limit) = options.max_silence else {
+            return pending().await;
+        };
+        loop {
+            match limit.checked_sub(handle.idle_for()) {
+                Some(left) if !left.is_zero() => sleep(left).await,
+                _ => {
+                    sleep(SECOND_LOOK).await;
+                    if handle.idle_for() >= limit {
+                        return;
+                    }
+                }
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = handshake => Overdue::Handshake,
+        () = silence => Overdue::Silence,
+    }
+}

@@ -1,0 +1,271 @@
+//! Wiring: configuration to store, coordinator, services and listeners; and the way back down.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use leasehold_core::{id::CoordinatorId, name::TtlBounds};
+use leasehold_proto::v1::{
+    DESCRIPTORS, admin_service_server::AdminServiceServer, lock_service_server::LockServiceServer,
+};
+use leasehold_store::{LockStore, Status as StoreStatus, Store, StoreUrlError};
+use thiserror::Error;
+use tokio::{net::TcpListener, sync::watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic_health::{ServingStatus, server::HealthReporter};
+use uuid::Uuid;
+
+use crate::{
+    admin_http::{self, AdminState, Readiness},
+    config::Config,
+    coordinator::{Coordinator, Parts},
+    listener::{self, Connections, ListenerOptions, http2_server},
+    services::{
+        admin::Admin,
+        lock::{Limits, Locks},
+    },
+    session::{sessions::Sessions, task::Shutdown},
+    telemetry::Metrics,
+};
+
+/// How long the last answers of sessions that were ended may take to reach their clients.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long releases that are under way may take when everything else has ended, beside the store's time-out.
+const LAST_RELEASES: Duration = Duration::from_millis(500);
+
+/// The sockets that a coordinator serves.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For gRPC.
+    pub grpc: TcpListener,
+    /// For the admin HTTP port.
+    pub admin: TcpListener,
+}
+
+/// Why a coordinator could not start or go on.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A port could not be had.
+    #[error(
+        "failed to listen on {address} ({setting}): {source}; choose another port with --{setting}, or 0 for any free one"
+    )]
+    Bind {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The store's URL makes no sense.
+    #[error("failed to open the store (--store): {0}")]
+    Store(#[from] StoreUrlError),
+    /// Reflection could not be built.
+    #[error("failed to set up gRPC reflection: {0}")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    /// The gRPC server failed.
+    #[error("failed to serve gRPC: {0}")]
+    Serve(#[from] tonic::transport::Error),
+    /// The admin port failed.
+    #[error("failed to serve the admin port: {0}")]
+    Admin(#[source] io::Error),
+}
+
+impl Listeners {
+    /// Binds what the configuration says; port 0 picks a free one.
+    pub async fn bind(config: &Config) -> Result<Self, RunError> {
+        let bind = async |setting, address| {
+            TcpListener::bind(address)
+                .await
+                .map_err(|source| RunError::Bind {
+                    setting,
+                    address,
+                    source,
+                })
+        };
+        Ok(Self {
+            grpc: bind("listen", config.listen).await?,
+            admin: bind("admin-listen", config.admin_listen).await?,
+        })
+    }
+}
+
+/// Serves until `shutdown` is cancelled and what was open has ended, which takes at most the drain time-out and a little.
+pub async fn run(
+    config: Config,
+    listeners: Listeners,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    let connections = Connections::new();
+    let metrics = Metrics::new(connections.clone());
+    let background = CancellationToken::new();
+    // However this ends, so does what it started.
+    let _background = background.clone().drop_guard();
+    let coordinator = start_coordinator(&config, metrics.clone(), &background)?;
+    let sessions = Sessions::default();
+    let tasks = TaskTracker::new();
+    let stages = Shutdown {
+        draining: CancellationToken::new(),
+        drain_timeout: config.drain_timeout,
+        stopping: CancellationToken::new(),
+    };
+    let (readiness, ready) = watch::channel(Readiness::not_ready("starting"));
+    let (reporter, health) = tonic_health::server::health_reporter();
+    tokio::spawn(follow_health(
+        coordinator.store().clone(),
+        reporter,
+        readiness,
+        stages.draining.clone(),
+        background.clone(),
+    ));
+    let locks = Locks {
+        coordinator: coordinator.clone(),
+        sessions: sessions.clone(),
+        tasks: tasks.clone(),
+        shutdown: stages.clone(),
+        limits: Limits {
+            sessions: config.max_sessions,
+            locks_per_session: config.max_locks_per_session,
+            outbound_queue: config.outbound_queue,
+            open_timeout: config.handshake_timeout,
+        },
+    };
+    let admin = Admin {
+        coordinator: coordinator.clone(),
+        sessions,
+    };
+    let descriptors = [DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
+    let reflection = || {
+        let builder = tonic_reflection::server::Builder::configure();
+        descriptors.iter().fold(builder, |builder, set| {
+            builder.register_encoded_file_descriptor_set(set)
+        })
+    };
+    let router = http2_server(&config)
+        .add_service(health)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?)
+        .add_service(LockServiceServer::new(locks))
+        .add_service(AdminServiceServer::new(admin));
+    let closing = CancellationToken::new();
+    let incoming = listener::accept(
+        listeners.grpc,
+        ListenerOptions::from(&config),
+        connections.clone(),
+        closing.clone(),
+    );
+    let grpc = router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned());
+    let admin_state = AdminState {
+        metrics,
+        readiness: ready,
+    };
+    let admin = admin_http::serve(listeners.admin, admin_state, background.clone());
+    let stop = async {
+        shutdown.cancelled().await;
+        drain(&stages, &tasks, &coordinator).await;
+        closing.cancel();
+        tokio::time::sleep(LAST_WORDS).await;
+        // Streams that are still open, those of clients that do not read among them.
+        connections.kill_all();
+        std::future::pending::<()>().await;
+    };
+    tokio::pin!(grpc, admin);
+    tokio::select! {
+        served = &mut grpc => served?,
+        // The admin port only ends when it fails.
+        served = &mut admin => served.map_err(RunError::Admin)?,
+        () = stop => {}
+    }
+    Ok(())
+}
+
+fn start_coordinator(
+    config: &Config,
+    metrics: Metrics,
+    background: &CancellationToken,
+) -> Result<Coordinator, RunError> {
+    let run = Uuid::new_v4().simple().to_string();
+    let id = CoordinatorId::new(&format!("{}-{}", config.name, &run[..8]));
+    let options = leasehold_store::Options {
+        url: config.store.expose().to_owned(),
+        ca: config.store_ca.clone(),
+        key_prefix: config.key_prefix.clone(),
+        timeout: config.store_timeout,
+        connections: config.store_connections,
+        coordinator: id.clone(),
+    };
+    let (store, wake_ups) = leasehold_store::open(options)?;
+    let parts = Parts {
+        id,
+        store,
+        wake_ups,
+        bounds: TtlBounds {
+            min: config.min_ttl,
+            default: config.default_ttl,
+            max: config.max_ttl,
+        },
+        max_wait: config.max_wait,
+        store_timeout: config.store_timeout,
+        metrics,
+    };
+    Ok(Coordinator::start(parts, background))
+}
+
+/// Has the sessions finish, then ends them, and waits for the releases that follow.
+async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &Coordinator) {
+    tracing::info!(patience = ?stages.drain_timeout, "draining: sessions are told to finish");
+    stages.draining.cancel();
+    tasks.close();
+    let finished = tokio::time::timeout(stages.drain_timeout, tasks.wait()).await;
+    if finished.is_err() {
+        tracing::info!(
+            sessions = tasks.len(),
+            "ending the sessions that are left; their locks are left to expire"
+        );
+    }
+    stages.stopping.cancel();
+    tasks.wait().await;
+    let patience = coordinator.store_timeout() + LAST_RELEASES;
+    let cleaned = async {
+        while coordinator.metrics().inflight_cleanups.value() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(patience, cleaned).await.is_err() {
+        tracing::warn!(
+            "stopping although the store has not answered every release; what it keeps will expire"
+        );
+    }
+}
+
+/// Keeps gRPC health and readiness in step with the store, and with draining.
+async fn follow_health(
+    store: Store,
+    reporter: HealthReporter,
+    readiness: watch::Sender<Readiness>,
+    draining: CancellationToken,
+    background: CancellationToken,
+) {
+    let mut status = store.status();
+    loop {
+        let current = status.borrow_and_update().clone();
+        let state = match (&current, draining.is_cancelled()) {
+            (_, true) => Readiness::not_ready("draining"),
+            (StoreStatus::Up { .. }, false) => Readiness::ready(),
+            (StoreStatus::Down { reason, .. }, false) => Readiness::not_ready(reason.to_string()),
+        };
+        let serving = if state.ready {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        };
+        for service in ["", "leasehold.v1.LockService", "leasehold.v1.AdminService"] {
+            reporter.set_service_status(service, serving).await;
+        }
+        readiness.send_replace(state);
+        tokio::select! {
+            () = background.cancelled() => return,
+            () = draining.cancelled(), if !draining.is_cancelled() => {}
+            Ok(()) = status.changed() => {}
+        }
+    }
+}

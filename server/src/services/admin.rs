@@ -1,0 +1,175 @@
+//! `AdminService`: looking inside and stepping in.
+
+use std::sync::atomic::Ordering;
+
+use leasehold_core::{id::SessionId, name::MAX_NAME};
+use leasehold_proto::v1::{
+    CheckTokenRequest, CheckTokenResponse, ForceReleaseRequest, ForceReleaseResponse,
+    GetLockRequest, GetLockResponse, ListLocksRequest, ListLocksResponse, ListSessionsRequest,
+    ListSessionsResponse, SessionView, admin_service_server::AdminService,
+};
+use leasehold_store::{LockStore, clock};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    convert,
+    coordinator::Coordinator,
+    session::sessions::{SessionInfo, Sessions},
+    status::Refusal,
+};
+
+/// Most waiters that `GetLock` shows.
+const SHOWN_WAITERS: usize = 100;
+
+/// The service.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// What all calls share.
+    pub coordinator: Coordinator,
+    /// The sessions of this coordinator.
+    pub sessions: Sessions,
+}
+
+#[tonic::async_trait]
+impl AdminService for Admin {
+    async fn list_locks(
+        &self,
+        request: Request<ListLocksRequest>,
+    ) -> Result<Response<ListLocksResponse>, Status> {
+        let request = request.into_inner();
+        if request.prefix.len() > MAX_NAME {
+            let what = format!(
+                "must be at most {MAX_NAME} bytes, not {}",
+                request.prefix.len()
+            );
+            return Err(Refusal::field("prefix", what).into());
+        }
+        let size = convert::page_size("page_size", request.page_size)?;
+        let page = self
+            .coordinator
+            .store()
+            .list(&request.prefix, &request.page_token, size)
+            .await
+            .map_err(Refusal::from)?
+            .map_err(|invalid| Refusal::field("page_token", invalid))?;
+        let views = page.names.iter().map(|name| self.coordinator.view(name, 0));
+        let views = futures_util::future::try_join_all(views)
+            .await
+            .map_err(Refusal::from)?;
+        let locks = page
+            .names
+            .iter()
+            .zip(&views)
+            // One that came free since it was found.
+            .filter(|(_, view)| {
+                view.holder.is_some() || view.closed_for.is_some() || view.waiter_count > 0
+            })
+            .map(|(name, view)| convert::lock_view(name, view))
+            .collect();
+        Ok(Response::new(ListLocksResponse {
+            locks,
+            next_page_token: page.next,
+        }))
+    }
+
+    async fn get_lock(
+        &self,
+        request: Request<GetLockRequest>,
+    ) -> Result<Response<GetLockResponse>, Status> {
+        let name = convert::lock_name("name", &request.get_ref().name, self.coordinator.store())?;
+        let view = self
+            .coordinator
+            .view(&name, SHOWN_WAITERS)
+            .await
+            .map_err(Refusal::from)?;
+        let lock = Some(convert::lock_view(&name, &view));
+        Ok(Response::new(GetLockResponse { lock }))
+    }
+
+    async fn list_sessions(
+        &self,
+        request: Request<ListSessionsRequest>,
+    ) -> Result<Response<ListSessionsResponse>, Status> {
+        let request = request.into_inner();
+        let size = convert::page_size("page_size", request.page_size)?;
+        let after = match request.page_token.as_str() {
+            "" => None,
+            token => Some(parse_session(token).ok_or_else(|| {
+                Refusal::field("page_token", "must be what the page before gave")
+            })?),
+        };
+        let mut page = self.sessions.page(after, size + 1);
+        let more = page.len() > size;
+        page.truncate(size);
+        let next_page_token = match page.last() {
+            Some(last) if more => last.id.to_string(),
+            _ => String::new(),
+        };
+        let sessions = page.iter().map(|info| self.session_view(info)).collect();
+        Ok(Response::new(ListSessionsResponse {
+            sessions,
+            next_page_token,
+        }))
+    }
+
+    async fn force_release(
+        &self,
+        request: Request<ForceReleaseRequest>,
+    ) -> Result<Response<ForceReleaseResponse>, Status> {
+        let name = convert::lock_name("name", &request.get_ref().name, self.coordinator.store())?;
+        let (released, token) = self
+            .coordinator
+            .force_release(&name)
+            .await
+            .map_err(Refusal::from)?;
+        tracing::info!(lock = %name, released, "force release");
+        Ok(Response::new(ForceReleaseResponse {
+            released,
+            fencing_token: token.get(),
+        }))
+    }
+
+    async fn check_token(
+        &self,
+        request: Request<CheckTokenRequest>,
+    ) -> Result<Response<CheckTokenResponse>, Status> {
+        let request = request.into_inner();
+        let name = convert::lock_name("name", &request.name, self.coordinator.store())?;
+        if request.fencing_token <= 0 {
+            return Err(Refusal::field("fencing_token", "must be positive").into());
+        }
+        let view = self
+            .coordinator
+            .view(&name, 0)
+            .await
+            .map_err(Refusal::from)?;
+        let newest_token = view.token.map_or(0, |token| token.get());
+        Ok(Response::new(CheckTokenResponse {
+            current: newest_token == request.fencing_token,
+            newest_token,
+        }))
+    }
+}
+
+impl Admin {
+    fn session_view(&self, info: &SessionInfo) -> SessionView {
+        SessionView {
+            session_id: info.id.to_string(),
+            client_name: info.client_name.as_str().to_owned(),
+            peer: info.peer.clone(),
+            coordinator: self.coordinator.id().to_string(),
+            ttl: Some(convert::wire_duration(info.ttl)),
+            opened_at: Some(info.opened_at.into()),
+            since_heartbeat: Some(convert::wire_duration(info.heard_at().until(clock::now()))),
+            hold_count: info.holds.load(Ordering::Relaxed),
+            waiter_count: info.waiters.load(Ordering::Relaxed),
+            metadata: info.metadata.clone(),
+        }
+    }
+}
+
+/// The session that a page token names.
+fn parse_session(token: &str) -> Option<SessionId> {
+    let id = uuid::Uuid::try_parse(token).ok()?;
+    Some(SessionId::from_bytes(id.into_bytes()))
+}

@@ -1,0 +1,4 @@
+//! The gRPC services: thin, they check fields, call the coordinator and put answers together.
+
+pub mod admin;
+pub mod lock;

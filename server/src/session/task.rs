@@ -1,0 +1,424 @@
+//! One task owns one session.
+//!
+//! Its inputs are the client's messages, the answers of the store, what other sessions do to its locks, the fate of its
+//! connection, and time; nothing else touches its state. However the task ends, what it owns is seen to by dropping it:
+//! an acquire in flight, a waiter and a hold each release themselves in the background.
+
+use std::{collections::HashMap, sync::atomic::Ordering, time::Duration};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use leasehold_core::{
+    command::Loss,
+    id::{OwnerId, SessionId},
+    lease::Lease,
+    name::ClientName,
+    time::Moment,
+};
+use leasehold_proto::v1::{
+    SessionClosed, SessionDraining, SessionRequest, session_response::Response,
+};
+use leasehold_store::{LockStore, Stamped, Status as StoreStatus, StoreError, clock};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming};
+
+use super::{outbox::Outbox, renewal::PendingAck, sessions::Listed};
+use crate::{
+    convert,
+    coordinator::{
+        Coordinator,
+        acquire::{Acquired, Hold},
+        registry::Taken,
+    },
+    listener::ConnectionHandle,
+    status::{Reason, Refusal},
+    telemetry::Tracked,
+};
+
+/// Longest rest of the timer: deadlines are by a clock that counts suspended time, the timer's does not.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// When a coordinator that goes away stops serving its sessions.
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    /// Sessions are told to finish.
+    pub draining: CancellationToken,
+    /// How long they are given.
+    pub drain_timeout: Duration,
+    /// Sessions end, and leave what they hold to expire.
+    pub stopping: CancellationToken,
+}
+
+/// What a session is made of once its `open` was accepted.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its id.
+    pub id: SessionId,
+    /// Its client's name.
+    pub client_name: ClientName,
+    /// Its lease, begun when the `open` was received.
+    pub lease: Lease,
+    /// Most holds and waiting acquires together.
+    pub max_locks: usize,
+    /// Its place among the sessions.
+    pub listed: Listed,
+}
+
+/// Why a session ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The client said `close` under this request id.
+    Closed(u64),
+    /// The peer ended its stream or connection.
+    Peer,
+    /// No heartbeat came for the TTL.
+    Silent,
+    /// The stream ended by our doing or nobody knows whose: the client may still believe in its locks.
+    Cut,
+    /// The client broke the protocol; as `Cut`, with something to say.
+    Broken(Refusal),
+    /// The coordinator stops.
+    Stopping,
+}
+
+/// What an operation of the session came to.
+pub(super) enum Done {
+    Acquired {
+        request_id: u64,
+        result: Result<Acquired, StoreError>,
+    },
+    Queued {
+        request_id: u64,
+        position: u64,
+        ticket: OwnerId,
+    },
+    Released {
+        request_id: u64,
+        result: Result<bool, StoreError>,
+    },
+    ValueSet {
+        request_id: u64,
+        result: Result<bool, StoreError>,
+    },
+    Renewed(Vec<(OwnerId, Result<Stamped, StoreError>)>),
+}
+
+/// A hold of the session.
+pub(super) struct Held {
+    pub(super) hold: Hold,
+    _tracked: Tracked,
+}
+
+/// The state of one session.
+pub(super) struct Session {
+    pub(super) coordinator: Coordinator,
+    pub(super) id: SessionId,
+    pub(super) client_name: ClientName,
+    pub(super) lease: Lease,
+    pub(super) max_locks: usize,
+    pub(super) listed: Listed,
+    pub(super) connection: ConnectionHandle,
+    pub(super) outbox: Outbox,
+    pub(super) holds: HashMap<OwnerId, Held>,
+    /// Acquires that have not been answered, and how to cancel them.
+    pub(super) acquiring: HashMap<u64, oneshot::Sender<()>>,
+    pub(super) operations: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// Acquires that have been queued say so here, while their operation goes on.
+    pub(super) queued: mpsc::UnboundedSender<Done>,
+    /// Where others tell that a hold was taken.
+    pub(super) taken: mpsc::UnboundedSender<Taken>,
+    /// Heartbeats that wait for a renewal before they are answered.
+    pub(super) pending_acks: Vec<PendingAck>,
+    pub(super) renewing: bool,
+    pub(super) retry_at: Option<Moment>,
+    /// No hold's time in the store ends before this.
+    pub(super) check_at: Option<Moment>,
+}
+
+/// Serves a session until it ends.
+pub async fn serve(
+    coordinator: Coordinator,
+    opened: Opened,
+    connection: ConnectionHandle,
+    outbox: Outbox,
+    mut incoming: Streaming<SessionRequest>,
+    shutdown: Shutdown,
+) {
+    let (taken, mut taken_here) = mpsc::unbounded_channel();
+    let (queued, mut queued_here) = mpsc::unbounded_channel();
+    let mut session = Session {
+        coordinator,
+        id: opened.id,
+        client_name: opened.client_name,
+        lease: opened.lease,
+        max_locks: opened.max_locks,
+        listed: opened.listed,
+        connection: connection.clone(),
+        outbox,
+        holds: HashMap::new(),
+        acquiring: HashMap::new(),
+        operations: FuturesUnordered::new(),
+        queued,
+        taken,
+        pending_acks: Vec::new(),
+        renewing: false,
+        retry_at: None,
+        check_at: None,
+    };
+    let mut store_status = session.coordinator.store().status();
+    let mut told_draining = false;
+    let ended = connection.ended();
+    tokio::pin!(ended);
+    let end = loop {
+        if session.outbox.is_cut() {
+            break End::Cut;
+        }
+        let rest = clock::now()
+            .until(session.next_deadline())
+            .min(LONGEST_REST);
+        tokio::select! {
+            biased;
+            () = shutdown.stopping.cancelled() => break End::Stopping,
+            ending = &mut ended, if connection.ending().is_none_or(|ending| ending.by_peer()) => {
+                if ending.by_peer() {
+                    break session.drain(&mut incoming);
+                }
+            }
+            () = shutdown.draining.cancelled(), if !told_draining => {
+                told_draining = true;
+                let deadline = Some(convert::wire_duration(shutdown.drain_timeout));
+                session.outbox.send(0, Response::Draining(SessionDraining { deadline }));
+            }
+            Some(taken) = taken_here.recv() => session.on_taken(taken),
+            Some(queued) = queued_here.recv() => session.on_done(queued),
+            Some(done) = session.operations.next() => session.on_done(done),
+            Ok(()) = store_status.changed() => {
+                if matches!(*store_status.borrow_and_update(), StoreStatus::Up { .. }) {
+                    // What the store lost while it was away is found at once, not at the next renewal.
+                    session.renew();
+                }
+            }
+            message = incoming.message() => {
+                if let Some(end) = session.on_message(message) {
+                    break end;
+                }
+            }
+            () = tokio::time::sleep(rest) => {
+                if let Some(end) = session.on_time(clock::now()) {
+                    break end;
+                }
+            }
+        }
+    };
+    session.end(end, &shutdown).await;
+}
+
+impl Session {
+    fn on_message(&mut self, message: Result<Option<SessionRequest>, Status>) -> Option<End> {
+        match message {
+            Ok(Some(request)) => self.on_request(request),
+            Ok(None) if self.connection.peer_ended_stream(None) => Some(End::Peer),
+            Ok(None) => Some(End::Cut),
+            Err(status) if self.connection.peer_ended_stream(Some(&status)) => Some(End::Peer),
+            Err(status) if is_undecodable(&status) => Some(End::Broken(Refusal::new(
+                Reason::UnknownRequest,
+                format!(
+                    "the stream held a message that can't be read: {}",
+                    status.message()
+                ),
+            ))),
+            Err(_) => Some(End::Cut),
+        }
+    }
+
+    /// The peer is gone: takes in what it had sent before, since that may be a release or a close.
+    fn drain(&mut self, incoming: &mut Streaming<SessionRequest>) -> End {
+        while let Some(Ok(Some(request))) = incoming.message().now_or_never() {
+            if let Some(end @ End::Closed(_)) = self.on_request(request) {
+                return end;
+            }
+        }
+        End::Peer
+    }
+
+    fn on_taken(&mut self, taken: Taken) {
+        if self.holds.contains_key(&taken.owner) {
+            self.lose(vec![(taken.owner, taken.loss)]);
+        }
+    }
+
+    /// When the session has something to do unless anything happens before.
+    fn next_deadline(&self) -> Moment {
+        let silent_at = self.lease.silent_at();
+        let earliest = |at: Option<Moment>| at.unwrap_or(silent_at).min(silent_at);
+        earliest(self.retry_at).min(earliest(self.check_at))
+    }
+
+    fn on_time(&mut self, now: Moment) -> Option<End> {
+        if self.lease.silent_at() <= now {
+            return Some(End::Silent);
+        }
+        if self.check_at.is_some_and(|at| at <= now) {
+            self.expire(now);
+        }
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            self.renew();
+        }
+        None
+    }
+
+    /// Takes a new hold in.
+    pub(super) fn hold(&mut self, hold: Hold) {
+        hold.tell(self.taken.clone());
+        let stands_until = hold.stands_until();
+        self.check_at = Some(
+            self.check_at
+                .map_or(stands_until, |at| at.min(stands_until)),
+        );
+        let tracked = self.coordinator.metrics().holds.track();
+        self.holds.insert(
+            *hold.owner(),
+            Held {
+                hold,
+                _tracked: tracked,
+            },
+        );
+        self.count();
+    }
+
+    /// Removes a hold, whatever becomes of it.
+    pub(super) fn unhold(&mut self, owner: &OwnerId) -> Option<Hold> {
+        let held = self.holds.remove(owner)?;
+        self.count();
+        Some(held.hold)
+    }
+
+    /// Removes holds that are gone in the store, and tells the client.
+    pub(super) fn lose(&mut self, lost: Vec<(OwnerId, Loss)>) {
+        let mut locks = Vec::with_capacity(lost.len());
+        for (owner, loss) in lost {
+            let Some(hold) = self.unhold(&owner) else {
+                continue;
+            };
+            self.coordinator
+                .metrics()
+                .count_lost(convert::lost_reason_label(loss));
+            locks.push(convert::lost_lock(hold.name(), &owner, loss));
+            match loss {
+                // Nobody could say what is in the store now.
+                Loss::Expired => drop(hold),
+                Loss::Deleted | Loss::Taken | Loss::Forced => hold.forget(),
+            }
+        }
+        for lost in convert::lost_messages(locks) {
+            self.outbox.send(0, Response::Lost(lost));
+        }
+    }
+
+    pub(super) fn count(&self) {
+        let info = self.listed.info();
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        info.holds.store(count(self.holds.len()), Ordering::Relaxed);
+        info.waiters
+            .store(count(self.acquiring.len()), Ordering::Relaxed);
+    }
+
+    async fn end(mut self, end: End, shutdown: &Shutdown) {
+        tracing::debug!(session = %self.id, ?end, holds = self.holds.len(), "session ends");
+        match end {
+            End::Closed(request_id) => self.close(request_id).await,
+            End::Peer => {}
+            End::Silent => {
+                let ttl = self.lease.ttl();
+                let refusal = Refusal::new(
+                    Reason::SessionSilent,
+                    format!(
+                        "no heartbeat came for the session's TTL of {ttl:?}: everything that it held was released"
+                    ),
+                );
+                self.outbox.fail(refusal.into());
+            }
+            End::Cut => self.linger(shutdown).await,
+            End::Broken(refusal) => {
+                self.outbox.fail(refusal.into());
+                self.linger(shutdown).await;
+            }
+            End::Stopping => {
+                let refusal = Refusal::new(
+                    Reason::Draining,
+                    "the coordinator has stopped; what the session still held is left to expire",
+                );
+                self.outbox.fail(refusal.into());
+                self.abandon();
+            }
+        }
+    }
+
+    /// Releases everything, cancels what waits, and says so.
+    async fn close(&mut self, request_id: u64) {
+        for (_, acquire) in self.acquiring.drain() {
+            // It has just ended.
+            let _ = acquire.send(());
+        }
+        let releases = std::mem::take(&mut self.holds)
+            .into_values()
+            .map(|held| held.hold.release());
+        // Those that fail go on in the background.
+        futures_util::future::join_all(releases).await;
+        let patience = self.coordinator.store_timeout();
+        // What does not end in time goes on in the background as well.
+        let _ = tokio::time::timeout(patience, self.finish()).await;
+        self.outbox
+            .send(request_id, Response::Closed(SessionClosed {}));
+    }
+
+    /// Lets the operations under way end. A lock that is granted only now is given back.
+    async fn finish(&mut self) {
+        while let Some(done) = self.operations.next().await {
+            match done {
+                Done::Acquired {
+                    result: Ok(Acquired::Granted(hold)),
+                    ..
+                } => hold.release_detached(),
+                Done::Renewed(_) => {}
+                done => self.on_done(done),
+            }
+        }
+    }
+
+    /// The client may still believe in its locks: leaves them until what it was promised has passed, and not shorter.
+    async fn linger(&mut self, shutdown: &Shutdown) {
+        self.operations.clear();
+        let until = self.lease.promised_until();
+        loop {
+            let rest = clock::now().until(until);
+            if rest.is_zero() || self.holds.is_empty() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.stopping.cancelled() => return self.abandon(),
+                () = tokio::time::sleep(rest.min(LONGEST_REST)) => {}
+            }
+        }
+    }
+
+    /// Leaves what it holds to expire.
+    fn abandon(&mut self) {
+        for (_, held) in self.holds.drain() {
+            held.hold.forget();
+        }
+    }
+}
+
+/// Whether the stream ended because a message could not be decoded, or was too large to be.
+fn is_undecodable(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        tonic::Code::Internal
+            | tonic::Code::OutOfRange
+            | tonic::Code::ResourceExhausted
+            | tonic::Code::Unimplemented
+    )
+}

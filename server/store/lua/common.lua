@@ -1,0 +1,128 @@
+-- Comes before every other script: what they share.
+--
+-- KEYS  1 lock      string  the owner id of the hold, 'lh:closed', or whatever a foreign locker wrote; expires
+--       2 hold      hash    what is known of the hold: o owner id, t token, a granted at (µs), d lock-delay (ms),
+--                           k coordinator, s session, c client name, v value; valid only while o is what lock holds
+--       3 token     string  the newest token of the name
+--       4 queue     zset    the owner ids that wait, by place
+--       5 waiters   hash    owner id → what it asked for (cmsgpack, see `join`)
+--       6 attached  hash    coordinator → when it last showed that its waiters live (µs)
+-- ARGV  1 nonce, 2 the caller's coordinator id, 3 floor of the next token, 4 how long to remember the token (ms)
+-- Reply {nonce, now (µs), handed, status, …}; handed is false or {owner id, token, coordinator}
+--
+-- Tokens and times are integers below 2^53: exact in Lua, and exact when passed to redis.call or replied as numbers.
+-- They never go through tostring, '..' or cjson, which round at 14 digits.
+
+local lock, hold, token, queue, waiters, attached = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local nonce, me, floor, memory = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+
+local CLOSED = 'lh:closed'
+local CLAIM = 3000           -- ms that a hand-off to another coordinator stands unconfirmed
+local DEAD_AFTER = 2000000   -- µs without a refresh after which a coordinator's waiters are skipped
+local PLACES_KEPT = 10000000 -- µs without a refresh after which they lose their places
+
+local refreshed = nil        -- coordinator → µs, once the queue was loaded and is not empty
+
+-- A new token, greater than all before it.
+local function mint()
+  local last = tonumber(redis.call('GET', token) or 0)
+  local minted = math.max(last + 1, now, floor)
+  redis.call('SET', token, minted, 'PX', memory)
+  return minted
+end
+
+-- Sets the lock, free until now, to the owner id.
+local function grant(owner, ttl, delay, coordinator, session, client, value)
+  local minted = mint()
+  local lasts = ttl + delay
+  if coordinator ~= me then lasts = CLAIM + delay end
+  redis.call('SET', lock, owner, 'PX', lasts)
+  redis.call('DEL', hold)
+  redis.call('HSET', hold, 'o', owner, 't', minted, 'a', now, 'd', delay, 'k', coordinator, 's', session,
+    'c', client, 'v', value)
+  redis.call('PEXPIRE', hold, lasts)
+  return minted
+end
+
+local function forget_queue_if_empty()
+  if redis.call('EXISTS', queue) == 0 then
+    redis.call('DEL', attached)
+    refreshed = nil
+  end
+end
+
+-- Looks at the queue: drops the waiters of coordinators that have been silent for too long to keep their places.
+local function load_queue()
+  if redis.call('EXISTS', queue) == 0 then return end
+  refreshed = {}
+  local gone = nil
+  local all = redis.call('HGETALL', attached)
+  for i = 1, #all, 2 do
+    local at = tonumber(all[i + 1])
+    if at + PLACES_KEPT <= now then
+      gone = gone or {}
+      gone[all[i]] = true
+      redis.call('HDEL', attached, all[i])
+    else
+      refreshed[all[i]] = at
+    end
+  end
+  if not gone then return end
+  for _, owner in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+    local waiter = redis.call('HGET', waiters, owner)
+    if not waiter or gone[cmsgpack.unpack(waiter)[1]] then
+      redis.call('ZREM', queue, owner)
+      redis.call('HDEL', waiters, owner)
+    end
+  end
+  forget_queue_if_empty()
+end
+
+local function leave(owner)
+  if not refreshed or redis.call('ZREM', queue, owner) == 0 then return 0 end
+  redis.call('HDEL', waiters, owner)
+  forget_queue_if_empty()
+  return 1
+end
+
+local function keep_queue()
+  for _, key in ipairs({ queue, waiters, attached }) do
+    redis.call('PEXPIRE', key, PLACES_KEPT / 1000)
+  end
+end
+
+-- Grants a free lock to the next waiter whose coordinator lives. Those of a dead one are skipped but keep their places.
+local function hand_on()
+  if not refreshed then return false end
+  local from = 0
+  while true do
+    local owners = redis.call('ZRANGE', queue, from, from + 15)
+    if #owners == 0 then return false end
+    for _, owner in ipairs(owners) do
+      local coordinator, _, ttl, delay, session, client, value =
+        unpack(cmsgpack.unpack(redis.call('HGET', waiters, owner)))
+      local at = refreshed[coordinator]
+      if at and at + DEAD_AFTER > now then
+        leave(owner)
+        local minted = grant(owner, ttl, delay, coordinator, session, client, value)
+        if coordinator ~= me then
+          redis.call('PUBLISH', 'lh:wake:' .. coordinator, 'G' .. owner .. string.format('%020.0f', minted) .. lock)
+        end
+        return { owner, minted, coordinator }
+      end
+    end
+    from = from + 16
+  end
+end
+
+-- Who holds the lock: false if nobody, {'foreign', ms left}, or
+-- {session, client name, coordinator, token, granted at (µs), ms left without the lock-delay, lock-delay (ms), value}.
+local function view_holder(owner)
+  if not owner or owner == CLOSED then return false end
+  local left = redis.call('PTTL', lock)
+  local o, s, c, k, t, a, d, v = unpack(redis.call('HMGET', hold, 'o', 's', 'c', 'k', 't', 'a', 'd', 'v'))
+  if o ~= owner then return { 'foreign', left } end
+  return { s, c, k, tonumber(t), tonumber(a), math.max(left - tonumber(d), 0), tonumber(d), v }
+end

@@ -1,0 +1,262 @@
+//! Makes one connection ready for use: TCP, TLS, and the [`handshake`](super::handshake), all within one time-out.
+
+use std::{fmt, io, sync::Arc, time::Duration};
+
+use redis::{
+    AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, ServerError,
+    Value, aio::MultiplexedConnection,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, lookup_host},
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+use tokio_rustls::TlsConnector;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::debug;
+
+use super::{
+    status::{DownCause, Fault},
+    url::{RedisTarget, Tls},
+};
+
+/// How many requests wait for the connection's writer before their senders wait. Each is a whole batch.
+const PIPELINE_BUFFER: usize = 256;
+
+/// What a connection is for.
+#[derive(Clone)]
+pub(super) enum Purpose {
+    /// Commands, with these scripts loaded.
+    Commands { scripts: Arc<[Arc<str>]> },
+    /// Listening to one channel. Messages that find their queue full are dropped.
+    Subscription {
+        channel: Arc<[u8]>,
+        messages: mpsc::Sender<Vec<u8>>,
+    },
+}
+
+/// A connection that is ready for use.
+pub(super) struct Dialled {
+    pub(super) connection: MultiplexedConnection,
+    /// Reads and writes for the connection. It ends when the connection breaks.
+    pub(super) driver: AbortOnDropHandle<()>,
+    /// What Redis does when it runs out of memory (`maxmemory-policy`), where it was asked and would say.
+    pub(super) memory_policy: Option<String>,
+}
+
+/// Dials once. `attempt` chooses which of the host's addresses is tried first, so that one that answers nothing cannot
+/// use up the time of every attempt.
+pub(super) async fn dial(
+    target: &RedisTarget,
+    purpose: &Purpose,
+    timeout: Duration,
+    attempt: usize,
+) -> Result<Dialled, Fault> {
+    let dial = Dial {
+        target,
+        timeout,
+        deadline: Instant::now() + timeout,
+    };
+    let stream = dial.within("the connection", dial.connect(attempt)).await?;
+    match target.tls() {
+        None => dial.open(stream, purpose).await,
+        Some(tls) => {
+            let stream = dial
+                .within("the TLS handshake", dial.encrypt(tls, stream))
+                .await?;
+            dial.open(stream, purpose).await
+        }
+    }
+}
+
+/// One attempt.
+pub(super) struct Dial<'a> {
+    pub(super) target: &'a RedisTarget,
+    timeout: Duration,
+    deadline: Instant,
+}
+
+impl Dial<'_> {
+    async fn connect(&self, attempt: usize) -> Result<TcpStream, Fault> {
+        let unreachable = |error: &dyn fmt::Display| {
+            let address = self.target.address();
+            let reason = format!(
+                "cannot connect to Redis at {address}: {error}; check the address and that Redis runs"
+            );
+            Fault::new(DownCause::Unreachable, reason)
+        };
+        let addresses = lookup_host((self.target.host(), self.target.port())).await;
+        let mut addresses: Vec<_> = addresses.map_err(|error| unreachable(&error))?.collect();
+        let first = attempt.checked_rem(addresses.len()).unwrap_or(0);
+        addresses.rotate_left(first);
+        let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in addresses {
+            let connected = match TcpStream::connect(address).await {
+                Ok(stream) => stream.set_nodelay(true).map(|()| stream),
+                Err(error) => Err(error),
+            };
+            match connected {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last_error = error,
+            }
+        }
+        Err(unreachable(&last_error))
+    }
+
+    async fn encrypt(
+        &self,
+        tls: &Tls,
+        stream: TcpStream,
+    ) -> Result<impl AsyncRead + AsyncWrite + use<>, Fault> {
+        let connector = TlsConnector::from(Arc::clone(&tls.config));
+        connector.connect(tls.name.clone(), stream).await.map_err(|error| {
+            let reason = format!(
+                "TLS with {self} failed: {error}; check that this port speaks TLS, that the certificate is for this \
+                 host, and the CA file (--store-ca)"
+            );
+            Fault::new(DownCause::Tls, reason)
+        })
+    }
+
+    async fn open<S>(&self, stream: S, purpose: &Purpose) -> Result<Dialled, Fault>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        // Our own time-outs tell what they interrupted; the built-in one would cut into them.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(PIPELINE_BUFFER);
+        let info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        match purpose {
+            Purpose::Commands { scripts } => {
+                // Nothing to log in with is passed on: we log in ourselves, which names the reason of a refusal.
+                let info = info.set_protocol(ProtocolVersion::RESP2);
+                let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
+                self.within("the login", self.log_in(&mut connection))
+                    .await?;
+                let memory_policy = self
+                    .within("the set-up", self.set_up(&mut connection, scripts))
+                    .await?;
+                Ok(Dialled {
+                    connection,
+                    driver,
+                    memory_policy,
+                })
+            }
+            Purpose::Subscription { channel, messages } => {
+                // RESP3, in which pings and messages can share a connection.
+                let info = self.with_login(info.set_protocol(ProtocolVersion::RESP3));
+                let config = config.set_push_sender(forward_to(messages.clone()));
+                let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
+                self.within("the subscription", async {
+                    let subscribed = connection.subscribe(&channel[..]).await;
+                    subscribed.map_err(|error| self.failed("SUBSCRIBE", error))
+                })
+                .await?;
+                Ok(Dialled {
+                    connection,
+                    driver,
+                    memory_policy: None,
+                })
+            }
+        }
+    }
+
+    fn with_login(&self, mut info: RedisConnectionInfo) -> RedisConnectionInfo {
+        if let Some(login) = self.target.login() {
+            info = info.set_password(&login.password);
+            if let Some(user) = &login.user {
+                info = info.set_username(user);
+            }
+        }
+        info
+    }
+
+    async fn hand_over<S>(
+        &self,
+        info: &RedisConnectionInfo,
+        stream: S,
+        config: AsyncConnectionConfig,
+    ) -> Result<(MultiplexedConnection, AbortOnDropHandle<()>), Fault>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.within("the login", async {
+            let opened = MultiplexedConnection::new_with_config(info, stream, config).await;
+            let (connection, driver) =
+                opened.map_err(|error| match ServerError::try_from(error) {
+                    Ok(error) => self.login_refused(&error),
+                    Err(error) => self.lost(&error),
+                })?;
+            Ok((connection, AbortOnDropHandle::new(tokio::spawn(driver))))
+        })
+        .await
+    }
+
+    async fn within<T>(
+        &self,
+        step: &str,
+        work: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        timeout_at(self.deadline, work).await.unwrap_or_else(|_| {
+            let millis = self.timeout.as_millis();
+            Err(Fault::new(
+                DownCause::TimedOut,
+                format!("{self} did not answer within {millis} ms, during {step}"),
+            ))
+        })
+    }
+}
+
+impl fmt::Display for Dial<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redis at {}", self.target.address())
+    }
+}
+
+fn forward_to(
+    messages: mpsc::Sender<Vec<u8>>,
+) -> impl Fn(PushInfo) -> Result<(), ()> + Send + Sync {
+    move |PushInfo { kind, data }| {
+        if kind == PushKind::Message
+            && let Some(Value::BulkString(payload)) = data.into_iter().nth(1)
+            && messages.try_send(payload).is_err()
+        {
+            debug!("a wake-up message was dropped, because too many wait to be read");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn message(kind: PushKind, payload: &str) -> PushInfo {
+        let data = ["channel", payload]
+            .map(|text| Value::BulkString(text.into()))
+            .to_vec();
+        PushInfo { kind, data }
+    }
+
+    #[test]
+    fn messages_are_forwarded_and_what_nobody_reads_is_dropped() {
+        let (messages, mut received) = mpsc::channel(2);
+        let forward = forward_to(messages);
+        forward(message(PushKind::Subscribe, "not a message")).unwrap();
+        for payload in ["one", "two", "too many"] {
+            forward(message(PushKind::Message, payload)).unwrap();
+        }
+        assert_eq!(received.try_recv().unwrap(), b"one");
+        assert_eq!(received.try_recv().unwrap(), b"two");
+        received.try_recv().unwrap_err();
+        forward(message(PushKind::Message, "room again")).unwrap();
+        assert_eq!(received.try_recv().unwrap(), b"room again");
+        drop(received);
+        forward(message(PushKind::Message, "nobody")).unwrap();
+    }
+}

@@ -1,0 +1,206 @@
+//! The conversation that makes a fresh connection ours: login, database, scripts, and the question whether this is a
+//! master. Every refusal gets its own reason, and none repeats a password.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Pipeline, RedisError, ServerError, Value, aio::MultiplexedConnection};
+use tracing::debug;
+
+use super::{
+    dial::Dial,
+    replies::unfit,
+    status::{DownCause, Fault},
+};
+
+/// The name under which `CLIENT LIST` shows our connections.
+const CLIENT_NAME: &str = "leasehold";
+
+impl Dial<'_> {
+    /// The login goes ahead of everything else and alone: a server that is full answers its first command with an error
+    /// and hangs up, which would drown that error if more commands were waiting.
+    pub(super) async fn log_in(&self, connection: &mut MultiplexedConnection) -> Result<(), Fault> {
+        let mut command = redis::cmd(if self.target.login().is_some() {
+            "AUTH"
+        } else {
+            "PING"
+        });
+        if let Some(login) = self.target.login() {
+            command.arg(login.user.as_deref()).arg(&*login.password);
+        }
+        match connection.send_packed_command(&command).await {
+            Ok(Value::ServerError(error)) => Err(self.login_refused(&error)),
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.lost(&error)),
+        }
+    }
+
+    /// Everything that remains, in one round trip. Returns the memory policy.
+    pub(super) async fn set_up(
+        &self,
+        connection: &mut MultiplexedConnection,
+        scripts: &[Arc<str>],
+    ) -> Result<Option<String>, Fault> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME);
+        pipeline.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
+        pipeline.cmd("ROLE");
+        // Refused while the server loads its data or has lost its master, where some of the rest is not.
+        pipeline.cmd("PING");
+        pipeline.cmd("SELECT").arg(self.target.database());
+        for script in scripts {
+            pipeline.add_command(load_script(script));
+        }
+        let sent = connection
+            .send_packed_commands(&pipeline, 0, pipeline.len())
+            .await;
+        let mut replies = sent.map_err(|error| self.lost(&error))?.into_iter();
+        let (_named, policy, role) = (replies.next(), replies.next(), replies.next());
+        self.check_role(role)?;
+        let must_succeed = [
+            ("PING", DownCause::Rejected),
+            ("SELECT", DownCause::Database),
+        ];
+        let must_succeed = must_succeed
+            .into_iter()
+            .chain(std::iter::repeat(("SCRIPT LOAD", DownCause::Rejected)));
+        for ((command, cause), reply) in must_succeed.zip(replies) {
+            if let Value::ServerError(error) = reply {
+                return Err(self.refused(command, &error, cause));
+            }
+        }
+        match policy.and_then(config_value) {
+            Some(policy) => Ok(Some(policy)),
+            None => self.memory_policy_from_info(connection).await,
+        }
+    }
+
+    fn check_role(&self, role: Option<Value>) -> Result<(), Fault> {
+        let words = match role {
+            Some(Value::Array(words)) => words,
+            Some(Value::ServerError(error)) if unfit(&error).is_some() => {
+                return Err(self.refused("ROLE", &error, DownCause::Rejected));
+            }
+            // A user may be forbidden to ask. A replica then shows itself by READONLY.
+            _ => {
+                debug!("{self} does not tell its role; taking it for a master");
+                return Ok(());
+            }
+        };
+        match words.first().and_then(text) {
+            Some("master") | None => Ok(()),
+            Some("slave") => {
+                let host = words.get(1).and_then(text).unwrap_or("another server");
+                let reason =
+                    format!("{self} is a replica of {host}, and only a master can grant locks");
+                Err(Fault::new(DownCause::NotMaster, reason))
+            }
+            Some(role) => {
+                let reason = format!(
+                    "{self} is a {role}, which keeps no locks; give the address of a master"
+                );
+                Err(Fault::new(DownCause::Rejected, reason))
+            }
+        }
+    }
+
+    /// `CONFIG` is closed to us on many a hosted Redis.
+    async fn memory_policy_from_info(
+        &self,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Option<String>, Fault> {
+        let reply = connection
+            .send_packed_command(redis::cmd("INFO").arg("memory"))
+            .await;
+        let reply = reply.map_err(|error| self.lost(&error))?;
+        let policy = text(&reply).and_then(|info| {
+            info.lines()
+                .find_map(|line| line.strip_prefix("maxmemory_policy:"))
+        });
+        Ok(policy.map(str::to_owned))
+    }
+
+    /// Only the code of such an error may be shown: the text of some repeats the arguments, password included.
+    pub(super) fn login_refused(&self, error: &ServerError) -> Fault {
+        let details = error.details().unwrap_or_default();
+        let (cause, what) = match error.code() {
+            "WRONGPASS" => (
+                DownCause::Login,
+                "refused the user or password; correct them in the store URL",
+            ),
+            "NOAUTH" => (
+                DownCause::Login,
+                "wants a password; add it, and the user, to the store URL",
+            ),
+            "DENIED" => (
+                DownCause::Rejected,
+                "is in protected mode; give it a password, or an address to bind to",
+            ),
+            _ if details.contains("without any password") => (
+                DownCause::Login,
+                "has no password, but the store URL gives one; remove it there",
+            ),
+            _ if details.contains("max number of clients") => (
+                DownCause::Rejected,
+                "has as many clients as it takes; raise its maxclients, or end some",
+            ),
+            _ => (
+                unfit(error).unwrap_or(DownCause::Login),
+                "refused the login",
+            ),
+        };
+        Fault::new(cause, format!("{self} {what} ({})", error.code()))
+    }
+
+    fn refused(&self, command: &str, error: &ServerError, otherwise: DownCause) -> Fault {
+        let cause = match error.code() {
+            "NOPERM" => DownCause::Login,
+            _ => unfit(error).unwrap_or(otherwise),
+        };
+        let details = error.details().unwrap_or_default();
+        Fault::new(
+            cause,
+            format!("{self} refused {command}: {} {details}", error.code()),
+        )
+    }
+
+    pub(super) fn failed(&self, command: &str, error: RedisError) -> Fault {
+        match ServerError::try_from(error) {
+            Ok(error) => self.refused(command, &error, DownCause::Rejected),
+            Err(error) => self.lost(&error),
+        }
+    }
+
+    pub(super) fn lost(&self, error: &RedisError) -> Fault {
+        let hint = if self.target.uses_tls() {
+            ""
+        } else {
+            "; if this port speaks TLS, write rediss://"
+        };
+        Fault::new(
+            DownCause::Lost,
+            format!("{self} closed the connection while it was set up: {error}{hint}"),
+        )
+    }
+}
+
+/// The command that makes a script known to the server.
+pub(super) fn load_script(script: &str) -> Cmd {
+    let mut command = redis::cmd("SCRIPT");
+    command.arg("LOAD").arg(script);
+    command
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn config_value(reply: Value) -> Option<String> {
+    match reply {
+        Value::Array(words) => words.get(1).and_then(text).map(str::to_owned),
+        _ => None,
+    }
+}

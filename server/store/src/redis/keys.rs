@@ -1,0 +1,186 @@
+//! The Redis keys of a lock: the one place where key strings are made.
+
+use std::sync::{Arc, LazyLock};
+
+use leasehold_core::{
+    id::CoordinatorId,
+    name::{Invalid, LockName},
+};
+
+/// How many hash slots Redis Cluster has.
+const SLOTS: u16 = 16_384;
+/// What our own keys begin with; no lock key may.
+const OURS: &str = "lh:";
+
+/// A short text for every slot that hashes to it.
+///
+/// The companions of a lock must live in its slot so that one script may touch them all. `{<lock key>}` as their hash
+/// tag would not do: of a key with a `}` in it only a part would count.
+static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let mut tags = vec![String::new(); usize::from(SLOTS)];
+    let mut missing = SLOTS;
+    let mut number = 0_u32;
+    while missing > 0 {
+        let tag = base36(number);
+        let place = &mut tags[usize::from(crc16(tag.as_bytes()) % SLOTS)];
+        if place.is_empty() {
+            *place = tag;
+            missing -= 1;
+        }
+        number += 1;
+    }
+    tags
+});
+
+/// Makes the keys of one store.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    prefix: Arc<str>,
+}
+
+/// The keys of one lock, in the order in which the scripts take them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockKeys {
+    /// lock, hold, token, queue, waiters, attached.
+    pub all: [String; 6],
+    /// The lock key's hash slot.
+    pub slot: u16,
+}
+
+impl Keys {
+    /// Keys under a prefix.
+    pub fn new(prefix: &str) -> Self {
+        Self {
+            prefix: prefix.into(),
+        }
+    }
+
+    /// The keys of a lock.
+    pub fn of(&self, name: &LockName) -> LockKeys {
+        let lock = format!("{}{name}", self.prefix);
+        let slot = slot_of(lock.as_bytes());
+        let tag = &TAGS[usize::from(slot)];
+        let companion = |kind: &str| format!("{OURS}{{{tag}}}:{kind}:{lock}");
+        let (hold, token) = (companion("hold"), companion("token"));
+        let (queue, waiters) = (companion("queue"), companion("waiters"));
+        let attached = companion("attached");
+        LockKeys {
+            all: [lock, hold, token, queue, waiters, attached],
+            slot,
+        }
+    }
+
+    /// The lock whose key this is, if it is one.
+    pub fn name_of(&self, key: &[u8]) -> Option<LockName> {
+        let key = std::str::from_utf8(key).ok()?;
+        if key.starts_with(OURS) {
+            return None;
+        }
+        LockName::parse(key.strip_prefix(&*self.prefix)?).ok()
+    }
+
+    /// Refuses names whose lock key would be taken for one of ours.
+    pub fn check(&self, name: &LockName) -> Result<(), Invalid> {
+        if format!("{}{name}", self.prefix).starts_with(OURS) {
+            return Err(Invalid(format!(
+                "must not make a Redis key that begins with {OURS:?}, which is kept for Leasehold's own keys"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The pattern for `SCAN` of the lock keys whose names begin with `prefix`, which stands for itself.
+    pub fn pattern(&self, prefix: &str) -> String {
+        let mut pattern = String::new();
+        for c in self.prefix.chars().chain(prefix.chars()) {
+            if matches!(c, '*' | '?' | '[' | ']' | '\\' | '^') {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        pattern.push('*');
+        pattern
+    }
+}
+
+/// The channel on which a coordinator is told of what others did to its waiters and holders.
+pub fn wake_channel(coordinator: &CoordinatorId) -> String {
+    format!("{OURS}wake:{coordinator}")
+}
+
+/// The slot of a key, by its hash tag if it has one.
+fn slot_of(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        let length = rest.iter().position(|byte| *byte == b'}')?;
+        (length > 0).then(|| &rest[..length])
+    });
+    crc16(tag.unwrap_or(key)) % SLOTS
+}
+
+/// CRC-16/XMODEM, which Redis Cluster hashes keys with.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
+            if crc & 0x8000 == 0 {
+                crc << 1
+            } else {
+                (crc << 1) ^ 0x1021
+            }
+        })
+    })
+}
+
+fn base36(mut number: u32) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.push(char::from_digit(number % 36, 36).unwrap_or('0'));
+        number /= 36;
+        if number == 0 {
+            return digits.into_iter().rev().collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_redis() {
+        // As `CLUSTER KEYSLOT` gives them.
+        assert_eq!(slot_of(b"123456789"), 0x31c3);
+        assert_eq!(slot_of(b"{user1000}.following"), slot_of(b"user1000"));
+        assert_eq!(slot_of(b"foo{}{bar}"), crc16(b"foo{}{bar}") % SLOTS);
+        assert_eq!(slot_of(b"foo{{bar}}zap"), crc16(b"{bar") % SLOTS);
+    }
+
+    #[test]
+    fn companions_share_the_slot_whatever_braces_a_name_has() {
+        let keys = Keys::new("lock:");
+        for name in ["plain", "{a}b", "a}b", "{", "}{", "{}", "x{y}z{w}", "ключ"] {
+            let keys = keys.of(&LockName::parse(name).unwrap());
+            for key in &keys.all {
+                assert_eq!(slot_of(key.as_bytes()), keys.slot, "{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_come_back_from_keys() {
+        let keys = Keys::new("lock:");
+        let name = LockName::parse("a*b").unwrap();
+        let [lock, hold, ..] = &keys.of(&name).all;
+        assert_eq!(keys.name_of(lock.as_bytes()), Some(name));
+        assert_eq!(keys.name_of(hold.as_bytes()), None);
+        assert_eq!(keys.pattern("a*"), "lock:a\\**");
+    }
+
+    #[test]
+    fn our_own_keys_are_no_lock_keys() {
+        let name = LockName::parse("lh:x").unwrap();
+        assert!(Keys::new("").check(&name).is_err());
+        assert!(Keys::new("lock:").check(&name).is_ok());
+    }
+}

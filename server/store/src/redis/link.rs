@@ -1,0 +1,358 @@
+//! A link to one Redis server: a few multiplexed connections for commands, and one that listens.
+//!
+//! The connections are ours rather than the Redis library's, because a lock service must know what became of a command:
+//! each is dialled, watched, given up and dialled again here. While one is down, what would go over it fails at once
+//! and was surely not sent; what was in flight when it broke is reported as indeterminate.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    dial::Purpose,
+    handshake::load_script,
+    replies::{into_result, is_missing_script, unfit_server},
+    slot::{Live, Slot},
+    status::{Board, DownCause, Fault, LinkError, LinkStatus},
+    upkeep::Upkeep,
+    url::RedisTarget,
+};
+
+/// How a link behaves. The defaults suit a Redis server in the same data centre.
+#[derive(Clone, Debug)]
+pub struct LinkOptions {
+    /// How many command connections to keep, at least 1; 2 by default.
+    pub connections: usize,
+    /// How long a batch may take, from its sending to its last reply, and a ping likewise; 1 s by default.
+    pub command_timeout: Duration,
+    /// How long a dial may take in all: name resolution, TCP, TLS, login and set-up; 500 ms by default.
+    pub dial_timeout: Duration,
+    /// How often a connection on which nothing was heard is pinged; 500 ms by default. A server that answers nothing is
+    /// found within this time (twice, if commands were answered just before) and `command_timeout`.
+    pub ping_interval: Duration,
+    /// Lua scripts that every command connection loads before it is used, to be called by `EVALSHA`.
+    pub scripts: Vec<Arc<str>>,
+    /// What to listen to, if anything.
+    pub subscription: Option<Subscription>,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        Self {
+            connections: 2,
+            command_timeout: Duration::from_secs(1),
+            dial_timeout: Duration::from_millis(500),
+            ping_interval: Duration::from_millis(500),
+            scripts: Vec::new(),
+            subscription: None,
+        }
+    }
+}
+
+/// One channel to listen to, over a connection of its own.
+///
+/// What is published while that connection is down is lost, and so is what finds `messages` full: a message is a hint.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    /// The name of the channel.
+    pub channel: Vec<u8>,
+    /// Gets the payload of each message, as it was published.
+    pub messages: mpsc::Sender<Vec<u8>>,
+}
+
+/// A link to one Redis server. Cheap to clone; when the last clone is dropped, its connections are closed and its tasks
+/// end.
+#[derive(Clone)]
+pub struct Link {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    target: RedisTarget,
+    slots: Vec<Arc<Slot>>,
+    board: Arc<Board>,
+    subscription: Option<Arc<Board>>,
+    scripts: Arc<[Arc<str>]>,
+    command_timeout: Duration,
+    /// Dropped with this, which ends them. They hold nothing of this.
+    _tasks: Vec<AbortOnDropHandle<()>>,
+}
+
+/// One connection of a link, among all that it has had: what [`Link::mark_bad`] is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionId {
+    slot: usize,
+    generation: u64,
+}
+
+/// The replies to one batch.
+#[derive(Debug)]
+pub struct Replies {
+    /// One for each command, in order: the reply, or the error that the server answered. An error *inside* a reply (a
+    /// script's answer for one item) stays a [`Value::ServerError`] where it is.
+    ///
+    /// An error's text can repeat arguments of the command. Where those are secret, show its `code()` alone.
+    pub items: Vec<RedisResult<Value>>,
+    /// The connection that they came by.
+    pub connection: ConnectionId,
+}
+
+impl Link {
+    /// Starts to connect, and returns at once; [`Link::status`] tells when the link is up.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn start(target: RedisTarget, options: LinkOptions) -> Self {
+        let LinkOptions {
+            connections,
+            command_timeout,
+            dial_timeout,
+            ping_interval,
+            scripts,
+            subscription,
+        } = options;
+        let scripts: Arc<[Arc<str>]> = scripts.into();
+        let subject = format!("Redis at {}", target.address());
+        let fault = Fault::new(
+            DownCause::Connecting,
+            format!("still connecting to {subject}"),
+        );
+        let mut tasks = Vec::new();
+        let mut keep_up = |slot: &Arc<Slot>, purpose: Purpose, warns_of_eviction: bool| {
+            let upkeep = Upkeep {
+                slot: Arc::clone(slot),
+                target: target.clone(),
+                purpose,
+                dial_timeout,
+                command_timeout,
+                ping_interval: ping_interval.max(Duration::from_millis(1)),
+                warns_of_eviction,
+            };
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(upkeep.run())));
+        };
+
+        let connections = connections.max(1);
+        let board = Arc::new(Board::new(subject.clone(), connections, &fault));
+        let mut slots = Vec::with_capacity(connections);
+        for index in 0..connections {
+            let slot = Arc::new(Slot::new(index, Arc::clone(&board), fault.clone()));
+            keep_up(
+                &slot,
+                Purpose::Commands {
+                    scripts: Arc::clone(&scripts),
+                },
+                index == 0,
+            );
+            slots.push(slot);
+        }
+        let subscription = subscription.map(|Subscription { channel, messages }| {
+            let board = Arc::new(Board::new(
+                format!("the subscription to {subject}"),
+                1,
+                &fault,
+            ));
+            let slot = Arc::new(Slot::new(0, Arc::clone(&board), fault.clone()));
+            keep_up(
+                &slot,
+                Purpose::Subscription {
+                    channel: channel.into(),
+                    messages,
+                },
+                false,
+            );
+            board
+        });
+        let inner = Inner {
+            target,
+            slots,
+            board,
+            subscription,
+            scripts,
+            command_timeout,
+            _tasks: tasks,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Sends commands as one pipeline (not a transaction) over the connection that `shard` chooses, and returns a reply
+    /// or an error for each.
+    ///
+    /// Batches of equal `shard` reach the server in the order in which they were first polled, as long as the
+    /// connection lasts. The one exception: commands that fail because the server's script cache was emptied are sent
+    /// again behind the rest, after the scripts were loaded.
+    ///
+    /// A `READONLY`, `MASTERDOWN` or `LOADING` reply is returned as the error that it is: that command was not
+    /// executed. The connection is given up nevertheless, since this server is no master, or none yet.
+    ///
+    /// Commands must not be empty, block, or change the connection (`SUBSCRIBE`, `SELECT`, `MULTI`, `CLIENT REPLY`).
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Down`] at once if the connection is down: nothing was sent. [`LinkError::Indeterminate`] if no reply
+    /// came within the time-out, or the connection broke: anything may have happened, and may still happen.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not take the commands back: they may have been executed already, or be executed later.
+    /// Whoever must know what became of them runs this in a task of its own.
+    pub async fn execute(&self, shard: usize, commands: Vec<Cmd>) -> Result<Replies, LinkError> {
+        let index = shard % self.inner.slots.len();
+        let slot = &self.inner.slots[index];
+        let live = slot.live()?;
+        let connection = ConnectionId {
+            slot: index,
+            generation: live.generation,
+        };
+        if commands.is_empty() {
+            return Ok(Replies {
+                items: Vec::new(),
+                connection,
+            });
+        }
+        let fault =
+            match timeout(self.inner.command_timeout, self.send(slot, &live, commands)).await {
+                Ok(Ok(items)) => {
+                    live.answered();
+                    return Ok(Replies { items, connection });
+                }
+                Ok(Err(error)) => {
+                    let fault = Fault::new(
+                        DownCause::Lost,
+                        format!("the connection to {self} broke: {error}"),
+                    );
+                    slot.give_up(live.generation, fault.clone());
+                    fault
+                }
+                Err(_) => {
+                    let millis = self.inner.command_timeout.as_millis();
+                    let fault = Fault::new(
+                        DownCause::TimedOut,
+                        format!("{self} did not answer within {millis} ms"),
+                    );
+                    if live.unanswered() {
+                        slot.give_up(live.generation, fault.clone());
+                    }
+                    fault
+                }
+            };
+        Err(LinkError::Indeterminate {
+            reason: fault.reason,
+        })
+    }
+
+    /// Gives a connection up because a reply that came by it did not answer its command: what is in flight on it becomes
+    /// indeterminate, and it is dialled afresh. Does nothing if that connection is gone already.
+    pub fn mark_bad(&self, connection: ConnectionId, reason: &str) {
+        if let Some(slot) = self.inner.slots.get(connection.slot) {
+            let reason = format!("{self} sent a reply that does not answer its command: {reason}");
+            slot.give_up(
+                connection.generation,
+                Fault::new(DownCause::WrongReply, reason),
+            );
+        }
+    }
+
+    /// Whether all command connections are up, now and from now on.
+    pub fn status(&self) -> watch::Receiver<LinkStatus> {
+        self.inner.board.watch()
+    }
+
+    /// The same for the subscription: while it isn't up, messages are lost. `None` if the link was started without one.
+    pub fn subscription_status(&self) -> Option<watch::Receiver<LinkStatus>> {
+        self.inner.subscription.as_ref().map(|board| board.watch())
+    }
+
+    /// How many command connections there are: batches whose shards are equal modulo this share one.
+    pub fn connections(&self) -> usize {
+        self.inner.slots.len()
+    }
+
+    /// The server that this link leads to.
+    pub fn target(&self) -> &RedisTarget {
+        &self.inner.target
+    }
+
+    async fn send(
+        &self,
+        slot: &Slot,
+        live: &Live,
+        commands: Vec<Cmd>,
+    ) -> RedisResult<Vec<RedisResult<Value>>> {
+        let mut batch = Pipeline::with_capacity(commands.len());
+        for command in commands {
+            batch.add_command(command);
+        }
+        let mut results = self.round_trip(slot, live, &batch).await?;
+        let unknown: Vec<usize> = (0..results.len())
+            .filter(|&index| is_missing_script(&results[index]))
+            .collect();
+        if unknown.is_empty() {
+            return Ok(results);
+        }
+        // One pipeline: the scripts go ahead of the commands that need them.
+        let scripts = &self.inner.scripts;
+        let mut again = Pipeline::with_capacity(scripts.len() + unknown.len());
+        for script in scripts.iter() {
+            again.add_command(load_script(script));
+        }
+        for command in unknown
+            .iter()
+            .filter_map(|&index| batch.cmd_iter().nth(index))
+        {
+            again.add_command(command.clone());
+        }
+        let replies = self.round_trip(slot, live, &again).await?;
+        for (index, reply) in unknown
+            .into_iter()
+            .zip(replies.into_iter().skip(scripts.len()))
+        {
+            results[index] = reply;
+        }
+        Ok(results)
+    }
+
+    async fn round_trip(
+        &self,
+        slot: &Slot,
+        live: &Live,
+        batch: &Pipeline,
+    ) -> RedisResult<Vec<RedisResult<Value>>> {
+        let mut connection = live.connection.clone();
+        let replies = connection
+            .send_packed_commands(batch, 0, batch.len())
+            .await?;
+        if replies.len() != batch.len() {
+            return Err(RedisError::from((
+                ErrorKind::Parse,
+                "the number of replies is not that of the commands",
+            )));
+        }
+        if let Some((cause, code)) = unfit_server(&replies) {
+            let fault = Fault::new(cause, format!("{self} refuses commands with {code}"));
+            slot.give_up(live.generation, fault);
+        }
+        Ok(replies.into_iter().map(into_result).collect())
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redis at {}", self.inner.target.address())
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("target", &self.inner.target)
+            .finish_non_exhaustive()
+    }
+}

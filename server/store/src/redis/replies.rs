@@ -1,0 +1,108 @@
+//! What the replies to a batch say beyond each command's own result: a script cache that was emptied, or a server that
+//! must not be used any more.
+
+use redis::{ErrorKind, RedisResult, ServerError, ServerErrorKind, Value};
+
+use super::status::DownCause;
+
+/// Turns a reply into a result. Only the reply itself becomes an `Err`: an error inside an array is a script's answer
+/// for one of its items, and stays where it is.
+pub(super) fn into_result(reply: Value) -> RedisResult<Value> {
+    match reply {
+        Value::ServerError(error) => Err(error.into()),
+        reply => Ok(reply),
+    }
+}
+
+/// Whether the server no longer knows the script, so that it certainly did not run.
+pub(super) fn is_missing_script(result: &RedisResult<Value>) -> bool {
+    matches!(result, Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
+}
+
+/// The first reply, errors inside arrays included, that says that this server cannot serve us at all, with its code.
+/// Each of them was answered *instead of* executing the command.
+pub(super) fn unfit_server(replies: &[Value]) -> Option<(DownCause, &str)> {
+    replies.iter().find_map(|reply| match reply {
+        Value::ServerError(error) => Some((unfit(error)?, error.code())),
+        Value::Array(items) => unfit_server(items),
+        _ => None,
+    })
+}
+
+/// What an error reply says about the server as a whole, if anything.
+pub(super) fn unfit(error: &ServerError) -> Option<DownCause> {
+    match error.code() {
+        "READONLY" | "MASTERDOWN" => Some(DownCause::NotMaster),
+        "LOADING" => Some(DownCause::Loading),
+        "NOAUTH" => Some(DownCause::Login),
+        // Before Redis 7, an error that a script runs into is wrapped into another one.
+        _ if error
+            .details()
+            .is_some_and(|details| details.contains("-READONLY ")) =>
+        {
+            Some(DownCause::NotMaster)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn reply(text: &str) -> Value {
+        redis::parse_redis_value(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn unfit_servers_are_found_wherever_they_say_so() {
+        for (text, cause) in [
+            (
+                "-READONLY You can't write against a read only replica.\r\n",
+                DownCause::NotMaster,
+            ),
+            (
+                "-LOADING Redis is loading the dataset in memory\r\n",
+                DownCause::Loading,
+            ),
+            (
+                "-MASTERDOWN Link with MASTER is down\r\n",
+                DownCause::NotMaster,
+            ),
+            (
+                "*2\r\n:1\r\n*1\r\n-READONLY You can't write\r\n",
+                DownCause::NotMaster,
+            ),
+            // Redis 6.2, without and with pcall.
+            (
+                "-ERR Error running script (call to f_1): @user_script:1: -READONLY You can't\r\n",
+                DownCause::NotMaster,
+            ),
+            (
+                "*1\r\n-@user_script: 1: -READONLY You can't write\r\n",
+                DownCause::NotMaster,
+            ),
+        ] {
+            assert_eq!(
+                unfit_server(&[Value::Okay, reply(text)]).unwrap().0,
+                cause,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn errors_of_one_command_are_no_reason_to_leave() {
+        for text in [
+            "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+            "-NOSCRIPT No matching script\r\n",
+            "-OOM command not allowed when used memory > 'maxmemory'\r\n",
+            "*1\r\n-ERR no\r\n",
+            "$8\r\nREADONLY\r\n",
+        ] {
+            assert!(unfit_server(&[reply(text)]).is_none(), "{text}");
+        }
+    }
+}

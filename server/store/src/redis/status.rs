@@ -1,0 +1,211 @@
+//! What a link tells the layers above: whether it is up, why it is not, and what became of a batch of commands.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use thiserror::Error;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+/// The kind of reason for which a connection is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DownCause {
+    /// The first dial is still under way.
+    Connecting,
+    /// The host has no address, or nothing accepts connections there.
+    Unreachable,
+    /// It did not answer in time: a dial, a ping or a run of commands.
+    TimedOut,
+    /// The TLS handshake failed: a certificate of another authority or name, or no TLS at all.
+    Tls,
+    /// The user or password is wrong, missing, not wanted, or not permitted to do what a lock needs.
+    Login,
+    /// The database number does not exist there.
+    Database,
+    /// It is a replica (or has become one), which cannot grant locks.
+    NotMaster,
+    /// It is still reading its data from disk.
+    Loading,
+    /// The connection was closed or broke.
+    Lost,
+    /// The server refused to serve this connection for another reason, such as too many clients.
+    Rejected,
+    /// The layer above found a reply that did not answer its command.
+    WrongReply,
+}
+
+impl DownCause {
+    /// Whether waiting will hardly help: somebody has to change the configuration, here or there. The link goes on
+    /// dialling all the same.
+    pub fn needs_operator(self) -> bool {
+        matches!(self, Self::Tls | Self::Login | Self::Database)
+    }
+}
+
+/// Why a connection is down: the kind, and a sentence for people, which never holds a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) cause: DownCause,
+    pub(super) reason: Arc<str>,
+}
+
+impl Fault {
+    pub(super) fn new(cause: DownCause, reason: impl fmt::Display) -> Self {
+        Self {
+            cause,
+            reason: reason.to_string().into(),
+        }
+    }
+}
+
+/// Whether a link can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkStatus {
+    /// At least one connection is down.
+    Down {
+        /// The kind of reason, of the first connection that is down.
+        cause: DownCause,
+        /// What happened, to which server, and what to do; for people.
+        reason: Arc<str>,
+    },
+    /// Every connection is up.
+    Up {
+        /// How many times a connection has come up since the start. Whoever sees it rise knows that replies may have
+        /// been lost, or that Redis may have come back without its data, even where no `Down` was seen in between.
+        epoch: u64,
+    },
+}
+
+impl LinkStatus {
+    /// Whether every connection is up.
+    pub fn is_up(&self) -> bool {
+        matches!(self, Self::Up { .. })
+    }
+}
+
+/// What became of a batch of commands that got no replies.
+///
+/// Both kinds are worth trying again once the link is up. After `Down` that is always safe; after `Indeterminate` only
+/// for what may safely happen twice.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The connection is down. Nothing was sent, so nothing happened.
+    #[error("{reason}")]
+    Down {
+        /// The kind of reason.
+        cause: DownCause,
+        /// What happened, to which server, and what to do; for people.
+        reason: Arc<str>,
+    },
+    /// The batch was sent (or was about to be) and the replies did not come: each command may or may not have happened,
+    /// and may still happen.
+    #[error("{reason}; the commands in flight may or may not have been executed")]
+    Indeterminate {
+        /// What happened, to which server; for people.
+        reason: Arc<str>,
+    },
+}
+
+impl LinkError {
+    /// Whether the commands may have been executed, or may yet be. If not, they can be sent again without a thought.
+    pub fn may_have_happened(&self) -> bool {
+        matches!(self, Self::Indeterminate { .. })
+    }
+}
+
+impl From<Fault> for LinkError {
+    fn from(Fault { cause, reason }: Fault) -> Self {
+        Self::Down { cause, reason }
+    }
+}
+
+/// The state of all connections of one kind, summed up for whoever watches.
+#[derive(Debug)]
+pub(super) struct Board {
+    /// What the log calls this: "Redis at …" or "the subscription to Redis at …".
+    subject: String,
+    connections: Mutex<Connections>,
+    status: watch::Sender<LinkStatus>,
+}
+
+#[derive(Debug)]
+struct Connections {
+    /// One for each connection; `None` is up.
+    faults: Vec<Option<Fault>>,
+    epoch: u64,
+}
+
+impl Board {
+    /// A board of `count` connections, all of them down for `fault`.
+    pub(super) fn new(subject: String, count: usize, fault: &Fault) -> Self {
+        let faults = vec![Some(fault.clone()); count];
+        let connections = Mutex::new(Connections { faults, epoch: 0 });
+        let (status, _) = watch::channel(down(fault));
+        Self {
+            subject,
+            connections,
+            status,
+        }
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<LinkStatus> {
+        self.status.subscribe()
+    }
+
+    pub(super) fn set_up(&self, index: usize) {
+        self.set(index, None);
+    }
+
+    pub(super) fn set_down(&self, index: usize, fault: Fault) {
+        self.set(index, Some(fault));
+    }
+
+    fn set(&self, index: usize, fault: Option<Fault>) {
+        let mut connections = self
+            .connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if fault.is_none() {
+            connections.epoch += 1;
+        }
+        if let Some(slot) = connections.faults.get_mut(index) {
+            *slot = fault;
+        }
+        let status = match connections.faults.iter().flatten().next() {
+            Some(fault) => down(fault),
+            None => LinkStatus::Up {
+                epoch: connections.epoch,
+            },
+        };
+        // Sent under the lock, so that an older summary never overwrites a newer one.
+        self.status.send_if_modified(|current| {
+            self.log(current, &status);
+            let changed = *current != status;
+            *current = status;
+            changed
+        });
+    }
+
+    /// Logs what is news: a line for each outage and for each new kind of reason in it, not one for each attempt.
+    fn log(&self, old: &LinkStatus, new: &LinkStatus) {
+        let subject = &self.subject;
+        match (old, new) {
+            (LinkStatus::Down { .. }, LinkStatus::Up { epoch }) => info!(epoch, "{subject} is up"),
+            (LinkStatus::Down { cause: before, .. }, LinkStatus::Down { cause, .. })
+                if before == cause => {}
+            (_, LinkStatus::Down { cause, reason }) => warn!(?cause, "{subject} is down: {reason}"),
+            (LinkStatus::Up { .. }, LinkStatus::Up { .. }) => {}
+        }
+    }
+}
+
+fn down(fault: &Fault) -> LinkStatus {
+    LinkStatus::Down {
+        cause: fault.cause,
+        reason: Arc::clone(&fault.reason),
+    }
+}

@@ -1,0 +1,203 @@
+//! The task behind each connection: dials, watches over what it dialled, and dials again.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use redis::Value;
+use tokio::{
+    select,
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
+};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::warn;
+
+use super::{
+    dial::{Dialled, Purpose, dial},
+    replies::unfit,
+    slot::{Live, Slot},
+    status::{DownCause, Fault},
+    url::RedisTarget,
+};
+
+/// The pause before the second dial in a row, doubled for each further one.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest pause between dials: a server that is back is found within this and the time that a dial takes.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// A connection that lasted this long is redialled without a pause, once.
+const STEADY: Duration = Duration::from_secs(1);
+
+/// What one connection's task needs.
+pub(super) struct Upkeep {
+    pub(super) slot: Arc<Slot>,
+    pub(super) target: RedisTarget,
+    pub(super) purpose: Purpose,
+    pub(super) dial_timeout: Duration,
+    pub(super) command_timeout: Duration,
+    pub(super) ping_interval: Duration,
+    /// Whether this task warns when Redis may evict our keys: one per link does.
+    pub(super) warns_of_eviction: bool,
+}
+
+impl Upkeep {
+    /// Keeps the connection up until this future is dropped, which closes it.
+    pub(super) async fn run(self) {
+        let mut failures = 0;
+        let mut attempt = 0;
+        let mut warned_of = None;
+        // Given-up connections whose last replies are still worth reading.
+        let mut outgoing = JoinSet::new();
+        loop {
+            match dial(&self.target, &self.purpose, self.dial_timeout, attempt).await {
+                Ok(Dialled {
+                    connection,
+                    driver,
+                    memory_policy,
+                }) => {
+                    if self.warns_of_eviction {
+                        self.warn_of_eviction(memory_policy, &mut warned_of);
+                    }
+                    let since = Instant::now();
+                    let live = self.slot.set_up(connection);
+                    let (fault, driver) = self.watch_over(live, driver).await;
+                    // A server that only refuses still answers what is in flight. Everything else is cut off.
+                    if let Some(driver) = driver
+                        && matches!(
+                            fault.cause,
+                            DownCause::NotMaster | DownCause::Loading | DownCause::Login
+                        )
+                    {
+                        outgoing.spawn(timeout(self.command_timeout, driver));
+                    }
+                    if since.elapsed() >= STEADY {
+                        failures = 0;
+                        continue;
+                    }
+                }
+                Err(fault) => self.slot.set_down(fault),
+            }
+            sleep(pause(failures)).await;
+            failures += 1;
+            attempt += 1;
+            while outgoing.try_join_next().is_some() {}
+        }
+    }
+
+    /// Returns when the connection was given up, with the reason, and with its driver if that still runs.
+    async fn watch_over(
+        &self,
+        live: Arc<Live>,
+        mut driver: AbortOnDropHandle<()>,
+    ) -> (Fault, Option<AbortOnDropHandle<()>>) {
+        let mut ticks = interval(self.ping_interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            select! {
+                biased;
+                fault = self.slot.until_given_up(live.generation) => return (fault, Some(driver)),
+                _ = &mut driver => {
+                    let fault = Fault::new(DownCause::Lost, format!("{self} closed the connection"));
+                    self.slot.give_up(live.generation, fault.clone());
+                    return (fault, None);
+                }
+                _ = ticks.tick() => {}
+            }
+            if live.take_heard() {
+                continue;
+            }
+            select! {
+                biased;
+                fault = self.slot.until_given_up(live.generation) => return (fault, Some(driver)),
+                pinged = self.ping(&live) => if let Err(fault) = pinged {
+                    self.slot.give_up(live.generation, fault);
+                }
+            }
+        }
+    }
+
+    async fn ping(&self, live: &Live) -> Result<(), Fault> {
+        let mut connection = live.connection.clone();
+        let command = redis::cmd("PING");
+        let Ok(reply) = timeout(
+            self.command_timeout,
+            connection.send_packed_command(&command),
+        )
+        .await
+        else {
+            let millis = self.command_timeout.as_millis();
+            let reason = format!("{self} left a ping unanswered for {millis} ms");
+            return Err(Fault::new(DownCause::TimedOut, reason));
+        };
+        match reply {
+            Ok(Value::ServerError(error)) => {
+                let cause = unfit(&error).unwrap_or(DownCause::Rejected);
+                Err(Fault::new(
+                    cause,
+                    format!("{self} answered a ping with {}", error.code()),
+                ))
+            }
+            Ok(_) => {
+                live.answered();
+                // What we heard of ourselves is no reason to leave out the next ping.
+                live.take_heard();
+                Ok(())
+            }
+            Err(error) => Err(Fault::new(
+                DownCause::Lost,
+                format!("the connection to {self} broke: {error}"),
+            )),
+        }
+    }
+
+    fn warn_of_eviction(&self, policy: Option<String>, warned_of: &mut Option<String>) {
+        // Once for each policy rather than for each reconnect.
+        if policy == *warned_of {
+            return;
+        }
+        if let Some(policy) = policy.as_deref()
+            && policy != "noeviction"
+        {
+            warn!(
+                "{self} has maxmemory-policy {policy}: when its memory is full it deletes locks that are held; set \
+                 maxmemory-policy noeviction there"
+            );
+        }
+        *warned_of = policy;
+    }
+}
+
+impl fmt::Display for Upkeep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redis at {}", self.target.address())
+    }
+}
+
+/// The pause after this many failures in a row, shortened at random by up to half so that many coordinators do not come
+/// back all at once.
+fn pause(failures: u32) -> Duration {
+    let pause = SHORTEST_PAUSE
+        .saturating_mul(1 << failures.min(8))
+        .min(LONGEST_PAUSE);
+    pause.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound() {
+        for failures in [0, 1, 2, 3, 8, 9, 31, 32, u32::MAX] {
+            let longest =
+                Duration::from_millis(250).min(Duration::from_millis(50) * (1 << failures.min(8)));
+            for _ in 0..100 {
+                let pause = pause(failures);
+                assert!(
+                    pause >= longest / 2 && pause <= longest,
+                    "{pause:?} after {failures} failures"
+                );
+            }
+        }
+    }
+}

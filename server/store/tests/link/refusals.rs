@@ -1,0 +1,207 @@
+//! Servers that do not let us in, or should not be used: each reason has its name, and none shows a password.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex},
+};
+
+use leasehold_store::redis::{
+    link::{Link, LinkOptions, Subscription},
+    status::DownCause,
+    url::RedisTarget,
+};
+use tokio::{net::TcpListener, sync::mpsc};
+
+use super::server::{RedisServer, run, until_down, until_up, until_up_after};
+
+const PASSWORD: &str = "hunter2";
+
+/// Dials `url` and returns why both the commands and the subscription are down.
+async fn refusals(url: &str) -> [(DownCause, String); 2] {
+    let (messages, _received) = mpsc::channel(1);
+    let subscription = Some(Subscription {
+        channel: b"c".to_vec(),
+        messages,
+    });
+    let options = LinkOptions {
+        subscription,
+        ..LinkOptions::default()
+    };
+    let link = Link::start(RedisTarget::parse(url, None).unwrap(), options);
+    let commands = until_down(&mut link.status()).await;
+    let subscription = until_down(&mut link.subscription_status().unwrap()).await;
+    for (_, reason) in [&commands, &subscription] {
+        assert!(!reason.contains(PASSWORD), "{reason}");
+    }
+    [commands, subscription]
+}
+
+#[tokio::test]
+async fn a_refused_login_is_told_apart() {
+    let mut server = RedisServer::start();
+    let port = server.port();
+    let link = Link::start(
+        RedisTarget::parse(&format!("redis://:{PASSWORD}@127.0.0.1:{port}"), None).unwrap(),
+        LinkOptions::default(),
+    );
+    let (cause, reason) = until_down(&mut link.status()).await;
+    assert_eq!(cause, DownCause::Login, "{reason}");
+    assert!(reason.contains("has no password"), "{reason}");
+
+    server.admin::<()>("CONFIG SET requirepass correct");
+    for (login, expected) in [
+        (format!(":{PASSWORD}@"), "refused the user or password"),
+        (
+            format!("worker:{PASSWORD}@"),
+            "refused the user or password",
+        ),
+        (String::new(), "wants a password"),
+    ] {
+        for (cause, reason) in refusals(&format!("redis://{login}127.0.0.1:{port}")).await {
+            assert_eq!(cause, DownCause::Login, "{reason}");
+            assert!(cause.needs_operator());
+            assert!(reason.contains(expected), "{reason}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_repeats_the_password_is_not_quoted() {
+    // "unknown command 'AUTH', with args beginning with: 'hunter2'"
+    let server = RedisServer::start_with(&[
+        "--rename-command",
+        "AUTH",
+        "",
+        "--rename-command",
+        "HELLO",
+        "",
+    ]);
+    let refused = refusals(&format!("redis://:{PASSWORD}@127.0.0.1:{}", server.port())).await;
+    assert_eq!(refused[0].0, DownCause::Login, "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_exist_is_named() {
+    let server = RedisServer::start();
+    let link = Link::start(
+        RedisTarget::parse(&format!("{}/99", server.url()), None).unwrap(),
+        LinkOptions::default(),
+    );
+    let (cause, reason) = until_down(&mut link.status()).await;
+    assert_eq!(cause, DownCause::Database, "{reason}");
+    assert!(reason.contains("SELECT"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_replica_is_refused_and_its_master_named() {
+    let mut server = RedisServer::start();
+    server.admin::<()>("REPLICAOF 127.0.0.2 1");
+    let link = server.link();
+    let (cause, reason) = until_down(&mut link.status()).await;
+    assert_eq!(cause, DownCause::NotMaster, "{reason}");
+    assert!(reason.contains("127.0.0.2"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_full_is_told_from_a_wrong_password() {
+    let mut server = RedisServer::start();
+    server.admin::<()>("CONFIG SET requirepass correct");
+    server.admin::<()>("CONFIG SET maxclients 1");
+    let link = Link::start(
+        RedisTarget::parse(
+            &format!("redis://:correct@127.0.0.1:{}", server.port()),
+            None,
+        )
+        .unwrap(),
+        LinkOptions::default(),
+    );
+    let (cause, reason) = until_down(&mut link.status()).await;
+    // The server hangs up right after its answer, so that the answer itself can get lost.
+    assert!(
+        matches!(cause, DownCause::Rejected | DownCause::Lost),
+        "{cause:?}: {reason}"
+    );
+    server.admin::<()>("CONFIG SET maxclients 100");
+    until_up(&mut link.status()).await;
+}
+
+#[tokio::test]
+async fn nobody_there_and_nobody_answering_are_two_things() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!(
+        "redis://127.0.0.1:{}",
+        listener.local_addr().unwrap().port()
+    );
+    // The kernel accepts for it, but nobody ever answers.
+    let silent = refusals(&url).await;
+    drop(listener);
+    let nobody = refusals(&url).await;
+    for (cause, reason) in silent {
+        assert_eq!(cause, DownCause::TimedOut, "{reason}");
+        assert!(reason.contains("500 ms, during the login"), "{reason}");
+    }
+    for (cause, reason) in nobody {
+        assert_eq!(cause, DownCause::Unreachable, "{reason}");
+    }
+}
+
+/// Collects what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn count(&self, text: &str) -> usize {
+        String::from_utf8_lossy(&self.0.lock().unwrap())
+            .matches(text)
+            .count()
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_may_evict_locks_is_warned_of_once() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    // This runtime has one thread, so the link's tasks log here too.
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let mut server = RedisServer::start();
+    let url = format!("redis://worker:{PASSWORD}@127.0.0.1:{}", server.port());
+    server.admin::<()>(&format!("ACL SETUSER worker on >{PASSWORD} ~* &* +@all"));
+    let link = Link::start(
+        RedisTarget::parse(&url, None).unwrap(),
+        LinkOptions::default(),
+    );
+    let mut status = link.status();
+    let mut epoch = until_up(&mut status).await;
+    assert_eq!(log.count("maxmemory-policy"), 0);
+
+    server.admin::<()>("CONFIG SET maxmemory-policy allkeys-lru");
+    for _ in 0..2 {
+        assert!(server.admin::<u32>("CLIENT KILL TYPE normal SKIPME yes") >= 2);
+        epoch = until_up_after(&mut status, epoch + 1).await;
+    }
+    assert_eq!(log.count("maxmemory-policy allkeys-lru"), 1);
+
+    // Where CONFIG is not permitted, INFO tells.
+    server.admin::<()>("ACL SETUSER worker -config");
+    server.admin::<()>("CONFIG SET maxmemory-policy volatile-ttl");
+    assert!(server.admin::<u32>("CLIENT KILL TYPE normal SKIPME yes") >= 2);
+    until_up_after(&mut status, epoch + 1).await;
+    run(&link, "PING").await;
+    assert_eq!(log.count("maxmemory-policy volatile-ttl"), 1);
+    assert_eq!(log.count(PASSWORD), 0);
+}

@@ -1,0 +1,108 @@
+//! What is in Redis, and whether all of it would end by itself.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use redis::{RedisResult, aio::MultiplexedConnection};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::RedisServer;
+
+/// Every key with its time to live in milliseconds; -1 is none. Keys that end meanwhile are left out.
+///
+/// # Errors
+///
+/// If Redis can't be reached.
+pub async fn keys(
+    connection: &mut MultiplexedConnection,
+    pattern: &str,
+) -> RedisResult<BTreeMap<String, i64>> {
+    let mut found = BTreeMap::new();
+    let mut cursor = 0_u64;
+    loop {
+        let (next, names): (u64, Vec<String>) = redis::cmd("SCAN")
+            .arg(cursor)
+            .arg(&["MATCH", pattern])
+            .arg(&["COUNT", "1000"])
+            .query_async(connection)
+            .await?;
+        let mut lives = redis::pipe();
+        for name in &names {
+            lives.cmd("PTTL").arg(name);
+        }
+        let lives: Vec<i64> = if names.is_empty() {
+            Vec::new()
+        } else {
+            lives.query_async(connection).await?
+        };
+        // -2: gone since the scan saw it.
+        found.extend(names.into_iter().zip(lives).filter(|(_, life)| *life != -2));
+        cursor = next;
+        if cursor == 0 {
+            return Ok(found);
+        }
+    }
+}
+
+/// Looks at every key again and again, for one that has no TTL.
+#[derive(Debug)]
+pub struct TtlAudit {
+    stop: CancellationToken,
+    task: JoinHandle<Result<Audited, String>>,
+}
+
+/// What an audit saw.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Audited {
+    /// How many times it looked at everything.
+    pub passes: u64,
+    /// How many keys it looked at, in all.
+    pub keys: u64,
+}
+
+impl TtlAudit {
+    /// Starts looking at all keys of `redis`, every `pause`.
+    pub async fn start(redis: &RedisServer, pause: Duration) -> Self {
+        let mut connection = redis.async_connection().await;
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            let mut audited = Audited::default();
+            loop {
+                let seen = Instant::now();
+                let keys = keys(&mut connection, "*").await;
+                let keys = keys.map_err(|error| format!("failed to scan Redis: {error}"))?;
+                if let Some((key, life)) = keys.iter().find(|(_, life)| **life < 0) {
+                    return Err(format!(
+                        "the key {key:?} had no TTL ({life}) in pass {} ({:?} ago)",
+                        audited.passes,
+                        seen.elapsed()
+                    ));
+                }
+                audited.passes += 1;
+                audited.keys += keys.len() as u64;
+                tokio::select! {
+                    () = stopped.cancelled() => return Ok(audited),
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+        });
+        Self { stop, task }
+    }
+
+    /// Ends the audit and returns what it saw.
+    ///
+    /// # Panics
+    ///
+    /// If a key without a TTL was seen.
+    pub async fn finish(self) -> Audited {
+        self.stop.cancel();
+        match self.task.await.expect("the audit runs to its end") {
+            Ok(audited) => audited,
+            Err(finding) => panic!("{finding}"),
+        }
+    }
+}

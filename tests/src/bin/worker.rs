@@ -1,0 +1,131 @@
+//! A client process for tests: holds locks through the Rust client, and does as it is told on standard input.
+//!
+//! `worker ENDPOINT TTL_MS` says `ready` when its session is open. Its orders, and what it says to them:
+//!
+//! | order | answer |
+//! |---|---|
+//! | `acquire NAME` | `granted NAME TOKEN` or `refused NAME ERROR`; `lost NAME REASON` whenever it is lost |
+//! | `release NAME` | `released NAME true` or `released NAME false` |
+//! | `held NAME` | `held NAME true` or `held NAME false`: what the guard says |
+//! | `watch NAME MS` | `watching NAME`; after a pause of at least MS: `after a pause NAME held BOOL`, what the guard said first |
+//! | `write NAME URL KEY VALUE` | `written NAME BOOL`: whether the fenced resource took the value; written without a look at the guard |
+#![expect(clippy::print_stdout, reason = "the answers are the program's output")]
+
+use std::{
+    collections::HashMap,
+    io::BufRead,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+use leasehold_client::{Client, LockGuard, LockWatch};
+use leasehold_tests::FencedResource;
+use tokio::sync::mpsc;
+
+/// Guards by the names of their locks.
+type Guards = Arc<Mutex<HashMap<String, LockGuard>>>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [endpoint, ttl] = &arguments[..] else {
+        bail!("usage: worker ENDPOINT TTL_MS");
+    };
+    let ttl = Duration::from_millis(ttl.parse().context("TTL_MS is a number")?);
+    let client = Client::builder().ttl(ttl).connect(endpoint).await?;
+    // Standard output is flushed at every end of line.
+    println!("ready");
+
+    let guards = Guards::default();
+    let mut orders = orders();
+    while let Some(order) = orders.recv().await {
+        let words: Vec<&str> = order.split_whitespace().collect();
+        match words[..] {
+            ["acquire", name] => {
+                tokio::spawn(acquire(
+                    client.clone(),
+                    name.to_owned(),
+                    Arc::clone(&guards),
+                ));
+            }
+            ["release", name] => {
+                let guard = locked(&guards).remove(name);
+                let released = match guard {
+                    Some(guard) => guard.release().await.is_ok(),
+                    None => false,
+                };
+                println!("released {name} {released}");
+            }
+            ["held", name] => {
+                let held = locked(&guards).get(name).is_some_and(LockGuard::is_held);
+                println!("held {name} {held}");
+            }
+            ["watch", name, pause] => {
+                let pause = Duration::from_millis(pause.parse().context("MS is a number")?);
+                let watch = locked(&guards).get(name).map(LockGuard::watch);
+                let watch = watch.with_context(|| format!("there is no guard of {name}"))?;
+                thread::spawn(move || watch_for_a_pause(&watch, pause));
+            }
+            ["write", name, url, key, value] => {
+                let token = locked(&guards).get(name).map(LockGuard::fencing_token);
+                let token = token.with_context(|| format!("there is no guard of {name}"))?;
+                let redis = redis::Client::open(url)?;
+                let mut connection = redis.get_multiplexed_async_connection().await?;
+                let resource = FencedResource::new(key);
+                let taken = resource.write(&mut connection, token.get(), value).await?;
+                println!("written {name} {taken}");
+            }
+            _ => bail!("there is no order `{order}`"),
+        }
+    }
+    Ok(())
+}
+
+fn locked(guards: &Guards) -> std::sync::MutexGuard<'_, HashMap<String, LockGuard>> {
+    guards.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads orders in a thread: what Tokio offers for standard input does not end with the runtime.
+fn orders() -> mpsc::UnboundedReceiver<String> {
+    let (sender, orders) = mpsc::unbounded_channel();
+    thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    orders
+}
+
+async fn acquire(client: Client, name: String, guards: Guards) {
+    match client.lock(name.clone()).acquire().await {
+        Ok(guard) => {
+            let lost = guard.lost();
+            println!("granted {name} {}", guard.fencing_token().get());
+            locked(&guards).insert(name.clone(), guard);
+            println!("lost {name} {}", lost.await);
+        }
+        Err(error) => println!("refused {name} {error}"),
+    }
+}
+
+/// Asks the guard all the time. After a pause of the process, the first answer that was asked for wholly after it is
+/// printed.
+fn watch_for_a_pause(watch: &LockWatch, pause: Duration) {
+    let name = watch.name();
+    println!("watching {name}");
+    let mut last = Instant::now();
+    loop {
+        let now = Instant::now();
+        let held = watch.is_held();
+        if now - last >= pause {
+            println!("after a pause {name} held {held}");
+            return;
+        }
+        last = now;
+        thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,76 @@
+//! Where the programs under test are.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+/// The path of a program of this workspace, built with the profile of this test and never stale: `leasehold-server`,
+/// `leasehold` or a helper of this package.
+///
+/// # Panics
+///
+/// If it can't be built, or the caller does not run from cargo's target directory (a doc test does not).
+pub fn path(program: &str) -> PathBuf {
+    static PROFILE_DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    let directory = PROFILE_DIRECTORY.get_or_init(|| {
+        let directory = profile_directory();
+        build(&directory);
+        directory
+    });
+    let path = directory.join(program);
+    assert!(path.exists(), "there is no program {}", path.display());
+    path
+}
+
+/// `target/<profile>`: test programs are in `deps` below it.
+fn profile_directory() -> PathBuf {
+    let test = env::current_exe().expect("the path of the test is known");
+    let deps = test.parent().expect("a program is in a directory");
+    assert!(
+        deps.ends_with("deps"),
+        "{} is not in cargo's target directory, where the programs under test are",
+        test.display()
+    );
+    deps.parent().expect("deps is in a directory").to_owned()
+}
+
+fn build(directory: &Path) {
+    let profile = match directory.file_name().and_then(|name| name.to_str()) {
+        Some("debug") => "dev",
+        Some(name) => name,
+        None => panic!("{} has no name", directory.display()),
+    };
+    let target = directory.parent().expect("a profile is in target");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .args(["build", "--quiet", "--workspace", "--bins"])
+        .args(["--profile", profile])
+        .arg("--target-dir")
+        .arg(target);
+    // What cargo sets for the test itself would make build scripts run again, here and at the next build outside.
+    for (name, _) in env::vars_os() {
+        let Some(name) = name.to_str() else { continue };
+        if name.starts_with("CARGO_PKG_")
+            || name.starts_with("CARGO_BIN_")
+            || name.starts_with("CARGO_MANIFEST_")
+            || [
+                "CARGO",
+                "CARGO_CRATE_NAME",
+                "CARGO_PRIMARY_PACKAGE",
+                "OUT_DIR",
+            ]
+            .contains(&name)
+        {
+            cargo.env_remove(name);
+        }
+    }
+    let status = cargo.status().expect("cargo can be run");
+    assert!(
+        status.success(),
+        "failed to build the programs under test: {status}"
+    );
+}

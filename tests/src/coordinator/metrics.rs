@@ -1,0 +1,72 @@
+//! A coordinator's metrics.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// What `/metrics` said.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// By name with labels, as in the text format.
+    series: BTreeMap<String, f64>,
+}
+
+impl Metrics {
+    /// Asks the admin listener at `address`.
+    pub(super) async fn fetch(address: &str) -> Self {
+        let body = timeout(LIMIT, get(address, "/metrics"))
+            .await
+            .expect("/metrics answers in time")
+            .expect("/metrics answers");
+        let series = body
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| {
+                let (name, value) = line.rsplit_once(' ')?;
+                Some((name.to_owned(), value.parse().ok()?))
+            })
+            .collect();
+        Self { series }
+    }
+
+    /// The sum over all label values of a metric.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such metric.
+    pub fn sum(&self, name: &str) -> f64 {
+        let mut found = self
+            .series
+            .iter()
+            .filter(|(series, _)| series.split('{').next() == Some(name))
+            .map(|(_, value)| value)
+            .peekable();
+        assert!(
+            found.peek().is_some(),
+            "/metrics has no `{name}`; it has {:?}",
+            self.series.keys().collect::<Vec<_>>()
+        );
+        found.sum()
+    }
+}
+
+/// A plain GET: the body of a 200.
+pub(super) async fn get(address: &str, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    match response.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200") => Ok(body.to_owned()),
+        _ => Err(std::io::Error::other(format!(
+            "GET {path} was answered: {response}"
+        ))),
+    }
+}

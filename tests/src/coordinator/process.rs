@@ -1,0 +1,196 @@
+//! A coordinator as a process of its own.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use tempfile::TempDir;
+
+use super::Metrics;
+use crate::{binaries, process::ChildProcess, raw};
+
+/// How long a coordinator may take until it says where it listens.
+const START: Duration = Duration::from_secs(10);
+
+/// How to start a coordinator process.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct CoordinatorOptions {
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+impl CoordinatorOptions {
+    pub(super) fn new() -> Self {
+        Self {
+            arguments: Vec::new(),
+            environment: Vec::new(),
+        }
+    }
+
+    /// Keeps locks in the store at `url`. In memory by default.
+    pub fn store(self, url: impl Into<String>) -> Self {
+        self.arguments(["--store".to_owned(), url.into()])
+    }
+
+    /// Passes further arguments.
+    pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The command line, with listeners on free ports unless the arguments say otherwise.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(binaries::path("leasehold-server"));
+        for (flag, address) in [
+            ("--listen", "127.0.0.1:0"),
+            ("--admin-listen", "127.0.0.1:0"),
+        ] {
+            if !self.arguments.iter().any(|argument| argument == flag) {
+                command.args([flag, address]);
+            }
+        }
+        command.args(&self.arguments);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Starts it and waits until it listens.
+    ///
+    /// # Panics
+    ///
+    /// If it does not say within ten seconds where it listens: with what it logged.
+    pub fn start(self) -> CoordinatorProcess {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let log = directory.path().join("log");
+        let mut command = self.command();
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log).expect("the log can be made"));
+        let mut child = ChildProcess::spawn("leasehold-server", command);
+        let stdout = child.take_stdout();
+        let (sender, first) = mpsc::channel();
+        thread::spawn(move || {
+            // Reads on to the end, so that the coordinator never waits for us to read.
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                // After the first nobody listens any more.
+                let _ = sender.send(line);
+            }
+        });
+        let line = first.recv_timeout(START).unwrap_or_else(|error| {
+            child.kill();
+            let log = std::fs::read_to_string(&log).unwrap_or_default();
+            panic!("leasehold-server did not say where it listens: {error}; its log:\n{log}")
+        });
+        CoordinatorProcess {
+            endpoint: format!("http://{}", bound(&line, "grpc=")),
+            admin_endpoint: format!("http://{}", bound(&line, "admin=")),
+            child,
+            log,
+            _directory: directory,
+        }
+    }
+}
+
+fn bound(line: &str, key: &str) -> String {
+    line.split_whitespace()
+        .find_map(|word| word.strip_prefix(key))
+        .unwrap_or_else(|| panic!("leasehold-server's first line has no `{key}…`: {line}"))
+        .to_owned()
+}
+
+/// A coordinator process. Killed on drop.
+#[derive(Debug)]
+pub struct CoordinatorProcess {
+    child: ChildProcess,
+    endpoint: String,
+    admin_endpoint: String,
+    log: PathBuf,
+    _directory: TempDir,
+}
+
+impl CoordinatorProcess {
+    /// Where it serves gRPC: `http://…`.
+    pub fn endpoint(&self) -> String {
+        self.endpoint.clone()
+    }
+
+    /// Where it serves its page and metrics: `http://…`.
+    pub fn admin_endpoint(&self) -> String {
+        self.admin_endpoint.clone()
+    }
+
+    /// A new connection to it.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be reached.
+    pub async fn channel(&self) -> tonic::transport::Channel {
+        raw::connect(&self.endpoint).await
+    }
+
+    /// Its metrics now.
+    ///
+    /// # Panics
+    ///
+    /// If it does not answer.
+    pub async fn metrics(&self) -> Metrics {
+        Metrics::fetch(self.admin_endpoint.trim_start_matches("http://")).await
+    }
+
+    /// The process.
+    pub fn child(&mut self) -> &mut ChildProcess {
+        &mut self.child
+    }
+
+    /// Ends it with SIGKILL.
+    pub fn kill(&mut self) {
+        self.child.kill();
+    }
+
+    /// Stops it with SIGSTOP.
+    pub fn stop(&self) {
+        self.child.stop();
+    }
+
+    /// Lets it go on after a stop.
+    pub fn cont(&self) {
+        self.child.cont();
+    }
+
+    /// Asks it with SIGTERM to end.
+    pub fn terminate(&self) {
+        self.child.terminate();
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for CoordinatorProcess {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let log = self.log();
+            let lines = log.lines().count();
+            eprintln!("the last lines that the coordinator logged:");
+            for line in log.lines().skip(lines.saturating_sub(40)) {
+                eprintln!("  {line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A TCP proxy that breaks connections on purpose.
+
+mod connection;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Notify, watch},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::connection::Connection;
+use crate::ports::free_port;
+
+/// A direction through the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client to the server.
+    ToServer,
+    /// From the server to the client.
+    ToClient,
+}
+
+/// What happens to the bytes of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flow {
+    /// They are passed on.
+    #[default]
+    Forward,
+    /// They are kept, and passed on when the direction flows again. The end of a connection is kept back likewise.
+    Hold,
+    /// They are thrown away, for good. The end of a connection is kept back until the direction flows again.
+    Discard,
+}
+
+/// How to end connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// In order, as a process does that ends.
+    Fin,
+    /// With a reset.
+    Rst,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rules {
+    to_server: Flow,
+    to_client: Flow,
+    delay: Duration,
+    refuse: bool,
+}
+
+impl Rules {
+    fn flow(&self, direction: Direction) -> Flow {
+        match direction {
+            Direction::ToServer => self.to_server,
+            Direction::ToClient => self.to_client,
+        }
+    }
+}
+
+/// A proxy in front of one server. It ends, with its connections, when it is dropped.
+#[derive(Debug)]
+pub struct FaultProxy {
+    address: SocketAddr,
+    rules: watch::Sender<Rules>,
+    cuts: watch::Sender<Option<(u64, Cut)>>,
+    listening: Arc<Notify>,
+    connections: TaskTracker,
+    ended: CancellationToken,
+}
+
+impl FaultProxy {
+    /// Starts a proxy that forwards to `upstream`.
+    ///
+    /// # Panics
+    ///
+    /// If it can't listen.
+    pub async fn start(upstream: SocketAddr) -> Self {
+        // A port that stays ours while nothing listens on it: connections are to be refused at times.
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let listener = TcpListener::bind(address).await.expect("the port is free");
+        let proxy = Self {
+            address,
+            rules: watch::Sender::new(Rules::default()),
+            cuts: watch::Sender::new(None),
+            listening: Arc::new(Notify::new()),
+            connections: TaskTracker::new(),
+            ended: CancellationToken::new(),
+        };
+        let accept = Accept {
+            address,
+            upstream,
+            rules: proxy.rules.subscribe(),
+            cuts: proxy.cuts.subscribe(),
+            listening: Arc::clone(&proxy.listening),
+            connections: proxy.connections.clone(),
+            ended: proxy.ended.clone(),
+        };
+        tokio::spawn(accept.run(listener));
+        proxy
+    }
+
+    /// Starts a proxy in front of an `http://` endpoint.
+    ///
+    /// # Panics
+    ///
+    /// If it can't listen, or the endpoint has no numeric address.
+    pub async fn before(endpoint: &str) -> Self {
+        let address = endpoint.trim_start_matches("http://").parse();
+        Self::start(address.expect("the endpoint is http://ADDRESS:PORT")).await
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The same as an endpoint for gRPC clients.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// How many connections go through it now.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Sets what happens in one direction, on all connections.
+    pub fn set_flow(&self, direction: Direction, flow: Flow) {
+        self.rules.send_modify(|rules| match direction {
+            Direction::ToServer => rules.to_server = flow,
+            Direction::ToClient => rules.to_client = flow,
+        });
+    }
+
+    /// Connections stay open, and new ones are accepted, but nothing passes. What is sent meanwhile is kept for
+    /// [`forward`](Self::forward).
+    pub fn black_hole(&self) {
+        self.set_flow(Direction::ToServer, Flow::Hold);
+        self.set_flow(Direction::ToClient, Flow::Hold);
+    }
+
+    /// Everything passes again, what was held first.
+    pub fn forward(&self) {
+        self.set_flow(Direction::ToServer, Flow::Forward);
+        self.set_flow(Direction::ToClient, Flow::Forward);
+    }
+
+    /// Bytes wait this long before they are passed on. Zero by default.
+    pub fn set_delay(&self, delay: Duration) {
+        self.rules.send_modify(|rules| rules.delay = delay);
+    }
+
+    /// Whether new connections are refused. Those that are there are left alone.
+    pub async fn set_refuse(&self, refuse: bool) {
+        let done = self.listening.notified();
+        if self.rules.send_if_modified(|rules| {
+            let changed = rules.refuse != refuse;
+            rules.refuse = refuse;
+            changed
+        }) {
+            done.await;
+        }
+    }
+
+    /// Ends every connection, on both sides, whatever is held.
+    pub async fn cut(&self, cut: Cut) {
+        self.cuts.send_modify(|last| {
+            let number = last.map_or(0, |(number, _)| number);
+            *last = Some((number + 1, cut));
+        });
+        // The tracker can only be waited for once it is closed; it still tracks what comes later.
+        self.connections.close();
+        self.connections.wait().await;
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.ended.cancel();
+    }
+}
+
+struct Accept {
+    address: SocketAddr,
+    upstream: SocketAddr,
+    rules: watch::Receiver<Rules>,
+    cuts: watch::Receiver<Option<(u64, Cut)>>,
+    listening: Arc<Notify>,
+    connections: TaskTracker,
+    ended: CancellationToken,
+}
+
+impl Accept {
+    async fn run(mut self, listener: TcpListener) {
+        let mut listener = Some(listener);
+        loop {
+            let wanted = !self.rules.borrow_and_update().refuse;
+            if wanted != listener.is_some() {
+                listener = if wanted {
+                    Some(
+                        TcpListener::bind(self.address)
+                            .await
+                            .expect("the port is ours"),
+                    )
+                } else {
+                    None
+                };
+                self.listening.notify_waiters();
+            }
+            tokio::select! {
+                biased;
+                () = self.ended.cancelled() => return,
+                changed = self.rules.changed() => if changed.is_err() { return },
+                accepted = accept(listener.as_ref()) => {
+                    if let Ok(client) = accepted {
+                        self.connect(client);
+                    }
+                }
+            }
+        }
+    }
+
+    fn connect(&self, client: TcpStream) {
+        let mut cuts = self.cuts.clone();
+        // Only cuts from now on are meant.
+        cuts.mark_unchanged();
+        let connection = Connection {
+            upstream: self.upstream,
+            rules: self.rules.clone(),
+            cuts,
+            ended: self.ended.clone(),
+        };
+        self.connections.spawn(connection.run(client));
+    }
+}
+
+async fn accept(listener: Option<&TcpListener>) -> io::Result<TcpStream> {
+    match listener {
+        Some(listener) => Ok(listener.accept().await?.0),
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,106 @@
+//! Acquires and releases.
+
+use std::time::{Duration, Instant};
+
+use leasehold_proto::v1::{
+    GrantedLock, SessionAcquire, SessionCancel, SessionRelease, session_request::Request,
+    session_response::Response,
+};
+
+use super::{Granted, PROMPT, RawSession, parse, wire};
+
+impl RawSession {
+    /// Asks for a lock and returns the request's id; the answers are left to be read. No `wait` waits for ever.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has ended.
+    pub async fn ask(&mut self, name: &str, wait: Option<Duration>) -> u64 {
+        self.send(Request::Acquire(SessionAcquire {
+            name: name.to_owned(),
+            wait: wait.and_then(wire),
+            ..SessionAcquire::default()
+        }))
+        .await
+    }
+
+    /// The grant of an acquire that was asked for before; `queued` is passed over.
+    ///
+    /// # Panics
+    ///
+    /// If anything else is answered, or nothing within `limit`.
+    pub async fn granted(&mut self, request_id: u64, limit: Duration) -> Granted {
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.answer(request_id, left).await {
+                Response::Queued(_) => {}
+                Response::Granted(granted) => {
+                    let sent = self.heart.sent(granted.acked_heartbeat);
+                    let good_until = sent + parse(granted.valid_for);
+                    let [lock] = <[_; 1]>::try_from(granted.locks).expect("one lock");
+                    return Granted { lock, good_until };
+                }
+                other => panic!("not granted: {other:?}"),
+            }
+        }
+    }
+
+    /// Waits until an acquire has been queued, and returns its place.
+    ///
+    /// # Panics
+    ///
+    /// If anything else is answered.
+    pub async fn queued(&mut self, request_id: u64) -> u64 {
+        match self.answer(request_id, PROMPT).await {
+            Response::Queued(queued) => queued.position,
+            other => panic!("not queued: {other:?}"),
+        }
+    }
+
+    /// Takes a lock that is free.
+    ///
+    /// # Panics
+    ///
+    /// If it is not granted at once.
+    pub async fn acquire(&mut self, name: &str) -> Granted {
+        let id = self.ask(name, Some(Duration::ZERO)).await;
+        self.granted(id, PROMPT).await
+    }
+
+    /// Gives up on an acquire.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has ended.
+    pub async fn cancel(&mut self, acquire_request_id: u64) {
+        self.send(Request::Cancel(SessionCancel { acquire_request_id }))
+            .await;
+    }
+
+    /// Asks to give a lock back and returns the request's id; the answer is left to be read.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has ended.
+    pub async fn ask_release(&mut self, lock: &GrantedLock) -> u64 {
+        let release = SessionRelease {
+            name: lock.name.clone(),
+            owner_id: lock.owner_id.clone(),
+        };
+        self.send(Request::Release(release)).await
+    }
+
+    /// Gives a lock back; false if there was nothing to release.
+    ///
+    /// # Panics
+    ///
+    /// If anything else is answered.
+    pub async fn release(&mut self, lock: &GrantedLock) -> bool {
+        let id = self.ask_release(lock).await;
+        match self.answer(id, PROMPT).await {
+            Response::Released(released) => released.released,
+            other => panic!("a release was answered by {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! A session at the level of the wire: every message is the test's own.
+
+mod heart;
+mod locks;
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use leasehold_proto::v1::{
+    GrantedLock, SessionClose, SessionOpen, SessionOpened, SessionRequest, SessionResponse,
+    lock_service_client::LockServiceClient, session_request::Request, session_response::Response,
+};
+use tokio::{sync::mpsc, task::AbortHandle};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{
+    Status, Streaming,
+    transport::{Channel, Endpoint},
+};
+
+use self::heart::Heart;
+
+/// How long a helper waits for an answer that should come at once.
+pub const PROMPT: Duration = Duration::from_secs(5);
+
+/// A lease stream that a test speaks itself. Dropping it resets the stream, and closes the connection if it has one of
+/// its own.
+#[derive(Debug)]
+pub struct RawSession {
+    requests: Option<mpsc::Sender<SessionRequest>>,
+    responses: Streaming<SessionResponse>,
+    unread: VecDeque<SessionResponse>,
+    next_id: u64,
+    heart: Arc<Heart>,
+    beat: Option<AbortHandle>,
+    good_until: Option<Instant>,
+}
+
+/// What a granted acquire gave.
+#[derive(Clone, Debug)]
+pub struct Granted {
+    /// The lock.
+    pub lock: GrantedLock,
+    /// The moment until which the client may believe that it holds the lock, by what was said with the grant.
+    pub good_until: Instant,
+}
+
+/// A connection to a coordinator.
+///
+/// # Panics
+///
+/// If it can't be made within five seconds.
+pub async fn connect(endpoint: &str) -> Channel {
+    Endpoint::from_shared(endpoint.to_owned())
+        .expect("the endpoint is well-formed")
+        .connect_timeout(PROMPT)
+        .tcp_nodelay(true)
+        .connect()
+        .await
+        .unwrap_or_else(|error| panic!("failed to connect to {endpoint}: {error}"))
+}
+
+/// A TTL as the wire has it.
+pub fn wire(duration: Duration) -> Option<prost_types::Duration> {
+    Some(duration.try_into().expect("the duration is in range"))
+}
+
+/// A duration of the wire.
+///
+/// # Panics
+///
+/// If it is missing or negative.
+pub fn parse(duration: Option<prost_types::Duration>) -> Duration {
+    let duration = duration.expect("the duration is set");
+    duration.try_into().expect("the duration is not negative")
+}
+
+impl RawSession {
+    /// Opens a session with a TTL, on a connection of its own. Heartbeats are the test's, until
+    /// [`keep_alive`](Self::keep_alive).
+    ///
+    /// # Panics
+    ///
+    /// If it is not opened.
+    pub async fn open(endpoint: &str, ttl: Duration) -> Self {
+        Self::open_on(connect(endpoint).await, ttl).await
+    }
+
+    /// The same on a connection that is there.
+    ///
+    /// # Panics
+    ///
+    /// If it is not opened.
+    pub async fn open_on(channel: Channel, ttl: Duration) -> Self {
+        let mut session = Self::stream(channel).await.expect("the stream begins");
+        let opened = session.say_open(ttl).await;
+        assert!(!opened.session_id.is_empty(), "{opened:?}");
+        session
+    }
+
+    /// Begins a stream and says nothing on it yet.
+    ///
+    /// # Errors
+    ///
+    /// What the coordinator answers instead of a stream.
+    pub async fn stream(channel: Channel) -> Result<Self, Status> {
+        let (requests, outgoing) = mpsc::channel(64);
+        let responses = LockServiceClient::new(channel)
+            .session(ReceiverStream::new(outgoing))
+            .await?
+            .into_inner();
+        Ok(Self {
+            requests: Some(requests),
+            responses,
+            unread: VecDeque::new(),
+            next_id: 1,
+            heart: Arc::default(),
+            beat: None,
+            good_until: None,
+        })
+    }
+
+    /// Says `open` and waits for the answer.
+    ///
+    /// # Panics
+    ///
+    /// If it is not `opened`.
+    pub async fn say_open(&mut self, ttl: Duration) -> SessionOpened {
+        self.heart.note();
+        let id = self
+            .send(Request::Open(SessionOpen {
+                ttl: wire(ttl),
+                client_name: "raw".to_owned(),
+                ..SessionOpen::default()
+            }))
+            .await;
+        match self.answer(id, PROMPT).await {
+            Response::Opened(opened) => opened,
+            other => panic!("the session was not opened: {other:?}"),
+        }
+    }
+
+    /// Sends a request under an id of its own, which is returned.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has ended.
+    pub async fn send(&mut self, request: Request) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send_as(id, request).await;
+        id
+    }
+
+    /// Sends a request under any id.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has ended.
+    pub async fn send_as(&mut self, request_id: u64, request: Request) {
+        self.try_send(request_id, request)
+            .await
+            .expect("the stream is up");
+    }
+
+    /// Sends a request, or says that the stream has ended.
+    ///
+    /// # Errors
+    ///
+    /// If the stream has ended: with the request.
+    pub async fn try_send(
+        &mut self,
+        request_id: u64,
+        request: Request,
+    ) -> Result<(), Box<SessionRequest>> {
+        let message = SessionRequest {
+            request_id,
+            request: Some(request),
+        };
+        match &self.requests {
+            Some(requests) => requests
+                .send(message)
+                .await
+                .map_err(|error| Box::new(error.0)),
+            None => Err(Box::new(message)),
+        }
+    }
+
+    /// The next message, whatever it answers; none at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the stream ended.
+    ///
+    /// # Panics
+    ///
+    /// If nothing comes within `limit`.
+    pub async fn next(&mut self, limit: Duration) -> Result<Option<SessionResponse>, Status> {
+        if let Some(message) = self.unread.pop_front() {
+            return Ok(Some(message));
+        }
+        match tokio::time::timeout(limit, self.responses.message()).await {
+            Ok(Ok(Some(message))) => {
+                self.note(&message);
+                Ok(Some(message))
+            }
+            Ok(end) => end,
+            Err(_) => panic!("nothing came on the stream within {limit:?}"),
+        }
+    }
+
+    /// The next message that `wanted` accepts; others are kept for later.
+    ///
+    /// # Panics
+    ///
+    /// If none comes within `limit`, or the stream ends first.
+    pub async fn find(
+        &mut self,
+        limit: Duration,
+        mut wanted: impl FnMut(&SessionResponse) -> bool,
+    ) -> SessionResponse {
+        if let Some(place) = self.unread.iter().position(&mut wanted) {
+            return self.unread.remove(place).expect("the place was found");
+        }
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let message = match tokio::time::timeout(left, self.responses.message()).await {
+                Ok(Ok(Some(message))) => message,
+                Ok(end) => panic!("the stream ended: {end:?}; unread: {:?}", self.unread),
+                Err(_) => panic!("no answer within {limit:?}; unread: {:?}", self.unread),
+            };
+            self.note(&message);
+            if wanted(&message) {
+                return message;
+            }
+            self.unread.push_back(message);
+        }
+    }
+
+    /// The next answer to a request.
+    ///
+    /// # Panics
+    ///
+    /// If none comes within `limit`, or the stream ends first.
+    pub async fn answer(&mut self, request_id: u64, limit: Duration) -> Response {
+        self.find(limit, |message| message.request_id == request_id)
+            .await
+            .response
+            .expect("an answer says something")
+    }
+
+    /// The next message that the coordinator sends of itself.
+    ///
+    /// # Panics
+    ///
+    /// If none comes within `limit`, or the stream ends first.
+    pub async fn unasked(&mut self, limit: Duration) -> Response {
+        self.answer(0, limit).await
+    }
+
+    /// What the coordinator has sent of itself and was read, but not asked for.
+    pub fn unread_unasked(&self) -> Vec<&SessionResponse> {
+        let unread = self.unread.iter();
+        unread.filter(|message| message.request_id == 0).collect()
+    }
+
+    /// Reads until the stream ends, and returns its status: `Ok` if it ended in order.
+    ///
+    /// # Panics
+    ///
+    /// If it does not end within `limit`.
+    pub async fn end(&mut self, limit: Duration) -> Result<(), Status> {
+        let read = async {
+            loop {
+                match self.responses.message().await {
+                    Ok(Some(message)) => {
+                        self.note(&message);
+                        self.unread.push_back(message);
+                    }
+                    Ok(None) => return Ok(()),
+                    Err(status) => return Err(status),
+                }
+            }
+        };
+        tokio::time::timeout(limit, read)
+            .await
+            .unwrap_or_else(|_| panic!("the stream has not ended after {limit:?}"))
+    }
+
+    fn note(&mut self, message: &SessionResponse) {
+        if let Some(Response::Heartbeat(ack)) = &message.response {
+            let until = self.heart.sent(ack.acked_heartbeat) + parse(ack.valid_for);
+            self.good_until = self.good_until.max(Some(until));
+        }
+    }
+
+    /// Ends the session cleanly.
+    ///
+    /// # Panics
+    ///
+    /// If it is not answered by `closed` and the end of the stream.
+    pub async fn close(mut self) {
+        let id = self.send(Request::Close(SessionClose {})).await;
+        let answer = self.answer(id, PROMPT).await;
+        assert!(matches!(answer, Response::Closed(_)), "{answer:?}");
+        self.end(PROMPT).await.expect("the stream ends in order");
+    }
+
+    /// Ends the client's side of the stream without `close`, and goes on reading.
+    pub fn half_close(&mut self) {
+        self.requests = None;
+        self.fall_silent();
+    }
+}
+
+impl Drop for RawSession {
+    fn drop(&mut self) {
+        self.fall_silent();
+    }
+}

@@ -1,0 +1,235 @@
+//! Real Redis servers.
+
+use std::{
+    net::SocketAddr,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use redis::{Client, Connection, aio::MultiplexedConnection};
+use tempfile::TempDir;
+
+use crate::{ports::free_port, process::ChildProcess, wait};
+
+/// A `redis-server` process on a port and in a directory of its own. Killed on drop.
+#[derive(Debug)]
+pub struct RedisServer {
+    child: ChildProcess,
+    directory: TempDir,
+    port: u16,
+    options: RedisOptions,
+}
+
+/// How to start a Redis server.
+#[derive(Clone, Debug, Default)]
+pub struct RedisOptions {
+    append_only: bool,
+    password: Option<String>,
+    arguments: Vec<String>,
+}
+
+impl RedisOptions {
+    /// Writes every command to disk before it is answered, so that a killed server comes back with everything.
+    #[must_use]
+    pub fn append_only(mut self) -> Self {
+        self.append_only = true;
+        self
+    }
+
+    /// Asks clients for a password.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Passes further arguments, for example `["--maxmemory", "2mb"]`.
+    #[must_use]
+    pub fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        self.arguments
+            .extend(arguments.into_iter().map(ToOwned::to_owned));
+        self
+    }
+
+    /// Starts the server and waits until it answers.
+    ///
+    /// # Panics
+    ///
+    /// If it does not answer within ten seconds, or `redis-server` is not installed.
+    pub fn start(self) -> RedisServer {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        loop {
+            let port = free_port();
+            if let Some(child) = launch(&self, &directory, port) {
+                return RedisServer {
+                    child,
+                    directory,
+                    port,
+                    options: self,
+                };
+            }
+        }
+    }
+}
+
+impl RedisServer {
+    /// Starts a server that keeps nothing on disk.
+    ///
+    /// # Panics
+    ///
+    /// As [`RedisOptions::start`].
+    pub fn start() -> Self {
+        RedisOptions::default().start()
+    }
+
+    /// Begins a server that is configured otherwise.
+    pub fn options() -> RedisOptions {
+        RedisOptions::default()
+    }
+
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    /// Its URL, with the password where there is one.
+    pub fn url(&self) -> String {
+        self.url_through(self.address())
+    }
+
+    /// Its URL for a client that goes through a proxy at `address`.
+    pub fn url_through(&self, address: SocketAddr) -> String {
+        match &self.options.password {
+            Some(password) => format!("redis://:{password}@{address}"),
+            None => format!("redis://{address}"),
+        }
+    }
+
+    /// A client for it.
+    ///
+    /// # Panics
+    ///
+    /// Never: the URL is well-formed.
+    pub fn client(&self) -> Client {
+        Client::open(self.url()).expect("the URL is well-formed")
+    }
+
+    /// A new blocking connection, with time-outs of five seconds.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be reached.
+    pub fn connection(&self) -> Connection {
+        let limit = Duration::from_secs(5);
+        let connection = self
+            .client()
+            .get_connection_with_timeout(limit)
+            .expect("the server can be reached");
+        connection.set_read_timeout(Some(limit)).unwrap();
+        connection
+    }
+
+    /// A new asynchronous connection.
+    ///
+    /// # Panics
+    ///
+    /// If the server can't be reached.
+    pub async fn async_connection(&self) -> MultiplexedConnection {
+        self.client()
+            .get_multiplexed_async_connection()
+            .await
+            .expect("the server can be reached")
+    }
+
+    /// Ends it with SIGKILL. What it keeps on disk stays there.
+    pub fn kill(&mut self) {
+        self.child.kill();
+    }
+
+    /// Starts it again, on the same port and in the same directory, after a kill.
+    ///
+    /// # Panics
+    ///
+    /// If it does not answer within ten seconds.
+    pub fn restart(&mut self) {
+        self.child.kill();
+        self.child = launch(&self.options, &self.directory, self.port).unwrap_or_else(|| {
+            panic!(
+                "redis-server could not have its port {} again: something else took it",
+                self.port
+            )
+        });
+    }
+
+    /// Stops it with SIGSTOP: connections stay open and nothing is answered.
+    pub fn stop(&self) {
+        self.child.stop();
+    }
+
+    /// Lets it go on after a stop.
+    pub fn cont(&self) {
+        self.child.cont();
+    }
+}
+
+/// Starts a server and waits until it is this one that answers; none if its port was taken in the meantime.
+fn launch(options: &RedisOptions, directory: &TempDir, port: u16) -> Option<ChildProcess> {
+    let mut command = Command::new("redis-server");
+    command
+        .current_dir(directory.path())
+        .args(["--bind", "127.0.0.1", "--save", ""])
+        .args(["--logfile", "redis.log"])
+        .args(["--port", &port.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if options.append_only {
+        command.args(["--appendonly", "yes", "--appendfsync", "always"]);
+    }
+    if let Some(password) = &options.password {
+        command.args(["--requirepass", password]);
+    }
+    command.args(&options.arguments);
+    assert!(
+        Command::new("redis-server")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .is_ok(),
+        "failed to run redis-server: is it installed? On Debian: apt-get install redis-server"
+    );
+    let mut child = ChildProcess::spawn("redis-server", command);
+    let url = match &options.password {
+        Some(password) => format!("redis://:{password}@127.0.0.1:{port}"),
+        None => format!("redis://127.0.0.1:{port}"),
+    };
+    let client = Client::open(url).expect("the URL is well-formed");
+    let id = child.id().to_string();
+    wait::until_blocking("redis-server to answer", Duration::from_secs(10), || {
+        if child.try_wait().is_some() {
+            let log = std::fs::read_to_string(directory.path().join("redis.log"));
+            let log = log.unwrap_or_default();
+            assert!(
+                log.contains("Address already in use"),
+                "redis-server ended at its start:\n{log}"
+            );
+            return Ok(None);
+        }
+        // Somebody else's server may have had the port first, and would answer a PING as well.
+        let info: String = client
+            .get_connection_with_timeout(Duration::from_secs(1))
+            .and_then(|mut connection| {
+                redis::cmd("PING").query::<String>(&mut connection)?;
+                redis::cmd("INFO").arg("server").query(&mut connection)
+            })?;
+        let expected = format!("process_id:{id}");
+        if info.lines().any(|line| line.trim_end() == expected) {
+            Ok(Some(()))
+        } else {
+            Err(redis::RedisError::from(std::io::Error::other(
+                "another redis-server answers on this port",
+            )))
+        }
+    })
+    .map(|()| child)
+}

@@ -1,0 +1,93 @@
+//! Client processes: the helper program `worker`, which uses the Rust client and does as it is told.
+
+use std::{
+    io::Write,
+    process::{ChildStdin, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    binaries,
+    process::{ChildProcess, Lines},
+};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// A process that holds locks through the Rust client. Killed on drop.
+#[derive(Debug)]
+pub struct Worker {
+    child: ChildProcess,
+    orders: ChildStdin,
+    lines: Lines,
+}
+
+impl Worker {
+    /// Starts a worker whose session has this TTL. It connects on its own: see [`ready`](Self::ready).
+    pub fn start(endpoint: &str, ttl: Duration) -> Self {
+        let mut command = Command::new(binaries::path("worker"));
+        command
+            .arg(endpoint)
+            .arg(ttl.as_millis().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = ChildProcess::spawn("worker", command);
+        Self {
+            orders: child.take_stdin(),
+            lines: child.take_lines(),
+            child,
+        }
+    }
+
+    /// Waits until its session is open.
+    ///
+    /// # Panics
+    ///
+    /// If it is not within ten seconds.
+    pub async fn ready(&mut self) {
+        self.lines.expect("ready", LIMIT).await;
+    }
+
+    /// The process.
+    pub fn child(&mut self) -> &mut ChildProcess {
+        &mut self.child
+    }
+
+    /// Gives an order, a line as the worker's own documentation lists them.
+    ///
+    /// # Panics
+    ///
+    /// If the worker is gone.
+    pub fn order(&mut self, line: &str) {
+        writeln!(self.orders, "{line}").expect("the worker reads its orders");
+    }
+
+    /// The rest of the next line that begins with `prefix`, and when it was printed; lines before it are dropped.
+    ///
+    /// # Panics
+    ///
+    /// If none comes within `limit`.
+    pub async fn heard(&mut self, prefix: &str, limit: Duration) -> (Instant, String) {
+        let (at, line) = self.lines.expect(prefix, limit).await;
+        (at, line[prefix.len()..].trim().to_owned())
+    }
+
+    /// The next line, whatever it says.
+    ///
+    /// # Panics
+    ///
+    /// If none comes within `limit`, or the worker has ended.
+    pub async fn next(&mut self, limit: Duration) -> String {
+        self.lines.next(limit).await.expect("the worker runs").1
+    }
+
+    /// Has it take a lock, and returns the fencing token.
+    ///
+    /// # Panics
+    ///
+    /// If it is not granted within ten seconds.
+    pub async fn acquire(&mut self, name: &str) -> i64 {
+        self.order(&format!("acquire {name}"));
+        let (_, token) = self.heard(&format!("granted {name} "), LIMIT).await;
+        token.parse().expect("a token is a number")
+    }
+}

@@ -1,0 +1,185 @@
+//! Requests on a lease stream.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{
+    AcquireRequest, SessionAcquire, SessionFailure, SessionOpen, SessionRelease, SessionSetValue,
+    session_request::Request, session_response::Response,
+};
+use leasehold_tests::{
+    Coordinator, RawSession,
+    raw::{PROMPT, connect, wire},
+};
+use tonic::Code;
+
+use super::{
+    Bystander, TTL, assert_invalid,
+    values::{bad_acquires, bad_names, bad_ttls},
+};
+
+fn assert_failure(failure: &SessionFailure, field: &str, what: &str) {
+    assert_eq!(
+        failure.code,
+        Code::InvalidArgument as i32,
+        "{what}: {failure:?}"
+    );
+    assert_eq!(failure.reason, "INVALID_FIELD", "{what}: {failure:?}");
+    let fields: Vec<_> = failure
+        .field_violations
+        .iter()
+        .map(|bad| &bad.field)
+        .collect();
+    assert_eq!(fields, [field], "{what}");
+    assert!(
+        !failure.field_violations[0].description.is_empty(),
+        "{what}"
+    );
+    assert!(!failure.message.is_empty(), "{what}");
+}
+
+#[tokio::test]
+async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
+    let coordinator = Coordinator::in_process();
+    let bystander = Bystander::new(&coordinator).await;
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let held = session.acquire("held").await;
+
+    for (what, field, request) in bad_acquires() {
+        // Those of the session are the stream's.
+        if ["ttl", "client_name"].contains(&field) {
+            continue;
+        }
+        let AcquireRequest {
+            name,
+            wait,
+            value,
+            mode,
+            lock_delay,
+            ..
+        } = request;
+        let acquire = SessionAcquire {
+            name,
+            mode,
+            wait,
+            value,
+            lock_delay,
+        };
+        let failure = refused(&mut session, Request::Acquire(acquire)).await;
+        assert_failure(&failure, &format!("acquire.{field}"), what);
+    }
+    for (what, name) in bad_names() {
+        let release = SessionRelease {
+            name: name.clone(),
+            owner_id: held.lock.owner_id.clone(),
+        };
+        let failure = refused(&mut session, Request::Release(release)).await;
+        assert_failure(&failure, "release.name", what);
+        let owner_id = held.lock.owner_id.clone();
+        let set = SessionSetValue {
+            name,
+            owner_id,
+            value: Vec::new(),
+        };
+        let failure = refused(&mut session, Request::SetValue(set)).await;
+        assert_failure(&failure, "set_value.name", what);
+    }
+    for length in [0, 15, 17] {
+        let release = SessionRelease {
+            name: "held".to_owned(),
+            owner_id: vec![7; length],
+        };
+        let failure = refused(&mut session, Request::Release(release)).await;
+        assert_failure(
+            &failure,
+            "release.owner_id",
+            "an owner id of a wrong length",
+        );
+    }
+    let (name, owner_id) = ("held".to_owned(), held.lock.owner_id.clone());
+    let set = SessionSetValue {
+        name,
+        owner_id,
+        value: vec![7; 4_097],
+    };
+    let failure = refused(&mut session, Request::SetValue(set)).await;
+    assert_failure(&failure, "set_value.value", "a value of 4097 bytes");
+
+    // Owner ids that nobody has are answered, and so is a cancel of nothing.
+    let mut unknown = held.lock.clone();
+    unknown.owner_id = vec![7; 16];
+    assert!(!session.release(&unknown).await);
+    session.cancel(4_711).await;
+
+    session.heartbeat().await;
+    assert!(session.release(&held.lock).await);
+    session.close().await;
+    bystander.assert_undisturbed().await;
+}
+
+async fn refused(session: &mut RawSession, request: Request) -> SessionFailure {
+    let id = session.send(request).await;
+    match session.answer(id, PROMPT).await {
+        Response::Error(failure) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn opens_out_of_bounds_are_refused_by_field() {
+    let coordinator = Coordinator::in_process();
+    let bystander = Bystander::new(&coordinator).await;
+    let mut bad = Vec::new();
+    for (what, ttl) in bad_ttls() {
+        bad.push((
+            what,
+            "open.ttl",
+            SessionOpen {
+                ttl,
+                ..SessionOpen::default()
+            },
+        ));
+    }
+    let client_name = "c".repeat(257);
+    let open = SessionOpen {
+        client_name,
+        ..SessionOpen::default()
+    };
+    bad.push(("a client name of 257 bytes", "open.client_name", open));
+    for (what, entries) in [
+        (
+            "17 entries",
+            (0..17)
+                .map(|key| (key.to_string(), String::new()))
+                .collect(),
+        ),
+        ("an empty key", vec![(String::new(), "value".to_owned())]),
+        (
+            "a key of 65 bytes",
+            vec![("k".repeat(65), "value".to_owned())],
+        ),
+        (
+            "a value of 257 bytes",
+            vec![("key".to_owned(), "v".repeat(257))],
+        ),
+    ] {
+        let metadata = entries.into_iter().collect();
+        let open = SessionOpen {
+            metadata,
+            ..SessionOpen::default()
+        };
+        bad.push((what, "open.metadata", open));
+    }
+    for (what, field, open) in bad {
+        let channel = connect(&coordinator.endpoint()).await;
+        let mut session = RawSession::stream(channel).await.unwrap();
+        session.send(Request::Open(open)).await;
+        let status = session.end(PROMPT).await.expect_err(what);
+        assert_invalid(&status, field, what);
+    }
+    let mut good = RawSession::stream(connect(&coordinator.endpoint()).await)
+        .await
+        .unwrap();
+    let opened = good.say_open(Duration::from_secs(3_600)).await;
+    assert_eq!(opened.ttl, wire(Duration::from_secs(3_600)));
+    bystander.assert_undisturbed().await;
+}

@@ -1,0 +1,126 @@
+//! Values out of bounds.
+
+use leasehold_proto::v1::AcquireRequest;
+
+/// Names that are refused.
+pub(super) fn bad_names() -> Vec<(&'static str, String)> {
+    vec![
+        ("an empty name", String::new()),
+        ("a name of 513 bytes", "n".repeat(513)),
+        ("a name of 513 bytes in 171 characters", "€".repeat(171)),
+        ("a name of 1 MiB", "n".repeat(1 << 20)),
+        ("a name with a newline", "two\nlines".to_owned()),
+        ("a name with NUL", "a\0b".to_owned()),
+        ("a name with DEL", "a\u{7f}b".to_owned()),
+        ("a name with a C1 control", "a\u{85}b".to_owned()),
+    ]
+}
+
+/// A duration as a client may write it, sensible or not.
+pub(super) fn seconds(seconds: i64, nanos: i32) -> Option<prost_types::Duration> {
+    Some(prost_types::Duration { seconds, nanos })
+}
+
+/// TTLs that are refused.
+pub(super) fn bad_ttls() -> Vec<(&'static str, Option<prost_types::Duration>)> {
+    vec![
+        ("a TTL of zero", seconds(0, 0)),
+        ("a TTL just too short", seconds(0, 999_999_999)),
+        ("a negative TTL", seconds(-1, 0)),
+        ("a TTL with the signs mixed", seconds(10, -1)),
+        ("a TTL with too many nanoseconds", seconds(10, i32::MAX)),
+        ("a TTL just too long", seconds(3_600, 1)),
+        ("a huge TTL", seconds(i64::MAX, 999_999_999)),
+        ("the smallest TTL there is", seconds(i64::MIN, i32::MIN)),
+    ]
+}
+
+/// Acquires that are refused, and which field is to blame.
+pub(super) fn bad_acquires() -> Vec<(&'static str, &'static str, AcquireRequest)> {
+    let good = AcquireRequest {
+        name: "good".to_owned(),
+        ..AcquireRequest::default()
+    };
+    let mut bad = Vec::new();
+    for (what, name) in bad_names() {
+        bad.push((
+            what,
+            "name",
+            AcquireRequest {
+                name,
+                ..good.clone()
+            },
+        ));
+    }
+    for (what, ttl) in bad_ttls() {
+        bad.push((
+            what,
+            "ttl",
+            AcquireRequest {
+                ttl,
+                ..good.clone()
+            },
+        ));
+    }
+    let waits = [
+        ("a negative wait", seconds(0, -1)),
+        ("a huge wait", seconds(86_401, 0)),
+    ];
+    for (what, wait) in waits {
+        bad.push((
+            what,
+            "wait",
+            AcquireRequest {
+                wait,
+                ..good.clone()
+            },
+        ));
+    }
+    let delays = [
+        ("a negative delay", seconds(-1, 0)),
+        ("a huge delay", seconds(3_601, 0)),
+    ];
+    for (what, lock_delay) in delays {
+        bad.push((
+            what,
+            "lock_delay",
+            AcquireRequest {
+                lock_delay,
+                ..good.clone()
+            },
+        ));
+    }
+    for (what, size) in [
+        ("a value of 4097 bytes", 4_097),
+        ("a value of 1 MiB", 1 << 20),
+    ] {
+        let value = vec![7; size];
+        bad.push((
+            what,
+            "value",
+            AcquireRequest {
+                value,
+                ..good.clone()
+            },
+        ));
+    }
+    for (what, client_name) in [
+        ("a client name of 257 bytes", "c".repeat(257)),
+        ("a client name with a control character", "a\tb".to_owned()),
+    ] {
+        bad.push((
+            what,
+            "client_name",
+            AcquireRequest {
+                client_name,
+                ..good.clone()
+            },
+        ));
+    }
+    bad.push((
+        "a mode that is not known",
+        "mode",
+        AcquireRequest { mode: 77, ..good },
+    ));
+    bad
+}

@@ -1,0 +1,206 @@
+//! Streams that break the protocol: they end with the documented status, and nobody else notices.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{
+    SessionAcquire, SessionHeartbeat, SessionOpen, SessionRequest,
+    lock_service_client::LockServiceClient, session_request::Request, session_response::Response,
+};
+use leasehold_tests::{
+    Coordinator, RawSession,
+    raw::{PROMPT, connect},
+    raw_bytes::RawBytes,
+};
+use prost::Message;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use tonic::{Code, Status, codegen::http::uri::PathAndQuery};
+use tonic_types::StatusExt;
+
+const TTL: Duration = Duration::from_secs(30);
+
+fn assert_not_open(status: &Status, what: &str) {
+    assert_eq!(
+        status.code(),
+        Code::FailedPrecondition,
+        "{what}: {status:?}"
+    );
+    let info = status.get_details_error_info();
+    let info = info.unwrap_or_else(|| panic!("{what}: no ErrorInfo in {status:?}"));
+    assert_eq!(
+        (info.domain.as_str(), info.reason.as_str()),
+        ("leasehold", "NOT_OPEN"),
+        "{what}"
+    );
+}
+
+/// A holder whose lock must stay held through what others do.
+async fn holder(coordinator: &Coordinator) -> RawSession {
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    session.acquire("held").await;
+    session
+}
+
+async fn assert_held(mut holder: RawSession) {
+    holder.heartbeat().await;
+    let id = holder.ask("held", Some(Duration::ZERO)).await;
+    let answer = holder.answer(id, PROMPT).await;
+    assert!(matches!(answer, Response::NotGranted(_)), "{answer:?}");
+    holder.close().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_does_not_begin_with_open_is_ended() {
+    let coordinator = Coordinator::in_process();
+    let holder = holder(&coordinator).await;
+    for request in [
+        Request::Heartbeat(SessionHeartbeat { sequence: 1 }),
+        Request::Acquire(SessionAcquire {
+            name: "free".to_owned(),
+            ..SessionAcquire::default()
+        }),
+    ] {
+        let channel = connect(&coordinator.endpoint()).await;
+        let mut session = RawSession::stream(channel).await.unwrap();
+        session.send(request.clone()).await;
+        let status = session.end(PROMPT).await.unwrap_err();
+        assert_not_open(&status, &format!("{request:?} first"));
+    }
+    assert_held(holder).await;
+}
+
+#[tokio::test]
+async fn a_second_open_is_refused_and_changes_nothing() {
+    let coordinator = Coordinator::in_process();
+    let holder = holder(&coordinator).await;
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let held = session.acquire("second open").await;
+    let id = session.send(Request::Open(SessionOpen::default())).await;
+    match session.answer(id, PROMPT).await {
+        Response::Error(failure) => {
+            assert_eq!(failure.code, Code::FailedPrecondition as i32, "{failure:?}");
+            assert_eq!(failure.reason, "ALREADY_OPEN", "{failure:?}");
+        }
+        other => panic!("a second open was answered by {other:?}"),
+    }
+    assert!(session.release(&held.lock).await);
+    session.close().await;
+    assert_held(holder).await;
+}
+
+#[tokio::test]
+async fn a_request_id_still_in_flight_is_refused_and_its_acquire_left_alone() {
+    let coordinator = Coordinator::in_process();
+    let mut holder = holder(&coordinator).await;
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let waiting = session.ask("held", None).await;
+    session.queued(waiting).await;
+    let again = SessionAcquire {
+        name: "free".to_owned(),
+        ..SessionAcquire::default()
+    };
+    session.send_as(waiting, Request::Acquire(again)).await;
+    match session.answer(waiting, PROMPT).await {
+        Response::Error(failure) => {
+            assert_eq!(failure.code, Code::InvalidArgument as i32, "{failure:?}");
+            assert_eq!(failure.reason, "REQUEST_ID_IN_USE", "{failure:?}");
+        }
+        other => panic!("a request id used twice was answered by {other:?}"),
+    }
+    holder.half_close();
+    session.granted(waiting, PROMPT).await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_message_end_their_stream_only() {
+    let coordinator = Coordinator::in_process();
+    let mut holder = holder(&coordinator).await;
+    let channel = connect(&coordinator.endpoint()).await;
+    let mut beside = RawSession::open_on(channel.clone(), TTL).await;
+    let kept = beside.acquire("beside").await;
+
+    let open = SessionRequest {
+        request_id: 1,
+        request: Some(Request::Open(SessionOpen::default())),
+    };
+    let session = PathAndQuery::from_static("/leasehold.v1.LockService/Session");
+    for garbage in [
+        vec![0xff; 64],
+        vec![0x0a, 0x7f],
+        b"GET / HTTP/1.1\r\n".to_vec(),
+    ] {
+        let messages = tokio_stream::iter([open.encode_to_vec(), garbage.clone()]);
+        let mut client = tonic::client::Grpc::new(channel.clone());
+        client.ready().await.unwrap();
+        let request = tonic::Request::new(messages);
+        let response = client.streaming(request, session.clone(), RawBytes).await;
+        let mut answers = response.unwrap().into_inner();
+        let end = tokio::time::timeout(PROMPT, async {
+            loop {
+                match answers.message().await {
+                    Ok(Some(_)) => {}
+                    end => return end,
+                }
+            }
+        });
+        let status = end.await.unwrap().expect_err("garbage ends the stream");
+        assert!(
+            [Code::InvalidArgument, Code::Internal].contains(&status.code()),
+            "{garbage:?}: {status:?}"
+        );
+    }
+    let mut unary = tonic::client::Grpc::new(channel);
+    unary.ready().await.unwrap();
+    let acquire = PathAndQuery::from_static("/leasehold.v1.LockService/Acquire");
+    let request = tonic::Request::new(vec![0xff; 64]);
+    let status = unary.unary(request, acquire, RawBytes).await.unwrap_err();
+    assert!(
+        [Code::InvalidArgument, Code::Internal].contains(&status.code()),
+        "{status:?}"
+    );
+
+    beside.heartbeat().await;
+    assert!(beside.release(&kept.lock).await);
+    holder.heartbeat().await;
+    assert_held(holder).await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_http_close_their_connection_only() {
+    let coordinator = Coordinator::in_process();
+    let holder = holder(&coordinator).await;
+    let address = coordinator
+        .endpoint()
+        .trim_start_matches("http://")
+        .to_owned();
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 4096], &[0xff; 100]] {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        stream.write_all(garbage).await.unwrap();
+        let mut answer = Vec::new();
+        // A reset ends it as well.
+        let _ = tokio::time::timeout(PROMPT, stream.read_to_end(&mut answer))
+            .await
+            .expect("the connection is closed");
+    }
+    assert_held(holder).await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_ends_its_stream_only() {
+    let coordinator = Coordinator::in_process();
+    let holder = holder(&coordinator).await;
+    let mut client = LockServiceClient::new(connect(&coordinator.endpoint()).await);
+    let request = leasehold_proto::v1::AcquireRequest {
+        name: "n".repeat(64 << 20),
+        ..leasehold_proto::v1::AcquireRequest::default()
+    };
+    let status = client.acquire(request).await.unwrap_err();
+    assert!(
+        [Code::OutOfRange, Code::ResourceExhausted].contains(&status.code()),
+        "{:?}",
+        status.code()
+    );
+    assert_held(holder).await;
+}

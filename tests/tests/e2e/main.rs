@@ -1,0 +1,15 @@
+//! What users rely on, end to end: real coordinators, real Redis, real clients.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod bad_input;
+mod bad_start;
+mod bad_stream;
+mod python;
+mod readme;
+mod run_command;
+mod scenarios;

@@ -1,0 +1,107 @@
+//! The README's grpcurl session works as it is written.
+
+use std::{
+    env,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use leasehold_tests::Coordinator;
+
+/// The commands of the README's blocks that use grpcurl: whole `sh` blocks, and in `console` blocks what follows `$ `.
+fn commands(readme: &str) -> String {
+    let mut commands = String::new();
+    for block in readme.split("\n```").skip(1).step_by(2) {
+        let (language, text) = block.split_once('\n').unwrap_or((block, ""));
+        if !text.contains("grpcurl ") {
+            continue;
+        }
+        let mut goes_on = false;
+        for line in text.lines() {
+            let command = match language.trim() {
+                "sh" => Some(line),
+                "console" if goes_on => Some(line.strip_prefix("> ").unwrap_or(line)),
+                "console" => line.strip_prefix("$ "),
+                _ => None,
+            };
+            if let Some(command) = command {
+                commands.push_str(command);
+                commands.push('\n');
+            }
+            goes_on = command.is_some_and(|command| command.ends_with('\\'));
+        }
+    }
+    commands
+}
+
+/// The directory of grpcurl, which is installed below `target/` if it is nowhere to be found.
+fn grpcurl() -> PathBuf {
+    let home = PathBuf::from(env::var_os("HOME").unwrap_or_default());
+    let known = env::split_paths(&env::var_os("PATH").unwrap_or_default())
+        .chain([home.join("go/bin")])
+        .find(|directory| directory.join("grpcurl").exists());
+    if let Some(directory) = known {
+        return directory;
+    }
+    let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools");
+    std::fs::create_dir_all(tools).unwrap();
+    let tools = PathBuf::from(tools).canonicalize().unwrap();
+    let status = Command::new("go")
+        .args([
+            "install",
+            "github.com/fullstorydev/grpcurl/cmd/grpcurl@latest",
+        ])
+        .env("GOBIN", &tools)
+        .status()
+        .expect("Go is installed, or grpcurl is");
+    assert!(status.success(), "failed to install grpcurl: {status}");
+    tools
+}
+
+#[tokio::test]
+async fn the_grpcurl_lines_of_the_readme_work_as_written() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let commands = commands(&std::fs::read_to_string(readme).unwrap());
+    assert!(commands.matches("grpcurl ").count() >= 3, "{commands}");
+    // The lines name the default port: something else there would make this fail, and say so.
+    let _coordinator = Coordinator::process()
+        .arguments(["--listen", "127.0.0.1:7420"])
+        .start();
+    let path = env::join_paths(
+        [grpcurl()]
+            .into_iter()
+            .chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
+    );
+    let mut bash = Command::new("bash");
+    bash.args(["-euxo", "pipefail", "-c", &commands])
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .env("PATH", path.unwrap())
+        .stdin(Stdio::null());
+    let mut bash = tokio::process::Command::from(bash);
+    bash.kill_on_drop(true);
+    let limit = std::time::Duration::from_secs(60);
+    let output = tokio::time::timeout(limit, bash.output())
+        .await
+        .unwrap()
+        .unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
+    for service in [
+        "leasehold.v1.LockService",
+        "leasehold.v1.AdminService",
+        "grpc.health.v1.Health",
+    ] {
+        assert!(out.contains(service), "{service} is not listed: {out}");
+    }
+    assert!(
+        out.contains("ACQUIRE_OUTCOME_GRANTED") && out.contains("fencingToken"),
+        "{out}"
+    );
+}
+
+#[test]
+fn commands_are_taken_from_blocks_that_use_grpcurl() {
+    let readme = "# x\n\n```rust\nfn grpcurl () {}\n```\n```console\n$ grpcurl a \\\n    b\nanswer\n$ echo c\n```\n\n```sh\nls\n```\n```sh\ngrpcurl d\n```\n";
+    assert_eq!(commands(readme), "grpcurl a \\\n    b\necho c\ngrpcurl d\n");
+}

@@ -1,0 +1,140 @@
+//! Rows 3, 4 and 6: whose lock a release deletes.
+
+use std::time::{Duration, Instant};
+
+use leasehold_proto::v1::{AcquireOutcome, lock_service_client::LockServiceClient};
+use leasehold_tests::{RawSession, raw, wait};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use redis::aio::MultiplexedConnection;
+
+use super::{TTL, give_back, on_redis, take, value};
+
+#[tokio::test]
+async fn row_03_and_04_a_late_release_deletes_somebody_elses_lock_without_an_owner() {
+    let (_server, coordinator, mut redis) = on_redis().await;
+
+    // The schemes: the first holder comes too late, and what it deletes is the second one's.
+    let theirs = "SET NX PX with a constant";
+    let set = |redis: &MultiplexedConnection| {
+        let mut redis = redis.clone();
+        async move {
+            let mut set = redis::cmd("SET");
+            set.arg(theirs).arg("locked").arg("NX").arg("PX").arg(30);
+            set.query_async::<Option<String>>(&mut redis).await.unwrap()
+        }
+    };
+    assert!(set(&redis).await.is_some());
+    wait::until("their lock to end", TTL, || {
+        let set = set(&redis);
+        async move { set.await.ok_or("still locked") }
+    })
+    .await;
+    let deleted: bool = redis::cmd("DEL")
+        .arg(theirs)
+        .query_async(&mut redis)
+        .await
+        .unwrap();
+    assert!(deleted, "the second holder's lock");
+
+    // Ours: each acquisition has its own owner id, and only that releases it.
+    let mut client = LockServiceClient::new(coordinator.channel().await);
+    let name = "rows 3 and 4";
+    let first = take(&mut client, name, Duration::from_secs(1)).await;
+    assert_eq!(first.outcome(), AcquireOutcome::Granted);
+    let second = wait::until("our lock to end", Duration::from_secs(3), || {
+        let mut client = client.clone();
+        async move {
+            let response = take(&mut client, name, Duration::from_secs(60)).await;
+            match response.outcome() {
+                AcquireOutcome::Granted => Ok(response),
+                other => Err(other),
+            }
+        }
+    })
+    .await;
+    assert_ne!(first.owner_id, second.owner_id);
+    assert!(second.fencing_token > first.fencing_token);
+    let kept = value(&mut redis, "lock:rows 3 and 4").await;
+    assert!(!give_back(&mut client, name, &first.owner_id).await);
+    assert_eq!(value(&mut redis, "lock:rows 3 and 4").await, kept);
+    assert!(give_back(&mut client, name, &second.owner_id).await);
+    assert!(
+        !give_back(&mut client, name, &second.owner_id).await,
+        "released twice"
+    );
+    assert_eq!(value(&mut redis, "lock:rows 3 and 4").await, None);
+    let third = take(&mut client, name, Duration::from_secs(60)).await;
+    assert_ne!(third.owner_id, second.owner_id);
+    assert_ne!(third.owner_id, first.owner_id);
+}
+
+#[tokio::test]
+async fn row_06_get_compare_del_in_two_steps_can_delete_somebody_elses_lock_and_ours_is_one_step() {
+    let (_server, coordinator, mut redis) = on_redis().await;
+
+    // The scheme: the lock ends, and is taken by another, between the two steps.
+    let theirs = "GET, compare, DEL";
+    let set = |who: &'static str, redis: &MultiplexedConnection| {
+        let mut redis = redis.clone();
+        async move {
+            let mut set = redis::cmd("SET");
+            set.arg(theirs).arg(who).arg("NX").arg("PX").arg(50);
+            set.query_async::<Option<String>>(&mut redis).await.unwrap()
+        }
+    };
+    assert!(set("first", &redis).await.is_some());
+    let mine = value(&mut redis, theirs).await;
+    assert_eq!(mine.as_deref(), Some(&b"first"[..]));
+    wait::until("their lock to end", TTL, || {
+        let set = set("second", &redis);
+        async move { set.await.ok_or("still locked") }
+    })
+    .await;
+    let deleted: bool = redis::cmd("DEL")
+        .arg(theirs)
+        .query_async(&mut redis)
+        .await
+        .unwrap();
+    assert!(deleted, "the second holder's lock");
+
+    // Ours: two hundred holders release just as their time runs out, while another waits for each lock.
+    let ttl = Duration::from_secs(1);
+    let mut client = LockServiceClient::new(coordinator.channel().await);
+    let mut next = RawSession::open(&coordinator.endpoint(), Duration::from_secs(30)).await;
+    next.keep_alive(Duration::from_secs(5));
+    let mut random = StdRng::seed_from_u64(6);
+    let mut late = Vec::new();
+    let mut asked = Vec::new();
+    for number in 0..200 {
+        let name = format!("row 6/{number}");
+        let granted = Instant::now();
+        let held = take(&mut client, &name, ttl).await;
+        assert_eq!(held.outcome(), AcquireOutcome::Granted);
+        let id = next.ask(&name, None).await;
+        next.queued(id).await;
+        asked.push((name.clone(), id, held.fencing_token));
+        let mut client = client.clone();
+        let jitter = Duration::from_micros(random.random_range(0..40_000));
+        late.push(tokio::spawn(async move {
+            let due = granted + ttl + jitter - Duration::from_millis(20);
+            tokio::time::sleep_until(due.into()).await;
+            give_back(&mut client, &name, &held.owner_id).await
+        }));
+    }
+    let mut in_time = 0;
+    for task in late {
+        in_time += i32::from(task.await.unwrap());
+    }
+    assert!(
+        in_time > 0 && in_time < 200,
+        "no race was run: {in_time} released in time"
+    );
+    for (name, id, token) in asked {
+        let granted = next.granted(id, raw::PROMPT).await;
+        assert!(granted.lock.fencing_token > token, "{name}");
+        assert!(
+            next.release(&granted.lock).await,
+            "{name} was deleted under its second holder"
+        );
+    }
+}

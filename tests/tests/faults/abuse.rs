@@ -1,0 +1,174 @@
+//! Clients that behave badly, and what others notice of it: nothing.
+
+use std::{
+    future::Future,
+    io::ErrorKind,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use leasehold_proto::v1::{AcquireRequest, lock_service_client::LockServiceClient};
+use leasehold_tests::{
+    Coordinator, RawSession, RedisServer,
+    alone::alone,
+    raw::{PROMPT, connect, wire},
+    report, wait,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+};
+use tonic::transport::Channel;
+
+const CALLS: u32 = 10_000;
+const AT_A_TIME: u32 = 50;
+const PATIENCE: Duration = Duration::from_micros(300);
+
+/// Drops `call` after [`PATIENCE`], more exactly than the runtime's timer, whose steps are milliseconds; true if it was
+/// dropped.
+async fn cancelled<T>(call: impl Future<Output = T>) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    let patience = async {
+        while Instant::now() < deadline {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = call => false,
+        () = patience => true,
+    }
+}
+
+/// Calls that wait for a lock that the session holds, and calls for locks that are free.
+fn call(number: u32) -> AcquireRequest {
+    let name = if number.is_multiple_of(2) {
+        "abuse/held".to_owned()
+    } else {
+        format!("abuse/{}", number % 101)
+    };
+    AcquireRequest {
+        name,
+        ttl: wire(Duration::from_secs(1)),
+        wait: wire(Duration::from_secs(10)),
+        ..AcquireRequest::default()
+    }
+}
+
+async fn abuse(channel: Channel, next: Arc<AtomicU32>) -> u32 {
+    let mut client = LockServiceClient::new(channel);
+    let mut dropped = 0;
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= CALLS {
+            return dropped;
+        }
+        dropped += u32::from(cancelled(client.acquire(call(number))).await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_cancelled_calls_leave_the_session_on_their_connection_alive() {
+    let _alone = alone().await;
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    let channel = connect(&coordinator.endpoint()).await;
+    let mut session = RawSession::open_on(channel.clone(), Duration::from_secs(10)).await;
+    session.keep_alive(Duration::from_secs(1));
+    let held = session.acquire("abuse/held").await;
+
+    let began = Instant::now();
+    let next = Arc::new(AtomicU32::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..AT_A_TIME {
+        tasks.spawn(abuse(channel.clone(), Arc::clone(&next)));
+    }
+    let dropped: u32 = tasks.join_all().await.iter().sum();
+    report(format!(
+        "{dropped} of {CALLS} calls cancelled in {:?}",
+        began.elapsed()
+    ));
+    assert!(
+        dropped > CALLS / 2,
+        "most calls are too fast to be cancelled: {dropped}"
+    );
+
+    session.heartbeat().await;
+    assert!(
+        session.unread_unasked().is_empty(),
+        "{:?}",
+        session.unread_unasked()
+    );
+    assert!(session.release(&held.lock).await);
+    session.close().await;
+    wait::until("what was cancelled to be cleaned up", PROMPT, || async {
+        let metrics = coordinator.metrics().await;
+        let left = ["leasehold_holds", "leasehold_waiters", "leasehold_sessions"]
+            .map(|name| metrics.sum(name));
+        if left.iter().sum::<f64>() == 0.0 {
+            Ok(())
+        } else {
+            Err(left)
+        }
+    })
+    .await;
+}
+
+/// How long a connection that begins like this is left open.
+async fn closed_after(address: String, beginning: &'static [u8]) -> Duration {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let began = Instant::now();
+    stream.write_all(beginning).await.unwrap();
+    let mut answer = Vec::new();
+    match tokio::time::timeout(PROMPT, stream.read_to_end(&mut answer)).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        Err(_) => panic!("left open after {beginning:?}"),
+    }
+    began.elapsed()
+}
+
+#[tokio::test]
+async fn connections_that_do_not_finish_their_handshake_are_closed_at_the_deadline() {
+    let _alone = alone().await;
+    let deadline = Duration::from_secs(1);
+    let coordinator = Coordinator::process()
+        .arguments(["--handshake-timeout", "1s"])
+        .start();
+    let mut session = RawSession::open(&coordinator.endpoint(), Duration::from_secs(10)).await;
+    let held = session.acquire("handshake").await;
+    let address = coordinator
+        .endpoint()
+        .trim_start_matches("http://")
+        .to_owned();
+
+    let mut connections = JoinSet::new();
+    for beginning in [
+        &b""[..],
+        b"PRI * HT",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x06\x04",
+    ] {
+        for _ in 0..20 {
+            connections.spawn(closed_after(address.clone(), beginning));
+        }
+    }
+    while let Some(open) = connections.join_next().await {
+        let open = open.unwrap();
+        assert!(
+            open >= deadline - Duration::from_millis(50),
+            "closed after {open:?}"
+        );
+        assert!(
+            open <= deadline + Duration::from_secs(1),
+            "closed after {open:?}"
+        );
+    }
+    // What did finish stays.
+    session.heartbeat().await;
+    assert!(session.release(&held.lock).await);
+}

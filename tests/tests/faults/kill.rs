@@ -1,0 +1,46 @@
+//! A holder's process dies: the next waiter is granted at once.
+
+use std::time::{Duration, Instant};
+
+use leasehold_tests::{Coordinator, Latencies, RawSession, RedisServer, Worker, alone::alone};
+
+const TTL: Duration = Duration::from_secs(30);
+const ROUNDS: usize = 300;
+/// Workers are started beforehand, so that no start disturbs a measurement.
+const BATCH: usize = 30;
+
+#[tokio::test]
+async fn after_sigkill_of_the_holder_the_next_is_granted_within_10_ms_for_99_of_100() {
+    let _alone = alone().await;
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    let mut waiter = RawSession::open(&coordinator.endpoint(), TTL).await;
+    waiter.keep_alive(TTL / 6);
+    let mut latencies = Latencies::new("from SIGKILL of the holder to the next grant");
+    for batch in 0..ROUNDS / BATCH {
+        let mut workers: Vec<_> = (0..BATCH)
+            .map(|_| Worker::start(&coordinator.endpoint(), TTL))
+            .collect();
+        for worker in &mut workers {
+            worker.ready().await;
+        }
+        for (number, mut worker) in workers.into_iter().enumerate() {
+            let name = format!("kill/{batch}/{number}");
+            let token = worker.acquire(&name).await;
+            let id = waiter.ask(&name, None).await;
+            assert_eq!(waiter.queued(id).await, 1);
+            let killed = Instant::now();
+            worker.child().signal(rustix::process::Signal::KILL);
+            let granted = waiter.granted(id, TTL).await;
+            latencies.record(killed.elapsed());
+            assert!(granted.lock.fencing_token > token);
+            assert!(waiter.release(&granted.lock).await);
+        }
+    }
+    latencies.print();
+    assert_eq!(latencies.count(), ROUNDS as u64);
+    assert!(
+        latencies.quantile(0.99) <= Duration::from_millis(10),
+        "{latencies}"
+    );
+}

@@ -1,0 +1,16 @@
+//! What happens when things break: processes killed and stopped, connections cut and black-holed, Redis restarted. These
+//! measure, so each test runs alone.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod abuse;
+mod cleanup;
+mod kill;
+mod redis_blackhole;
+mod redis_restart;
+mod stop;
+mod transport;

@@ -1,0 +1,149 @@
+//! Redis is killed and restarted under held locks.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use leasehold_proto::v1::session_response::Response;
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, Latencies, RawSession, RedisServer, alone::alone, audit,
+    report, wait,
+};
+
+const TTL: Duration = Duration::from_secs(8);
+const DOWN: Duration = Duration::from_secs(1);
+const SESSIONS: usize = 10;
+const LOCKS: usize = 200;
+
+/// Sessions that hold [`LOCKS`] locks together.
+async fn hold(coordinator: &CoordinatorProcess) -> Vec<RawSession> {
+    let mut sessions = Vec::new();
+    for number in 0..SESSIONS {
+        let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+        session.keep_alive(TTL / 4);
+        for lock in 0..LOCKS / SESSIONS {
+            session.acquire(&format!("restart/{number}/{lock}")).await;
+        }
+        sessions.push(session);
+    }
+    sessions
+}
+
+/// When the coordinator was first seen connected to Redis again.
+async fn reconnected(redis: &RedisServer) -> Instant {
+    let mut connection = redis.async_connection().await;
+    wait::until(
+        "the coordinator to reconnect",
+        Duration::from_secs(10),
+        || {
+            let mut clients = redis::cmd("CLIENT");
+            clients.arg("LIST");
+            let mut connection = connection.clone();
+            async move {
+                let clients: String = clients.query_async(&mut connection).await.unwrap();
+                // One of them is this.
+                if clients.lines().count() > 1 {
+                    Ok(())
+                } else {
+                    Err(clients)
+                }
+            }
+        },
+    )
+    .await;
+    let now = Instant::now();
+    let _: String = redis::cmd("PING")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    now
+}
+
+#[tokio::test]
+async fn with_an_append_only_file_all_locks_are_kept() {
+    let _alone = alone().await;
+    let mut redis = RedisServer::options().append_only().start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    let mut sessions = hold(&coordinator).await;
+
+    redis.kill();
+    tokio::time::sleep(DOWN).await;
+    redis.restart();
+    let back = reconnected(&redis).await;
+
+    // Longer than the TTL from here on, so that only renewals can have kept them.
+    let mut connection = redis.async_connection().await;
+    while back.elapsed() < TTL + TTL / 2 {
+        let keys = audit::keys(&mut connection, "lock:restart/*")
+            .await
+            .unwrap();
+        assert_eq!(keys.len(), LOCKS);
+        assert!(keys.values().all(|life| *life > 0), "{keys:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for (number, session) in sessions.iter_mut().enumerate() {
+        session.heartbeat().await;
+        let id = session
+            .ask(&format!("restart/after/{number}"), Some(Duration::ZERO))
+            .await;
+        session.granted(id, Duration::from_secs(1)).await;
+        let unasked = session.unread_unasked();
+        assert!(
+            unasked.is_empty(),
+            "nothing is said to be lost: {unasked:?}"
+        );
+    }
+    for session in sessions {
+        session.close().await;
+    }
+    report(format!(
+        "{LOCKS} locks kept over a restart of Redis with its append-only file"
+    ));
+}
+
+#[tokio::test]
+async fn without_persistence_all_locks_are_reported_lost_within_a_second_of_the_reconnect() {
+    let _alone = alone().await;
+    let mut redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    let mut sessions = hold(&coordinator).await;
+
+    redis.kill();
+    tokio::time::sleep(DOWN).await;
+    redis.restart();
+    let back = reconnected(&redis).await;
+
+    let mut latencies =
+        Latencies::new("from the reconnect to the report of each of 200 lost locks");
+    let mut lost = BTreeSet::new();
+    let deadline = back + Duration::from_secs(1);
+    for session in &mut sessions {
+        let mut reported = 0;
+        while reported < LOCKS / SESSIONS {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Response::Lost(message) = session.unasked(left).await else {
+                panic!("something else than a loss");
+            };
+            reported += message.locks.len();
+            for lock in message.locks {
+                latencies.record(back.elapsed());
+                assert!(lost.insert(lock.name), "reported twice");
+            }
+        }
+    }
+    latencies.print();
+    assert_eq!(lost.len(), LOCKS);
+    // Never taken again by itself.
+    let mut connection = redis.async_connection().await;
+    let keys = audit::keys(&mut connection, "lock:restart/*")
+        .await
+        .unwrap();
+    assert!(keys.is_empty(), "{keys:?}");
+    // The sessions go on.
+    for (number, mut session) in sessions.into_iter().enumerate() {
+        session.heartbeat().await;
+        session.acquire(&format!("restart/{number}/0")).await;
+        session.close().await;
+    }
+}
