@@ -206,19 +206,17 @@ impl Lease {
 
     /// Completes when the hold has ended. Every poll looks at the clock itself: after a pause of the process it must
     /// not matter who is woken first.
-    pub(crate) fn ended(self: Arc<Self>) -> impl Future<Output = LostReason> + Send + 'static {
-        async move {
-            loop {
-                let mut notified = pin!(self.changed.notified());
-                // Listening begins before the state is read, so that no change falls in between.
-                notified.as_mut().enable();
-                let ended = poll_fn(|cx| match self.held(Moment::now()) {
-                    Err(reason) => Poll::Ready(Some(reason)),
-                    Ok(_) => notified.as_mut().poll(cx).map(|()| None),
-                });
-                if let Some(reason) = ended.await {
-                    return reason;
-                }
+    pub(crate) async fn ended(self: Arc<Self>) -> LostReason {
+        loop {
+            let mut notified = pin!(self.changed.notified());
+            // Listening begins before the state is read, so that no change falls in between.
+            notified.as_mut().enable();
+            let ended = poll_fn(|cx| match self.held(Moment::now()) {
+                Err(reason) => Poll::Ready(Some(reason)),
+                Ok(_) => notified.as_mut().poll(cx).map(|()| None),
+            });
+            if let Some(reason) = ended.await {
+                return reason;
             }
         }
     }

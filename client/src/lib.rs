@@ -1,4 +1,75 @@
-//! x
+//! Rust client of Leasehold, a lock coordinator with streaming leases.
+//!
+//! ```
+//! # leasehold_tests::doc(async |client| {
+//! # let endpoint = client.endpoint().to_owned();
+//! use leasehold_client::Client;
+//!
+//! let client = Client::connect(endpoint).await?; // "http://127.0.0.1:7420", say
+//! let guard = client.lock("orders/42").acquire().await?;
+//! println!("held, with fencing token {}", guard.fencing_token());
+//! guard.release().await?;
+//! # Ok(()) });
+//! ```
+//!
+//! Or let the work be stopped when the lock is lost:
+//!
+//! ```
+//! # leasehold_tests::doc(async |client| {
+//! let done = client
+//!     .with_lock("orders/42", |lock| async move {
+//!         // Write with lock.fencing_token(), and let the storage refuse smaller ones.
+//!         lock.fencing_token()
+//!     })
+//!     .await?;
+//! # assert!(done.get() > 0);
+//! # Ok(()) });
+//! ```
+//!
+//! # What a guard promises
+//!
+//! A [`Client`] opens a [`Session`]: a stream to the coordinator with a time to live (TTL). While the stream is alive
+//! and heartbeats arrive, the coordinator renews every lock that is held through it; when this process ends, however it
+//! ends, the coordinator releases them at once. The coordinator answers each heartbeat with a time for which everything
+//! held is good. A [`LockGuard`] counts that time from the moment the heartbeat was *sent*, on a monotonic clock that
+//! also counts suspended time, so that its deadline comes before the lock can be given to anybody else:
+//!
+//! - at that deadline it says that it is lost, though the network be gone ([`LockGuard::is_held`] reads the clock
+//!   itself; [`LockGuard::lost`] completes);
+//! - it says so at once when the coordinator tells it, or when the stream ends;
+//! - lost is final: a guard never comes back to life, and a lock is never silently taken again. Acquire it anew, and
+//!   get a new [`FencingToken`].
+//!
+//! A lost stream is made again in the background, with growing pauses. Acquires that wait go on waiting on the new one.
+//!
+//! # What it can't promise
+//!
+//! - **Something in the middle resets the connection**, and the coordinator hears it first: it takes that for the end of
+//!   this process and hands the lock on, a moment before the guard knows.
+//! - **A force release** by an operator hands the lock on at once; the guard hears of it a moment later.
+//! - **Redis loses data**, or **steps its clock**: a lock may be granted again before its time.
+//! - **This process is paused** between looking at the guard and acting on what it saw.
+//!
+//! [`LockGuard::fencing_token`] covers all of them: it rises with every grant, and whatever the lock protects refuses
+//! what comes with a smaller one. Who can't fence asks for a [`LockRequest::lock_delay`] of the TTL, which covers the
+//! first.
+//!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | connecting, and its settings | [`Client`], [`ClientBuilder`] |
+//! | asking for a lock: how long to wait, what to attach | [`LockRequest`] |
+//! | holding one | [`LockGuard`], [`LockWatch`], [`LostReason`] |
+//! | locks with another fate than the rest | [`Client::session`], [`Session`] |
+//! | looking inside a coordinator | [`Admin`] |
+//! | everything else that the API can do | [`proto::v1`], with [`Client::channel`] |
+
+#![cfg_attr(
+    test,
+    expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
+)]
+
 mod admin;
 mod client;
 mod clock;

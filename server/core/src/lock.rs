@@ -77,6 +77,21 @@ impl LockState {
         }
     }
 
+    /// The moments at which this state changes by itself, past ones included until it is looked at: expiries, the start of
+    /// a lock-delay, and those from which a coordinator's waiters are skipped or dropped. For tests that compare it with
+    /// another clock's idea of the same.
+    pub fn deadlines(&self) -> Vec<StoreTime> {
+        let mut deadlines = self.queue.deadlines();
+        deadlines.extend(self.token.map(|token| token.forget_at));
+        if let Some(key) = &self.key {
+            deadlines.push(key.expires_at);
+            if let KeyHolder::Held(hold) = &key.holder {
+                deadlines.push(key.expires_at.before(hold.lock_delay));
+            }
+        }
+        deadlines
+    }
+
     /// When nothing will be left of this state unless it is used again; `None` if nothing is left now.
     pub fn forgettable_at(&self) -> Option<StoreTime> {
         let key = self.key.as_ref().map(|key| key.expires_at);

@@ -49,6 +49,14 @@ impl Queue {
         self.by_place.values()
     }
 
+    /// When coordinators will be taken for dead, and when they lose their waiters' places.
+    pub fn deadlines(&self) -> Vec<StoreTime> {
+        self.refreshed
+            .values()
+            .flat_map(|last| [last.after(DEAD_AFTER), last.after(PLACES_KEPT)])
+            .collect()
+    }
+
     /// Joins the queue at its end, or stays where it is; gives the place, 1 for the next.
     pub fn join(&mut self, waiter: Waiter) -> u64 {
         let owner = waiter.acquire.owner;

@@ -24,6 +24,11 @@ impl StoreTime {
         Self(self.0.saturating_add(micros(duration)))
     }
 
+    /// The moment `duration` earlier; saturates.
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(micros(duration)))
+    }
+
     /// Time from `self` until `later`; zero if that has passed.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_micros(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))

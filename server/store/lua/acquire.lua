@@ -41,7 +41,7 @@ if wait then
   join()
   if not holder then
     handed = hand_on()
-    if handed and handed[1] == owner then return { nonce, now, handed, 'granted', handed[2] } end
+    if handed and handed[1] == owner then return { nonce, now, false, 'granted', handed[2] } end
   end
   local place = redis.call('ZRANK', queue, owner)
   return { nonce, now, handed, 'queued', place + 1, redis.call('PTTL', lock) }

@@ -1,6 +1,6 @@
 //! A coordinator inside this process.
 
-use std::{thread, time::Duration};
+use std::{net::SocketAddr, thread, time::Duration};
 
 use leasehold_server::{Listeners, config::Config};
 use tokio::net::TcpListener;
@@ -25,31 +25,30 @@ impl Coordinator {
     ///
     /// If it can't listen.
     pub fn in_process() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .expect("a runtime can be made");
-        let (grpc, admin) = runtime
-            .block_on(async { tokio::try_join!(TcpListener::bind(ANY), TcpListener::bind(ANY)) })
-            .expect("loopback has free ports");
-        let endpoint = |listener: &TcpListener| {
-            let address = listener.local_addr().expect("a listener has an address");
-            format!("http://{address}")
-        };
-        let (endpoint, admin_endpoint) = (endpoint(&grpc), endpoint(&admin));
+        let (grpc, grpc_address) = listen();
+        let (admin, admin_address) = listen();
         let shutdown = CancellationToken::new();
         let stopped = shutdown.clone();
         let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime can be made");
             let mut config = Config::default();
             // Nobody is to be waited for when it is dropped.
             config.drain_timeout = Duration::from_millis(1);
-            let listeners = Listeners { grpc, admin };
-            let ended = runtime.block_on(leasehold_server::run(config, listeners, stopped));
+            let ended = runtime.block_on(async {
+                let listeners = Listeners {
+                    grpc: TcpListener::from_std(grpc).expect("a listener can be handed over"),
+                    admin: TcpListener::from_std(admin).expect("a listener can be handed over"),
+                };
+                leasehold_server::run(config, listeners, stopped).await
+            });
             ended.expect("the coordinator runs until it is stopped");
         });
         Self {
-            endpoint,
-            admin_endpoint,
+            endpoint: format!("http://{grpc_address}"),
+            admin_endpoint: format!("http://{admin_address}"),
             shutdown,
             thread: Some(thread),
         }
@@ -71,7 +70,14 @@ impl Coordinator {
     }
 }
 
-const ANY: &str = "127.0.0.1:0";
+/// A listener on a free port, bound before there is a runtime, so that clients can connect at once.
+fn listen() -> (std::net::TcpListener, SocketAddr) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+    let ready = listener.set_nonblocking(true);
+    ready.expect("a listener can be made non-blocking");
+    let address = listener.local_addr().expect("a listener has an address");
+    (listener, address)
+}
 
 impl Drop for Coordinator {
     fn drop(&mut self) {

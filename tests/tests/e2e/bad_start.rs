@@ -22,6 +22,8 @@ use tonic_health::pb::{
 use tonic_types::StatusExt;
 
 const LIMIT: Duration = Duration::from_secs(10);
+/// The exit code of a coordinator whose configuration makes no sense.
+const BAD_CONFIGURATION: i32 = 64;
 
 /// Runs a coordinator that is to end by itself.
 async fn run_to_its_end(mut command: Command) -> Output {
@@ -60,7 +62,7 @@ async fn malformed_configuration_is_located() {
         ("store = \"memory:\nname = 3", "line 1"),
         ("name = \"a\"\nno-such-setting = 1\n", "line 2, column 1"),
         ("\n\nmin-ttl = \"soon\"\n", "line 3"),
-        ("min-ttl = \"1m\"\nmax-ttl = \"1s\"\n", "max-ttl"),
+        ("min-ttl = \"1m\"\nmax-ttl = \"1s\"\n", "min-ttl"),
     ] {
         std::fs::write(&file, text).unwrap();
         let path = file.to_str().unwrap();
@@ -69,7 +71,11 @@ async fn malformed_configuration_is_located() {
             .command();
         let output = run_to_its_end(command).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{text}: {said}");
+        assert_eq!(
+            output.status.code(),
+            Some(BAD_CONFIGURATION),
+            "{text}: {said}"
+        );
         assert!(said.contains(expected), "{text}: {said}");
         assert!(said.contains(path), "{text}: {said}");
     }
@@ -78,7 +84,7 @@ async fn malformed_configuration_is_located() {
         .command();
     let output = run_to_its_end(command).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(output.status.code(), Some(BAD_CONFIGURATION), "{said}");
     assert!(said.contains("/no/such/file"), "{said}");
 }
 
@@ -92,7 +98,11 @@ async fn bad_flags_and_variables_are_named_and_never_show_a_password() {
     ] {
         let output = run_to_its_end(Coordinator::process().arguments(arguments).command()).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert_eq!(
+            output.status.code(),
+            Some(BAD_CONFIGURATION),
+            "{arguments:?}: {said}"
+        );
         assert!(said.contains(expected), "{arguments:?}: {said}");
         assert!(!said.contains("hunter2"), "{arguments:?}: {said}");
     }
@@ -101,7 +111,7 @@ async fn bad_flags_and_variables_are_named_and_never_show_a_password() {
         .command();
     let output = run_to_its_end(command).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(output.status.code(), Some(BAD_CONFIGURATION), "{said}");
     assert!(said.contains("LEASEHOLD_MIN_TTL"), "{said}");
 }
 

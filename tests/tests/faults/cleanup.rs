@@ -205,10 +205,13 @@ async fn ten_thousand_acquires_cancelled_timed_out_or_cut_off_leave_nothing() {
         tasks.spawn(trouble.run());
     }
     tasks.join_all().await;
+    let metrics = coordinator.metrics().await;
     report(format!(
-        "{} acquires in {:?}, seed {SEED}",
+        "{} acquires in {:?}, seed {SEED}: {} grants, {} of them hand-offs",
         done.load(Ordering::Relaxed),
-        began.elapsed()
+        began.elapsed(),
+        metrics.sum("leasehold_grants_total"),
+        metrics.sum("leasehold_handoffs_total"),
     ));
 
     let gone = Instant::now();

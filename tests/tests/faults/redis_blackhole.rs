@@ -45,13 +45,14 @@ async fn load(endpoint: String, task: u32, stop: watch::Receiver<bool>) -> Vec<O
             Response::Error(failure) => Some(failure),
             other => panic!("a free name was answered by {other:?}"),
         };
+        let ended = Instant::now();
         if failure.is_some() {
             // As a caller does that backs off.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         operations.push(Operation {
             began,
-            ended: Instant::now(),
+            ended,
             failure,
         });
     }

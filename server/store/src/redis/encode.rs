@@ -52,7 +52,7 @@ enum ScriptId {
 }
 
 /// The script call for a command. `nonce` is repeated in its reply; an acquire that reaches the server after
-/// `not_after` does nothing.
+/// `not_after`, or what it says itself, does nothing.
 pub fn encode(command: &Command, keys: &LockKeys, nonce: u64, not_after: Option<StoreTime>) -> Cmd {
     match &command.op {
         Op::Acquire(acquire) => {
@@ -113,7 +113,7 @@ fn acquire_args(cmd: &mut Cmd, acquire: &Acquire, not_after: Option<StoreTime>) 
         .arg(millis(acquire.ttl))
         .arg(millis(acquire.lock_delay))
         .arg(u8::from(acquire.wait))
-        .arg(not_after.map_or(0, StoreTime::as_micros))
+        .arg(acquire.not_after.or(not_after).map_or(0, StoreTime::as_micros))
         .arg(
             acquire
                 .session

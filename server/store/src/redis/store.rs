@@ -155,7 +155,7 @@ impl RedisStore {
         }
         let mut results = self.send(commands.clone()).await;
         let late: Vec<usize> = (0..results.len())
-            .filter(|at| is_late(&results[*at]))
+            .filter(|at| is_late(&results[*at]) && !is_dated(&commands[*at]))
             .collect();
         if late.is_empty() {
             return results;
@@ -302,6 +302,11 @@ impl RedisStore {
         }
         results
     }
+}
+
+/// Whether the sender itself said until when the acquire may arrive.
+fn is_dated(command: &Command) -> bool {
+    matches!(&command.op, Op::Acquire(acquire) if acquire.not_after.is_some())
 }
 
 fn is_late(result: &Result<Stamped, StoreError>) -> bool {

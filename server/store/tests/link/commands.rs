@@ -237,7 +237,12 @@ async fn messages_arrive_and_the_subscription_comes_back() {
 #[tokio::test]
 async fn a_connection_that_is_marked_bad_is_replaced_once() {
     let server = RedisServer::start();
-    let link = server.link();
+    // The news alone must wake the connection's task, not its next ping.
+    let ping_interval = Duration::from_secs(60);
+    let link = server.link_with(LinkOptions {
+        ping_interval,
+        ..LinkOptions::default()
+    });
     let mut status = link.status();
     let epoch = until_up(&mut status).await;
     let id = async || link.execute(1, vec![command("CLIENT ID")]).await.unwrap();

@@ -6,7 +6,7 @@ use leasehold_store::redis::{
     link::{Link, LinkOptions, Subscription},
     status::{DownCause, LinkError},
 };
-use redis::{ErrorKind, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use super::server::{
@@ -28,6 +28,17 @@ async fn assert_refused_at_once(link: &Link) {
             "{error:?}"
         );
     }
+}
+
+/// A command that keeps Redis busy for so many microseconds by its own clock, and writes nothing.
+fn busy_script(micros: u32) -> Cmd {
+    let mut busy = command("EVAL");
+    busy.arg(format!(
+        "local from = redis.call('TIME') repeat local now = redis.call('TIME') \
+         until (now[1] - from[1]) * 1000000 + (now[2] - from[2]) > {micros} return 1"
+    ));
+    busy.arg(0);
+    busy
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,13 +201,8 @@ async fn one_slow_command_does_not_cost_the_connection() {
     });
     let mut status = link.status();
     let epoch = until_up(&mut status).await;
-    let mut slow = command("EVAL");
-    // Busy for 400 ms by Redis's clock, which is longer than a command may take here.
-    slow.arg(
-        "local from = redis.call('TIME') repeat local now = redis.call('TIME') \
-         until (now[1] - from[1]) * 1000000 + (now[2] - from[2]) > 400000 return 1",
-    );
-    slow.arg(0);
+    // Longer than a command may take here.
+    let slow = busy_script(400_000);
     let error = link.execute(0, vec![slow]).await.unwrap_err();
     assert!(error.may_have_happened(), "{error:?}");
     run(&link, "PING").await;
@@ -254,6 +260,31 @@ async fn a_master_that_becomes_a_replica_is_left_without_doubt() {
     server.admin::<()>("REPLICAOF NO ONE");
     until_up_after(&mut status, epoch).await;
     run(&link, "SET key x").await;
+}
+
+#[tokio::test]
+async fn what_is_in_flight_behind_a_refusal_still_gets_its_reply() {
+    let mut server = RedisServer::start();
+    let link = server.link_with(LinkOptions {
+        connections: 1,
+        ..LinkOptions::default()
+    });
+    until_up(&mut link.status()).await;
+    server.admin::<()>("REPLICAOF 127.0.0.1 1");
+    let execute = |batch: Cmd| {
+        let link = link.clone();
+        tokio::spawn(async move { link.execute(0, vec![batch]).await })
+    };
+    // Both are on their way before any reply is read. The second is larger than what Redis reads at a time, so that its
+    // reply comes in another packet than the refusal, and 200 ms later.
+    let mut slow = busy_script(200_000);
+    slow.arg("x".repeat(1 << 20));
+    let (refused, behind) = (execute(command("SET key x")), execute(slow));
+    let refused = refused.await.unwrap().unwrap().items.remove(0).unwrap_err();
+    assert_eq!(refused.code(), Some("READONLY"));
+    assert_refused_at_once(&link).await;
+    assert!(!behind.is_finished());
+    assert_eq!(behind.await.unwrap().unwrap().items, [Ok(Value::Int(1))]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

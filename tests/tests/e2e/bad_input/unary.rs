@@ -169,12 +169,11 @@ async fn admin_requests_out_of_bounds_are_refused_by_field() {
         assert_invalid(&status, "page_size", "a page size out of bounds");
     }
     for page_token in ["no such page", "\u{0}", &"9".repeat(2_000)] {
-        let page_token = page_token.to_owned();
-        let request = ListLocksRequest {
-            page_token: page_token.clone(),
-            ..ListLocksRequest::default()
+        let request = ListSessionsRequest {
+            page_token: page_token.to_owned(),
+            ..ListSessionsRequest::default()
         };
-        let status = admin.list_locks(request).await.unwrap_err();
+        let status = admin.list_sessions(request).await.unwrap_err();
         assert_invalid(&status, "page_token", "a page token that is none");
     }
     let request = ListLocksRequest {

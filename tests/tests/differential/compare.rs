@@ -1,0 +1,93 @@
+//! Whether two answers are the same: everything exactly, but for times left, which Redis counts in milliseconds.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    command::{Executed, Reply},
+    view::{HolderView, NameView},
+};
+
+/// How far times left may be apart: Redis rounds to milliseconds.
+const TOLERANCE: Duration = Duration::from_millis(2);
+/// Redis reads its clock for expiries when a script begins, and `TIME` in the script: if it had to leave the processor in
+/// between, all that follows is this far apart at most, and can't be compared.
+const INTERRUPTED: Duration = Duration::from_millis(30);
+
+/// Whether two answers agree.
+pub(crate) enum Comparison {
+    Same,
+    /// Redis was interrupted.
+    Ambiguous,
+    Different(String),
+}
+
+pub(crate) fn compare(expected: &Executed, got: &Executed) -> Comparison {
+    match apart(expected, got) {
+        Ok(apart) if apart <= TOLERANCE => Comparison::Same,
+        Ok(apart) if apart <= INTERRUPTED => Comparison::Ambiguous,
+        Ok(_) => Comparison::Different(format!(
+            "expected the times of {:?}, not of {:?}",
+            expected.reply, got.reply
+        )),
+        Err(difference) => Comparison::Different(difference),
+    }
+}
+
+/// How far apart the times in two answers are that are the same otherwise.
+fn apart(expected: &Executed, got: &Executed) -> Result<Duration, String> {
+    if expected.handed != got.handed {
+        return Err(format!(
+            "expected {:?} to be handed on, not {:?}",
+            expected.handed, got.handed
+        ));
+    }
+    let (expected_reply, expected_times) = without_times(&expected.reply);
+    let (got_reply, got_times) = without_times(&got.reply);
+    if expected_reply != got_reply {
+        return Err(format!(
+            "expected {:?}, not {:?}",
+            expected.reply, got.reply
+        ));
+    }
+    let apart = |times: (Option<Duration>, Option<Duration>)| match times {
+        (Some(a), Some(b)) => a.abs_diff(b),
+        (None, None) => Duration::ZERO,
+        _ => Duration::MAX,
+    };
+    Ok(expected_times
+        .into_iter()
+        .zip(got_times)
+        .map(apart)
+        .max()
+        .unwrap_or_default())
+}
+
+/// An answer with its times left out, and those.
+fn without_times(reply: &Reply) -> (Reply, Vec<Option<Duration>>) {
+    let mut reply = reply.clone();
+    let mut times = Vec::new();
+    match &mut reply {
+        Reply::Queued { expires_in, .. } | Reply::Refreshed { expires_in, .. } => {
+            times.push(expires_in.take())
+        }
+        Reply::Released { closed_for, .. } => times.push(closed_for.take()),
+        Reply::Busy { holder } => holder_times(holder, &mut times),
+        Reply::Seen(view) => {
+            let NameView {
+                holder, closed_for, ..
+            } = &mut **view;
+            times.push(closed_for.take());
+            holder_times(holder, &mut times);
+        }
+        _ => {}
+    }
+    (reply, times)
+}
+
+fn holder_times(holder: &mut Option<HolderView>, times: &mut Vec<Option<Duration>>) {
+    match holder {
+        Some(HolderView::Ours(hold)) => times.push(Some(std::mem::take(&mut hold.expires_in))),
+        Some(HolderView::Foreign { expires_in }) => times.push(expires_in.take()),
+        None => times.push(None),
+    }
+}
