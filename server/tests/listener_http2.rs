@@ -186,7 +186,6 @@ async fn a_client_that_does_not_read_can_be_cut_off() {
         "{:?}",
         cut.elapsed()
     );
-    client.responses.message().await.unwrap_err();
 }
 
 #[tokio::test]

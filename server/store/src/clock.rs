@@ -10,6 +10,6 @@ pub fn now() -> Moment {
     let time = clock_gettime(ClockId::Boottime);
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let time = clock_gettime(ClockId::Monotonic);
-    let micros = time.tv_sec * 1_000_000 + i64::from(time.tv_nsec) / 1_000;
+    let micros = time.tv_sec * 1_000_000 + time.tv_nsec / 1_000;
     Moment::from_micros(micros.unsigned_abs())
 }

@@ -1,6 +1,10 @@
 //! A coordinator's metrics.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+    time::Duration,
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -57,15 +61,32 @@ impl Metrics {
 }
 
 /// A plain GET: the body of a 200.
-pub(super) async fn get(address: &str, path: &str) -> std::io::Result<String> {
+pub(super) async fn get(address: &str, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
+    stream.write_all(request(address, path).as_bytes()).await?;
     let mut response = String::new();
     stream.read_to_string(&mut response).await?;
+    body(path, &response)
+}
+
+/// The same for a caller without a runtime.
+pub(super) fn get_blocking(address: &str, path: &str) -> io::Result<String> {
+    let mut stream = std::net::TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.write_all(request(address, path).as_bytes())?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    body(path, &response)
+}
+
+fn request(address: &str, path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+}
+
+fn body(path: &str, response: &str) -> io::Result<String> {
     match response.split_once("\r\n\r\n") {
         Some((head, body)) if head.starts_with("HTTP/1.1 200") => Ok(body.to_owned()),
-        _ => Err(std::io::Error::other(format!(
+        _ => Err(io::Error::other(format!(
             "GET {path} was answered: {response}"
         ))),
     }

@@ -13,7 +13,7 @@ use std::{
 use tempfile::TempDir;
 
 use super::Metrics;
-use crate::{binaries, process::ChildProcess, raw};
+use crate::{binaries, process::ChildProcess, raw, wait};
 
 /// How long a coordinator may take until it says where it listens.
 const START: Duration = Duration::from_secs(10);
@@ -67,12 +67,26 @@ impl CoordinatorOptions {
         command
     }
 
-    /// Starts it and waits until it listens.
+    /// Starts it and waits until it is ready to serve.
+    ///
+    /// # Panics
+    ///
+    /// If it is not ready within ten seconds.
+    pub fn start(self) -> CoordinatorProcess {
+        let coordinator = self.start_unready();
+        let address = coordinator.admin_endpoint.trim_start_matches("http://");
+        wait::until_blocking("the coordinator to be ready", START, || {
+            super::metrics::get_blocking(address, "/readyz")
+        });
+        coordinator
+    }
+
+    /// Starts it and waits until it listens, whether its store can be reached or not.
     ///
     /// # Panics
     ///
     /// If it does not say within ten seconds where it listens: with what it logged.
-    pub fn start(self) -> CoordinatorProcess {
+    pub fn start_unready(self) -> CoordinatorProcess {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let log = directory.path().join("log");
         let mut command = self.command();

@@ -1,0 +1,51 @@
+# `make` or `make help` tells what there is.
+
+STORE ?= memory:
+ARGS ?=
+CARGO ?= cargo
+TOOLS := target/tools
+BUF := $(TOOLS)/node_modules/.bin/buf
+
+.DEFAULT_GOAL := help
+.PHONY: help run test demo lint fmt clippy doc buf deny proto-baseline setup
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Build and serve on 127.0.0.1:7420; STORE=redis://127.0.0.1:6379 keeps the locks in Redis, ARGS="…" adds flags
+	$(CARGO) run --quiet --release -p leasehold-server -- --store $(STORE) $(ARGS)
+
+setup: ## Install what the tests need (redis-server), or say what to install
+	@tests/setup
+
+test: setup ## Run every test, against real Redis servers and processes of their own
+	$(CARGO) build --workspace --bins
+	$(CARGO) test --workspace
+
+demo: setup ## Sell a limited stock with and without locks, while workers are killed
+	$(CARGO) build -p leasehold-server --bins
+	$(CARGO) run -p leasehold-example-stock
+
+lint: fmt clippy doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
+
+fmt:
+	$(CARGO) fmt --all --check
+
+clippy:
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+doc: ## Build the documentation
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+$(BUF):
+	npm install --silent --no-fund --no-audit --prefix $(TOOLS) @bufbuild/buf@1
+
+buf: $(BUF) ## Lint the protobuf files and check that nothing was broken for existing clients
+	$(BUF) lint proto
+	$(BUF) breaking proto --against proto/baseline.binpb
+
+proto-baseline: $(BUF) ## Record the protobuf files as what clients rely on from now on
+	$(BUF) build proto -o proto/baseline.binpb
+
+deny: ## Check licences, sources and bans of the dependencies
+	@tests/deny
