@@ -10,6 +10,7 @@ pub mod v1 {
         unreachable_pub,
         clippy::all,
         clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
         reason = "generated code; the protobuf files are linted by buf"
     )]
     tonic::include_proto!("leasehold.v1");

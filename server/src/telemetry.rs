@@ -205,7 +205,6 @@ pub struct Level(Gauge);
 
 impl Level {
     /// Counts one thing until the guard is dropped.
-    #[must_use]
     pub fn track(&self) -> Tracked {
         let mut tracked = self.track_none();
         tracked.set(1);
@@ -213,7 +212,6 @@ impl Level {
     }
 
     /// A guard that counts nothing yet: for a collection whose size goes up and down, see [`Tracked::set`].
-    #[must_use]
     pub fn track_none(&self) -> Tracked {
         Tracked {
             level: self.0.clone(),

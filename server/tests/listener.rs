@@ -277,6 +277,24 @@ async fn silence_is_ended_by_us_and_a_word_now_and_then_is_not_silence() {
 }
 
 #[tokio::test]
+async fn silence_behind_a_full_socket_is_ended_too() {
+    let mut listening = listen(ListenerOptions {
+        max_silence: Some(Duration::from_millis(500)),
+        ..patient()
+    })
+    .await;
+    let (_peer, mut connection) = listening.pair().await;
+    let handle = connection.handle().clone();
+    let served = tokio::spawn(async move {
+        // As HTTP/2 does when it gives a connection up: it flushes its goodbye first.
+        connection.write_all(&vec![0; 64 << 20]).await
+    });
+    assert_eq!(soon(handle.ended()).await, Ending::Local);
+    assert!(soon(served).await.unwrap().is_err());
+    soon(listening.connections.drained()).await;
+}
+
+#[tokio::test]
 async fn a_handshake_that_does_not_arrive_ends_the_connection() {
     let deadline = Duration::from_millis(300);
     let mut listening = listen(ListenerOptions {

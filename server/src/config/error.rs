@@ -49,11 +49,3 @@ pub enum ConfigError {
         message: String,
     },
 }
-
-impl ConfigError {
-    /// The exit code of a program that ends with this error: 2, as for every misuse of its command line.
-    #[must_use]
-    pub const fn exit_code(&self) -> u8 {
-        2
-    }
-}

@@ -22,7 +22,7 @@ macro_rules! script {
     };
 }
 
-/// The scripts' texts, in the order of [`ScriptId`].
+/// The scripts' texts, in the order of `ScriptId`.
 pub static SCRIPTS: [&str; 7] = [
     script!("acquire.lua"),
     script!("renew.lua"),

@@ -1,0 +1,126 @@
+//! The admin port, over plain sockets.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{net::SocketAddr, time::Duration};
+
+use leasehold_server::{
+    admin_http::{AdminState, Readiness, serve},
+    telemetry::Metrics,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+const LONG: Duration = Duration::from_secs(20);
+
+struct Admin {
+    address: SocketAddr,
+    metrics: Metrics,
+    readiness: watch::Sender<Readiness>,
+    shutdown: CancellationToken,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+async fn start() -> Admin {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let metrics = Metrics::default();
+    let (readiness, following) = watch::channel(Readiness::not_ready("the store does not answer"));
+    let shutdown = CancellationToken::new();
+    let state = AdminState {
+        metrics: metrics.clone(),
+        readiness: following,
+    };
+    Admin {
+        address,
+        metrics,
+        readiness,
+        serving: tokio::spawn(serve(listener, state, shutdown.clone())),
+        shutdown,
+    }
+}
+
+impl Admin {
+    /// Status line and headers, and body.
+    async fn get(&self, path: &str) -> (String, String) {
+        let mut socket = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: admin\r\nconnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        timeout(LONG, socket.read_to_string(&mut answer))
+            .await
+            .unwrap()
+            .unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+}
+
+#[tokio::test]
+async fn probes_follow_the_readiness() {
+    let admin = start().await;
+    let (head, body) = admin.get("/readyz").await;
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    assert_eq!(body, "the store does not answer\n");
+    admin.readiness.send(Readiness::ready()).unwrap();
+    let (head, body) = admin.get("/readyz").await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(body, "ready\n");
+    admin
+        .readiness
+        .send(Readiness::not_ready("draining"))
+        .unwrap();
+    let (head, body) = admin.get("/readyz").await;
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    assert_eq!(body, "draining\n");
+    let (head, _) = admin.get("/livez").await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+}
+
+#[tokio::test]
+async fn metrics_are_scraped_and_the_index_points_to_them() {
+    let admin = start().await;
+    let _session = admin.metrics.sessions.track();
+    let (head, body) = admin.get("/metrics").await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert!(
+        head.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{head}"
+    );
+    assert!(body.contains("\nleasehold_sessions 1\n"), "{body}");
+    let tasks = body
+        .lines()
+        .find_map(|line| line.strip_prefix("leasehold_tasks "))
+        .unwrap();
+    assert!(tasks.parse::<u32>().unwrap() >= 1, "{tasks}");
+    let (head, body) = admin.get("/").await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    for path in ["/metrics", "/livez", "/readyz"] {
+        assert!(body.contains(path), "{body}");
+    }
+    let (head, _) = admin.get("/nothing").await;
+    assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+}
+
+#[tokio::test]
+async fn a_half_sent_request_does_not_hold_up_the_shutdown() {
+    let admin = start().await;
+    let mut half = TcpStream::connect(admin.address).await.unwrap();
+    half.write_all(b"GET /livez HTTP/1.1\r\nhost:")
+        .await
+        .unwrap();
+    admin.get("/livez").await;
+    admin.shutdown.cancel();
+    timeout(LONG, admin.serving)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert!(TcpStream::connect(admin.address).await.is_err());
+}
