@@ -34,6 +34,16 @@ struct Inner {
 impl Client {
     /// Connects and opens the default session, with default settings.
     ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// # let endpoint = client.endpoint().to_owned();
+    /// use leasehold_client::Client;
+    ///
+    /// let client = Client::connect(endpoint).await?;
+    /// assert!(client.default_session().info().is_some());
+    /// # Ok(()) });
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the endpoint is not an `http://` URL, if no coordinator can be reached within five seconds, or if it refuses
@@ -103,6 +113,13 @@ impl Client {
     }
 
     /// Looks inside the coordinator and steps in.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let free = client.admin().get_lock("orders/42").await?;
+    /// assert!(free.holders.is_empty());
+    /// # Ok(()) });
+    /// ```
     pub fn admin(&self) -> Admin {
         Admin::new(self.channel())
     }

@@ -104,6 +104,20 @@ impl LockGuard {
     }
 
     /// Something to watch this hold by that can be cloned and sent around, and does not keep it.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let watch = guard.watch();
+    /// std::thread::spawn(move || {
+    ///     if watch.is_held() {
+    ///         // one more step
+    ///     }
+    /// })
+    /// .join()
+    /// .unwrap();
+    /// # Ok(()) });
+    /// ```
     pub fn watch(&self) -> LockWatch {
         LockWatch {
             lease: self.lease.clone(),
@@ -112,6 +126,14 @@ impl LockGuard {
 
     /// Gives the lock back and hands it to the next waiter. From the call on, the lock counts as not held. If this
     /// future is dropped, the release is carried out all the same.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// guard.release().await?;
+    /// assert!(client.lock("orders/42").try_acquire().await?.is_some());
+    /// # Ok(()) });
+    /// ```
     ///
     /// # Errors
     ///

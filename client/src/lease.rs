@@ -17,6 +17,19 @@ use tokio::sync::Notify;
 use crate::{clock::Moment, proto::v1};
 
 /// Why a lock is no longer held.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use leasehold_client::LostReason;
+///
+/// let guard = client.lock("orders/42").acquire().await?;
+/// client.close().await;
+/// match guard.lost().await {
+///     LostReason::Forced => println!("an operator took it"),
+///     reason => println!("lost: {reason}"), // "lost: the session was closed"
+/// }
+/// # Ok(()) });
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 #[repr(u8)]

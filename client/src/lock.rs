@@ -46,12 +46,28 @@ impl LockRequest {
 
     /// How long to wait for the lock, at most 24 h; zero means not to wait. Default: for as long as it takes, over
     /// reconnects too.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use std::time::Duration;
+    ///
+    /// let guard = client.lock("orders/42").wait(Duration::from_secs(2)).acquire().await?;
+    /// # Ok(()) });
+    /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
         self.spec.wait = Some(wait);
         self
     }
 
     /// Attached to the hold for others to see: at most 4 KiB. Default: empty.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").value("worker 3").acquire().await?;
+    /// let view = client.admin().get_lock("orders/42").await?;
+    /// assert_eq!(view.holders[0].value, b"worker 3");
+    /// # Ok(()) });
+    /// ```
     pub fn value(mut self, value: impl Into<Vec<u8>>) -> Self {
         self.spec.value = value.into();
         self

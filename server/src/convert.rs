@@ -143,12 +143,21 @@ fn duration(
     field: &str,
     duration: Option<prost_types::Duration>,
 ) -> Result<Option<Duration>, Refusal> {
-    duration
-        .map(|duration| {
-            Duration::try_from(duration)
-                .map_err(|_| Refusal::field(field, "must be a valid duration, not negative"))
-        })
-        .transpose()
+    // By hand: the conversion of `prost_types` normalises what is not valid, and overflows on some of it.
+    let Some(duration) = duration else {
+        return Ok(None);
+    };
+    let seconds = u64::try_from(duration.seconds).ok();
+    let nanos = u32::try_from(duration.nanos)
+        .ok()
+        .filter(|nanos| *nanos < 1_000_000_000);
+    match seconds.zip(nanos) {
+        Some((seconds, nanos)) => Ok(Some(Duration::new(seconds, nanos))),
+        None => Err(Refusal::field(
+            field,
+            "must be a valid duration, not negative",
+        )),
+    }
 }
 
 /// A duration for the wire; one too long for it, which no bound lets happen, is the longest.

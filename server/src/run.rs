@@ -153,6 +153,8 @@ pub async fn run(
         connections.clone(),
         closing.clone(),
     );
+    // Connections wait in the backlog meanwhile: a store that is there should not fail the first requests.
+    wait_for_store(coordinator.store(), config.store_timeout).await;
     let grpc = router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned());
     let admin_state = AdminState {
         metrics,
@@ -208,6 +210,15 @@ fn start_coordinator(
         metrics,
     };
     Ok(Coordinator::start(parts, background))
+}
+
+/// Gives the store a moment to be reached. Without it the coordinator serves all the same, and says that it is not ready.
+async fn wait_for_store(store: &Store, patience: Duration) {
+    let mut status = store.status();
+    let up = status.wait_for(|status| matches!(status, StoreStatus::Up { .. }));
+    if tokio::time::timeout(patience, up).await.is_err() {
+        tracing::warn!("the store is not reached yet: serving without it, and trying on");
+    }
 }
 
 /// Has the sessions finish, then ends them, and waits for the releases that follow.

@@ -89,7 +89,8 @@ pub struct Families {
     pub inflight_cleanups: Level,
     /// `leasehold_grants_total`: locks granted.
     pub grants: Counter,
-    /// `leasehold_handoffs_total`: those of them that a release handed to the next waiter.
+    /// `leasehold_handoffs_total`: locks that commands of this coordinator handed to the next waiter, here or elsewhere; to
+    /// one that was just leaving, too.
     pub handoffs: Counter,
     /// `leasehold_renewals_total`: leases renewed.
     pub renewals: Counter,
@@ -132,7 +133,10 @@ impl Metrics {
             counter
         };
         let grants = counter("grants", "Locks granted");
-        let handoffs = counter("handoffs", "Locks that a release handed to the next waiter");
+        let handoffs = counter(
+            "handoffs",
+            "Locks that this coordinator's commands handed to the next waiter, here or elsewhere",
+        );
         let renewals = counter("renewals", "Leases renewed");
         let slow_readers = counter("slow_readers", "Clients cut off because they did not read");
         let store_errors = counter(

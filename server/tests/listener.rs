@@ -181,6 +181,7 @@ async fn a_kill_wakes_a_writer_whose_peer_does_not_read() {
     let before = Instant::now();
     handle.kill();
     assert_eq!(handle.ending(), Some(Ending::Local));
+    assert!(!handle.peer_ended_stream(None));
     assert!(soon(served).await.unwrap().is_err());
     soon(listening.connections.drained()).await;
     assert!(
@@ -233,6 +234,9 @@ async fn a_dropped_connection_is_finished() {
     assert_eq!(soon(peer.read(&mut [0])).await.unwrap(), 0);
     handle.kill();
     assert_eq!(handle.ending(), Some(Ending::Finished));
+    // A stream that its client had ended before was ended by the client.
+    assert!(handle.peer_ended_stream(None));
+    assert!(!handle.peer_ended_stream(Some(&tonic::Status::internal("undecodable"))));
 }
 
 #[tokio::test]

@@ -4,7 +4,10 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use leasehold_proto::v1::{AcquireRequest, SessionResponse};
 use leasehold_server::{config::Config, listener::Ending};
@@ -157,11 +160,14 @@ async fn a_raw_client_that_answers_no_ping_is_ended_by_us() {
         .await
         .unwrap();
     let totals = server.connections.totals();
-    while totals.silent.load(std::sync::atomic::Ordering::Relaxed) == 0 {
-        soon(raw.readable()).await.unwrap();
-        let _ = raw.try_read(&mut [0; 1024]);
-        tokio::task::yield_now().await;
-    }
+    soon(async {
+        while totals.silent.load(Ordering::Relaxed) == 0 {
+            raw.readable().await.unwrap();
+            let _ = raw.try_read(&mut [0; 1024]);
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     soon(server.connections.drained()).await;
 }
 

@@ -1,1 +1,73 @@
-fn main() {}
+//! The command line of Leasehold: runs commands under a lock, and looks inside a coordinator.
+
+mod args;
+mod exit;
+mod inspect;
+mod run;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{
+    args::{Args, Command},
+    exit::{Exit, Outcome},
+};
+
+fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == run::GUARDIAN)
+    {
+        run::guardian();
+        return ExitCode::SUCCESS;
+    }
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version are asked for and go to standard output; the rest is a mistake.
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Success
+            };
+            error.print().ok();
+            return exit.into();
+        }
+    };
+    // One thread, this one: the parent-death signal of a child comes when the thread dies that started it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(dispatch(args));
+            // Nothing is waited for that could still be going on, such as the look-up of a name.
+            runtime.shutdown_background();
+            outcome
+        }
+        Err(error) => Err(error.into()),
+    };
+    outcome
+        .unwrap_or_else(|error| {
+            exit::report(&error);
+            exit::code(&error)
+        })
+        .into()
+}
+
+async fn dispatch(args: Args) -> Outcome {
+    let Args {
+        endpoint,
+        json,
+        command,
+    } = args;
+    match command {
+        Command::Run(options) => run::run(&endpoint, options).await,
+        Command::Ls { prefix } => inspect::list(&endpoint, &prefix, json).await,
+        Command::Get { name } => inspect::get(&endpoint, &name, json).await,
+        Command::Release { name, force } => inspect::release(&endpoint, &name, force, json).await,
+        Command::Status => inspect::status(&endpoint, json).await,
+    }
+}

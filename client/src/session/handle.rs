@@ -87,6 +87,13 @@ impl SessionBuilder {
     /// Opens the session on a connection of its own. It is attempted once; a session that has been open reconnects by
     /// itself. Must be called within a Tokio runtime, which then runs the session's task.
     ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let session = client.session().open().await?;
+    /// assert!(session.info().is_some());
+    /// # Ok(()) });
+    /// ```
+    ///
     /// # Errors
     ///
     /// If no coordinator can be reached within the connect time-out, or if it refuses.
@@ -127,6 +134,13 @@ impl SessionBuilder {
 }
 
 /// What a coordinator said when it opened a session.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let info = client.default_session().info().expect("there is a connection");
+/// assert!(info.heartbeat_interval < info.ttl);
+/// # Ok(()) });
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct SessionInfo {
@@ -167,11 +181,26 @@ struct Handle {
 
 impl Session {
     /// Asks for the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let session = client.session().open().await?;
+    /// let guard = session.lock("orders/42").acquire().await?;
+    /// # Ok(()) });
+    /// ```
     pub fn lock(&self, name: impl Into<Arc<str>>) -> LockRequest {
         LockRequest::new(self.clone(), name.into())
     }
 
     /// Runs work while holding a lock; see [`LockRequest::with`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let session = client.session().open().await?;
+    /// let sum = session.with_lock("sums", |_lock| async { 1 + 1 }).await?;
+    /// assert_eq!(sum, 2);
+    /// # Ok(()) });
+    /// ```
     ///
     /// # Errors
     ///
@@ -220,6 +249,15 @@ impl Session {
     /// [`LostReason::SessionClosed`](crate::LostReason::SessionClosed)), then the coordinator releases everything and
     /// hands it to the next waiters. Returns when it has confirmed that, or after two seconds. Acquires fail from then
     /// on. If this future is dropped, the session closes all the same.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let session = client.session().open().await?;
+    /// let guard = session.lock("orders/42").acquire().await?;
+    /// session.close().await;
+    /// assert!(!guard.is_held());
+    /// # Ok(()) });
+    /// ```
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.0.notes.send(Note::Close(done)).is_ok() {

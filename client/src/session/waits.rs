@@ -109,7 +109,7 @@ impl<A, H> Machine<A, H> {
         waiting.sent_as = Some(request.request_id);
         if waiting.spec.is_try() {
             waiting.deadline = Some(now);
-            self.waits_end_at = earlier(self.waits_end_at, waiting.deadline);
+            self.waits_end_at = earlier(self.waits_end_at, waiting.ends_at());
         }
         self.outputs.push_back(Output::Send(request));
     }

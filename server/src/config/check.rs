@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use leasehold_store::redis::url::RedisTarget;
+
 use super::{
     ConfigError,
     cli::Draft,
@@ -66,6 +68,18 @@ pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
             told("store-ca"),
             told("store")
         ));
+    }
+    // Read as the store will read it, so that what is wrong is told before anything is served.
+    let (url, ca) = (config.store.expose(), config.store_ca.as_deref());
+    if config.store.scheme() != "memory"
+        && let Err(wrong) = RedisTarget::parse(url, ca)
+        && let Some(place) = position("store")
+    {
+        return Err(ConfigError::BadValue {
+            setting: "store",
+            origin: draft.origins[place].clone(),
+            message: wrong.to_string(),
+        });
     }
     Ok(())
 }

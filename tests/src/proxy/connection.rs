@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Cut, Direction, Flow, Rules};
 
 pub(super) struct Connection {
+    pub(super) number: u64,
     pub(super) upstream: SocketAddr,
     pub(super) rules: watch::Receiver<Rules>,
     pub(super) cuts: watch::Receiver<Option<(u64, Cut)>>,
@@ -26,7 +27,7 @@ impl Connection {
         let server = tokio::select! {
             _ = self.cuts.changed() => return,
             () = self.ended.cancelled() => return,
-            server = dial(self.upstream, self.rules.clone()) => server,
+            server = dial(self.number, self.upstream, self.rules.clone()) => server,
         };
         let Ok(server) = server else { return };
         // Delays are the proxy's to make, not the kernel's.
@@ -35,13 +36,13 @@ impl Connection {
         let (mut from_server, mut to_server) = server.into_split();
         let both = async {
             let to_server = pump(
-                Direction::ToServer,
+                (self.number, Direction::ToServer),
                 self.rules.clone(),
                 &mut from_client,
                 &mut to_server,
             );
             let to_client = pump(
-                Direction::ToClient,
+                (self.number, Direction::ToClient),
                 self.rules.clone(),
                 &mut from_server,
                 &mut to_client,
@@ -67,9 +68,13 @@ impl Connection {
 }
 
 /// Connects to the server, once anything may pass to it.
-async fn dial(upstream: SocketAddr, mut rules: watch::Receiver<Rules>) -> io::Result<TcpStream> {
+async fn dial(
+    number: u64,
+    upstream: SocketAddr,
+    mut rules: watch::Receiver<Rules>,
+) -> io::Result<TcpStream> {
     rules
-        .wait_for(|rules| rules.to_server == Flow::Forward)
+        .wait_for(|rules| rules.flow(number, Direction::ToServer) == Flow::Forward)
         .await
         .map_err(io::Error::other)?;
     TcpStream::connect(upstream).await
@@ -77,7 +82,7 @@ async fn dial(upstream: SocketAddr, mut rules: watch::Receiver<Rules>) -> io::Re
 
 /// Passes the bytes of one direction on until its end, which is passed on as well.
 async fn pump(
-    direction: Direction,
+    (number, direction): (u64, Direction),
     mut rules: watch::Receiver<Rules>,
     from: &mut OwnedReadHalf,
     to: &mut OwnedWriteHalf,
@@ -85,7 +90,7 @@ async fn pump(
     let mut buffer = vec![0; 16 * 1024];
     loop {
         rules
-            .wait_for(|rules| rules.flow(direction) != Flow::Hold)
+            .wait_for(|rules| rules.flow(number, direction) != Flow::Hold)
             .await
             .map_err(io::Error::other)?;
         let count = from.read(&mut buffer).await?;
@@ -95,14 +100,14 @@ async fn pump(
         }
         // What was on its way when the rules changed is subject to the new ones.
         let flow = rules
-            .wait_for(|rules| match rules.flow(direction) {
+            .wait_for(|rules| match rules.flow(number, direction) {
                 Flow::Hold => false,
                 Flow::Discard => count > 0,
                 Flow::Forward => true,
             })
             .await
             .map_err(io::Error::other)?
-            .flow(direction);
+            .flow(number, direction);
         if count == 0 {
             return to.shutdown().await;
         }

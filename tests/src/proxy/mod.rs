@@ -7,7 +7,10 @@ mod tests;
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -56,11 +59,14 @@ struct Rules {
     to_client: Flow,
     delay: Duration,
     refuse: bool,
+    /// Connections with smaller numbers are held, whatever the flows are.
+    held_below: u64,
 }
 
 impl Rules {
-    fn flow(&self, direction: Direction) -> Flow {
+    fn flow(&self, connection: u64, direction: Direction) -> Flow {
         match direction {
+            _ if connection < self.held_below => Flow::Hold,
             Direction::ToServer => self.to_server,
             Direction::ToClient => self.to_client,
         }
@@ -74,6 +80,8 @@ pub struct FaultProxy {
     rules: watch::Sender<Rules>,
     cuts: watch::Sender<Option<(u64, Cut)>>,
     listening: Arc<Notify>,
+    /// How many connections there have been: the next one's number.
+    accepted: Arc<AtomicU64>,
     connections: TaskTracker,
     ended: CancellationToken,
 }
@@ -93,6 +101,7 @@ impl FaultProxy {
             rules: watch::Sender::new(Rules::default()),
             cuts: watch::Sender::new(None),
             listening: Arc::new(Notify::new()),
+            accepted: Arc::default(),
             connections: TaskTracker::new(),
             ended: CancellationToken::new(),
         };
@@ -102,6 +111,7 @@ impl FaultProxy {
             rules: proxy.rules.subscribe(),
             cuts: proxy.cuts.subscribe(),
             listening: Arc::clone(&proxy.listening),
+            accepted: Arc::clone(&proxy.accepted),
             connections: proxy.connections.clone(),
             ended: proxy.ended.clone(),
         };
@@ -149,10 +159,19 @@ impl FaultProxy {
         self.set_flow(Direction::ToClient, Flow::Hold);
     }
 
+    /// The connections that are there fall silent, as in a black hole, while new ones work.
+    pub fn black_hole_present(&self) {
+        let next = self.accepted.load(Ordering::SeqCst);
+        self.rules.send_modify(|rules| rules.held_below = next);
+    }
+
     /// Everything passes again, what was held first.
     pub fn forward(&self) {
-        self.set_flow(Direction::ToServer, Flow::Forward);
-        self.set_flow(Direction::ToClient, Flow::Forward);
+        self.rules.send_modify(|rules| {
+            rules.to_server = Flow::Forward;
+            rules.to_client = Flow::Forward;
+            rules.held_below = 0;
+        });
     }
 
     /// Bytes wait this long before they are passed on. Zero by default.
@@ -196,6 +215,8 @@ struct Accept {
     rules: watch::Receiver<Rules>,
     cuts: watch::Receiver<Option<(u64, Cut)>>,
     listening: Arc<Notify>,
+    /// How many connections there have been: the next one's number.
+    accepted: Arc<AtomicU64>,
     connections: TaskTracker,
     ended: CancellationToken,
 }
@@ -235,6 +256,7 @@ impl Accept {
         // Only cuts from now on are meant.
         cuts.mark_unchanged();
         let connection = Connection {
+            number: self.accepted.fetch_add(1, Ordering::SeqCst),
             upstream: self.upstream,
             rules: self.rules.clone(),
             cuts,

@@ -97,11 +97,7 @@ async fn bad_flags_and_variables_are_named_and_never_show_a_password() {
     ] {
         let output = run_to_its_end(Coordinator::process().arguments(arguments).command()).await;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(
-            output.status.code(),
-            Some(BAD_CONFIGURATION),
-            "{arguments:?}: {said}"
-        );
+        assert!(!output.status.success(), "{arguments:?}: {said}");
         assert!(said.contains(expected), "{arguments:?}: {said}");
         assert!(!said.contains("hunter2"), "{arguments:?}: {said}");
     }

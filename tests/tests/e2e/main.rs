@@ -9,7 +9,9 @@
 mod bad_input;
 mod bad_start;
 mod bad_stream;
+mod lifecycle;
 mod python;
 mod readme;
+mod reflection;
 mod run_command;
 mod scenarios;

@@ -10,7 +10,9 @@
 mod abuse;
 mod cleanup;
 mod kill;
+mod load;
 mod redis_blackhole;
+mod redis_replies;
 mod redis_restart;
 mod stop;
 mod transport;

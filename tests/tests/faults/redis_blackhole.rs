@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_proto::v1::{SessionFailure, session_response::Response};
 use leasehold_tests::{
     Coordinator, FaultProxy, Latencies, RawSession, RedisServer, alone::alone, audit, report, wait,
 };
-use tokio::{sync::watch, task::JoinSet};
 use tonic::Code;
+
+use crate::load::{Load, Operation};
 
 const TTL: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(10);
@@ -16,53 +16,6 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const SLACK: Duration = Duration::from_millis(500);
 const BACK: Duration = Duration::from_secs(1);
 const HELD: usize = 100;
-
-/// An acquire of a free name, and its release if it was granted.
-struct Operation {
-    began: Instant,
-    ended: Instant,
-    failure: Option<SessionFailure>,
-}
-
-/// Takes and releases one free name after the other until told to stop.
-async fn load(endpoint: String, task: u32, stop: watch::Receiver<bool>) -> Vec<Operation> {
-    let mut session = RawSession::open(&endpoint, TTL).await;
-    session.keep_alive(TTL / 6);
-    let mut operations = Vec::new();
-    while !*stop.borrow() {
-        let began = Instant::now();
-        let name = format!("load/{task}/{}", operations.len());
-        let id = session.ask(&name, Some(Duration::ZERO)).await;
-        let failure = match session.answer(id, SILENCE).await {
-            Response::Granted(granted) => {
-                let id = session.ask_release(&granted.locks[0]).await;
-                match session.answer(id, SILENCE).await {
-                    Response::Released(_) => None,
-                    Response::Error(failure) => Some(failure),
-                    other => panic!("{other:?}"),
-                }
-            }
-            Response::Error(failure) => Some(failure),
-            other => panic!("a free name was answered by {other:?}"),
-        };
-        let ended = Instant::now();
-        if failure.is_some() {
-            // As a caller does that backs off.
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        operations.push(Operation {
-            began,
-            ended,
-            failure,
-        });
-    }
-    assert!(
-        session.unread_unasked().is_empty(),
-        "{:?}",
-        session.unread_unasked()
-    );
-    operations
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_seconds_of_silence_fail_fast_pass_quickly_and_lose_nothing() {
@@ -78,11 +31,7 @@ async fn ten_seconds_of_silence_fail_fast_pass_quickly_and_lose_nothing() {
     for number in 0..HELD {
         held.push(holder.acquire(&format!("held/{number}")).await);
     }
-    let (stop, stopped) = watch::channel(false);
-    let mut tasks = JoinSet::new();
-    for task in 0..16 {
-        tasks.spawn(load(coordinator.endpoint(), task, stopped.clone()));
-    }
+    let load = Load::start(&coordinator, &redis, TTL).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let silent = Instant::now();
@@ -91,8 +40,7 @@ async fn ten_seconds_of_silence_fail_fast_pass_quickly_and_lose_nothing() {
     proxy.forward();
     let forward = Instant::now();
     tokio::time::sleep(3 * BACK).await;
-    stop.send_replace(true);
-    let operations: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
+    let operations = load.stop().await;
 
     let mut failing = Latencies::new("operations while Redis was silent");
     let mut first_success = None;

@@ -11,17 +11,20 @@ use leasehold_tests::{
     report, wait,
 };
 
-const TTL: Duration = Duration::from_secs(8);
+/// Short, so that what is kept must have been renewed.
+const SHORT: Duration = Duration::from_secs(8);
+/// Long, so that no renewal is due by itself when Redis comes back.
+const LONG: Duration = Duration::from_secs(60);
 const DOWN: Duration = Duration::from_secs(1);
 const SESSIONS: usize = 10;
 const LOCKS: usize = 200;
 
 /// Sessions that hold [`LOCKS`] locks together.
-async fn hold(coordinator: &CoordinatorProcess) -> Vec<RawSession> {
+async fn hold(coordinator: &CoordinatorProcess, ttl: Duration) -> Vec<RawSession> {
     let mut sessions = Vec::new();
     for number in 0..SESSIONS {
-        let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
-        session.keep_alive(TTL / 4);
+        let mut session = RawSession::open(&coordinator.endpoint(), ttl).await;
+        session.keep_alive(ttl / 4);
         for lock in 0..LOCKS / SESSIONS {
             session.acquire(&format!("restart/{number}/{lock}")).await;
         }
@@ -65,7 +68,7 @@ async fn with_an_append_only_file_all_locks_are_kept() {
     let _alone = alone().await;
     let mut redis = RedisServer::options().append_only().start();
     let coordinator = Coordinator::process().store(redis.url()).start();
-    let mut sessions = hold(&coordinator).await;
+    let mut sessions = hold(&coordinator, SHORT).await;
 
     redis.kill();
     tokio::time::sleep(DOWN).await;
@@ -74,7 +77,7 @@ async fn with_an_append_only_file_all_locks_are_kept() {
 
     // Longer than the TTL from here on, so that only renewals can have kept them.
     let mut connection = redis.async_connection().await;
-    while back.elapsed() < TTL + TTL / 2 {
+    while back.elapsed() < SHORT + SHORT / 2 {
         let keys = audit::keys(&mut connection, "lock:restart/*")
             .await
             .unwrap();
@@ -107,7 +110,7 @@ async fn without_persistence_all_locks_are_reported_lost_within_a_second_of_the_
     let _alone = alone().await;
     let mut redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
-    let mut sessions = hold(&coordinator).await;
+    let mut sessions = hold(&coordinator, LONG).await;
 
     redis.kill();
     tokio::time::sleep(DOWN).await;

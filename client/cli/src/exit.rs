@@ -1,0 +1,132 @@
+//! Exit codes, which are part of the interface, and how errors become one.
+
+use std::process::ExitCode;
+
+use leasehold_client::{AcquireError, ConnectError, Failure};
+
+/// How the tool ends. The numbers are those of `sysexits.h` where it has a word for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Exit {
+    Success,
+    /// Something else went wrong.
+    Failure,
+    /// The command line is wrong, or the coordinator found its input to be.
+    Usage,
+    /// No coordinator could be reached, or it does not serve at present.
+    Unavailable,
+    /// The lock was lost while the command ran.
+    LockLost,
+    /// The lock was not granted.
+    NotGranted,
+    /// The command could not be executed.
+    NotExecutable,
+    /// There is no such command.
+    NotFound,
+    /// The command ended with this code.
+    Command(u8),
+    /// The command, or the tool itself, was ended by this signal.
+    Signal(i32),
+}
+
+/// What every subcommand returns.
+pub(crate) type Outcome = anyhow::Result<Exit>;
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Failure => 1,
+            Exit::Usage => 64,
+            Exit::Unavailable => 69,
+            Exit::LockLost => 70,
+            Exit::NotGranted => 75,
+            Exit::NotExecutable => 126,
+            Exit::NotFound => 127,
+            Exit::Command(code) => code,
+            Exit::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        })
+    }
+}
+
+/// Says on standard error what went wrong, with its causes.
+pub(crate) fn report(error: &anyhow::Error) {
+    let mut message = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        // Layers of a transport repeat each other, or say nothing.
+        if cause != "transport error" && !message.contains(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    eprintln!("leasehold: {message}");
+}
+
+/// The exit code of an error.
+pub(crate) fn code(error: &anyhow::Error) -> Exit {
+    if let Some(error) = error.downcast_ref::<AcquireError>() {
+        return match error {
+            AcquireError::Busy { .. } | AcquireError::TimedOut { .. } => Exit::NotGranted,
+            AcquireError::Refused { source, .. } => failure(source),
+            _ => Exit::Unavailable,
+        };
+    }
+    if let Some(error) = error.downcast_ref::<ConnectError>() {
+        return match error {
+            ConnectError::InvalidEndpoint { .. } => Exit::Usage,
+            ConnectError::Refused { source, .. } => failure(source),
+            _ => Exit::Unavailable,
+        };
+    }
+    error
+        .downcast_ref::<Failure>()
+        .map_or(Exit::Failure, failure)
+}
+
+fn failure(failure: &Failure) -> Exit {
+    match failure.code() {
+        tonic::Code::InvalidArgument => Exit::Usage,
+        _ if failure.is_retryable() => Exit::Unavailable,
+        _ => Exit::Failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_documented_codes() {
+        let name = || "a".into();
+        let refused = |status| AcquireError::Refused {
+            name: name(),
+            source: Failure::from(status),
+        };
+        for (error, expected) in [
+            (
+                AcquireError::Busy {
+                    name: name(),
+                    holder: None,
+                },
+                Exit::NotGranted,
+            ),
+            (
+                AcquireError::Unavailable {
+                    name: name(),
+                    source: None,
+                },
+                Exit::Unavailable,
+            ),
+            (refused(tonic::Status::invalid_argument("")), Exit::Usage),
+            (refused(tonic::Status::unavailable("")), Exit::Unavailable),
+            (refused(tonic::Status::internal("")), Exit::Failure),
+        ] {
+            assert_eq!(code(&error.clone().into()), expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn signals_become_the_codes_that_shells_use() {
+        assert_eq!(ExitCode::from(Exit::Signal(15)), ExitCode::from(143));
+        assert_eq!(ExitCode::from(Exit::Command(3)), ExitCode::from(3));
+    }
+}

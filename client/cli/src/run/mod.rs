@@ -1,0 +1,94 @@
+//! `run`: a command under a lock.
+
+mod child;
+mod guardian;
+mod signals;
+mod supervise;
+mod terminal;
+mod watchdog;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use leasehold_client::{Client, HoldError, LockGuard};
+use tokio::time::timeout;
+
+pub(crate) use guardian::{GUARDIAN, guardian};
+
+use self::{child::SpawnError, signals::Signals};
+use crate::{
+    args::RunOptions,
+    exit::{Exit, Outcome},
+};
+
+/// How long a release may take before the tool ends all the same: the coordinator releases what an ended process held.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Acquires, runs, releases.
+pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
+    let mut signals = Signals::listen().context("failed to listen for signals")?;
+    // Dropped where a signal comes first: a request that waits is cancelled, and all else ends with the connection.
+    let (client, guard) = tokio::select! {
+        biased;
+        signal = signals.next() => return Ok(Exit::Signal(signal)),
+        acquired = acquire(endpoint, &options) => acquired?,
+    };
+    let session = client.default_session();
+    let ttl = session.info().map_or(Duration::ZERO, |info| info.ttl);
+    let mut child = match child::spawn(&options.command, &guard) {
+        Ok(child) => child,
+        Err(error) => {
+            release(guard).await;
+            let exit = match error {
+                SpawnError::NotFound { .. } => Exit::NotFound,
+                SpawnError::Other { .. } => Exit::NotExecutable,
+            };
+            crate::exit::report(&error.into());
+            return Ok(exit);
+        }
+    };
+    let watch = guard.watch();
+    let exit =
+        supervise::supervise(&mut child, &watch, &mut signals, ttl, options.lock_delay).await?;
+    drop(child);
+    if exit == Exit::LockLost {
+        // Where it is not lost yet, the next one need not wait for the deadline. How that ends is of no interest here.
+        timeout(RELEASE_TIMEOUT, guard.release()).await.ok();
+    } else {
+        release(guard).await;
+    }
+    Ok(exit)
+}
+
+async fn acquire(endpoint: &str, options: &RunOptions) -> anyhow::Result<(Client, LockGuard)> {
+    let client_name = options.client_name.clone().unwrap_or_else(|| {
+        let host = rustix::system::uname();
+        let host = host.nodename().to_string_lossy();
+        format!("{host}/{}", std::process::id())
+    });
+    let mut builder = Client::builder().client_name(client_name);
+    if let Some(ttl) = options.ttl {
+        builder = builder.ttl(ttl);
+    }
+    let client = builder.connect(endpoint).await?;
+    let mut request = client
+        .lock(options.name.as_str())
+        .value(options.value.as_str())
+        .lock_delay(options.lock_delay);
+    if let Some(wait) = options.wait {
+        request = request.wait(wait);
+    }
+    let guard = request.acquire().await?;
+    Ok((client, guard))
+}
+
+async fn release(guard: LockGuard) {
+    match timeout(RELEASE_TIMEOUT, guard.release()).await {
+        // Lost ones have been reported, or were lost when the command had ended.
+        Ok(Ok(()) | Err(HoldError::Lost { .. })) => {}
+        Ok(Err(error)) => crate::exit::report(&error.into()),
+        Err(_) => eprintln!(
+            "leasehold: the release was not confirmed in time; the lock ends with this process"
+        ),
+    }
+}

@@ -1,0 +1,98 @@
+//! Waits for the command, passes signals on, and stops it when the lock is lost.
+
+use std::{process::ExitStatus, time::Duration};
+
+use anyhow::Context;
+use leasehold_client::{LockWatch, LostReason};
+use rustix::{
+    process::Signal,
+    time::{ClockId, clock_gettime},
+};
+use tokio::time::sleep;
+
+use super::{
+    child::{Change, Child},
+    signals::Signals,
+    watchdog::{Action, Watchdog},
+};
+use crate::exit::{Exit, Outcome};
+
+pub(super) async fn supervise(
+    child: &mut Child,
+    watch: &LockWatch,
+    signals: &mut Signals,
+    ttl: Duration,
+    lock_delay: Duration,
+) -> Outcome {
+    let mut watchdog = Watchdog::new(ttl, lock_delay);
+    let mut lost: Option<LostReason> = None;
+    let status = loop {
+        let now = now();
+        let left = watch.valid_for();
+        // A lease that has run out is lost, though the future has not been polled yet.
+        let held = match lost {
+            Some(reason) => Err(reason),
+            None if left.is_zero() => {
+                let reason = watch.lost().await;
+                lost = Some(reason);
+                Err(reason)
+            }
+            None => Ok(left),
+        };
+        if let Some(action) = watchdog.check(now, held) {
+            explain(watch.name(), action, lost);
+            child.signal(match action {
+                Action::Terminate => Signal::TERM,
+                Action::Kill => Signal::KILL,
+            });
+        }
+        tokio::select! {
+            biased;
+            change = child.next() => match change.context("failed to wait for the command")? {
+                Change::Ended(status) => break status,
+                Change::Stopped => child.resume(),
+            },
+            reason = watch.lost(), if lost.is_none() => lost = Some(reason),
+            signal = signals.next() => child.pass_on(signal),
+            () = sleep(watchdog.pause(now, held.ok())) => {}
+        }
+    };
+    if watchdog.has_stopped_it() {
+        // The command is gone; what it had started goes with it.
+        child.signal(Signal::KILL);
+        return Ok(Exit::LockLost);
+    }
+    Ok(exit_of(status))
+}
+
+fn explain(name: &str, action: Action, lost: Option<LostReason>) {
+    match (action, lost) {
+        (_, Some(reason)) => {
+            eprintln!("leasehold: lock {name:?} was lost, so the command is stopped: {reason}");
+        }
+        (Action::Terminate, None) => eprintln!(
+            "leasehold: the lease of lock {name:?} is not renewed, so the command is stopped before it runs out"
+        ),
+        (Action::Kill, None) => {
+            eprintln!("leasehold: the command did not end in time, so it is killed");
+        }
+    }
+}
+
+fn exit_of(status: ExitStatus) -> Exit {
+    use std::os::unix::process::ExitStatusExt;
+
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Command(u8::try_from(code).unwrap_or(u8::MAX)),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Failure,
+    }
+}
+
+/// A monotonic clock that counts suspended time.
+fn now() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(seconds, nanos)
+}

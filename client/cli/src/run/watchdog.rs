@@ -1,0 +1,198 @@
+//! When the command must be stopped, so that it is gone before anybody else can hold the lock. Time is passed in.
+
+use std::time::Duration;
+
+use leasehold_client::LostReason;
+
+/// What is to be done to the command now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Action {
+    /// Ask it to end.
+    Terminate,
+    /// End it.
+    Kill,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+enum Phase {
+    Running,
+    /// Asked to end; ended at this time.
+    Stopping(Duration),
+    Killed,
+}
+
+/// Watches over one command. Times are those of a clock that counts suspended time, since any moment in the past.
+pub(super) struct Watchdog {
+    /// With less than this left the command is asked to end.
+    grace: Duration,
+    /// With less than this left it is ended.
+    margin: Duration,
+    /// How long it may live on when the connection has broken.
+    after_break: Duration,
+    /// The last deadline of the lease that was seen.
+    deadline: Duration,
+    phase: Phase,
+}
+
+impl Watchdog {
+    pub(super) fn new(ttl: Duration, lock_delay: Duration) -> Self {
+        let grace = (ttl / 3).min(Duration::from_secs(5));
+        Self {
+            grace,
+            margin: (grace / 4).min(Duration::from_millis(500)),
+            // The coordinator may have heard of the break before us, and the kill takes its time too.
+            after_break: lock_delay / 2,
+            deadline: Duration::ZERO,
+            phase: Phase::Running,
+        }
+    }
+
+    /// Whether the command was asked to end or ended on account of the lock.
+    pub(super) fn has_stopped_it(&self) -> bool {
+        self.phase != Phase::Running
+    }
+
+    /// What to do at `now`, given the time for which the lock is still good, or why it is lost.
+    pub(super) fn check(
+        &mut self,
+        now: Duration,
+        held: Result<Duration, LostReason>,
+    ) -> Option<Action> {
+        let kill_at = match held {
+            Ok(left) => {
+                self.deadline = now + left;
+                let kill_at = self.deadline.saturating_sub(self.margin);
+                match self.phase {
+                    Phase::Running if left > self.grace => return None,
+                    Phase::Running => kill_at,
+                    // Once begun, it is not called off by a renewal.
+                    Phase::Stopping(at) => at.min(kill_at),
+                    Phase::Killed => return None,
+                }
+            }
+            Err(LostReason::SessionEnded) => {
+                let kill_at = self.deadline.saturating_sub(self.margin);
+                let kill_at = kill_at.min(now + self.after_break);
+                match self.phase {
+                    Phase::Stopping(at) => at.min(kill_at),
+                    _ => kill_at,
+                }
+            }
+            // It has run out, or somebody else may hold it by now.
+            Err(_) => now,
+        };
+        match self.phase {
+            Phase::Killed => None,
+            _ if kill_at <= now => {
+                self.phase = Phase::Killed;
+                Some(Action::Kill)
+            }
+            Phase::Running => {
+                self.phase = Phase::Stopping(kill_at);
+                Some(Action::Terminate)
+            }
+            Phase::Stopping(_) => {
+                self.phase = Phase::Stopping(kill_at);
+                None
+            }
+        }
+    }
+
+    /// How long nothing has to be done after a check that found `left`, unless the lock is lost before.
+    pub(super) fn pause(&self, now: Duration, left: Option<Duration>) -> Duration {
+        // Timers do not count suspended time: none is set for long.
+        let longest = Duration::from_millis(500);
+        let pause = match (&self.phase, left) {
+            (Phase::Running, Some(left)) => left.saturating_sub(self.grace),
+            (Phase::Stopping(kill_at), _) => kill_at.saturating_sub(now),
+            _ => longest,
+        };
+        pause.clamp(Duration::from_millis(1), longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(9);
+    const DELAY: Duration = Duration::from_secs(2);
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_renewed_lease_is_left_alone() {
+        let mut watchdog = Watchdog::new(TTL, DELAY);
+        assert_eq!(watchdog.check(ms(0), Ok(ms(8_900))), None);
+        assert_eq!(watchdog.pause(ms(0), Some(ms(8_900))), ms(500));
+        assert_eq!(watchdog.check(ms(5_000), Ok(ms(3_900))), None);
+        assert_eq!(watchdog.check(ms(5_100), Ok(ms(8_900))), None);
+        assert!(!watchdog.has_stopped_it());
+    }
+
+    #[test]
+    fn an_unrenewed_lease_terminates_and_then_kills_before_it_runs_out() {
+        let mut watchdog = Watchdog::new(TTL, DELAY);
+        assert_eq!(watchdog.check(ms(0), Ok(ms(3_001))), None);
+        assert_eq!(watchdog.pause(ms(0), Some(ms(3_001))), ms(1));
+        assert_eq!(
+            watchdog.check(ms(1), Ok(ms(3_000))),
+            Some(Action::Terminate)
+        );
+        assert_eq!(watchdog.check(ms(2_000), Ok(ms(1_001))), None);
+        assert_eq!(watchdog.pause(ms(2_400), Some(ms(601))), ms(101));
+        // 3.001 s is the deadline, half a second the margin.
+        assert_eq!(watchdog.check(ms(2_501), Ok(ms(500))), Some(Action::Kill));
+        assert_eq!(watchdog.check(ms(2_600), Ok(ms(401))), None);
+        assert!(watchdog.has_stopped_it());
+    }
+
+    #[test]
+    fn a_renewal_does_not_call_a_stop_off() {
+        let mut watchdog = Watchdog::new(TTL, DELAY);
+        watchdog.check(ms(0), Ok(ms(3_000)));
+        assert_eq!(watchdog.check(ms(100), Ok(ms(8_900))), None);
+        assert_eq!(watchdog.check(ms(2_500), Ok(ms(6_500))), Some(Action::Kill));
+    }
+
+    #[test]
+    fn a_broken_connection_terminates_at_once_and_kills_within_the_lock_delay() {
+        let mut watchdog = Watchdog::new(TTL, DELAY);
+        let ended = Err(LostReason::SessionEnded);
+        watchdog.check(ms(0), Ok(ms(8_900)));
+        assert_eq!(watchdog.check(ms(10), ended), Some(Action::Terminate));
+        assert_eq!(watchdog.check(ms(1_009), ended), None);
+        assert_eq!(watchdog.check(ms(1_010), ended), Some(Action::Kill));
+    }
+
+    #[test]
+    fn a_broken_connection_kills_before_the_deadline_that_was_known() {
+        let mut watchdog = Watchdog::new(TTL, ms(20_000));
+        let ended = Err(LostReason::SessionEnded);
+        watchdog.check(ms(0), Ok(ms(8_900)));
+        assert_eq!(watchdog.check(ms(100), ended), Some(Action::Terminate));
+        assert_eq!(watchdog.check(ms(8_399), ended), None);
+        assert_eq!(watchdog.check(ms(8_400), ended), Some(Action::Kill));
+    }
+
+    #[test]
+    fn without_a_lock_delay_a_broken_connection_kills_at_once() {
+        let mut watchdog = Watchdog::new(TTL, Duration::ZERO);
+        watchdog.check(ms(0), Ok(ms(8_900)));
+        assert_eq!(
+            watchdog.check(ms(10), Err(LostReason::SessionEnded)),
+            Some(Action::Kill)
+        );
+    }
+
+    #[test]
+    fn what_somebody_else_may_hold_by_now_kills_at_once() {
+        for reason in [LostReason::Forced, LostReason::Taken, LostReason::Expired] {
+            let mut watchdog = Watchdog::new(TTL, DELAY);
+            watchdog.check(ms(0), Ok(ms(8_900)));
+            assert_eq!(watchdog.check(ms(1), Err(reason)), Some(Action::Kill));
+        }
+    }
+}

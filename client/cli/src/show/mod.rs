@@ -1,0 +1,5 @@
+//! What is printed: tables for people, JSON for programs.
+
+pub(crate) mod json;
+pub(crate) mod table;
+pub(crate) mod text;

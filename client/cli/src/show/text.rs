@@ -1,0 +1,92 @@
+//! Single values as people read them.
+
+use std::time::{Duration, SystemTime};
+
+use leasehold_client::proto::v1;
+
+/// A duration in its two largest units.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let two = |large: u64, unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit} {small}{small_unit}"),
+    };
+    match seconds {
+        0 => format!("{}ms", duration.subsec_millis()),
+        1..=9 => format!("{:.1}s", duration.as_secs_f64()),
+        10..=59 => format!("{seconds}s"),
+        60..=3599 => two(seconds / 60, "m", seconds % 60, "s"),
+        3600..=86_399 => two(seconds / 3600, "h", seconds % 3600 / 60, "m"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3600, "h"),
+    }
+}
+
+/// A duration from the wire; none if it is unset or negative.
+pub(crate) fn wire_duration(wire: Option<prost_types::Duration>) -> Option<Duration> {
+    wire.and_then(|wire| Duration::try_from(wire).ok())
+}
+
+/// Time since a wall-clock time; zero where clocks disagree.
+pub(crate) fn age(since: Option<prost_types::Timestamp>) -> Option<Duration> {
+    let since = SystemTime::try_from(since?).ok()?;
+    Some(SystemTime::now().duration_since(since).unwrap_or_default())
+}
+
+/// What others have written, made harmless for a terminal: control characters and invalid UTF-8 are escaped.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() {
+                text.extend(c.escape_default());
+            } else {
+                text.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+/// Who holds a lock, in a word.
+pub(crate) fn holder(holder: &v1::Holder) -> String {
+    if holder.foreign {
+        "(not a Leasehold client)".to_owned()
+    } else if !holder.client_name.is_empty() {
+        escaped(holder.client_name.as_bytes())
+    } else if !holder.session_id.is_empty() {
+        format!("session {}", escaped(holder.session_id.as_bytes()))
+    } else {
+        "(no session)".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_show_their_two_largest_units() {
+        for (millis, text) in [
+            (0, "0ms"),
+            (250, "250ms"),
+            (9_532, "9.5s"),
+            (59_999, "59s"),
+            (60_000, "1m"),
+            (123_000, "2m 3s"),
+            (3_840_000, "1h 4m"),
+            (266_400_000, "3d 2h"),
+        ] {
+            assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn what_could_harm_a_terminal_is_escaped() {
+        assert_eq!(escaped("Grüße".as_bytes()), "Grüße");
+        assert_eq!(escaped(b"a\x1b[2Jb\n"), r"a\u{1b}[2Jb\n");
+        assert_eq!(escaped(b"ok\xff\xfe"), r"ok\xff\xfe");
+    }
+}

@@ -1,0 +1,68 @@
+//! The command line as its users see it: help and mistakes without a coordinator, everything else with a real one.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod inspect;
+mod run;
+mod run_lost;
+mod terminal;
+
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+use leasehold_tests::{ChildProcess, process::Lines};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What is said without a coordinator. After a wanted change: `TRYCMD=overwrite cargo test -p leasehold snapshots`.
+#[test]
+fn snapshots() {
+    trycmd::TestCases::new()
+        .env("COLUMNS", "100")
+        .case("tests/cmd/*.trycmd");
+}
+
+/// The tool, told where the coordinator is.
+fn leasehold(endpoint: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command
+        .args(args)
+        .env("LEASEHOLD_ENDPOINT", endpoint)
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs the tool to its end.
+fn output(endpoint: &str, args: &[&str]) -> Output {
+    leasehold(endpoint, args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Starts `leasehold run NAME [OPTIONS] -- sh -c SCRIPT`; the lines are the command's.
+fn start(endpoint: &str, name: &str, options: &[&str], script: &str) -> (ChildProcess, Lines) {
+    let args = [&["run", name], options, &["--", "sh", "-c", script]].concat();
+    let mut command = leasehold(endpoint, &args);
+    command.stdout(Stdio::piped());
+    let mut run = ChildProcess::spawn("leasehold run", command);
+    let lines = run.take_lines();
+    (run, lines)
+}
+
+/// Whether a process is there and not just waiting to be collected.
+fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z"))
+}

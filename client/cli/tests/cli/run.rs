@@ -1,0 +1,170 @@
+//! `run`: what the command sees, and what its caller learns.
+
+use leasehold_client::Client;
+use leasehold_tests::{ChildProcess, Coordinator, wait};
+use rustix::process::Signal;
+
+use super::{LIMIT, leasehold, lives, output, start, stderr, stdout};
+
+#[test]
+fn the_command_is_told_its_lock_and_token_and_its_exit_code_is_passed_on() {
+    let coordinator = Coordinator::in_process();
+    let script = "echo $LEASEHOLD_LOCK_NAME $LEASEHOLD_FENCING_TOKEN; exit 7";
+    let args = ["run", "a", "--", "sh", "-c", script];
+    let first = output(&coordinator.endpoint(), &args);
+    assert_eq!(first.status.code(), Some(7));
+    let second = output(&coordinator.endpoint(), &args);
+    let token = |output| -> i64 {
+        let text = stdout(output);
+        let (name, token) = text.trim().split_once(' ').unwrap();
+        assert_eq!(name, "a");
+        token.parse().unwrap()
+    };
+    assert!(token(&second) > token(&first));
+}
+
+#[test]
+fn arguments_reach_the_command_as_they_are() {
+    let coordinator = Coordinator::in_process();
+    let args = ["run", "a", "--", "printf", "%s|", "--ttl", "x y", "", "--"];
+    let ran = output(&coordinator.endpoint(), &args);
+    assert_eq!(stdout(&ran), "--ttl|x y||--|");
+}
+
+#[test]
+fn the_end_by_a_signal_is_told_as_shells_do() {
+    let coordinator = Coordinator::in_process();
+    let args = ["run", "a", "--", "sh", "-c", "kill -9 $$"];
+    let ran = output(&coordinator.endpoint(), &args);
+    assert_eq!(ran.status.code(), Some(137));
+}
+
+#[test]
+fn a_command_that_cannot_be_started_gives_the_lock_back() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let missing = output(&endpoint, &["run", "a", "--", "/nonexistent/command"]);
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(stderr(&missing).contains("/nonexistent/command"));
+    let not_executable = output(&endpoint, &["run", "a", "--wait", "0", "--", "/dev/null"]);
+    assert_eq!(not_executable.status.code(), Some(126));
+    let next = output(&endpoint, &["run", "a", "--wait", "0", "--", "true"]);
+    assert_eq!(next.status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_granted_is_told_with_its_holder() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::builder().client_name("the other");
+    let client = client.connect(&endpoint).await.unwrap();
+    let _guard = client.lock("a").acquire().await.unwrap();
+    for wait in ["0", "100ms"] {
+        let ran = output(&endpoint, &["run", "a", "--wait", wait, "--", "true"]);
+        assert_eq!(ran.status.code(), Some(75));
+        assert!(stderr(&ran).contains("\"the other\""), "{}", stderr(&ran));
+    }
+}
+
+#[tokio::test]
+async fn signals_are_passed_on_to_the_group() {
+    let coordinator = Coordinator::in_process();
+    for (signal, name) in [
+        (Signal::INT, "INT"),
+        (Signal::TERM, "TERM"),
+        (Signal::HUP, "HUP"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+    ] {
+        let script = format!("trap 'exit 42' {name}; echo ready; while :; do sleep 0.01; done");
+        let (mut run, mut lines) = start(&coordinator.endpoint(), name, &[], &script);
+        lines.expect("ready", LIMIT).await;
+        run.signal(signal);
+        assert_eq!(run.wait(LIMIT).await.code(), Some(42), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_signal_ends_a_run_that_waits_and_leaves_no_waiter() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let _guard = client.lock("a").acquire().await.unwrap();
+    let admin = client.admin();
+    let waiters = |count| {
+        let admin = admin.clone();
+        wait::until("the number of waiters", LIMIT, move || {
+            let admin = admin.clone();
+            async move {
+                match admin.get_lock("a").await.unwrap().waiter_count {
+                    waiters if waiters == count => Ok(()),
+                    waiters => Err(waiters),
+                }
+            }
+        })
+    };
+    let (mut run, _lines) = start(&endpoint, "a", &[], "true");
+    waiters(1).await;
+    run.terminate();
+    assert_eq!(run.wait(LIMIT).await.code(), Some(143));
+    waiters(0).await;
+}
+
+#[tokio::test]
+async fn what_was_ignored_stays_ignored_for_the_command() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let script =
+        "trap '' HUP; exec \"$0\" run a -- sh -c 'echo ready; sleep 0.2; kill -HUP $$; exit 3'";
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", script, env!("CARGO_BIN_EXE_leasehold")])
+        .env("LEASEHOLD_ENDPOINT", &endpoint)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped());
+    let mut run = ChildProcess::spawn("leasehold run under nohup", command);
+    run.take_lines().expect("ready", LIMIT).await;
+    run.signal(Signal::HUP);
+    assert_eq!(run.wait(LIMIT).await.code(), Some(3));
+}
+
+#[tokio::test]
+async fn a_killed_run_takes_the_whole_group_with_it() {
+    let coordinator = Coordinator::in_process();
+    let script = "sleep 600 & echo $$ $!; wait";
+    let (mut run, mut lines) = start(&coordinator.endpoint(), "a", &[], script);
+    let (_, line) = lines.next(LIMIT).await.unwrap();
+    let pids: Vec<_> = line.split(' ').collect();
+    assert_eq!(pids.len(), 2);
+    assert!(pids.iter().all(|pid| lives(pid)));
+    run.kill();
+    wait::until("the group to be gone", LIMIT, || async {
+        match pids.iter().find(|pid| lives(pid)) {
+            None => Ok(()),
+            Some(pid) => Err(*pid),
+        }
+    })
+    .await;
+}
+
+#[test]
+fn what_the_command_leaves_running_is_not_killed() {
+    let coordinator = Coordinator::in_process();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("left");
+    let script = format!("(sleep 0.3; echo done > {}) &", file.display());
+    let mut command = leasehold(
+        &coordinator.endpoint(),
+        &["run", "a", "--", "sh", "-c", &script],
+    );
+    assert!(command.status().unwrap().success());
+    assert!(!file.exists());
+    wait::until_blocking("what was left to end", LIMIT, || {
+        if file.exists() {
+            Ok(())
+        } else {
+            Err("there is no file")
+        }
+    });
+}

@@ -1,0 +1,114 @@
+//! `run`: the command is gone before anybody else can hold the lock.
+
+use std::time::{Duration, Instant};
+
+use leasehold_client::{Client, LockGuard};
+use leasehold_tests::{Coordinator, FaultProxy, process::Lines, proxy::Cut};
+use tokio::task::JoinHandle;
+
+use super::{LIMIT, start};
+
+/// Says `ready`, then `term` at every TERM and `alive` all the time, and does not end by itself.
+const STUBBORN: &str =
+    "trap 'echo term' TERM; echo ready; while :; do echo alive; sleep 0.005; done";
+
+/// What it says from now on, and when it said the last of it: the output ends with the last process of the group.
+async fn rest(mut lines: Lines) -> (Vec<String>, Instant) {
+    let (mut said, mut last) = (Vec::new(), Instant::now());
+    while let Some((at, line)) = lines.next(LIMIT).await {
+        last = at;
+        said.push(line);
+    }
+    (said, last)
+}
+
+/// Acquires the lock that the command holds, and tells when that was granted.
+fn next_holder(client: &Client) -> JoinHandle<(Instant, LockGuard)> {
+    let request = client.lock("a");
+    tokio::spawn(async move {
+        let guard = request.acquire().await.unwrap();
+        (Instant::now(), guard)
+    })
+}
+
+fn has(said: &[String], word: &str) -> bool {
+    said.iter().any(|line| line == word)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_force_release_kills_at_once() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let (mut run, mut lines) = start(&endpoint, "a", &[], STUBBORN);
+    lines.expect("ready", LIMIT).await;
+    let released = Instant::now();
+    client.admin().force_release("a").await.unwrap();
+    assert_eq!(run.wait(LIMIT).await.code(), Some(70));
+    let (said, last) = rest(lines).await;
+    assert!(!has(&said, "term"));
+    assert!(last - released < Duration::from_secs(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_black_hole_terminates_and_then_kills_before_the_next_grant() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+    let options = ["--ttl", "3s", "--lock-delay", "0s"];
+    let (mut run, mut lines) = start(&proxy.endpoint(), "a", &options, STUBBORN);
+    lines.expect("ready", LIMIT).await;
+    let next = next_holder(&client);
+    proxy.black_hole();
+    let (said, last) = rest(lines).await;
+    let (granted, _guard) = next.await.unwrap();
+    assert!(has(&said, "term"));
+    assert!(last < granted, "the next one was granted before");
+    assert_eq!(run.wait(LIMIT).await.code(), Some(70));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reset_connection_terminates_and_then_kills_within_the_lock_delay() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+    let (mut run, mut lines) = start(&proxy.endpoint(), "a", &["--lock-delay", "1s"], STUBBORN);
+    lines.expect("ready", LIMIT).await;
+    let next = next_holder(&client);
+    let cut = Instant::now();
+    proxy.cut(Cut::Rst).await;
+    let (said, last) = rest(lines).await;
+    let (granted, _guard) = next.await.unwrap();
+    assert!(has(&said, "term"));
+    assert!(last < granted, "the next one was granted before");
+    // After the lock-delay, not after the TTL of ten seconds.
+    assert!(granted - cut < Duration::from_secs(5));
+    assert_eq!(run.wait(LIMIT).await.code(), Some(70));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_heeds_the_term_is_not_killed() {
+    let coordinator = Coordinator::in_process();
+    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+    let script = "trap 'echo cleaned up; exit 0' TERM; echo ready; while :; do sleep 0.01; done";
+    let (mut run, mut lines) = start(&proxy.endpoint(), "a", &["--lock-delay", "10s"], script);
+    lines.expect("ready", LIMIT).await;
+    proxy.cut(Cut::Rst).await;
+    assert_eq!(run.wait(LIMIT).await.code(), Some(70));
+    assert!(has(&rest(lines).await.0, "cleaned up"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_was_stopped_for_longer_than_its_lease_kills_when_it_goes_on() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let (mut run, mut lines) = start(&endpoint, "a", &["--ttl", "1s"], STUBBORN);
+    lines.expect("ready", LIMIT).await;
+    run.stop();
+    // Granted when the lease of the stopped one, and its lock-delay, have run out.
+    let (_, _guard) = next_holder(&client).await.unwrap();
+    run.cont();
+    assert_eq!(run.wait(LIMIT).await.code(), Some(70));
+    assert!(!has(&rest(lines).await.0, "term"));
+}

@@ -1,0 +1,142 @@
+//! `run` at a terminal: who is in its foreground.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::process::CommandExt},
+    process::Command,
+    sync::mpsc,
+    thread,
+    time::Instant,
+};
+
+use leasehold_tests::{ChildProcess, Coordinator};
+use rustix::{
+    fs::{Mode, OFlags, open},
+    process::{ioctl_tiocsctty, setsid},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+};
+
+use super::LIMIT;
+
+/// A shell at a terminal of its own.
+struct Terminal {
+    keyboard: File,
+    screen: mpsc::Receiver<Vec<u8>>,
+    seen: String,
+    _shell: ChildProcess,
+}
+
+impl Terminal {
+    #[expect(
+        unsafe_code,
+        reason = "`pre_exec` is the only way to give a child a terminal"
+    )]
+    fn open(endpoint: &str, script: &str) -> Self {
+        let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&pty).unwrap();
+        unlockpt(&pty).unwrap();
+        let path = ptsname(&pty, Vec::new()).unwrap();
+        let open_tty = || -> OwnedFd {
+            open(
+                &path,
+                OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+            .unwrap()
+        };
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script, env!("CARGO_BIN_EXE_leasehold")])
+            .env("LEASEHOLD_ENDPOINT", endpoint)
+            .stdin(open_tty())
+            .stdout(open_tty())
+            .stderr(open_tty());
+        // SAFETY: two system calls between fork and exec; nothing is allocated.
+        unsafe {
+            command.pre_exec(|| {
+                setsid()?;
+                ioctl_tiocsctty(rustix::stdio::stdin())?;
+                Ok(())
+            });
+        }
+        let shell = ChildProcess::spawn("a shell at a terminal", command);
+        let mut reader = File::from(pty.try_clone().unwrap());
+        let (sender, screen) = mpsc::channel();
+        thread::spawn(move || {
+            let mut buffer = [0; 1024];
+            while let Ok(length) = reader.read(&mut buffer) {
+                if length == 0 || sender.send(buffer[..length].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            keyboard: File::from(pty),
+            screen,
+            seen: String::new(),
+            _shell: shell,
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits for a text, and forgets what came up to its end.
+    fn expect(&mut self, text: &str) {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            if let Some(at) = self.seen.find(text) {
+                self.seen.drain(..at + text.len());
+                return;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let more = self.screen.recv_timeout(left);
+            let more = more.unwrap_or_else(|_| panic!("no {text:?} in {:?}", self.seen));
+            self.seen.push_str(&String::from_utf8_lossy(&more));
+        }
+    }
+}
+
+#[test]
+fn the_command_reads_the_terminal_and_the_shell_does_again_after_it() {
+    let coordinator = Coordinator::in_process();
+    let script = "set -m; \"$0\" run a -- sh -c 'echo ready; read line; echo command=$line'; \
+                  read line; echo shell=$line";
+    let mut terminal = Terminal::open(&coordinator.endpoint(), script);
+    terminal.expect("ready");
+    terminal.press("one\n");
+    terminal.expect("command=one");
+    terminal.press("two\n");
+    terminal.expect("shell=two");
+}
+
+#[test]
+fn a_run_in_the_background_leaves_the_terminal_alone() {
+    let coordinator = Coordinator::in_process();
+    let script = "set -m; \"$0\" run a -- sh -c 'echo ready; sleep 600' & \
+                  read line; echo shell=$line; kill %1; wait %1; echo ended=$?; \
+                  read line; echo again=$line";
+    let mut terminal = Terminal::open(&coordinator.endpoint(), script);
+    terminal.expect("ready");
+    terminal.press("one\n");
+    terminal.expect("shell=one");
+    terminal.expect("ended=143");
+    terminal.press("two\n");
+    terminal.expect("again=two");
+}
+
+#[test]
+fn the_keys_that_interrupt_and_suspend_reach_the_command() {
+    let coordinator = Coordinator::in_process();
+    let script = "set -m; trap : INT; \
+                  \"$0\" run a -- sh -c 'trap \"exit 9\" INT; echo ready; while :; do sleep 0.05; done'; \
+                  echo ended=$?";
+    let mut terminal = Terminal::open(&coordinator.endpoint(), script);
+    terminal.expect("ready");
+    terminal.press("\u{1a}");
+    terminal.expect("can't be suspended");
+    terminal.press("\u{3}");
+    terminal.expect("ended=9");
+}

@@ -1,0 +1,168 @@
+//! What a coordinator answers when it could not serve a request.
+
+use std::{error::Error as StdError, fmt, sync::Arc};
+
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::proto::v1;
+
+/// What was wrong with one field of a request, in the coordinator's words.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use leasehold_client::AcquireError;
+///
+/// let error = client.lock("").acquire().await.unwrap_err();
+/// let AcquireError::Refused { source, .. } = error else { unreachable!() };
+/// assert_eq!(source.reason(), "INVALID_FIELD");
+/// assert_eq!(source.field_violations()[0].field, "acquire.name");
+/// # Ok(()) });
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct FieldViolation {
+    /// The field's path in the request, for example `acquire.name`.
+    pub field: String,
+    /// What was wrong with it and what is accepted.
+    pub description: String,
+}
+
+impl fmt::Display for FieldViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.description)
+    }
+}
+
+/// A request that the coordinator could not serve: what it answered.
+///
+/// It is made from a failure on the lease stream or from the status of a call; both look the same here.
+///
+/// ```
+/// use leasehold_client::Failure;
+///
+/// let failure = Failure::from(tonic::Status::unavailable("the store does not answer"));
+/// assert!(failure.is_retryable());
+/// assert_eq!(failure.code(), tonic::Code::Unavailable);
+/// assert!(failure.to_string().contains("the store does not answer"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Failure(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    code: Code,
+    reason: String,
+    message: String,
+    field_violations: Vec<FieldViolation>,
+    status: Option<Status>,
+}
+
+impl Failure {
+    /// The gRPC status code.
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// The machine-readable reason that the documentation lists, for example `INVALID_FIELD`; empty where none was
+    /// given, as by a proxy in between.
+    pub fn reason(&self) -> &str {
+        &self.0.reason
+    }
+
+    /// What happened, to what, and what to do, for people.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// For bad input: which fields, and what was wrong.
+    pub fn field_violations(&self) -> &[FieldViolation] {
+        &self.0.field_violations
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self.0.code,
+            Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted
+        )
+    }
+
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        Self(Arc::new(Parts {
+            code: Code::Internal,
+            reason: String::new(),
+            message: message.into(),
+            field_violations: Vec::new(),
+            status: None,
+        }))
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        let reason = status.get_details_error_info().map(|info| info.reason);
+        let field_violations = status
+            .get_details_bad_request()
+            .map(|bad| bad.field_violations)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|violation| FieldViolation {
+                field: violation.field,
+                description: violation.description,
+            })
+            .collect();
+        Self(Arc::new(Parts {
+            code: status.code(),
+            reason: reason.unwrap_or_default(),
+            message: status.message().to_owned(),
+            field_violations,
+            status: Some(status),
+        }))
+    }
+}
+
+impl From<v1::SessionFailure> for Failure {
+    fn from(failure: v1::SessionFailure) -> Self {
+        Self(Arc::new(Parts {
+            code: Code::from_i32(failure.code),
+            reason: failure.reason,
+            message: failure.message,
+            field_violations: failure
+                .field_violations
+                .into_iter()
+                .map(|violation| FieldViolation {
+                    field: violation.field,
+                    description: violation.description,
+                })
+                .collect(),
+            status: None,
+        }))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.message.is_empty() {
+            f.write_str(self.0.code.description())?;
+        } else {
+            f.write_str(&self.0.message)?;
+        }
+        if !self.0.reason.is_empty() {
+            write!(f, " ({})", self.0.reason)?;
+        }
+        // Coordinators say the violation in the message too when there is only one.
+        for violation in &self.0.field_violations {
+            if !self.0.message.contains(&violation.description) {
+                write!(f, "; {violation}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StdError for Failure {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.status.as_ref().and_then(StdError::source)
+    }
+}

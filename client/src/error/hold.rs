@@ -1,0 +1,118 @@
+//! Errors about a lock that is held, or was.
+
+use std::sync::Arc;
+
+use super::{AcquireError, Failure};
+use crate::lease::{FencingToken, LostReason};
+
+/// Why a request about a lock that one holds failed: a release, or a change of its value.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use leasehold_client::{HoldError, LostReason};
+///
+/// let guard = client.lock("printer").acquire().await?;
+/// client.admin().force_release("printer").await?;
+/// assert_eq!(guard.lost().await, LostReason::Forced);
+/// let error = guard.release().await.unwrap_err();
+/// assert!(matches!(error, HoldError::Lost { reason: LostReason::Forced, .. }));
+/// # Ok(()) });
+/// ```
+#[derive(thiserror::Error, Clone, Debug)]
+#[non_exhaustive]
+pub enum HoldError {
+    /// The lock was lost before.
+    #[error("lock {name:?} was lost before: {reason}")]
+    Lost {
+        /// The lock's name.
+        name: Arc<str>,
+        /// Why.
+        reason: LostReason,
+    },
+    /// The stream ended before the answer came. What the session held ends with it.
+    #[error("the stream ended before the coordinator answered about lock {name:?}")]
+    Unconfirmed {
+        /// The lock's name.
+        name: Arc<str>,
+    },
+    /// The coordinator could not serve the request. A release is repeated in the background until it is served.
+    #[error("the coordinator could not serve a request about lock {name:?}")]
+    Refused {
+        /// The lock's name.
+        name: Arc<str>,
+        /// What it answered.
+        source: Failure,
+    },
+}
+
+/// A [`HoldError`] before somebody says which lock it is about.
+#[derive(Debug)]
+pub(crate) enum HoldFailure {
+    Lost(LostReason),
+    Unconfirmed,
+    Refused(Failure),
+}
+
+impl HoldFailure {
+    pub(crate) fn about(self, name: Arc<str>) -> HoldError {
+        match self {
+            Self::Lost(reason) => HoldError::Lost { name, reason },
+            Self::Unconfirmed => HoldError::Unconfirmed { name },
+            Self::Refused(source) => HoldError::Refused { name, source },
+        }
+    }
+}
+
+impl HoldError {
+    /// Whether the same request may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Lost { .. } | Self::Unconfirmed { .. } => false,
+            Self::Refused { source, .. } => source.is_retryable(),
+        }
+    }
+}
+
+/// Why work under a lock did not come to its end.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use leasehold_client::{LostReason, WithLockError};
+///
+/// let admin = client.admin();
+/// let outcome = client
+///     .with_lock("printer", |_lock| async move {
+///         admin.force_release("printer").await.ok();
+///         std::future::pending::<()>().await
+///     })
+///     .await;
+/// assert!(matches!(outcome, Err(WithLockError::Lost { reason: LostReason::Forced, .. })));
+/// # Ok(()) });
+/// ```
+#[derive(thiserror::Error, Clone, Debug)]
+#[non_exhaustive]
+pub enum WithLockError {
+    /// The lock was not acquired; the work was not started.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lock was lost while the work ran; the work was dropped where it stood.
+    #[error("lock {name:?} was lost while the work ran: {reason}")]
+    Lost {
+        /// The lock's name.
+        name: Arc<str>,
+        /// The token of the lost hold.
+        token: FencingToken,
+        /// Why.
+        reason: LostReason,
+    },
+}
+
+impl WithLockError {
+    /// Whether the same work may succeed later. Work that was dropped half-way must be safe to run again.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Acquire(error) => error.is_retryable(),
+            Self::Lost { reason, .. } => *reason != LostReason::SessionClosed,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! How sessions begin, move and end.
+
+use std::time::{Duration, Instant};
+
+use leasehold_client::{AcquireError, Client, ConnectError, HoldError, LostReason};
+use leasehold_tests::{Coordinator, wait};
+use tokio::time::timeout;
+
+use super::{LIMIT, counted, waiters};
+
+#[tokio::test]
+async fn what_the_coordinator_refuses_is_told_with_its_reason() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::builder().ttl(Duration::from_millis(5));
+    let error = client.connect(coordinator.endpoint()).await.unwrap_err();
+    assert!(!error.is_retryable());
+    let ConnectError::Refused { source, .. } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(source.code(), tonic::Code::InvalidArgument);
+    assert_eq!(source.reason(), "INVALID_FIELD");
+    assert_eq!(source.field_violations()[0].field, "open.ttl");
+}
+
+#[tokio::test]
+async fn a_session_lives_as_long_as_its_last_guard() {
+    let coordinator = Coordinator::in_process();
+    let watcher = Client::connect(coordinator.endpoint()).await.unwrap();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let guard = client.lock("a").acquire().await.unwrap();
+    drop(client);
+    counted(&watcher, 1, 0).await;
+    assert!(
+        timeout(Duration::from_millis(200), guard.lost())
+            .await
+            .is_err()
+    );
+    drop(guard);
+    wait::until("the session to be closed", LIMIT, || async {
+        match watcher.admin().list_sessions().await.unwrap().len() {
+            1 => Ok(()),
+            sessions => Err(sessions),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn closing_tells_the_guards_and_hands_on_without_the_lock_delay() {
+    let coordinator = Coordinator::in_process();
+    let other = Client::connect(coordinator.endpoint()).await.unwrap();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let request = client.lock("a").lock_delay(Duration::from_secs(10));
+    let guard = request.acquire().await.unwrap();
+    let next = tokio::spawn(other.lock("a").acquire());
+    waiters(&other, "a", 1).await;
+    let began = Instant::now();
+    client.close().await;
+    assert_eq!(guard.lost().await, LostReason::SessionClosed);
+    let next = next.await.unwrap().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(next.is_held());
+    let error = client.lock("a").acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::SessionClosed { .. }));
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(
+        error,
+        HoldError::Lost {
+            reason: LostReason::SessionClosed,
+            ..
+        }
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_is_announced_and_waits_move_to_the_next_coordinator() {
+    let mut first = Coordinator::process().start();
+    let endpoint = first.endpoint();
+    let address = endpoint.trim_start_matches("http://").to_owned();
+    let holder = Client::connect(&endpoint).await.unwrap();
+    let guard = holder.lock("a").acquire().await.unwrap();
+    let waiter = Client::connect(&endpoint).await.unwrap();
+    let waiting = tokio::spawn(waiter.lock("a").acquire());
+    waiters(&holder, "a", 1).await;
+
+    first.terminate();
+    let session = holder.default_session();
+    let left = timeout(LIMIT, session.draining()).await.unwrap();
+    assert!(left > Duration::ZERO);
+    // Who holds something may finish; who does not has left.
+    assert!(guard.is_held());
+    guard.set_value("finishing").await.unwrap();
+    let later = tokio::spawn(holder.lock("b").acquire());
+    let error = holder.lock("c").try_acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::Unavailable { .. }));
+    guard.release().await.unwrap();
+    // Everybody has left, so it need not wait until its time is up.
+    let began = Instant::now();
+    assert!(first.child().wait(LIMIT).await.success());
+    assert!(began.elapsed() < left, "it waited for somebody");
+
+    let second = Coordinator::process()
+        .arguments(["--listen", &address])
+        .start();
+    assert_eq!(second.endpoint(), endpoint);
+    for moved in [waiting, later] {
+        let guard = timeout(LIMIT, moved).await.unwrap().unwrap().unwrap();
+        assert!(guard.is_held());
+    }
+}
+
+#[tokio::test]
+async fn further_sessions_have_a_fate_of_their_own() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let session = client.session().client_name("other").open().await.unwrap();
+    let ours = client.lock("a").acquire().await.unwrap();
+    let theirs = session.lock("b").acquire().await.unwrap();
+    session.close().await;
+    assert!(ours.is_held());
+    assert!(!theirs.is_held());
+}

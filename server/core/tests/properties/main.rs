@@ -1,0 +1,41 @@
+//! What the rules promise, tried on random histories: several names, coordinators and owners, with time passed in.
+//!
+//! Each promise is a test of its own, and has a model of its own that knows nothing of how the state machine works:
+//! it sees commands, replies and what a view shows, as a client and an operator would.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "tests fail by panicking"
+)]
+
+mod coverage;
+mod exclusion;
+mod fifo;
+mod history;
+mod idempotence;
+mod lease;
+mod ledger;
+mod leftovers;
+mod lock_delay;
+mod steps;
+mod tokens;
+mod wake_ups;
+
+use proptest::test_runner::Config;
+
+/// Each property is tried on 128 random histories, or on as many as `PROPTEST_CASES` in the environment says. One that fails
+/// is printed, cut down to the steps that matter.
+fn config() -> Config {
+    let default = Config::default();
+    Config {
+        cases: match std::env::var_os("PROPTEST_CASES") {
+            Some(_) => default.cases,
+            None => 128,
+        },
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..default
+    }
+}

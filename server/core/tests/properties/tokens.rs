@@ -1,0 +1,125 @@
+//! Fencing tokens rise.
+
+use std::time::Duration;
+
+use leasehold_core::{command::Reply, id::FencingToken, table::LockTable};
+use proptest::{collection::vec, prelude::*, test_runner::TestCaseResult};
+
+use crate::{
+    config,
+    history::{Event, World},
+    ledger::Ledger,
+    steps::{NAMES, Step, steps, steps_with_clock_set_back},
+};
+
+/// The newest token of each name, and who holds what.
+struct Tokens {
+    newest: [FencingToken; NAMES],
+    ledgers: [Ledger; NAMES],
+}
+
+impl Tokens {
+    fn new() -> Self {
+        Self {
+            newest: [FencingToken::default(); NAMES],
+            ledgers: Ledger::for_all_names(),
+        }
+    }
+
+    fn enter(&mut self, event: &Event, world: &World) -> TestCaseResult {
+        let newest = &mut self.newest[event.name];
+        if let Some(grant) = self.ledgers[event.name].enter(event, &world.asked) {
+            // A force release that hands the lock on tells its own token, which the grant's is not below.
+            prop_assert!(
+                grant.hold.token > *newest,
+                "{newest:?} was before {event:?}"
+            );
+            *newest = grant.hold.token;
+        }
+        if let Reply::Forced {
+            token, released, ..
+        } = event.reply
+        {
+            let risen = token > *newest || (event.handed.is_some() && token == *newest);
+            prop_assert!(!released || risen, "{newest:?} was before {event:?}");
+            *newest = token.max(*newest);
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Over releases, expiry, force releases, and after the name's record has run out.
+    #[test]
+    fn tokens_rise(steps in steps(120)) {
+        let mut world = World::new();
+        let mut tokens = Tokens::new();
+        for step in &steps {
+            if let Some(event) = world.step(step) {
+                tokens.enter(&event, &world)?;
+            }
+        }
+    }
+
+    /// While the name's record stands, also where the store's clock is set back by whatever it be.
+    #[test]
+    fn tokens_rise_while_the_clock_is_set_back(
+        steps in steps_with_clock_set_back(120, Duration::from_secs(1_000_000)),
+    ) {
+        let mut world = World::new();
+        world.token_memory = Duration::from_secs(100_000_000_000);
+        let mut tokens = Tokens::new();
+        for step in &steps {
+            if let Some(event) = world.step(step) {
+                tokens.enter(&event, &world)?;
+            }
+        }
+    }
+
+    /// Where the store loses its data, as long as its clock goes on.
+    #[test]
+    fn tokens_rise_over_lost_data_by_the_clock(lives in vec(steps(40), 1..5)) {
+        let mut world = World::new();
+        let mut tokens = Tokens::new();
+        for steps in &lives {
+            world.table = LockTable::default();
+            // A moment, since a token is ahead of the clock where several were minted within a microsecond.
+            world.now = world.now.after(Duration::from_millis(1));
+            tokens.ledgers = Ledger::for_all_names();
+            for step in steps {
+                if let Some(event) = world.step(step) {
+                    tokens.enter(&event, &world)?;
+                }
+            }
+        }
+    }
+
+    /// Where the store loses its data and its clock is behind, as long as the granting coordinator has seen the last
+    /// token: its floor is one more than the largest that it has seen of any name.
+    #[test]
+    fn tokens_rise_over_lost_data_by_the_floor(
+        lives in vec(steps_with_clock_set_back(40, Duration::from_secs(1_000_000)), 1..5),
+    ) {
+        let mut world = World::with_floors();
+        let mut tokens = Tokens::new();
+        for steps in &lives {
+            world.table = LockTable::default();
+            tokens.ledgers = Ledger::for_all_names();
+            for step in steps {
+                if let Some(event) = world.step(&by_one_coordinator(step.clone())) {
+                    tokens.enter(&event, &world)?;
+                }
+            }
+        }
+    }
+}
+
+fn by_one_coordinator(mut step: Step) -> Step {
+    if let Step::Acquire { by, .. } | Step::Refresh { by, .. } | Step::Force { by, .. } = &mut step
+    {
+        *by = 0;
+    }
+    step
+}

@@ -1,0 +1,88 @@
+//! Reflection, by which grpcurl and others learn the API: both versions of it list every service and know every method.
+
+use std::collections::BTreeSet;
+
+use leasehold_tests::{Coordinator, raw::connect};
+use prost::Message;
+use prost_types::FileDescriptorProto;
+use tonic_reflection::pb::{v1, v1alpha};
+
+/// What reflection itself adds.
+const OWN: &str = "grpc.reflection.";
+
+fn assert_services(listed: Vec<String>) {
+    let listed: BTreeSet<_> = listed
+        .into_iter()
+        .filter(|name| !name.starts_with(OWN))
+        .collect();
+    let expected = [
+        "grpc.health.v1.Health",
+        "leasehold.v1.AdminService",
+        "leasehold.v1.LockService",
+    ];
+    assert_eq!(listed, expected.map(ToOwned::to_owned).into());
+}
+
+fn assert_method(files: &[Vec<u8>]) {
+    let files = files
+        .iter()
+        .map(|file| FileDescriptorProto::decode(&file[..]).unwrap());
+    let methods: Vec<_> = files
+        .flat_map(|file| file.service)
+        .flat_map(|service| service.method)
+        .filter_map(|method| method.name)
+        .collect();
+    assert!(
+        methods.iter().any(|name| name == "ForceRelease"),
+        "{methods:?}"
+    );
+}
+
+macro_rules! both_answers {
+    ($version:ident, $channel:expr) => {{
+        use $version::{
+            ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+            server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+        };
+        let request = |message_request| ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(message_request),
+        };
+        let symbol = "leasehold.v1.AdminService.ForceRelease".to_owned();
+        let requests = tokio_stream::iter([
+            request(MessageRequest::ListServices(String::new())),
+            request(MessageRequest::FileContainingSymbol(symbol)),
+        ]);
+        let mut client = ServerReflectionClient::new($channel);
+        let mut answers = client
+            .server_reflection_info(requests)
+            .await
+            .unwrap()
+            .into_inner();
+        match answers.message().await.unwrap().unwrap().message_response {
+            Some(MessageResponse::ListServicesResponse(list)) => {
+                assert_services(
+                    list.service
+                        .into_iter()
+                        .map(|service| service.name)
+                        .collect(),
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        match answers.message().await.unwrap().unwrap().message_response {
+            Some(MessageResponse::FileDescriptorResponse(files)) => {
+                assert_method(&files.file_descriptor_proto);
+            }
+            other => panic!("{other:?}"),
+        }
+    }};
+}
+
+#[tokio::test]
+async fn both_versions_of_reflection_list_every_service() {
+    let coordinator = Coordinator::in_process();
+    let channel = connect(&coordinator.endpoint()).await;
+    both_answers!(v1, channel.clone());
+    both_answers!(v1alpha, channel);
+}
