@@ -156,8 +156,25 @@ impl Coordinator {
         Command { name, caller, op }
     }
 
-    /// Carries one operation out and sees to the grant that may have come with it.
+    /// Carries one operation out and sees to the grant that may have come with it, even if this is dropped meanwhile: the
+    /// waiter that the lock was handed to must not depend on the patience of whoever released it.
     pub async fn execute(&self, name: &LockName, op: Op) -> Result<Stamped, StoreError> {
+        let hands_on = matches!(
+            op,
+            Op::Acquire(_) | Op::Release { .. } | Op::Refresh { .. } | Op::ForceRelease
+        );
+        if !hands_on {
+            return self.execute_here(name, op).await;
+        }
+        let coordinator = self.clone();
+        let name = name.clone();
+        let task = tokio::spawn(async move { coordinator.execute_here(&name, op).await });
+        task.await.unwrap_or_else(|_| {
+            Err(StoreError::Indeterminate { reason: "the coordinator is stopping".into() })
+        })
+    }
+
+    async fn execute_here(&self, name: &LockName, op: Op) -> Result<Stamped, StoreError> {
         let command = self.command(name.clone(), op);
         let result = self.shared.store.execute(command).await;
         match &result {

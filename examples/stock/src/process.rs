@@ -1,0 +1,101 @@
+//! Child processes that do not outlive this one.
+
+use std::{io, process::ExitStatus, time::Duration};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, waitid};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// A child process, killed when it is dropped, and by the kernel when this process dies.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    pid: Pid,
+    name: String,
+}
+
+impl Process {
+    /// Starts `command`; `name` is what errors call it. To be called from the main thread: the kernel sends the
+    /// parent-death signal when the *thread* ends that started the child.
+    pub(crate) fn start(name: impl Into<String>, mut command: Command) -> anyhow::Result<Self> {
+        let name = name.into();
+        die_with_parent(&mut command);
+        let child = command
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("failed to start {name}"))?;
+        let pid = child
+            .id()
+            .and_then(|id| Pid::from_raw(id.cast_signed()))
+            .with_context(|| format!("{name} has no process id"))?;
+        Ok(Self { child, pid, name })
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Its standard output, where that was piped.
+    pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Waits until it has ended by itself; fails if it did not end well.
+    pub(crate) async fn end(mut self) -> anyhow::Result<()> {
+        let status = self.child.wait().await?;
+        if !status.success() {
+            bail!("{} failed: {status}", self.name);
+        }
+        Ok(())
+    }
+
+    /// Ends it with SIGKILL, and waits until it is gone.
+    pub(crate) async fn kill(mut self) -> io::Result<()> {
+        self.child.kill().await
+    }
+
+    /// Waits until it has stopped itself.
+    pub(crate) async fn stopped(&mut self) -> anyhow::Result<()> {
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        while waitid(WaitId::Pid(self.pid), stopped)?.is_none() {
+            if let Some(status) = self.try_wait()? {
+                bail!("{} ended before it stopped: {status}", self.name);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go_on(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid, Signal::CONT)?)
+    }
+}
+
+fn die_with_parent(command: &mut Command) {
+    let parent = getpid();
+    let prepare = move || {
+        #[cfg(target_os = "linux")]
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died before the line above.
+        if getppid() == Some(parent) {
+            Ok(())
+        } else {
+            Err(io::Error::from(io::ErrorKind::BrokenPipe))
+        }
+    };
+    #[expect(
+        unsafe_code,
+        reason = "there is no safe way to have a parent-death signal"
+    )]
+    // SAFETY: between fork and exec the closure makes two system calls; it allocates nothing and takes no lock.
+    unsafe {
+        command.pre_exec(prepare);
+    }
+}
