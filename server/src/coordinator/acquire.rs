@@ -106,7 +106,8 @@ impl Coordinator {
             owner: acquire.owner,
             ttl: acquire.ttl,
             lock_delay: acquire.lock_delay,
-            may_arrive_until: Some(clock::now().after(self.shared.store_timeout * 2)),
+            // It may wait for its turn for about as long as it may take.
+            may_arrive_until: Some(clock::now().after(self.shared.store_timeout * 3)),
             on_drop: OnDrop::Release(End::Clean),
         };
         let stamped = match self.execute(&name, Op::Acquire(acquire.clone())).await {

@@ -108,7 +108,6 @@ async fn release(coordinator: &Coordinator, batch: Vec<Leftover>) -> Vec<Leftove
                 {
                     coordinator.contention().recheck(&leftover.name, closed_for);
                 }
-                coordinator.note(&leftover.name, &stamped);
                 if !found
                     && leftover
                         .may_arrive_until

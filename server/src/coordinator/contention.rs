@@ -380,7 +380,6 @@ async fn rejoin(coordinator: &Coordinator, name: &LockName, waiters: &[Arc<Acqui
         let Ok(stamped) = result else {
             continue;
         };
-        coordinator.note(name, &stamped);
         if let Reply::Granted { token } = stamped.executed.reply {
             let delivery = Delivery {
                 token,

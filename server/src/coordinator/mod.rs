@@ -24,7 +24,7 @@ use leasehold_core::{
     name::{LockName, TtlBounds, Value},
     view::NameView,
 };
-use leasehold_store::{LockStore, Stamped, Store, StoreError, WakeUp};
+use leasehold_store::{LockStore, Observer, Stamped, Store, StoreError, WakeUp};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -94,6 +94,14 @@ impl Coordinator {
                 floor: AtomicI64::new(0),
             }),
         };
+        let shared = Arc::downgrade(&coordinator.shared);
+        coordinator
+            .store()
+            .observe(Observer::new(move |name, stamped| {
+                if let Some(shared) = shared.upgrade() {
+                    Self { shared }.note(name, stamped);
+                }
+            }));
         tokio::spawn(cleanup::run(
             coordinator.clone(),
             incoming_leftovers,
@@ -156,32 +164,13 @@ impl Coordinator {
         Command { name, caller, op }
     }
 
-    /// Carries one operation out and sees to the grant that may have come with it, even if this is dropped meanwhile: the
-    /// waiter that the lock was handed to must not depend on the patience of whoever released it.
+    /// Carries one operation out. What came with its answer is seen to even if this is dropped meanwhile: the store tells
+    /// its observer, see `note`.
     pub async fn execute(&self, name: &LockName, op: Op) -> Result<Stamped, StoreError> {
-        let hands_on = matches!(
-            op,
-            Op::Acquire(_) | Op::Release { .. } | Op::Refresh { .. } | Op::ForceRelease
-        );
-        if !hands_on {
-            return self.execute_here(name, op).await;
-        }
-        let coordinator = self.clone();
-        let name = name.clone();
-        let task = tokio::spawn(async move { coordinator.execute_here(&name, op).await });
-        task.await.unwrap_or_else(|_| {
-            Err(StoreError::Indeterminate { reason: "the coordinator is stopping".into() })
-        })
-    }
-
-    async fn execute_here(&self, name: &LockName, op: Op) -> Result<Stamped, StoreError> {
         let command = self.command(name.clone(), op);
         let result = self.shared.store.execute(command).await;
-        match &result {
-            Ok(stamped) => self.note(name, stamped),
-            Err(_) => {
-                self.shared.metrics.store_errors.inc();
-            }
+        if result.is_err() {
+            self.shared.metrics.store_errors.inc();
         }
         result
     }

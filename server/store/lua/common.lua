@@ -1,29 +1,37 @@
--- Comes before every other script: what they share.
+-- Comes before every operation: what they share.
 --
--- KEYS  1 lock      string  the owner id of the hold, 'lh:closed', or whatever a foreign locker wrote; expires
+-- A call carries out up to 256 operations, one after the other, each under pcall and with a reply of its own, so that one
+-- that fails (somebody else's WRONGTYPE key) fails alone.
+--
+-- KEYS  for each operation its lock's first keys, as many as the operation needs:
+--       1 lock      string  the owner id of the hold, 'lh:closed', or whatever a foreign locker wrote; expires
 --       2 hold      hash    what is known of the hold: o owner id, t token, a granted at (µs), d lock-delay (ms),
 --                           k coordinator, s session, c client name, v value; valid only while o is what lock holds
 --       3 token     string  the newest token of the name
 --       4 queue     zset    the owner ids that wait, by place
---       5 waiters   hash    owner id → what it asked for (cmsgpack, see `join`)
+--       5 waiters   hash    owner id → what it asked for (cmsgpack, see acquire.lua)
 --       6 attached  hash    coordinator → when it last showed that its waiters live (µs)
--- ARGV  1 nonce, 2 the caller's coordinator id, 3 floor of the next token, 4 how long to remember the token (ms)
--- Reply {nonce, now (µs), handed, status, …}; handed is false or {owner id, token, coordinator}
+-- ARGV  1 nonce, then for each operation: its name, the caller's coordinator id, the floor of the next token, how long
+--       to remember the token (ms), and the operation's own arguments
+-- Reply {nonce, now (µs), reply, …}; each reply is {handed, status, …} or an error; handed is false or
+--       {owner id, token, coordinator}
 --
 -- Tokens and times are integers below 2^53: exact in Lua, and exact when passed to redis.call or replied as numbers.
 -- They never go through tostring, '..' or cjson, which round at 14 digits.
 
-local lock, hold, token, queue, waiters, attached = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local nonce, me, floor, memory = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local lock, hold, token, queue, waiters, attached -- the keys of the operation at hand
+local me, floor, memory                           -- what every operation is given
+local refreshed                                   -- coordinator → µs, once the queue was loaded and is not empty
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+
+-- name → {keys that it is given, arguments of its own, function of where they begin}
+local operations = {}
 
 local CLOSED = 'lh:closed'
 local CLAIM = 3000           -- ms that a hand-off to another coordinator stands unconfirmed
 local DEAD_AFTER = 2000000   -- µs without a refresh after which a coordinator's waiters are skipped
 local PLACES_KEPT = 10000000 -- µs without a refresh after which they lose their places
-
-local refreshed = nil        -- coordinator → µs, once the queue was loaded and is not empty
 
 -- A new token, greater than all before it.
 local function mint()
@@ -39,7 +47,6 @@ local function grant(owner, ttl, delay, coordinator, session, client, value)
   local lasts = ttl + delay
   if coordinator ~= me then lasts = CLAIM + delay end
   redis.call('SET', lock, owner, 'PX', lasts)
-  redis.call('DEL', hold)
   redis.call('HSET', hold, 'o', owner, 't', minted, 'a', now, 'd', delay, 'k', coordinator, 's', session,
     'c', client, 'v', value)
   redis.call('PEXPIRE', hold, lasts)

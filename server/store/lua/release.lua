@@ -1,19 +1,21 @@
 -- Ends whatever an owner id stands for, a hold or a place in the queue, and hands the lock on.
 --
 -- KEYS  all six
--- ARGV  5 owner id, 6 1 if the end is unclean: then the name stays closed for the hold's lock-delay
+-- ARGV  owner id, 1 if the end is unclean: then the name stays closed for the hold's lock-delay
 -- Reply 'released', 1 if it held, 1 if it waited, ms for which the name is closed now (0: it is not)
 -- Deletes first: after that Redis lets a script go on even when it is out of memory.
 
-local owner, unclean = ARGV[5], ARGV[6] == '1'
+operations.release = { 6, 2, function(at)
+  local owner, unclean = ARGV[at], ARGV[at + 1] == '1'
 
-load_queue()
-local waited = leave(owner)
-if redis.call('GET', lock) ~= owner then return { nonce, now, false, 'released', 0, waited, 0 } end
-local delay = unclean and tonumber(redis.call('HGET', hold, 'd') or 0) or 0
-redis.call('DEL', lock, hold)
-if delay > 0 then
-  redis.call('SET', lock, CLOSED, 'PX', delay)
-  return { nonce, now, false, 'released', 1, waited, delay }
-end
-return { nonce, now, hand_on(), 'released', 1, waited, 0 }
+  load_queue()
+  local waited = leave(owner)
+  if redis.call('GET', lock) ~= owner then return { false, 'released', 0, waited, 0 } end
+  local delay = unclean and tonumber(redis.call('HGET', hold, 'd') or 0) or 0
+  redis.call('DEL', lock, hold)
+  if delay > 0 then
+    redis.call('SET', lock, CLOSED, 'PX', delay)
+    return { false, 'released', 1, waited, delay }
+  end
+  return { hand_on(), 'released', 1, waited, 0 }
+end }

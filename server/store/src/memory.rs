@@ -1,7 +1,7 @@
 //! The embedded store: the rules of `leasehold-core` behind a mutex.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -17,7 +17,7 @@ use crate::{
     clock,
     error::StoreError,
     redis::status::LinkStatus as Status,
-    store::{LockStore, Page, Stamped, WakeUp},
+    store::{LockStore, Observer, Page, Stamped, WakeUp},
 };
 
 /// Locks in memory, for one coordinator. A cheap handle; the locks go with the last one.
@@ -34,6 +34,7 @@ struct Inner {
     epoch: StoreTime,
     started: Moment,
     status: watch::Sender<Status>,
+    observer: OnceLock<Observer>,
     /// Kept so that the receiver stays open: another coordinator's wake-ups can't happen here.
     _wake_ups: mpsc::Sender<WakeUp>,
 }
@@ -50,6 +51,7 @@ impl MemoryStore {
             epoch: StoreTime::from_micros(i64::try_from(wall.as_micros()).unwrap_or(i64::MAX)),
             started: clock::now(),
             status: watch::Sender::new(Status::Up { epoch: 1 }),
+            observer: OnceLock::new(),
             _wake_ups: wake_ups,
         };
         (
@@ -68,6 +70,12 @@ impl MemoryStore {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn tell(&self, name: &LockName, stamped: &Stamped) {
+        if let Some(observer) = self.inner.observer.get() {
+            observer.observe(name, stamped);
+        }
+    }
+
     fn run(&self, table: &mut LockTable, command: &Command) -> Stamped {
         let sent_at = clock::now();
         let now = self.inner.epoch.after(self.inner.started.until(sent_at));
@@ -80,15 +88,23 @@ impl MemoryStore {
 
 impl LockStore for MemoryStore {
     async fn execute(&self, command: Command) -> Result<Stamped, StoreError> {
-        Ok(self.run(&mut self.table(), &command))
+        let stamped = self.run(&mut self.table(), &command);
+        self.tell(&command.name, &stamped);
+        Ok(stamped)
     }
 
     async fn execute_all(&self, commands: Vec<Command>) -> Vec<Result<Stamped, StoreError>> {
-        let mut table = self.table();
-        commands
-            .iter()
-            .map(|command| Ok(self.run(&mut table, command)))
-            .collect()
+        let all: Vec<Stamped> = {
+            let mut table = self.table();
+            commands
+                .iter()
+                .map(|command| self.run(&mut table, command))
+                .collect()
+        };
+        for (command, stamped) in commands.iter().zip(&all) {
+            self.tell(&command.name, stamped);
+        }
+        all.into_iter().map(Ok).collect()
     }
 
     async fn list(
@@ -118,5 +134,10 @@ impl LockStore for MemoryStore {
 
     fn status(&self) -> watch::Receiver<Status> {
         self.inner.status.subscribe()
+    }
+
+    fn observe(&self, observer: Observer) {
+        // Set once, when the coordinator starts.
+        let _ = self.inner.observer.set(observer);
     }
 }

@@ -45,6 +45,32 @@ pub trait LockStore {
 
     /// Whether the store can be reached, as it changes.
     fn status(&self) -> watch::Receiver<Status>;
+
+    /// Sets who is told of each answer, once.
+    fn observe(&self, observer: Observer);
+}
+
+/// Who is told of each answer before whoever asked is, and also when whoever asked is gone: a hand-off in the answer to a
+/// release must not depend on the patience of whoever released.
+pub struct Observer(Box<Observe>);
+
+type Observe = dyn Fn(&LockName, &Stamped) + Send + Sync;
+
+impl Observer {
+    /// An observer. It is called on the store's own tasks and must not block.
+    pub fn new(observe: impl Fn(&LockName, &Stamped) + Send + Sync + 'static) -> Self {
+        Self(Box::new(observe))
+    }
+
+    pub(crate) fn observe(&self, name: &LockName, stamped: &Stamped) {
+        (self.0)(name, stamped);
+    }
+}
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Observer(…)")
+    }
 }
 
 /// What was carried out, and when it was sent.
@@ -163,6 +189,13 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.status(),
             Self::Redis(store) => store.status(),
+        }
+    }
+
+    fn observe(&self, observer: Observer) {
+        match self {
+            Self::Memory(store) => store.observe(observer),
+            Self::Redis(store) => store.observe(observer),
         }
     }
 }

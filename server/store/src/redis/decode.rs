@@ -9,7 +9,7 @@ use leasehold_core::{
     time::StoreTime,
     view::{HoldView, HolderView, NameView, WaiterView},
 };
-use redis::Value;
+use redis::{ServerError, Value};
 
 /// What was wrong with a reply.
 #[derive(Debug)]
@@ -22,13 +22,30 @@ pub enum Garbled {
 
 type Decoded<T> = Result<T, Garbled>;
 
-/// What a script replied.
-pub fn decode(value: Value, nonce: u64) -> Decoded<Executed> {
+/// What a call replied: the answer to each command, or the error of one that failed.
+pub fn decode(
+    value: Value,
+    nonce: u64,
+    commands: usize,
+) -> Decoded<Vec<Result<Executed, ServerError>>> {
     let mut fields = Fields::of(value)?;
     if fields.int()? != i64::try_from(nonce).unwrap_or(-1) {
         return Err(Garbled::Foreign);
     }
     let at = StoreTime::from_micros(fields.int()?);
+    if fields.left() != commands {
+        return Err(Garbled::Shape("it does not answer every command"));
+    }
+    fields
+        .0
+        .map(|item| match item {
+            Value::ServerError(error) => Ok(Err(error)),
+            item => answer(Fields::of(item)?, at).map(Ok),
+        })
+        .collect()
+}
+
+fn answer(mut fields: Fields, at: StoreTime) -> Decoded<Executed> {
     let handed = fields.list()?.map(handed).transpose()?;
     let status = fields.bytes()?;
     let reply = match status.as_slice() {

@@ -1,7 +1,6 @@
-//! Commands to script calls.
+//! Commands to one script call.
 
-use std::sync::LazyLock;
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use leasehold_core::{
     command::{Acquire, Command, End, Op},
@@ -12,113 +11,120 @@ use redis::{Cmd, Script, ToRedisArgs};
 
 use super::keys::LockKeys;
 
-macro_rules! script {
-    ($file:literal) => {
-        concat!(
-            include_str!("../../lua/common.lua"),
-            "\n",
-            include_str!(concat!("../../lua/", $file))
-        )
-    };
-}
+/// The script: what the operations share, the operations, and what carries them out.
+pub static SCRIPT: &str = concat!(
+    include_str!("../../lua/common.lua"),
+    "\n",
+    include_str!("../../lua/acquire.lua"),
+    "\n",
+    include_str!("../../lua/renew.lua"),
+    "\n",
+    include_str!("../../lua/release.lua"),
+    "\n",
+    include_str!("../../lua/refresh.lua"),
+    "\n",
+    include_str!("../../lua/force_release.lua"),
+    "\n",
+    include_str!("../../lua/set_value.lua"),
+    "\n",
+    include_str!("../../lua/view.lua"),
+    "\n",
+    include_str!("../../lua/dispatch.lua"),
+);
 
-/// The scripts' texts, in the order of `ScriptId`.
-pub static SCRIPTS: [&str; 7] = [
-    script!("acquire.lua"),
-    script!("renew.lua"),
-    script!("release.lua"),
-    script!("refresh.lua"),
-    script!("force_release.lua"),
-    script!("set_value.lua"),
-    script!("view.lua"),
-];
+static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().to_owned());
 
-static HASHES: LazyLock<[String; 7]> =
-    LazyLock::new(|| SCRIPTS.map(|text| Script::new(text).get_hash().to_owned()));
+/// About how many bytes a command takes in a call; more grows the buffer.
+const TYPICAL: usize = 512;
 
-/// How many keys each script is given: renewals and values name only keys that exist while the lock is held, so that a
-/// slot that is being migrated does not answer TRYAGAIN.
-const KEYS: [usize; 7] = [6, 3, 6, 6, 6, 2, 6];
-
-#[derive(Clone, Copy)]
-enum ScriptId {
-    Acquire,
-    Renew,
-    Release,
-    Refresh,
-    ForceRelease,
-    SetValue,
-    View,
-}
-
-/// The script call for a command. `nonce` is repeated in its reply; an acquire that reaches the server after
-/// `not_after`, or what it says itself, does nothing.
-pub fn encode(command: &Command, keys: &LockKeys, nonce: u64, not_after: Option<StoreTime>) -> Cmd {
-    match &command.op {
-        Op::Acquire(acquire) => {
-            let mut cmd = call(ScriptId::Acquire, command, keys, nonce);
-            acquire_args(&mut cmd, acquire, not_after);
-            cmd
+/// The script call that carries out these commands. `nonce` is repeated in its reply; an acquire that reaches the server
+/// after `not_after`, or what it says itself, does nothing.
+pub fn encode<'a>(
+    commands: impl Iterator<Item = (&'a Command, &'a LockKeys)> + Clone,
+    nonce: u64,
+    not_after: Option<StoreTime>,
+) -> Cmd {
+    let number = commands.size_hint().0;
+    let mut cmd = Cmd::with_capacity(number * 18 + 4, number * TYPICAL);
+    let keys: usize = commands
+        .clone()
+        .map(|(command, _)| shape(&command.op).1)
+        .sum();
+    cmd.arg("EVALSHA").arg(&*HASH).arg(keys);
+    for (command, keys) in commands.clone() {
+        for key in &keys.all[..shape(&command.op).1] {
+            cmd.arg(key);
         }
+    }
+    cmd.arg(nonce);
+    for (command, _) in commands {
+        let caller = &command.caller;
+        cmd.arg(shape(&command.op).0)
+            .arg(caller.coordinator.as_str())
+            .arg(caller.floor.get())
+            .arg(millis(caller.token_memory));
+        arguments(&mut cmd, &command.op, not_after);
+    }
+    cmd
+}
+
+/// An operation's name, and how many keys it is given. Renewals and values name only keys that exist while the lock is
+/// held, so that a slot that is being migrated does not answer TRYAGAIN.
+fn shape(op: &Op) -> (&'static str, usize) {
+    match op {
+        Op::Acquire(_) => ("acquire", 6),
+        Op::Renew { .. } => ("renew", 3),
+        Op::Release { .. } => ("release", 6),
+        Op::Refresh { .. } => ("refresh", 6),
+        Op::ForceRelease => ("force_release", 6),
+        Op::SetValue { .. } => ("set_value", 2),
+        Op::View { .. } => ("view", 6),
+    }
+}
+
+fn arguments(cmd: &mut Cmd, op: &Op, not_after: Option<StoreTime>) {
+    match op {
+        Op::Acquire(acquire) => acquire_arguments(cmd, acquire, not_after),
         Op::Renew { owner, ttl } => {
-            let mut cmd = call(ScriptId::Renew, command, keys, nonce);
             cmd.arg(&owner.as_bytes()[..]).arg(millis(*ttl));
-            cmd
         }
         Op::Release { owner, end } => {
-            let mut cmd = call(ScriptId::Release, command, keys, nonce);
             cmd.arg(&owner.as_bytes()[..])
                 .arg(u8::from(*end == End::Unclean));
-            cmd
         }
         Op::Refresh { oldest } => {
-            let mut cmd = call(ScriptId::Refresh, command, keys, nonce);
             cmd.arg(
                 oldest
                     .as_ref()
                     .map_or(&[][..], |oldest| &oldest.as_bytes()[..]),
             );
-            cmd
         }
-        Op::ForceRelease => call(ScriptId::ForceRelease, command, keys, nonce),
+        Op::ForceRelease => {}
         Op::SetValue { owner, value } => {
-            let mut cmd = call(ScriptId::SetValue, command, keys, nonce);
             cmd.arg(&owner.as_bytes()[..]).arg(value.as_bytes());
-            cmd
         }
         Op::View { waiters } => {
-            let mut cmd = call(ScriptId::View, command, keys, nonce);
             cmd.arg(*waiters);
-            cmd
         }
     }
 }
 
-fn call(script: ScriptId, command: &Command, keys: &LockKeys, nonce: u64) -> Cmd {
-    let script = script as usize;
-    let mut cmd = Cmd::with_capacity(20, 1024);
-    cmd.arg("EVALSHA").arg(&HASHES[script]).arg(KEYS[script]);
-    for key in &keys.all[..KEYS[script]] {
-        cmd.arg(key);
-    }
-    cmd.arg(nonce)
-        .arg(command.caller.coordinator.as_str())
-        .arg(command.caller.floor.get())
-        .arg(millis(command.caller.token_memory));
-    cmd
-}
-
-fn acquire_args(cmd: &mut Cmd, acquire: &Acquire, not_after: Option<StoreTime>) {
+fn acquire_arguments(cmd: &mut Cmd, acquire: &Acquire, not_after: Option<StoreTime>) {
+    let session = |session: &'_ Option<SessionId>| session.map(|session| *session.as_bytes());
     cmd.arg(&acquire.owner.as_bytes()[..])
         .arg(millis(acquire.ttl))
         .arg(millis(acquire.lock_delay))
         .arg(u8::from(acquire.wait))
-        .arg(acquire.not_after.or(not_after).map_or(0, StoreTime::as_micros))
         .arg(
             acquire
-                .session
+                .not_after
+                .or(not_after)
+                .map_or(0, StoreTime::as_micros),
+        )
+        .arg(
+            session(&acquire.session)
                 .as_ref()
-                .map_or(&[][..], |session| &SessionId::as_bytes(session)[..]),
+                .map_or(&[][..], |bytes| &bytes[..]),
         )
         .arg(acquire.client_name.as_str())
         .arg(acquire.value.as_bytes());

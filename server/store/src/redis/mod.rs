@@ -3,12 +3,14 @@
 //! - [`store`]: the [`LockStore`](crate::LockStore) itself.
 //! - [`keys`]: the one place where key strings are made.
 //! - [`encode`] and [`decode`]: commands to script calls, and replies to answers. The scripts are in `lua/`.
+//! - [`lanes`]: commands coalesced into few calls.
 //! - [`link`]: connections to one server, ours because a lease service must know when one is dead.
 //! - [`url`] and [`status`]: where a server is, and whether it can be reached.
 
 pub mod decode;
 pub mod encode;
 pub mod keys;
+pub mod lanes;
 pub mod link;
 pub mod status;
 pub mod store;
