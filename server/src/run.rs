@@ -26,6 +26,9 @@ use crate::{
     telemetry::Metrics,
 };
 
+/// Most bytes of one request. No valid one has more than a few KiB: what is somewhat too large is told which of its fields
+/// is, and only what is beyond this ends its call or stream.
+const MAX_REQUEST: usize = 2 * 1024 * 1024;
 /// How long the last answers of sessions that were ended may take to reach their clients.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long releases that are under way may take when everything else has ended, beside the store's time-out.
@@ -126,6 +129,7 @@ pub async fn run(
             sessions: config.max_sessions,
             locks_per_session: config.max_locks_per_session,
             outbound_queue: config.outbound_queue,
+            reading_timeout: config.keepalive_timeout,
             open_timeout: config.handshake_timeout,
         },
     };
@@ -144,8 +148,8 @@ pub async fn run(
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
-        .add_service(LockServiceServer::new(locks))
-        .add_service(AdminServiceServer::new(admin));
+        .add_service(LockServiceServer::new(locks).max_decoding_message_size(MAX_REQUEST))
+        .add_service(AdminServiceServer::new(admin).max_decoding_message_size(MAX_REQUEST));
     let closing = CancellationToken::new();
     let incoming = listener::accept(
         listeners.grpc,
@@ -234,7 +238,14 @@ async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &Coordinator
         );
     }
     stages.stopping.cancel();
-    tasks.wait().await;
+    // A session that is just closing waits for the store twice at most.
+    let patience = coordinator.store_timeout() * 2 + LAST_RELEASES;
+    if tokio::time::timeout(patience, tasks.wait()).await.is_err() {
+        tracing::warn!(
+            sessions = tasks.len(),
+            "stopping although sessions have not ended"
+        );
+    }
     let patience = coordinator.store_timeout() + LAST_RELEASES;
     let cleaned = async {
         while coordinator.metrics().inflight_cleanups.value() > 0 {

@@ -31,6 +31,8 @@ pub enum Reason {
     TooManySessions,
     /// The session has as many locks and waiting acquires as it may.
     TooManyLocks,
+    /// The session has as many releases and changes of values in flight as it may.
+    TooManyRequests,
     /// The store is out of reach; nothing was done.
     StoreUnavailable,
     /// The store did not answer; what was done is being undone.
@@ -57,6 +59,7 @@ impl Reason {
             Self::Draining => "DRAINING",
             Self::TooManySessions => "TOO_MANY_SESSIONS",
             Self::TooManyLocks => "TOO_MANY_LOCKS",
+            Self::TooManyRequests => "TOO_MANY_REQUESTS",
             Self::StoreUnavailable => "STORE_UNAVAILABLE",
             Self::StoreIndeterminate => "STORE_INDETERMINATE",
             Self::StoreRefused => "STORE_REFUSED",
@@ -72,7 +75,9 @@ impl Reason {
             }
             Self::NotOpen | Self::AlreadyOpen | Self::KeyNotALock => Code::FailedPrecondition,
             Self::OpenTimeout | Self::SessionSilent => Code::DeadlineExceeded,
-            Self::TooManySessions | Self::TooManyLocks => Code::ResourceExhausted,
+            Self::TooManySessions | Self::TooManyLocks | Self::TooManyRequests => {
+                Code::ResourceExhausted
+            }
             Self::Draining
             | Self::StoreUnavailable
             | Self::StoreIndeterminate

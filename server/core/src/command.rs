@@ -38,13 +38,15 @@ pub struct Caller {
     pub floor: FencingToken,
     /// How long the name's token is to be remembered.
     pub token_memory: Duration,
+    /// By the store's clock, when the sender will have given up: a command that arrives later does nothing, except a
+    /// release, which may always come late, and a view. `None` lets the store say.
+    pub not_after: Option<StoreTime>,
 }
 
 /// The operations.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Takes the lock, or joins its queue. Answered by [`Reply::Granted`], [`Reply::Queued`], [`Reply::Busy`] or
-    /// [`Reply::Late`].
+    /// Takes the lock, or joins its queue. Answered by [`Reply::Granted`], [`Reply::Queued`] or [`Reply::Busy`].
     Acquire(Acquire),
     /// Extends a hold, or confirms a hand-off. Answered by [`Reply::Renewed`] or [`Reply::Lost`].
     Renew {
@@ -109,8 +111,6 @@ pub struct Acquire {
     pub lock_delay: Duration,
     /// Whether to join the queue if the lock can't be had at once.
     pub wait: bool,
-    /// By the store's clock, when the sender will have given up: an acquire that arrives later does nothing.
-    pub not_after: Option<StoreTime>,
 }
 
 /// What a command did, and the store's time when it did.
@@ -144,7 +144,7 @@ pub enum Reply {
         /// Who holds it, if anybody does.
         holder: Option<HolderView>,
     },
-    /// The acquire arrived after its sender had given up; nothing was done.
+    /// The command arrived after its sender had given up; nothing was done.
     Late,
     /// The hold was extended.
     Renewed,
@@ -205,6 +205,9 @@ pub struct Handed {
     pub token: FencingToken,
     /// The coordinator that it waits at.
     pub coordinator: CoordinatorId,
+    /// Whether a session waits; the unary calls renew for themselves, so an owner id of theirs that is not known here may
+    /// well be somebody's.
+    pub of_session: bool,
 }
 
 /// The hold that stands on a name.

@@ -9,6 +9,7 @@
 //! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
 
 pub mod command;
+mod hold;
 pub mod id;
 pub mod lease;
 pub mod lock;

@@ -9,11 +9,12 @@ use crate::{
     command::{
         Acquire, CLAIM_TIME, Caller, Current, End, Executed, Former, Handed, Loss, Op, Reply,
     },
-    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
-    name::{ClientName, Value},
+    hold::{Hold, Key, KeyHolder},
+    id::{CoordinatorId, FencingToken, OwnerId},
+    name::Value,
     queue::{Queue, Waiter},
     time::StoreTime,
-    view::{HoldView, HolderView, NameView, WaiterView},
+    view::{HolderView, NameView, WaiterView},
 };
 
 /// Everything that is known of one name.
@@ -22,33 +23,6 @@ pub struct LockState {
     key: Option<Key>,
     token: Option<TokenRecord>,
     queue: Queue,
-}
-
-/// What the lock key holds, until it expires.
-#[derive(Clone, Debug)]
-struct Key {
-    holder: KeyHolder,
-    expires_at: StoreTime,
-}
-
-#[derive(Clone, Debug)]
-enum KeyHolder {
-    /// A grant.
-    Held(Box<Hold>),
-    /// Nobody: the lock-delay of an unclean end runs.
-    Closed,
-}
-
-#[derive(Clone, Debug)]
-struct Hold {
-    owner: OwnerId,
-    session: Option<SessionId>,
-    client_name: ClientName,
-    coordinator: CoordinatorId,
-    token: FencingToken,
-    acquired_at: StoreTime,
-    lock_delay: Duration,
-    value: Value,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +35,14 @@ impl LockState {
     /// Carries a command out at a moment that is not before that of the command before.
     pub fn apply(&mut self, caller: &Caller, op: &Op, now: StoreTime) -> Executed {
         self.forget(now);
+        let may_be_late = matches!(op, Op::Release { .. } | Op::View { .. });
+        if !may_be_late && caller.not_after.is_some_and(|limit| now > limit) {
+            return Executed {
+                reply: Reply::Late,
+                at: now,
+                handed: None,
+            };
+        }
         let (reply, handed) = match op {
             Op::Acquire(acquire) => self.acquire(caller, acquire, now),
             Op::Renew { owner, ttl } => (self.renew(caller, owner, *ttl, now), None),
@@ -86,7 +68,7 @@ impl LockState {
         if let Some(key) = &self.key {
             deadlines.push(key.expires_at);
             if let KeyHolder::Held(hold) = &key.holder {
-                deadlines.push(key.expires_at.before(hold.lock_delay));
+                deadlines.push(key.expires_at.before(hold.delay()));
             }
         }
         deadlines
@@ -128,9 +110,6 @@ impl LockState {
         acquire: &Acquire,
         now: StoreTime,
     ) -> (Reply, Option<Handed>) {
-        if acquire.not_after.is_some_and(|limit| now > limit) {
-            return (Reply::Late, None);
-        }
         if let Some(token) = self.retake(caller, acquire, now) {
             return (Reply::Granted { token }, None);
         }
@@ -161,6 +140,7 @@ impl LockState {
             return None;
         }
         hold.coordinator = caller.coordinator.clone();
+        hold.confirmed = true;
         key.expires_at = now.after(acquire.ttl + acquire.lock_delay);
         Some(hold.token)
     }
@@ -208,9 +188,10 @@ impl LockState {
         if hold.owner != *owner {
             return Reply::Lost(Loss::Taken);
         }
-        if now.until(key.expires_at) <= hold.lock_delay {
+        if now.until(key.expires_at) <= hold.delay() {
             return Reply::Lost(Loss::Expired);
         }
+        hold.confirmed = true;
         key.expires_at = now.after(ttl + hold.lock_delay);
         hold.coordinator = caller.coordinator.clone();
         if let Some(token) = &mut self.token {
@@ -231,8 +212,8 @@ impl LockState {
         let waited = self.queue.leave(owner);
         let held = match self.hold_of(owner) {
             None => false,
-            Some(hold) if end == End::Unclean && !hold.lock_delay.is_zero() => {
-                let lock_delay = hold.lock_delay;
+            Some(hold) if end == End::Unclean && !hold.delay().is_zero() => {
+                let lock_delay = hold.delay();
                 self.key = Some(Key {
                     holder: KeyHolder::Closed,
                     expires_at: now.after(lock_delay),
@@ -367,6 +348,7 @@ impl LockState {
             owner: waiter.acquire.owner,
             token,
             coordinator,
+            of_session: waiter.acquire.session.is_some(),
         })
     }
 
@@ -378,8 +360,9 @@ impl LockState {
         now: StoreTime,
     ) -> FencingToken {
         let token = self.mint(caller, now);
-        let lasts = if *coordinator == caller.coordinator {
-            acquire.ttl
+        let confirmed = *coordinator == caller.coordinator;
+        let lasts = if confirmed {
+            acquire.ttl + acquire.lock_delay
         } else {
             CLAIM_TIME
         };
@@ -392,9 +375,10 @@ impl LockState {
                 token,
                 acquired_at: now,
                 lock_delay: acquire.lock_delay,
+                confirmed,
                 value: acquire.value.clone(),
             })),
-            expires_at: now.after(lasts + acquire.lock_delay),
+            expires_at: now.after(lasts),
         });
         token
     }
@@ -421,19 +405,12 @@ impl LockState {
 
     fn holder(&self, now: StoreTime) -> Option<HolderView> {
         let key = self.key.as_ref()?;
-        let KeyHolder::Held(hold) = &key.holder else {
-            return None;
-        };
-        Some(HolderView::Ours(Box::new(HoldView {
-            session: hold.session,
-            client_name: hold.client_name.clone(),
-            coordinator: hold.coordinator.clone(),
-            token: hold.token,
-            acquired_at: hold.acquired_at,
-            expires_in: now.until(key.expires_at).saturating_sub(hold.lock_delay),
-            lock_delay: hold.lock_delay,
-            value: hold.value.clone(),
-        })))
+        match &key.holder {
+            KeyHolder::Held(hold) => Some(HolderView::Ours(Box::new(
+                hold.view(now.until(key.expires_at)),
+            ))),
+            KeyHolder::Closed => None,
+        }
     }
 
     fn expires_in(&self, now: StoreTime) -> Option<Duration> {

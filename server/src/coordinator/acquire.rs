@@ -82,8 +82,13 @@ struct Claim {
 
 #[derive(Clone, Copy, Debug)]
 enum OnDrop {
+    /// It may be in the store, and nobody wants it.
     Release(End),
+    /// It is not in the store, or somebody else sees to it.
     Forget,
+    /// It stays in the store until it expires, and stays known here: an answer that tells of it must not have it handed
+    /// on as nobody's.
+    Keep,
 }
 
 impl Coordinator {
@@ -113,9 +118,7 @@ impl Coordinator {
         let stamped = match self.execute(&name, Op::Acquire(acquire.clone())).await {
             Ok(stamped) => stamped,
             Err(error) => {
-                if !error.is_indeterminate() {
-                    claim.on_drop = OnDrop::Forget;
-                }
+                claim.failed(&error);
                 return Err(error);
             }
         };
@@ -172,8 +175,17 @@ impl Claim {
         }
     }
 
+    /// Notes that its acquire failed. One that the store refused may have acted half-way, so it is released all the same.
+    fn failed(&mut self, error: &StoreError) {
+        if matches!(error, StoreError::Unavailable { .. }) {
+            self.on_drop = OnDrop::Forget;
+        }
+    }
+
     /// Leaves the queue, or gives back a grant that came meanwhile; gives who holds the lock instead, if that is known.
     async fn give_up(mut self) -> Option<HolderView> {
+        // It waits no more: nobody may put it back into the queue behind the release.
+        self.coordinator.registry().in_flight(&self.owner);
         let op = Op::Release {
             owner: self.owner,
             end: End::Clean,
@@ -181,7 +193,10 @@ impl Claim {
         // On an error the claim's drop goes on trying in the background.
         self.coordinator.execute(&self.name, op).await.ok()?;
         self.on_drop = OnDrop::Forget;
-        let view = self.coordinator.view(&self.name, 0).await.ok()?;
+        let (coordinator, name) = (self.coordinator.clone(), self.name.clone());
+        // From here on a grant to it is nobody's, and is handed on.
+        drop(self);
+        let view = coordinator.view(&name, 0).await.ok()?;
         view.holder
     }
 }
@@ -190,6 +205,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         match self.on_drop {
             OnDrop::Forget => self.coordinator.registry().forget(&self.owner),
+            OnDrop::Keep => self.coordinator.registry().in_flight(&self.owner),
             OnDrop::Release(end) => {
                 self.coordinator.registry().in_flight(&self.owner);
                 let lasts = self.ttl + self.lock_delay + self.coordinator.shared.store_timeout * 2;
@@ -250,24 +266,32 @@ impl Hold {
 
     /// Gives the lock back; false if it was lost before. If the store does not answer, or this is dropped, the release
     /// goes on in the background.
-    pub async fn release(mut self) -> Result<bool, StoreError> {
-        self.claim.on_drop = OnDrop::Release(End::Clean);
-        let released = self
-            .claim
-            .coordinator
-            .release(&self.claim.name, self.claim.owner)
-            .await?;
-        self.claim.on_drop = OnDrop::Forget;
+    pub async fn release(self) -> Result<bool, StoreError> {
+        let mut hold = self.given_back();
+        let claim = &mut hold.claim;
+        let released = claim.coordinator.release(&claim.name, claim.owner).await?;
+        claim.on_drop = OnDrop::Forget;
         Ok(released)
     }
 
-    /// Ends it in the background as given back by its client.
-    pub fn release_detached(mut self) {
+    /// Notes that its client gave it back: from here on, dropping it ends it cleanly.
+    #[must_use]
+    pub fn given_back(mut self) -> Self {
         self.claim.on_drop = OnDrop::Release(End::Clean);
+        self
     }
 
-    /// Lets go of it without touching the store: it is gone there, or its caller renews it from now on, or it is left
-    /// to expire.
+    /// Ends it in the background as given back by its client.
+    pub fn release_detached(self) {
+        drop(self.given_back());
+    }
+
+    /// Leaves it in the store until it expires, because this process ends while its client may believe in it.
+    pub fn leave_to_expire(mut self) {
+        self.claim.on_drop = OnDrop::Keep;
+    }
+
+    /// Lets go of it without touching the store: it is gone there, or its caller renews it from now on.
     pub fn forget(mut self) {
         self.claim.on_drop = OnDrop::Forget;
     }

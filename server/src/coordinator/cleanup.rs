@@ -1,7 +1,7 @@
 //! Releases that nobody waits for: of holds whose client is gone, and of acquires that were cancelled or whose reply was
 //! lost. They are detached from the request that left them behind, and tried until the store has surely let them expire.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
     command::{End, Op, Reply},
@@ -10,7 +10,7 @@ use leasehold_core::{
     time::Moment,
 };
 use leasehold_store::{LockStore, Status, clock};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -19,8 +19,13 @@ use crate::telemetry::Tracked;
 
 /// Most releases that are sent in one batch.
 const BATCH: usize = 256;
+/// Most batches under way at a time, so that the death of a client with very many locks leaves room for others.
+const AT_ONCE: usize = 8;
 /// How long to wait before trying again while the store answers with errors.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// The same while the store is down: one of its connections may be up all the same.
+const DOWN_RETRY: Duration = Duration::from_secs(1);
 
 /// A release that nobody waits for.
 #[derive(Debug)]
@@ -46,6 +51,7 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
+    let places = Arc::new(Semaphore::new(AT_ONCE));
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -55,27 +61,28 @@ pub async fn run(
         // A task for each batch: one that the store does not answer holds up no other.
         let stop = stop.clone();
         let coordinator = coordinator.clone();
-        tokio::spawn(async move { stop.run_until_cancelled(clean(coordinator, batch)).await });
+        let places = Arc::clone(&places);
+        tokio::spawn(async move {
+            stop.run_until_cancelled(clean(coordinator, batch, &places))
+                .await
+        });
     }
 }
 
-async fn clean(coordinator: Coordinator, mut batch: Vec<Leftover>) {
+async fn clean(coordinator: Coordinator, mut batch: Vec<Leftover>, places: &Semaphore) {
     let mut status = coordinator.store().status();
     while !batch.is_empty() {
+        // Never closed.
+        let place = places.acquire().await;
         batch = release(&coordinator, batch).await;
+        drop(place);
         if batch.is_empty() {
             return;
         }
         tokio::time::sleep(RETRY).await;
-        let patience = batch
-            .iter()
-            .map(|leftover| clock::now().until(leftover.gone_at))
-            .max()
-            .unwrap_or_default();
+        // While the store is down, there is no use in asking more often than this.
         let up = status.wait_for(|status| matches!(status, Status::Up { .. }));
-        if !matches!(tokio::time::timeout(patience, up).await, Ok(Ok(_))) {
-            return forget(&coordinator, batch);
-        }
+        let _ = tokio::time::timeout(DOWN_RETRY, up).await;
     }
 }
 
@@ -125,15 +132,9 @@ async fn release(coordinator: &Coordinator, batch: Vec<Leftover>) -> Vec<Leftove
                 }
                 again.push(leftover);
             }
-            Err(_) => forget(coordinator, vec![leftover]),
+            // By now the store has let it expire.
+            Err(_) => coordinator.registry().forget(&leftover.owner),
         }
     }
     again
-}
-
-/// Gives up on leftovers that the store has let expire by now.
-fn forget(coordinator: &Coordinator, batch: Vec<Leftover>) {
-    for leftover in batch {
-        coordinator.registry().forget(&leftover.owner);
-    }
 }

@@ -1,7 +1,8 @@
 //! The names that somebody waits for here: their queues in the store are kept alive, and what a lost message would have
 //! told is found out.
 //!
-//! Each name is refreshed once a second, and as soon as what is in its way has expired. Pub/sub only makes this faster.
+//! Each name is refreshed once a second, and as soon as what is in its way has expired. Pub/sub only makes this faster. One
+//! task owns the names and their timers; what it asks the store is in [`refresh`](super::refresh).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,18 +12,21 @@ use std::{
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::{
-    command::{Acquire, Loss, Op, REFRESH_INTERVAL, Reply},
+    command::{Acquire, Loss, REFRESH_INTERVAL},
     id::{FencingToken, OwnerId},
     name::LockName,
 };
-use leasehold_store::{LockStore, Stamped, Status, StoreError, WakeUp};
-use tokio::sync::mpsc;
+use leasehold_store::{LockStore, Status, WakeUp};
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::{
     sync::CancellationToken,
     time::{DelayQueue, delay_queue::Key},
 };
 
-use super::{Coordinator, registry::Delivery};
+use super::{
+    Coordinator,
+    refresh::{Refreshed, confirm, refresh},
+};
 use crate::telemetry::Tracked;
 
 /// Added to an expiry, which the store gives in whole milliseconds, so that a re-check finds it past.
@@ -126,16 +130,30 @@ struct Contended {
     waiters: BTreeMap<u64, Arc<Acquire>>,
     places: HashMap<OwnerId, u64>,
     timer: Key,
-    /// Whether a refresh is under way.
+    /// When the timer fires. It only moves nearer, but for a refresh that has ended.
+    due: Instant,
+    /// Whether a refresh is under way, and whether another is to follow at once.
     refreshing: bool,
+    again: bool,
+    /// Whether waiters may be missing from the queue in the store though the oldest is not.
+    rejoin: bool,
     _tracked: Tracked,
+}
+
+/// What the task asked the store for has been seen to.
+enum Finished {
+    Refreshed(LockName, Refreshed),
+    /// Whether the waiter is surely in the queue, or has been granted.
+    Confirmed(LockName, bool),
 }
 
 struct Task {
     coordinator: Coordinator,
     names: HashMap<LockName, Contended>,
     timers: DelayQueue<LockName>,
-    refreshes: FuturesUnordered<BoxFuture<'static, (LockName, Option<Duration>)>>,
+    under_way: FuturesUnordered<BoxFuture<'static, Finished>>,
+    /// Grants to waiters whose announcement is still under way.
+    early: HashMap<OwnerId, FencingToken>,
     joined: u64,
 }
 
@@ -151,7 +169,8 @@ pub async fn run(
         coordinator,
         names: HashMap::new(),
         timers: DelayQueue::new(),
-        refreshes: FuturesUnordered::new(),
+        under_way: FuturesUnordered::new(),
+        early: HashMap::new(),
         joined: 0,
     };
     loop {
@@ -160,7 +179,7 @@ pub async fn run(
             Some(message) = messages.recv() => task.on_message(message),
             Some(wake_up) = wake_ups.recv() => task.on_wake_up(wake_up),
             Some(expired) = task.timers.next() => task.on_timer(expired.into_inner()),
-            Some((name, next)) = task.refreshes.next() => task.on_refreshed(&name, next),
+            Some(finished) = task.under_way.next() => task.on_finished(finished),
             Ok(()) = status.changed() => {
                 if matches!(*status.borrow_and_update(), Status::Up { .. }) {
                     task.recheck_all();
@@ -179,7 +198,7 @@ impl Task {
                 expires_in,
             } => self.on_waits(name, acquire, expires_in),
             Message::Gone { name, owner } => self.on_gone(&name, &owner),
-            Message::Recheck { name, after } => self.schedule(&name, Some(after)),
+            Message::Recheck { name, after } => self.schedule(&name, after + EXPIRY_SLACK),
         }
     }
 
@@ -190,17 +209,22 @@ impl Task {
                 waiters: BTreeMap::new(),
                 places: HashMap::new(),
                 timer: self.timers.insert(name.clone(), REFRESH_INTERVAL),
+                due: Instant::now() + REFRESH_INTERVAL,
                 refreshing: false,
+                again: false,
+                rejoin: false,
                 _tracked: self.coordinator.metrics().contended_names.track(),
             };
             self.names.insert(name.clone(), contended);
         }
         if let Some(contended) = self.names.get_mut(&name) {
             contended.places.insert(acquire.owner, self.joined);
-            contended.waiters.insert(self.joined, acquire);
-            if contended.waiters.len() == 1 {
-                self.schedule(&name, expires_in);
-            }
+            contended.waiters.insert(self.joined, Arc::clone(&acquire));
+        }
+        if let Some(token) = self.early.remove(&acquire.owner) {
+            self.confirm(name, acquire, token);
+        } else if let Some(expires_in) = expires_in {
+            self.schedule(&name, expires_in + EXPIRY_SLACK);
         }
     }
 
@@ -218,50 +242,70 @@ impl Task {
         }
     }
 
-    /// Has the name refreshed after its expiry, or after the refresh interval if that is sooner.
-    fn schedule(&mut self, name: &LockName, expires_in: Option<Duration>) {
-        if let Some(contended) = self.names.get_mut(name)
-            && !contended.refreshing
-        {
-            let after = expires_in.map_or(REFRESH_INTERVAL, |expiry| {
-                (expiry + EXPIRY_SLACK).min(REFRESH_INTERVAL)
-            });
-            self.timers.reset(&contended.timer, after);
+    /// Has the name refreshed after this long, unless it is refreshed sooner anyway.
+    fn schedule(&mut self, name: &LockName, after: Duration) {
+        let Some(contended) = self.names.get_mut(name) else {
+            return;
+        };
+        let due = Instant::now() + after.min(REFRESH_INTERVAL);
+        if due < contended.due {
+            contended.due = due;
+            self.timers.reset_at(&contended.timer, due);
         }
     }
 
     fn recheck_all(&mut self) {
         let names: Vec<LockName> = self.names.keys().cloned().collect();
         for name in names {
-            self.schedule(&name, Some(Duration::ZERO));
+            self.schedule(&name, Duration::ZERO);
         }
     }
 
     fn on_timer(&mut self, name: LockName) {
+        let registry = self.coordinator.registry();
+        self.early.retain(|owner, _| registry.waits(owner));
         let Some(contended) = self.names.get_mut(&name) else {
             return;
         };
-        // The timer has fired: put it back, far enough for the refresh to end first.
+        // The timer has fired: put it back.
         contended.timer = self.timers.insert(name.clone(), REFRESH_INTERVAL);
+        contended.due = Instant::now() + REFRESH_INTERVAL;
         if contended.refreshing {
+            contended.again = true;
             return;
         }
         contended.refreshing = true;
+        let rejoin = std::mem::take(&mut contended.rejoin);
         let waiters: Vec<Arc<Acquire>> = contended.waiters.values().cloned().collect();
         let coordinator = self.coordinator.clone();
-        self.refreshes.push(
+        self.under_way.push(
             async move {
-                let next = refresh(&coordinator, &name, waiters).await;
-                (name, next)
+                let refreshed = refresh(&coordinator, &name, waiters, rejoin).await;
+                Finished::Refreshed(name, refreshed)
             }
             .boxed(),
         );
     }
 
-    fn on_refreshed(&mut self, name: &LockName, next: Option<Duration>) {
-        if let Some(contended) = self.names.get_mut(name) {
-            contended.refreshing = false;
-            self.schedule(name, next);
+    fn on_finished(&mut self, finished: Finished) {
+        match finished {
+            Finished::Refreshed(name, refreshed) => {
+                let Some(contended) = self.names.get_mut(&name) else {
+                    return;
+                };
+                contended.refreshing = false;
+                contended.rejoin |= !refreshed.all_joined;
+                if std::mem::take(&mut contended.again) {
+                    self.schedule(&name, Duration::ZERO);
+                } else if let Some(expires_in) = refreshed.expires_in {
+                    self.schedule(&name, expires_in + EXPIRY_SLACK);
+                }
+            }
+            Finished::Confirmed(name, settled) => {
+                if let Some(contended) = self.names.get_mut(&name) {
+                    contended.rejoin |= !settled;
+                }
+            }
         }
     }
 
@@ -272,125 +316,54 @@ impl Task {
                     .registry()
                     .take(&name, &owner, Loss::Forced);
             }
-            WakeUp::Granted { name, owner, token } => {
-                let acquire = self.names.get(&name).and_then(|contended| {
-                    contended
-                        .waiters
-                        .get(contended.places.get(&owner)?)
-                        .cloned()
-                });
-                let coordinator = self.coordinator.clone();
-                self.refreshes.push(
-                    async move {
-                        coordinator.learn(token);
-                        match acquire {
-                            Some(acquire) => confirm(&coordinator, &name, &acquire, token).await,
-                            // It waits no more, or its announcement is still under way: then a refresh will tell.
-                            None if coordinator.registry().knows(&owner) => {}
-                            None => coordinator.discard(&name, owner),
+            WakeUp::Granted {
+                name,
+                owner,
+                token,
+                of_session,
+            } => {
+                self.coordinator.learn(token);
+                // A message that comes late or twice tells of a waiter that has been seen to.
+                if self.coordinator.registry().waits(&owner) {
+                    let waiter = self.names.get(&name).and_then(|contended| {
+                        contended
+                            .waiters
+                            .get(contended.places.get(&owner)?)
+                            .cloned()
+                    });
+                    match waiter {
+                        Some(acquire) => self.confirm(name, acquire, token),
+                        None => {
+                            self.early.insert(owner, token);
                         }
-                        (name, None)
                     }
-                    .boxed(),
-                );
+                } else if of_session && !self.coordinator.registry().knows(&owner) {
+                    self.look(name);
+                }
             }
         }
     }
-}
 
-/// Refreshes a name and sees to what that shows; gives when what is in its way expires.
-async fn refresh(
-    coordinator: &Coordinator,
-    name: &LockName,
-    waiters: Vec<Arc<Acquire>>,
-) -> Option<Duration> {
-    let oldest = waiters
-        .iter()
-        .map(|acquire| acquire.owner)
-        .find(|owner| coordinator.registry().waits(owner));
-    let stamped = match coordinator.execute(name, Op::Refresh { oldest }).await {
-        Ok(stamped) => stamped,
-        // The store's status tells when it is back; until then the interval does.
-        Err(_) => return None,
-    };
-    let Reply::Refreshed {
-        current,
-        expires_in,
-        attached,
-    } = stamped.executed.reply
-    else {
-        return None;
-    };
-    if let Some(current) = current {
-        let waiter = waiters
-            .iter()
-            .find(|acquire| acquire.owner == current.owner);
-        if let Some(acquire) = waiter
-            && coordinator.registry().waits(&current.owner)
-        {
-            confirm(coordinator, name, acquire, current.token).await;
-        } else if current.of_session && !coordinator.registry().knows(&current.owner) {
-            coordinator.discard(name, current.owner);
-        }
+    /// Asks the store about a grant that nobody here knows of: a message is a hint, and no ground to release anything.
+    fn look(&mut self, name: LockName) {
+        let coordinator = self.coordinator.clone();
+        self.under_way.push(
+            async move {
+                refresh(&coordinator, &name, Vec::new(), false).await;
+                Finished::Confirmed(name, true)
+            }
+            .boxed(),
+        );
     }
-    if !attached {
-        rejoin(coordinator, name, &waiters).await;
-    }
-    expires_in
-}
 
-/// Makes a hand-off from elsewhere last for its TTL, and gives it to its waiter. If it has run out already, the waiter
-/// joins the queue again.
-async fn confirm(
-    coordinator: &Coordinator,
-    name: &LockName,
-    acquire: &Arc<Acquire>,
-    token: FencingToken,
-) {
-    let op = Op::Renew {
-        owner: acquire.owner,
-        ttl: acquire.ttl,
-    };
-    let Ok(Stamped { executed, sent_at }) = coordinator.execute(name, op).await else {
-        return;
-    };
-    match executed.reply {
-        Reply::Renewed => {
-            coordinator
-                .registry()
-                .deliver(&acquire.owner, Delivery { token, sent_at });
-        }
-        _ => rejoin(coordinator, name, std::slice::from_ref(acquire)).await,
-    }
-}
-
-/// Has waiters that the store has forgotten, or never knew of, join the queue again, in their order here. Those that are
-/// in it stay where they are.
-async fn rejoin(coordinator: &Coordinator, name: &LockName, waiters: &[Arc<Acquire>]) {
-    let waiting: Vec<&Arc<Acquire>> = waiters
-        .iter()
-        .filter(|acquire| coordinator.registry().waits(&acquire.owner))
-        .collect();
-    let commands = waiting
-        .iter()
-        .map(|acquire| coordinator.command(name.clone(), Op::Acquire(Acquire::clone(acquire))))
-        .collect();
-    let results: Vec<Result<Stamped, StoreError>> = coordinator.store().execute_all(commands).await;
-    for (acquire, result) in waiting.into_iter().zip(results) {
-        let Ok(stamped) = result else {
-            continue;
-        };
-        if let Reply::Granted { token } = stamped.executed.reply {
-            let delivery = Delivery {
-                token,
-                sent_at: stamped.sent_at,
-            };
-            coordinator.registry().deliver(&acquire.owner, delivery);
-        }
-        // It stopped waiting while its acquire was on the way, and may have left the queue before it arrived. One that is
-        // still known has been delivered, or will be released by whoever gave it up.
-        if !coordinator.registry().knows(&acquire.owner) {
-            coordinator.discard(name, acquire.owner);
-        }
+    fn confirm(&mut self, name: LockName, acquire: Arc<Acquire>, token: FencingToken) {
+        let coordinator = self.coordinator.clone();
+        self.under_way.push(
+            async move {
+                let settled = confirm(&coordinator, &name, &acquire, token).await;
+                Finished::Confirmed(name, settled)
+            }
+            .boxed(),
+        );
     }
 }

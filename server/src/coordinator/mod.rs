@@ -3,11 +3,13 @@
 //! - [`registry`]: which owner ids are ours, and whom to tell.
 //! - [`acquire`]: one acquire from asking to holding, safe to drop at any point.
 //! - [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
+//! - `refresh`: what that task asks of the store.
 //! - [`cleanup`]: releases that nobody waits for.
 
 pub mod acquire;
 pub mod cleanup;
 pub mod contention;
+mod refresh;
 pub mod registry;
 
 use std::{
@@ -160,6 +162,7 @@ impl Coordinator {
             coordinator: self.shared.id.clone(),
             floor: FencingToken::new(self.shared.floor.load(Ordering::Relaxed)),
             token_memory: self.shared.bounds.token_memory(),
+            not_after: None,
         };
         Command { name, caller, op }
     }
@@ -169,8 +172,12 @@ impl Coordinator {
     pub async fn execute(&self, name: &LockName, op: Op) -> Result<Stamped, StoreError> {
         let command = self.command(name.clone(), op);
         let result = self.shared.store.execute(command).await;
-        if result.is_err() {
+        if let Err(error) = &result {
             self.shared.metrics.store_errors.inc();
+            if error.is_indeterminate() {
+                // It may have handed the lock on: whoever waits here finds out at once.
+                self.shared.contention.recheck(name, Duration::ZERO);
+            }
         }
         result
     }
@@ -194,6 +201,7 @@ impl Coordinator {
             sent_at: stamped.sent_at,
         };
         if !self.shared.registry.deliver(&handed.owner, delivery)
+            && handed.of_session
             && !self.shared.registry.knows(&handed.owner)
         {
             self.discard(name, handed.owner);

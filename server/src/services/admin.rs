@@ -8,7 +8,7 @@ use leasehold_proto::v1::{
     GetLockRequest, GetLockResponse, ListLocksRequest, ListLocksResponse, ListSessionsRequest,
     ListSessionsResponse, SessionView, admin_service_server::AdminService,
 };
-use leasehold_store::{LockStore, clock};
+use leasehold_store::{LockStore, StoreError, clock};
 use tonic::{Request, Response, Status};
 
 use crate::{
@@ -53,19 +53,20 @@ impl AdminService for Admin {
             .map_err(Refusal::from)?
             .map_err(|invalid| Refusal::field("page_token", invalid))?;
         let views = page.names.iter().map(|name| self.coordinator.view(name, 0));
-        let views = futures_util::future::try_join_all(views)
-            .await
-            .map_err(Refusal::from)?;
-        let locks = page
-            .names
-            .iter()
-            .zip(&views)
-            // One that came free since it was found.
-            .filter(|(_, view)| {
-                view.holder.is_some() || view.closed_for.is_some() || view.waiter_count > 0
-            })
-            .map(|(name, view)| convert::lock_view(name, view))
-            .collect();
+        let views = futures_util::future::join_all(views).await;
+        let mut locks = Vec::with_capacity(views.len());
+        for (name, view) in page.names.iter().zip(views) {
+            let view = match view {
+                Ok(view) => view,
+                // Somebody else's key with a name like ours: it is not a lock, and hides none.
+                Err(StoreError::WrongType { .. }) => continue,
+                Err(error) => return Err(Refusal::from(error).into()),
+            };
+            // One that came free since it was found is not listed.
+            if view.holder.is_some() || view.closed_for.is_some() || view.waiter_count > 0 {
+                locks.push(convert::lock_view(name, &view));
+            }
+        }
         Ok(Response::new(ListLocksResponse {
             locks,
             next_page_token: page.next,

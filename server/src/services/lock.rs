@@ -32,7 +32,8 @@ use crate::{
     },
     listener::ConnectionHandle,
     session::{
-        outbox::Outbox,
+        MAX_IN_FLIGHT, MAX_PENDING_ACKS,
+        outbox::{Outbox, Reading},
         sessions::{SessionInfo, Sessions},
         task::{self, Opened, Shutdown},
     },
@@ -46,8 +47,10 @@ pub struct Limits {
     pub sessions: usize,
     /// Most holds and waiting acquires of a session.
     pub locks_per_session: usize,
-    /// Most answers that wait for a session's client to read.
+    /// Answers that wait for a session's client to read before they count as a backlog.
     pub outbound_queue: usize,
+    /// How long a client may leave a backlog of answers unread without taking any of it.
+    pub reading_timeout: Duration,
     /// How long a new stream may take to say `open`.
     pub open_timeout: Duration,
 }
@@ -80,9 +83,19 @@ impl LockService for Locks {
                 "the connection of this stream is not known",
             ));
         };
-        let metrics = self.coordinator.metrics().clone();
-        let (outbox, answers) =
-            Outbox::new(self.limits.outbound_queue, connection.clone(), metrics);
+        if self.shutdown.draining.is_cancelled() {
+            return Err(draining().into());
+        }
+        let (outbox, answers) = Outbox::new(
+            Reading {
+                queue: self.limits.outbound_queue,
+                // Each acquire may be queued and then answered, each hold be lost or released.
+                owed: 2 * self.limits.locks_per_session + MAX_IN_FLIGHT + MAX_PENDING_ACKS,
+                patience: self.limits.reading_timeout,
+            },
+            connection.clone(),
+            self.coordinator.metrics().clone(),
+        );
         // The stream's headers are sent at once; what is wrong with the `open` ends the stream.
         self.tasks.spawn(
             self.clone()
@@ -108,7 +121,6 @@ impl LockService for Locks {
             ttl: convert::ttl("ttl", request.ttl, bounds)?,
             lock_delay: convert::lock_delay("lock_delay", request.lock_delay, bounds)?,
             wait: wait != Wait::No,
-            not_after: None,
         };
         let ttl = acquire.ttl;
         // A call that is dropped cancels its acquire; nothing else does.
@@ -187,7 +199,13 @@ impl Locks {
         mut outbox: Outbox,
     ) {
         let first = tokio::time::timeout(self.limits.open_timeout, incoming.message());
-        let request = match first.await {
+        let first = tokio::select! {
+            biased;
+            // No session is opened any more: whoever has not asked for one is not waited for.
+            () = self.shutdown.draining.cancelled() => return outbox.fail(draining().into()),
+            first = first => first,
+        };
+        let request = match first {
             Ok(Ok(Some(request))) => request,
             // It went away before it said anything, or said it in a way that can't be read.
             Ok(Ok(None)) => return,
@@ -238,10 +256,7 @@ impl Locks {
             ));
         };
         if self.shutdown.draining.is_cancelled() {
-            return Err(Refusal::new(
-                Reason::Draining,
-                "the coordinator is going away; open the session elsewhere",
-            ));
+            return Err(draining());
         }
         let client_name = convert::client_name("open.client_name", &client_name)?;
         let ttl = convert::ttl("open.ttl", ttl, self.coordinator.bounds())?;
@@ -287,6 +302,13 @@ fn left(stands_until: Moment, ttl: Duration) -> Duration {
     clock::now()
         .until(stands_until)
         .saturating_sub(drift_margin(ttl))
+}
+
+fn draining() -> Refusal {
+    Refusal::new(
+        Reason::Draining,
+        "the coordinator is going away; open the session elsewhere",
+    )
 }
 
 fn stopping() -> Refusal {

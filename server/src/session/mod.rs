@@ -3,12 +3,21 @@
 //! - [`task`]: one task owns one session: what it holds and waits for, and its lease.
 //! - `requests`: what a client may ask on its stream.
 //! - `renewal`: keeping the holds alive, and telling what could not be.
+//! - `ending`: how it ends, and what becomes of what it held.
 //! - [`outbox`]: answers on their way to a client that may not read.
+//! - `second_look`: deadlines that somebody else may have kept.
 //! - [`sessions`]: the sessions of this coordinator, for operators and limits.
 
 pub mod outbox;
 pub mod sessions;
 pub mod task;
 
+mod ending;
 mod renewal;
 mod requests;
+mod second_look;
+
+/// Most releases and changes of values that a session may have in flight.
+pub const MAX_IN_FLIGHT: usize = 1024;
+/// Most heartbeats that wait for a renewal before they are answered; of more, the oldest are not.
+pub const MAX_PENDING_ACKS: usize = 16;

@@ -1,39 +1,68 @@
 //! Answers on their way to a client.
 
+use std::{collections::VecDeque, time::Duration};
+
+use leasehold_core::time::Moment;
 use leasehold_proto::v1::{SessionResponse, session_response::Response};
+use leasehold_store::clock;
 use tokio::sync::mpsc;
 use tonic::Status;
 
+use super::second_look::SecondLook;
 use crate::{listener::ConnectionHandle, telemetry::Metrics};
 
-/// The bounded queue of one session's answers. A client that does not read them is disconnected, not buffered, and its
-/// reading never slows the session down.
+/// How long the last answers of a session may wait for a client that reads slowly.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
+type Answer = Result<SessionResponse, Status>;
+
+/// What is expected of a client that reads its stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// How many answers are handed over for sending before a backlog begins.
+    pub queue: usize,
+    /// Most answers that a session may owe for what it was asked. When as many wait, it is asked for no more.
+    pub owed: usize,
+    /// How long a client may have a backlog without taking anything.
+    pub patience: Duration,
+}
+
+/// The bounded queue of one session's answers. A session may owe many at once, so what is not read yet waits; but a client
+/// that reads nothing for a while is disconnected, and its reading never slows the session down.
 #[derive(Debug)]
 pub struct Outbox {
-    answers: mpsc::Sender<Result<SessionResponse, Status>>,
+    answers: mpsc::Sender<Answer>,
+    /// What had no room in `answers`.
+    backlog: VecDeque<Answer>,
+    /// When the backlog began, or last got shorter.
+    moved_at: Moment,
+    stuck: SecondLook,
+    reading: Reading,
     connection: ConnectionHandle,
     metrics: Metrics,
-    /// The client did not read, or the stream is gone: nothing more can be said.
+    /// The client did not read: nothing more can be said.
     cut: bool,
 }
 
 impl Outbox {
-    /// A queue of `capacity` messages, and what tonic sends from.
+    /// A queue, and what tonic sends from.
     pub fn new(
-        capacity: usize,
+        reading: Reading,
         connection: ConnectionHandle,
         metrics: Metrics,
-    ) -> (Self, mpsc::Receiver<Result<SessionResponse, Status>>) {
-        let (answers, receiver) = mpsc::channel(capacity);
-        (
-            Self {
-                answers,
-                connection,
-                metrics,
-                cut: false,
-            },
-            receiver,
-        )
+    ) -> (Self, mpsc::Receiver<Answer>) {
+        let (answers, receiver) = mpsc::channel(reading.queue);
+        let outbox = Self {
+            answers,
+            backlog: VecDeque::new(),
+            moved_at: clock::now(),
+            stuck: SecondLook::default(),
+            reading,
+            connection,
+            metrics,
+            cut: false,
+        };
+        (outbox, receiver)
     }
 
     /// Whether a slow reader was cut off.
@@ -41,8 +70,7 @@ impl Outbox {
         self.cut
     }
 
-    /// Says something. If the client has left too much unread, its connection is closed: behind a full window nothing
-    /// else would get through.
+    /// Says something.
     pub fn send(&mut self, request_id: u64, response: Response) {
         self.push(Ok(SessionResponse {
             request_id,
@@ -55,23 +83,206 @@ impl Outbox {
         self.push(Err(status));
     }
 
-    fn push(&mut self, answer: Result<SessionResponse, Status>) {
+    /// Whether answers wait that [`drain`](Self::drain) would move on.
+    pub(super) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// Whether more requests may be taken in: not while as much is unread as a session may owe.
+    pub(super) fn has_room(&self) -> bool {
+        self.backlog.len() < self.reading.owed
+    }
+
+    /// When to [`check`](Self::check) next; `None` while there is no backlog.
+    pub(super) fn check_at(&self) -> Option<Moment> {
+        self.has_backlog()
+            .then(|| self.stuck.due(self.moved_at.after(self.reading.patience)))
+    }
+
+    /// Cuts off a client that has had a backlog for too long without taking anything.
+    pub(super) fn check(&mut self, now: Moment) {
+        let deadline = self.moved_at.after(self.reading.patience);
+        if self.has_backlog() && self.stuck.is_missed(deadline, now) {
+            self.cut_off();
+        }
+    }
+
+    /// Moves the backlog on as soon as there is room. May be dropped at any point.
+    pub(super) async fn drain(&mut self) {
+        match self.answers.reserve().await {
+            Ok(permit) => {
+                if let Some(answer) = self.backlog.pop_front() {
+                    permit.send(answer);
+                }
+                self.moved_at = clock::now();
+                self.stuck.kept();
+            }
+            // The stream is gone; its other half tells why.
+            Err(_) => self.backlog.clear(),
+        }
+    }
+
+    /// Hands the last answers over, for a short while at most.
+    pub(super) async fn flush(&mut self) {
+        let drained = async {
+            while self.has_backlog() {
+                self.drain().await;
+            }
+        };
+        // Who does not read by now learns nothing more.
+        let _ = tokio::time::timeout(LAST_ANSWERS, drained).await;
+    }
+
+    fn push(&mut self, answer: Answer) {
         if self.cut {
             return;
         }
-        match self.answers.try_send(answer) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                self.cut = true;
-                self.metrics.slow_readers.inc();
-                tracing::warn!(
-                    peer = %self.connection.peer_addr(),
-                    "a client did not read its stream and was disconnected; its locks stay until its lease has passed"
-                );
-                self.connection.kill();
+        let answer = if self.backlog.is_empty() {
+            match self.answers.try_send(answer) {
+                // A stream that is gone has another half that tells why.
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => return,
+                Err(mpsc::error::TrySendError::Full(answer)) => answer,
             }
-            // The stream is gone; its other half tells why.
-            Err(mpsc::error::TrySendError::Closed(_)) => {}
+        } else {
+            answer
+        };
+        if self.backlog.is_empty() {
+            self.moved_at = clock::now();
+            self.stuck.kept();
         }
+        self.backlog.push_back(answer);
+        // Requests stop at what may be owed, and those before them owe no more than that again.
+        if self.backlog.len() > 2 * self.reading.owed {
+            self.cut_off();
+        }
+    }
+
+    /// Closes the client's connection: behind a full window nothing else would get through.
+    fn cut_off(&mut self) {
+        self.cut = true;
+        self.backlog = VecDeque::new();
+        self.metrics.slow_readers.inc();
+        tracing::warn!(
+            peer = %self.connection.peer_addr(),
+            "a client did not read its stream and was disconnected; its locks stay until its lease has passed"
+        );
+        self.connection.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use futures_util::StreamExt;
+    use leasehold_proto::v1::SessionClosed;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::listener::{Connection, Connections, Ending, ListenerOptions, accept};
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+    const READING: Reading = Reading {
+        queue: 8,
+        owed: 100,
+        patience: PATIENCE,
+    };
+
+    /// An outbox on a connection of its own, whose two ends come last, and its metrics.
+    async fn outbox() -> (
+        Outbox,
+        mpsc::Receiver<Answer>,
+        Metrics,
+        (Connection, TcpStream),
+    ) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let options = ListenerOptions::default();
+        let incoming = accept(
+            listener,
+            options,
+            Connections::new(),
+            CancellationToken::new(),
+        );
+        tokio::pin!(incoming);
+        let (peer, connection) = tokio::join!(TcpStream::connect(address), incoming.next());
+        let connection = connection.unwrap().unwrap();
+        let metrics = Metrics::default();
+        let (outbox, answers) = Outbox::new(READING, connection.handle().clone(), metrics.clone());
+        (outbox, answers, metrics, (connection, peer.unwrap()))
+    }
+
+    fn say(outbox: &mut Outbox, ids: std::ops::RangeInclusive<u64>) {
+        for id in ids {
+            outbox.send(id, Response::Closed(SessionClosed {}));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_burst_beyond_the_queue_waits_and_keeps_its_order() {
+        let (mut outbox, mut answers, metrics, _ends) = outbox().await;
+        say(&mut outbox, 1..=90);
+        assert!(!outbox.is_cut());
+        assert!(outbox.has_backlog());
+        let reader = tokio::spawn(async move {
+            let mut ids = Vec::new();
+            while let Some(answer) = answers.recv().await {
+                ids.push(answer.unwrap().request_id);
+            }
+            ids
+        });
+        outbox.flush().await;
+        assert!(!outbox.has_backlog());
+        say(&mut outbox, 91..=91);
+        drop(outbox);
+        assert_eq!(reader.await.unwrap(), (1..=91).collect::<Vec<_>>());
+        assert_eq!(metrics.slow_readers.get(), 0);
+    }
+
+    #[tokio::test]
+    async fn only_a_backlog_that_does_not_move_is_cut_off() {
+        let (mut outbox, mut answers, metrics, (connection, _peer)) = outbox().await;
+        say(&mut outbox, 1..=20);
+        let began = outbox.check_at().unwrap();
+        outbox.check(began);
+        assert!(!outbox.is_cut(), "the second look is still to come");
+        // It reads one just in time.
+        answers.recv().await.unwrap().unwrap();
+        outbox.drain().await;
+        outbox.check(clock::now());
+        let again = outbox.check_at().unwrap();
+        outbox.check(again);
+        let second = outbox.check_at().unwrap();
+        assert!(again < second);
+        outbox.check(second);
+        assert!(outbox.is_cut());
+        assert_eq!(connection.handle().ending(), Some(Ending::Local));
+        assert_eq!(metrics.slow_readers.get(), 1);
+        assert_eq!(outbox.check_at(), None);
+    }
+
+    #[tokio::test]
+    async fn the_backlog_is_bounded() {
+        let (mut outbox, _answers, metrics, _ends) = outbox().await;
+        say(&mut outbox, 1..=107);
+        assert!(outbox.has_room());
+        say(&mut outbox, 108..=108);
+        assert!(!outbox.has_room(), "no more requests are taken in");
+        say(&mut outbox, 109..=208);
+        assert!(!outbox.is_cut());
+        say(&mut outbox, 209..=209);
+        assert!(outbox.is_cut());
+        assert_eq!(metrics.slow_readers.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_gone_leaves_no_backlog() {
+        let (mut outbox, answers, metrics, _ends) = outbox().await;
+        say(&mut outbox, 1..=20);
+        drop(answers);
+        outbox.flush().await;
+        assert!(!outbox.has_backlog());
+        assert_eq!(metrics.slow_readers.get(), 0);
     }
 }

@@ -3,7 +3,8 @@
 //! Heartbeats drive it: whoever does not send any is not renewed, even if its connection stands (a proxy may keep it
 //! up for a client that is long dead). The client is asked for a heartbeat every third of the TTL; one that finds the
 //! holds due has them renewed in one batch first, and is answered with what that gave. A renewal that fails is tried
-//! again until the holds' time is up. After a pause of the coordinator itself, the holds are due by its clock, so that
+//! again until the holds' time is up, and once it succeeds the client is told, unasked, how much longer its last answered
+//! heartbeat is good for: it would give its locks up otherwise. After a pause of the coordinator itself, the holds are due by its clock, so that
 //! nothing is promised before the store was asked.
 
 use std::time::Duration;
@@ -17,14 +18,17 @@ use leasehold_core::{
 use leasehold_proto::v1::{SessionHeartbeat, SessionHeartbeatAck, session_response::Response};
 use leasehold_store::{LockStore, Stamped, StoreError, clock};
 
-use super::task::{Done, Session};
+use super::{
+    MAX_PENDING_ACKS,
+    task::{Done, Session},
+};
 use crate::{convert, status::Refusal};
 
 /// How long to wait before a failed renewal is tried again.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// A heartbeat that waits for a renewal.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct PendingAck {
     request_id: u64,
     sequence: u64,
@@ -51,6 +55,10 @@ impl Session {
             .info()
             .heard_at
             .store(now.as_micros(), std::sync::atomic::Ordering::Relaxed);
+        self.silence.kept();
+        if self.pending_acks.len() == MAX_PENDING_ACKS {
+            self.pending_acks.remove(0);
+        }
         self.pending_acks.push(PendingAck {
             request_id,
             sequence: heartbeat.sequence,
@@ -143,6 +151,15 @@ impl Session {
         self.lose(lost);
         if failed {
             self.retry_at = Some(clock::now().after(RETRY));
+            self.short_ack = self.pending_acks.last().copied().or(self.short_ack);
+        } else if let Some(short) = self.short_ack.take()
+            && self.pending_acks.is_empty()
+        {
+            // Of itself: the request was answered already.
+            self.pending_acks.push(PendingAck {
+                request_id: 0,
+                ..short
+            });
         }
         self.acknowledge();
     }

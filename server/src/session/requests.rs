@@ -15,7 +15,11 @@ use leasehold_store::StoreError;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::task::{Done, End, Session};
+use super::{
+    MAX_IN_FLIGHT,
+    ending::End,
+    task::{Done, Session},
+};
 use crate::{
     convert,
     coordinator::acquire::{Acquired, Hold, Wait},
@@ -34,8 +38,9 @@ impl Session {
             Some(Request::SetValue(set_value)) => self.on_set_value(request_id, &set_value),
             Some(Request::Cancel(cancel)) => {
                 // Its answer may have crossed the cancel: then there is nothing to do.
-                if let Some(acquire) = self.acquiring.remove(&cancel.acquire_request_id) {
-                    let _ = acquire.send(());
+                let acquire = self.acquiring.get_mut(&cancel.acquire_request_id);
+                if let Some(cancel) = acquire.and_then(Option::take) {
+                    let _ = cancel.send(());
                 }
                 Ok(())
             }
@@ -98,10 +103,9 @@ impl Session {
             ttl: self.lease.ttl(),
             lock_delay,
             wait: wait != Wait::No,
-            not_after: None,
         };
         let (cancel, cancelled) = oneshot::channel();
-        self.acquiring.insert(request_id, cancel);
+        self.acquiring.insert(request_id, Some(cancel));
         self.count();
         let coordinator = self.coordinator.clone();
         let queued = self.queued.clone();
@@ -127,8 +131,16 @@ impl Session {
 
     fn on_release(&mut self, request_id: u64, request: &SessionRelease) -> Result<(), Refusal> {
         let (name, owner) = self.hold_named("release", &request.name, &request.owner_id)?;
+        // Given back from here on, whether what follows is ever polled or not.
+        let hold = self.unhold(&owner).map(Hold::given_back);
+        if self.is_busy() {
+            return Err(too_many_requests(if hold.is_some() {
+                "the release goes on in the background"
+            } else {
+                "nothing was released"
+            }));
+        }
         let coordinator = self.coordinator.clone();
-        let hold = self.unhold(&owner);
         self.operations.push(
             async move {
                 let result = match hold {
@@ -145,6 +157,9 @@ impl Session {
     fn on_set_value(&mut self, request_id: u64, request: &SessionSetValue) -> Result<(), Refusal> {
         let (name, owner) = self.hold_named("set_value", &request.name, &request.owner_id)?;
         let value: Value = convert::value("set_value.value", &request.value)?;
+        if self.is_busy() {
+            return Err(too_many_requests("the value was not changed"));
+        }
         let coordinator = self.coordinator.clone();
         self.operations.push(
             async move {
@@ -154,6 +169,12 @@ impl Session {
             .boxed(),
         );
         Ok(())
+    }
+
+    /// Whether as many operations are in flight as may be, beside the acquires, which count among the locks, and renewals.
+    fn is_busy(&self) -> bool {
+        let others = self.operations.len() - self.acquiring.len().min(self.operations.len());
+        others >= MAX_IN_FLIGHT + usize::from(self.renewing)
     }
 
     /// The lock and owner id that a request names. Where the session holds that owner id, the name must be that hold's.
@@ -181,8 +202,8 @@ impl Session {
                 position,
                 ticket,
             } => {
-                // Unless it was answered already: then the news is old.
-                if self.acquiring.contains_key(&request_id) {
+                // Unless it was answered or cancelled already: then the news is old.
+                if let Some(Some(_)) = self.acquiring.get(&request_id) {
                     let queued = SessionQueued {
                         position,
                         ticket: ticket.as_bytes().to_vec(),
@@ -255,4 +276,14 @@ impl Session {
         self.hold(hold);
         self.outbox.send(request_id, Response::Granted(granted));
     }
+}
+
+/// The refusal of a request while too many others are in flight; `so` says what became of it.
+fn too_many_requests(so: &str) -> Refusal {
+    Refusal::new(
+        Reason::TooManyRequests,
+        format!(
+            "the session has {MAX_IN_FLIGHT} releases and set_values in flight, which is the limit, so {so}; wait for answers before asking for more"
+        ),
+    )
 }

@@ -14,15 +14,15 @@ use leasehold_core::{
     name::ClientName,
     time::Moment,
 };
-use leasehold_proto::v1::{
-    SessionClosed, SessionDraining, SessionRequest, session_response::Response,
-};
+use leasehold_proto::v1::{SessionDraining, SessionRequest, session_response::Response};
 use leasehold_store::{LockStore, Stamped, Status as StoreStatus, StoreError, clock};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
-use super::{outbox::Outbox, renewal::PendingAck, sessions::Listed};
+use super::{
+    ending::End, outbox::Outbox, renewal::PendingAck, second_look::SecondLook, sessions::Listed,
+};
 use crate::{
     convert,
     coordinator::{
@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// Longest rest of the timer: deadlines are by a clock that counts suspended time, the timer's does not.
-const LONGEST_REST: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// When a coordinator that goes away stops serving its sessions.
 #[derive(Clone, Debug)]
@@ -62,23 +62,6 @@ pub struct Opened {
     pub max_locks: usize,
     /// Its place among the sessions.
     pub listed: Listed,
-}
-
-/// Why a session ends.
-#[derive(Debug)]
-pub(super) enum End {
-    /// The client said `close` under this request id.
-    Closed(u64),
-    /// The peer ended its stream or connection.
-    Peer,
-    /// No heartbeat came for the TTL.
-    Silent,
-    /// The stream ended by our doing or nobody knows whose: the client may still believe in its locks.
-    Cut,
-    /// The client broke the protocol; as `Cut`, with something to say.
-    Broken(Refusal),
-    /// The coordinator stops.
-    Stopping,
 }
 
 /// What an operation of the session came to.
@@ -120,8 +103,8 @@ pub(super) struct Session {
     pub(super) connection: ConnectionHandle,
     pub(super) outbox: Outbox,
     pub(super) holds: HashMap<OwnerId, Held>,
-    /// Acquires that have not been answered, and how to cancel them.
-    pub(super) acquiring: HashMap<u64, oneshot::Sender<()>>,
+    /// Acquires that have not been answered, and how to cancel those that have not been.
+    pub(super) acquiring: HashMap<u64, Option<oneshot::Sender<()>>>,
     pub(super) operations: FuturesUnordered<BoxFuture<'static, Done>>,
     /// Acquires that have been queued say so here, while their operation goes on.
     pub(super) queued: mpsc::UnboundedSender<Done>,
@@ -129,10 +112,13 @@ pub(super) struct Session {
     pub(super) taken: mpsc::UnboundedSender<Taken>,
     /// Heartbeats that wait for a renewal before they are answered.
     pub(super) pending_acks: Vec<PendingAck>,
+    /// The newest heartbeat that was answered while a renewal had failed: the client may be promised more later.
+    pub(super) short_ack: Option<PendingAck>,
     pub(super) renewing: bool,
     pub(super) retry_at: Option<Moment>,
     /// No hold's time in the store ends before this.
     pub(super) check_at: Option<Moment>,
+    pub(super) silence: SecondLook,
 }
 
 /// Serves a session until it ends.
@@ -161,21 +147,28 @@ pub async fn serve(
         queued,
         taken,
         pending_acks: Vec::new(),
+        short_ack: None,
         renewing: false,
         retry_at: None,
         check_at: None,
+        silence: SecondLook::default(),
     };
     let mut store_status = session.coordinator.store().status();
     let mut told_draining = false;
     let ended = connection.ended();
     tokio::pin!(ended);
     let end = loop {
+        let now = clock::now();
+        // Before anything else, so that no flood of messages holds it up.
+        if session.next_deadline() <= now
+            && let Some(end) = session.on_time(now)
+        {
+            break end;
+        }
         if session.outbox.is_cut() {
             break End::Cut;
         }
-        let rest = clock::now()
-            .until(session.next_deadline())
-            .min(LONGEST_REST);
+        let rest = now.until(session.next_deadline()).min(LONGEST_REST);
         tokio::select! {
             biased;
             () = shutdown.stopping.cancelled() => break End::Stopping,
@@ -189,6 +182,7 @@ pub async fn serve(
                 let deadline = Some(convert::wire_duration(shutdown.drain_timeout));
                 session.outbox.send(0, Response::Draining(SessionDraining { deadline }));
             }
+            () = session.outbox.drain(), if session.outbox.has_backlog() => {}
             Some(taken) = taken_here.recv() => session.on_taken(taken),
             Some(queued) = queued_here.recv() => session.on_done(queued),
             Some(done) = session.operations.next() => session.on_done(done),
@@ -198,16 +192,12 @@ pub async fn serve(
                     session.renew();
                 }
             }
-            message = incoming.message() => {
+            message = incoming.message(), if session.outbox.has_room() => {
                 if let Some(end) = session.on_message(message) {
                     break end;
                 }
             }
-            () = tokio::time::sleep(rest) => {
-                if let Some(end) = session.on_time(clock::now()) {
-                    break end;
-                }
-            }
+            () = tokio::time::sleep(rest) => {}
         }
     };
     session.end(end, &shutdown).await;
@@ -249,21 +239,34 @@ impl Session {
 
     /// When the session has something to do unless anything happens before.
     fn next_deadline(&self) -> Moment {
-        let silent_at = self.lease.silent_at();
-        let earliest = |at: Option<Moment>| at.unwrap_or(silent_at).min(silent_at);
-        earliest(self.retry_at).min(earliest(self.check_at))
+        let silent_at = self.silence.due(self.lease.silent_at());
+        [self.retry_at, self.check_at, self.outbox.check_at()]
+            .into_iter()
+            .flatten()
+            .fold(silent_at, Moment::min)
+    }
+
+    pub(super) fn store_is_up(&self) -> bool {
+        matches!(
+            *self.coordinator.store().status().borrow(),
+            StoreStatus::Up { .. }
+        )
     }
 
     fn on_time(&mut self, now: Moment) -> Option<End> {
-        if self.lease.silent_at() <= now {
+        if self.silence.is_missed(self.lease.silent_at(), now) {
             return Some(End::Silent);
         }
+        self.outbox.check(now);
         if self.check_at.is_some_and(|at| at <= now) {
             self.expire(now);
         }
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
-            self.renew();
+            // Out of reach, it is tried as soon as that changes.
+            if self.store_is_up() {
+                self.renew();
+            }
         }
         None
     }
@@ -322,93 +325,6 @@ impl Session {
         info.holds.store(count(self.holds.len()), Ordering::Relaxed);
         info.waiters
             .store(count(self.acquiring.len()), Ordering::Relaxed);
-    }
-
-    async fn end(mut self, end: End, shutdown: &Shutdown) {
-        tracing::debug!(session = %self.id, ?end, holds = self.holds.len(), "session ends");
-        match end {
-            End::Closed(request_id) => self.close(request_id).await,
-            End::Peer => {}
-            End::Silent => {
-                let ttl = self.lease.ttl();
-                let refusal = Refusal::new(
-                    Reason::SessionSilent,
-                    format!(
-                        "no heartbeat came for the session's TTL of {ttl:?}: everything that it held was released"
-                    ),
-                );
-                self.outbox.fail(refusal.into());
-            }
-            End::Cut => self.linger(shutdown).await,
-            End::Broken(refusal) => {
-                self.outbox.fail(refusal.into());
-                self.linger(shutdown).await;
-            }
-            End::Stopping => {
-                let refusal = Refusal::new(
-                    Reason::Draining,
-                    "the coordinator has stopped; what the session still held is left to expire",
-                );
-                self.outbox.fail(refusal.into());
-                self.abandon();
-            }
-        }
-    }
-
-    /// Releases everything, cancels what waits, and says so.
-    async fn close(&mut self, request_id: u64) {
-        for (_, acquire) in self.acquiring.drain() {
-            // It has just ended.
-            let _ = acquire.send(());
-        }
-        let releases = std::mem::take(&mut self.holds)
-            .into_values()
-            .map(|held| held.hold.release());
-        // Those that fail go on in the background.
-        futures_util::future::join_all(releases).await;
-        let patience = self.coordinator.store_timeout();
-        // What does not end in time goes on in the background as well.
-        let _ = tokio::time::timeout(patience, self.finish()).await;
-        self.outbox
-            .send(request_id, Response::Closed(SessionClosed {}));
-    }
-
-    /// Lets the operations under way end. A lock that is granted only now is given back.
-    async fn finish(&mut self) {
-        while let Some(done) = self.operations.next().await {
-            match done {
-                Done::Acquired {
-                    result: Ok(Acquired::Granted(hold)),
-                    ..
-                } => hold.release_detached(),
-                Done::Renewed(_) => {}
-                done => self.on_done(done),
-            }
-        }
-    }
-
-    /// The client may still believe in its locks: leaves them until what it was promised has passed, and not shorter.
-    async fn linger(&mut self, shutdown: &Shutdown) {
-        self.operations.clear();
-        let until = self.lease.promised_until();
-        loop {
-            let rest = clock::now().until(until);
-            if rest.is_zero() || self.holds.is_empty() {
-                return;
-            }
-            tokio::select! {
-                biased;
-                () = shutdown.stopping.cancelled() => return self.abandon(),
-                () = tokio::time::sleep(rest.min(LONGEST_REST)) => {}
-            }
-        }
-    }
-
-    /// Leaves what it holds to expire.
-    fn abandon(&mut self) {
-        for (_, held) in self.holds.drain() {
-            held.hold.forget();
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 -- Takes the lock, or joins its queue.
 --
 -- KEYS  all six
--- ARGV  owner id, TTL (ms), lock-delay (ms), 1 to wait, not after (µs, 0: any time), session, client name, value
--- Reply 'late' | 'granted', token | 'queued', place, ms until the key in the way expires (below 0: never)
+-- ARGV  owner id, TTL (ms), lock-delay (ms), 1 to wait, session, client name, value
+-- Reply 'granted', token | 'queued', place, ms until the key in the way expires (below 0: never)
 --       | 'busy', holder (see view_holder)
 -- The same owner id again: its grant or place stands.
 
@@ -18,18 +18,16 @@ local function join(owner, ttl, delay, session, client, value)
   keep_queue()
 end
 
-operations.acquire = { 6, 8, function(at)
+operations.acquire = { 6, 7, true, function(at)
   local owner, ttl, delay = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  local wait, not_after = ARGV[at + 3] == '1', tonumber(ARGV[at + 4])
-  local session, client, value = ARGV[at + 5], ARGV[at + 6], ARGV[at + 7]
-
-  if not_after > 0 and now > not_after then return { false, 'late' } end
+  local wait = ARGV[at + 3] == '1'
+  local session, client, value = ARGV[at + 4], ARGV[at + 5], ARGV[at + 6]
 
   local holder = redis.call('GET', lock)
   if holder == owner then
-    redis.call('HSET', hold, 'k', me)
-    redis.call('PEXPIRE', hold, ttl + delay)
     redis.call('PEXPIRE', lock, ttl + delay)
+    redis.call('PEXPIRE', hold, ttl + delay)
+    confirm(tonumber(redis.call('HGET', hold, 'w') or 0))
     return { false, 'granted', tonumber(redis.call('HGET', hold, 't')) }
   end
 

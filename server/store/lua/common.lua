@@ -6,15 +6,17 @@
 -- KEYS  for each operation its lock's first keys, as many as the operation needs:
 --       1 lock      string  the owner id of the hold, 'lh:closed', or whatever a foreign locker wrote; expires
 --       2 hold      hash    what is known of the hold: o owner id, t token, a granted at (µs), d lock-delay (ms),
---                           k coordinator, s session, c client name, v value; valid only while o is what lock holds
+--                           w the same while a hand-off is unconfirmed (d is 0 then), k coordinator, s session,
+--                           c client name, v value; valid only while o is what lock holds
 --       3 token     string  the newest token of the name
 --       4 queue     zset    the owner ids that wait, by place
 --       5 waiters   hash    owner id → what it asked for (cmsgpack, see acquire.lua)
 --       6 attached  hash    coordinator → when it last showed that its waiters live (µs)
 -- ARGV  1 nonce, then for each operation: its name, the caller's coordinator id, the floor of the next token, how long
---       to remember the token (ms), and the operation's own arguments
+--       to remember the token (ms), the time after which it is to do nothing (µs, 0: never; releases and views take no
+--       notice), and the operation's own arguments
 -- Reply {nonce, now (µs), reply, …}; each reply is {handed, status, …} or an error; handed is false or
---       {owner id, token, coordinator}
+--       {owner id, token, coordinator, 1 if a session's}; status is 'late' where nothing was done
 --
 -- Tokens and times are integers below 2^53: exact in Lua, and exact when passed to redis.call or replied as numbers.
 -- They never go through tostring, '..' or cjson, which round at 14 digits.
@@ -25,7 +27,8 @@ local refreshed                                   -- coordinator → µs, once t
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
--- name → {keys that it is given, arguments of its own, function of where they begin}
+-- name → {keys that it is given, arguments of its own, whether it does nothing when late, function of where its own
+-- arguments begin}
 local operations = {}
 
 local CLOSED = 'lh:closed'
@@ -41,13 +44,22 @@ local function mint()
   return minted
 end
 
+-- Makes a hand-off from elsewhere, if it is one, a hold as every other. After a first write, so that Redis does not refuse
+-- it when it is out of memory.
+local function confirm(unconfirmed)
+  redis.call('HDEL', hold, 'w')
+  redis.call('HSET', hold, 'k', me)
+  if unconfirmed > 0 then redis.call('HSET', hold, 'd', unconfirmed) end
+end
+
 -- Sets the lock, free until now, to the owner id.
 local function grant(owner, ttl, delay, coordinator, session, client, value)
   local minted = mint()
-  local lasts = ttl + delay
-  if coordinator ~= me then lasts = CLAIM + delay end
+  local lasts, unconfirmed = ttl + delay, 0
+  -- Its client does not know of it before it is confirmed, so that no lock-delay is due.
+  if coordinator ~= me then lasts, delay, unconfirmed = CLAIM, 0, delay end
   redis.call('SET', lock, owner, 'PX', lasts)
-  redis.call('HSET', hold, 'o', owner, 't', minted, 'a', now, 'd', delay, 'k', coordinator, 's', session,
+  redis.call('HSET', hold, 'o', owner, 't', minted, 'a', now, 'd', delay, 'w', unconfirmed, 'k', coordinator, 's', session,
     'c', client, 'v', value)
   redis.call('PEXPIRE', hold, lasts)
   return minted
@@ -115,9 +127,11 @@ local function hand_on()
         leave(owner)
         local minted = grant(owner, ttl, delay, coordinator, session, client, value)
         if coordinator ~= me then
-          redis.call('PUBLISH', 'lh:wake:' .. coordinator, 'G' .. owner .. string.format('%020.0f', minted) .. lock)
+          -- Only a hint: where it is not allowed, a refresh finds the grant.
+          local kind = session == '' and 'U' or 'G'
+          redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, kind .. owner .. string.format('%020.0f', minted) .. lock)
         end
-        return { owner, minted, coordinator }
+        return { owner, minted, coordinator, session ~= '' and 1 or 0 }
       end
     end
     from = from + 16

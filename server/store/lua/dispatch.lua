@@ -8,10 +8,15 @@ while at <= #ARGV do
   lock, hold, token = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
   queue, waiters, attached = KEYS[key + 4], KEYS[key + 5], KEYS[key + 6]
   refreshed = nil
-  local done, reply = pcall(operation[3], at + 4)
-  if not done then reply = { err = type(reply) == 'table' and reply.err or reply } end
-  replies[#replies + 1] = reply
+  local not_after = tonumber(ARGV[at + 4])
+  if operation[3] and not_after > 0 and now > not_after then
+    replies[#replies + 1] = { false, 'late' }
+  else
+    local done, reply = pcall(operation[4], at + 5)
+    if not done then reply = { err = type(reply) == 'table' and reply.err or reply } end
+    replies[#replies + 1] = reply
+  end
   key = key + operation[1]
-  at = at + 4 + operation[2]
+  at = at + 5 + operation[2]
 end
 return replies

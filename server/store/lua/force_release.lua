@@ -3,7 +3,7 @@
 -- KEYS  all six
 -- Reply 'forced', 1 if anything was released, token now, false | {owner id, coordinator} of our former hold
 
-operations.force_release = { 6, 0, function(at)
+operations.force_release = { 6, 0, true, function(at)
   load_queue()
   local holder = redis.call('GET', lock)
   local former = false
@@ -11,7 +11,7 @@ operations.force_release = { 6, 0, function(at)
     local o, k = unpack(redis.call('HMGET', hold, 'o', 'k'))
     if o == holder then
       former = { o, k }
-      if k ~= me then redis.call('PUBLISH', 'lh:wake:' .. k, 'F' .. o .. lock) end
+      if k ~= me then redis.pcall('PUBLISH', 'lh:wake:' .. k, 'F' .. o .. lock) end
     end
     redis.call('DEL', lock, hold)
     mint()

@@ -5,7 +5,7 @@
 -- Reply 'refreshed', false | {owner id, token, 1 if a session's} of the hold if it is the caller's,
 --       ms until the key expires (below 0: never, or no key), 1 if the oldest waiter waits or holds
 
-operations.refresh = { 6, 1, function(at)
+operations.refresh = { 6, 1, true, function(at)
   local oldest = ARGV[at]
 
   load_queue()

@@ -5,7 +5,7 @@
 -- Reply 'released', 1 if it held, 1 if it waited, ms for which the name is closed now (0: it is not)
 -- Deletes first: after that Redis lets a script go on even when it is out of memory.
 
-operations.release = { 6, 2, function(at)
+operations.release = { 6, 2, false, function(at)
   local owner, unclean = ARGV[at], ARGV[at + 1] == '1'
 
   load_queue()

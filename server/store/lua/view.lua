@@ -5,7 +5,7 @@
 -- Reply 'seen', holder (see view_holder), ms for which the name stays closed (0: it is not closed), newest token or 0,
 --       how many wait, {{coordinator, since (µs), session, client name}, …} in order
 
-operations.view = { 6, 1, function(at)
+operations.view = { 6, 1, false, function(at)
   local most = tonumber(ARGV[at])
 
   load_queue()

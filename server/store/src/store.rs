@@ -103,6 +103,8 @@ pub enum WakeUp {
         owner: OwnerId,
         /// Its token.
         token: leasehold_core::id::FencingToken,
+        /// Whether a session waits.
+        of_session: bool,
     },
     /// A hold was force-released.
     Forced {

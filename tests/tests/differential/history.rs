@@ -179,6 +179,7 @@ impl History {
             coordinator,
             floor: FencingToken::new(self.random_floor()),
             token_memory: Duration::from_millis(self.random.random_range(3_000..9_000)),
+            not_after: Some(self.random_not_after()),
         };
         let command = Command {
             name: self.name.clone(),
@@ -264,9 +265,7 @@ impl History {
     }
 
     fn random_acquire(&mut self, owner: OwnerId) -> Acquire {
-        let ahead = self.ahead;
         let random = &mut self.random;
-        let now = StoreTime::from_micros(micros(clock::now()) + ahead);
         Acquire {
             owner,
             session: random
@@ -277,11 +276,6 @@ impl History {
             ttl: Duration::from_millis(random.random_range(40..400)),
             lock_delay: Duration::from_millis(*[0, 0, 30, 90].choose(random).unwrap()),
             wait: random.random_bool(0.65),
-            not_after: match random.random_range(0..30) {
-                0 => Some(now.before(Duration::from_secs(1))),
-                // Given, so that the store adds none of its own.
-                _ => Some(now.after(Duration::from_secs(60))),
-            },
         }
     }
 
@@ -291,6 +285,15 @@ impl History {
         let mut bytes = [number.wrapping_mul(37); 16];
         bytes[0] = number;
         OwnerId::from_bytes(bytes)
+    }
+
+    /// Mostly in good time, and given, so that the store adds none of its own; now and then too late.
+    fn random_not_after(&mut self) -> StoreTime {
+        let now = StoreTime::from_micros(micros(clock::now()) + self.ahead);
+        match self.random.random_range(0..40) {
+            0 => now.before(Duration::from_secs(1)),
+            _ => now.after(Duration::from_secs(60)),
+        }
     }
 
     /// Mostly nothing; now and then ahead of the server's clock, as after its data were lost.

@@ -9,9 +9,12 @@
 mod bad_input;
 mod bad_start;
 mod bad_stream;
+mod late_renew;
 mod lifecycle;
+mod many_answers;
 mod python;
 mod readme;
 mod reflection;
 mod run_command;
 mod scenarios;
+mod wake_ups;

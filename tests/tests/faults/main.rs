@@ -9,10 +9,15 @@
 
 mod abuse;
 mod cleanup;
+mod contended;
+mod flood;
 mod kill;
+mod last_words;
 mod load;
+mod pauses;
 mod redis_blackhole;
 mod redis_replies;
 mod redis_restart;
+mod shutdown;
 mod stop;
 mod transport;

@@ -90,6 +90,11 @@ pub(super) fn spawn(command: &[OsString], guard: &LockGuard) -> Result<Child, Sp
         .process_group(0)
         .kill_on_drop(true);
     tie_to_parent(&mut prepared, foreground.is_some());
+    // Only where the terminal's user could stop it: then somebody has to start it again. Listened for
+    // from before it runs, so that no stop is missed.
+    let stops = foreground
+        .as_ref()
+        .and_then(|_| signal(SignalKind::child()).ok());
     let mut guardian = Guardian::start();
     let process = prepared.spawn().map_err(failed)?;
     let group = process
@@ -99,10 +104,6 @@ pub(super) fn spawn(command: &[OsString], guard: &LockGuard) -> Result<Child, Sp
     if let Some(guardian) = &mut guardian {
         guardian.watch(group);
     }
-    // Only where the terminal's user could stop it: then somebody has to start it again.
-    let stops = foreground
-        .as_ref()
-        .and_then(|_| signal(SignalKind::child()).ok());
     Ok(Child {
         process,
         group,

@@ -1,9 +1,5 @@
 //! The command line as its users see it: help and mistakes without a coordinator, everything else with a real one.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod inspect;
 mod run;
@@ -11,6 +7,7 @@ mod run_lost;
 mod terminal;
 
 use std::{
+    os::unix::process::CommandExt,
     path::Path,
     process::{Command, Output, Stdio},
     time::Duration,
@@ -35,7 +32,26 @@ fn leasehold(endpoint: &str, args: &[&str]) -> Command {
         .args(args)
         .env("LEASEHOLD_ENDPOINT", endpoint)
         .stdin(Stdio::null());
+    heed_signals(&mut command);
     command
+}
+
+/// What runs in the background of a script ignores INT and QUIT, and so do its children: these tests too, unless it is
+/// undone.
+#[expect(
+    unsafe_code,
+    reason = "nothing else sets a child's signals back to their defaults"
+)]
+fn heed_signals(command: &mut Command) {
+    // SAFETY: `signal` is async-signal-safe, and the default disposition runs no code of ours.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
 }
 
 /// Runs the tool to its end.

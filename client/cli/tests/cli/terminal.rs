@@ -52,6 +52,7 @@ impl Terminal {
             .stdin(open_tty())
             .stdout(open_tty())
             .stderr(open_tty());
+        super::heed_signals(&mut command);
         // SAFETY: two system calls between fork and exec; nothing is allocated.
         unsafe {
             command.pre_exec(|| {
@@ -131,7 +132,7 @@ fn a_run_in_the_background_leaves_the_terminal_alone() {
 fn the_keys_that_interrupt_and_suspend_reach_the_command() {
     let coordinator = Coordinator::in_process();
     let script = "set -m; trap : INT; \
-                  \"$0\" run a -- sh -c 'trap \"exit 9\" INT; echo ready; while :; do sleep 0.05; done'; \
+                  \"$0\" run a -- sh -c 'trap \"exit 9\" INT; echo ready; while :; do :; done'; \
                   echo ended=$?";
     let mut terminal = Terminal::open(&coordinator.endpoint(), script);
     terminal.expect("ready");

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 mod deadlines;
 mod life;
 mod requests;
+mod simulation;
 
 use super::{
     machine::{Machine, Output},

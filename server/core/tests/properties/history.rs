@@ -99,6 +99,8 @@ pub(crate) struct World {
     pub(crate) now: StoreTime,
     pub(crate) asked: Vec<Asked>,
     pub(crate) token_memory: Duration,
+    /// Given to the commands that are sent now.
+    not_after: Option<StoreTime>,
     granted: HashMap<usize, Owner>,
     floors: Option<[i64; COORDINATORS]>,
 }
@@ -110,6 +112,7 @@ impl World {
             now: StoreTime::from_micros(1_700_000_000_000_000),
             asked: Vec::new(),
             token_memory: TOKEN_MEMORY,
+            not_after: None,
             granted: HashMap::new(),
             floors: None,
         }
@@ -147,11 +150,11 @@ impl World {
             } => {
                 let owner = Owner(self.asked.len());
                 self.asked.push(Asked { name, by, ask });
-                let mut op = self.acquire(owner);
-                if let (Op::Acquire(acquire), true) = (&mut op, late) {
-                    acquire.not_after = Some(self.now.before(Duration::from_micros(1)));
-                }
-                Some(self.carry_out(name, by, Deed::Acquire(owner), &op))
+                let op = self.acquire(owner);
+                self.not_after = late.then(|| self.now.before(Duration::from_micros(1)));
+                let event = self.carry_out(name, by, Deed::Acquire(owner), &op);
+                self.not_after = None;
+                Some(event)
             }
             Step::AcquireAgain { name, who } => {
                 let owner = self.owner(name, who)?;
@@ -198,6 +201,7 @@ impl World {
             coordinator: CoordinatorId::new(&by.to_string()),
             floor: FencingToken::new(self.floors.map_or(0, |floors| floors[by])),
             token_memory: self.token_memory,
+            not_after: self.not_after,
         }
     }
 
@@ -242,7 +246,6 @@ impl World {
             ttl,
             lock_delay,
             wait,
-            not_after: None,
         })
     }
 

@@ -63,13 +63,18 @@ impl Ledger {
                     // The same grant, told once more.
                     Some(hold) if hold.owner == owner && hold.token == *token => {
                         hold.until = event.at.after(ttl);
+                        hold.lock_delay = asked[owner.0].ask.lock_delay;
                     }
-                    _ => return Some(self.grant(event, owner, *token, ttl, asked)),
+                    _ => {
+                        let delay = asked[owner.0].ask.lock_delay;
+                        return Some(self.grant(event, owner, *token, ttl, delay));
+                    }
                 }
             }
             (Deed::Renew(_, ttl), Reply::Renewed) => {
                 if let Some(hold) = &mut self.hold {
                     hold.until = event.at.after(ttl);
+                    hold.lock_delay = asked[hold.owner.0].ask.lock_delay;
                 }
             }
             (Deed::Release(_, end), Reply::Released { held: true, .. }) => {
@@ -80,12 +85,14 @@ impl Ledger {
             _ => {}
         }
         let handed = event.handed?;
-        let ttl = if handed.coordinator == event.by {
-            asked[handed.owner.0].ask.ttl
+        let ask = asked[handed.owner.0].ask;
+        // A hand-off to elsewhere asks for no lock-delay before it is confirmed: its client has not heard of it.
+        let (ttl, delay) = if handed.coordinator == event.by {
+            (ask.ttl, ask.lock_delay)
         } else {
-            CLAIM_TIME
+            (CLAIM_TIME, Duration::ZERO)
         };
-        Some(self.grant(event, handed.owner, handed.token, ttl, asked))
+        Some(self.grant(event, handed.owner, handed.token, ttl, delay))
     }
 
     fn grant(
@@ -94,7 +101,7 @@ impl Ledger {
         owner: Owner,
         token: FencingToken,
         ttl: Duration,
-        asked: &[Asked],
+        lock_delay: Duration,
     ) -> Grant {
         if let Some(expired) = self.hold.take() {
             self.open_from = expired.until.after(expired.lock_delay);
@@ -105,7 +112,7 @@ impl Ledger {
             token,
             from: event.at,
             until: event.at.after(ttl),
-            lock_delay: asked[owner.0].ask.lock_delay,
+            lock_delay,
         };
         self.hold = Some(hold);
         Grant {

@@ -122,6 +122,7 @@ fn look_elsewhere(table: &mut LockTable, now: StoreTime) {
             coordinator: CoordinatorId::new("elsewhere"),
             floor: FencingToken::default(),
             token_memory: TOKEN_MEMORY,
+            not_after: None,
         },
         op: Op::View { waiters: 0 },
     };

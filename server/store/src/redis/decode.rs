@@ -89,6 +89,7 @@ fn handed(mut fields: Fields) -> Decoded<Handed> {
         owner: fields.owner()?,
         token: fields.token()?,
         coordinator: fields.coordinator()?,
+        of_session: fields.flag()?,
     })
 }
 

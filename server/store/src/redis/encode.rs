@@ -37,8 +37,8 @@ static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().
 /// About how many bytes a command takes in a call; more grows the buffer.
 const TYPICAL: usize = 512;
 
-/// The script call that carries out these commands. `nonce` is repeated in its reply; an acquire that reaches the server
-/// after `not_after`, or what it says itself, does nothing.
+/// The script call that carries out these commands. `nonce` is repeated in its reply; a command that reaches the server
+/// after `not_after`, or what it says itself, does nothing (but for releases and views).
 pub fn encode<'a>(
     commands: impl Iterator<Item = (&'a Command, &'a LockKeys)> + Clone,
     nonce: u64,
@@ -62,8 +62,14 @@ pub fn encode<'a>(
         cmd.arg(shape(&command.op).0)
             .arg(caller.coordinator.as_str())
             .arg(caller.floor.get())
-            .arg(millis(caller.token_memory));
-        arguments(&mut cmd, &command.op, not_after);
+            .arg(millis(caller.token_memory))
+            .arg(
+                caller
+                    .not_after
+                    .or(not_after)
+                    .map_or(0, StoreTime::as_micros),
+            );
+        arguments(&mut cmd, &command.op);
     }
     cmd
 }
@@ -82,9 +88,9 @@ fn shape(op: &Op) -> (&'static str, usize) {
     }
 }
 
-fn arguments(cmd: &mut Cmd, op: &Op, not_after: Option<StoreTime>) {
+fn arguments(cmd: &mut Cmd, op: &Op) {
     match op {
-        Op::Acquire(acquire) => acquire_arguments(cmd, acquire, not_after),
+        Op::Acquire(acquire) => acquire_arguments(cmd, acquire),
         Op::Renew { owner, ttl } => {
             cmd.arg(&owner.as_bytes()[..]).arg(millis(*ttl));
         }
@@ -109,18 +115,12 @@ fn arguments(cmd: &mut Cmd, op: &Op, not_after: Option<StoreTime>) {
     }
 }
 
-fn acquire_arguments(cmd: &mut Cmd, acquire: &Acquire, not_after: Option<StoreTime>) {
+fn acquire_arguments(cmd: &mut Cmd, acquire: &Acquire) {
     let session = |session: &'_ Option<SessionId>| session.map(|session| *session.as_bytes());
     cmd.arg(&acquire.owner.as_bytes()[..])
         .arg(millis(acquire.ttl))
         .arg(millis(acquire.lock_delay))
         .arg(u8::from(acquire.wait))
-        .arg(
-            acquire
-                .not_after
-                .or(not_after)
-                .map_or(0, StoreTime::as_micros),
-        )
         .arg(
             session(&acquire.session)
                 .as_ref()

@@ -14,7 +14,7 @@ use std::{
 };
 
 use leasehold_core::{
-    command::{Command, Op, Reply},
+    command::{Command, Reply},
     name::LockName,
     time::{Moment, StoreTime},
 };
@@ -197,9 +197,9 @@ impl Lanes {
     }
 
     fn answer(self: &Arc<Self>, mut item: Item, stamped: Stamped) {
-        if stamped.executed.reply == Reply::Late && !is_dated(&item.command) {
+        if stamped.executed.reply == Reply::Late && item.command.caller.not_after.is_none() {
             if !item.again {
-                // A step of the server's clock makes an acquire look late; the reply has told the new time.
+                // A step of the server's clock makes a command look late; the reply has told the new time.
                 item.again = true;
                 return self.push(item);
             }
@@ -220,6 +220,22 @@ impl Lanes {
         let ahead = self.ahead.load(Ordering::Relaxed);
         let now = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
         (ahead != 0).then(|| StoreTime::from_micros(ahead.saturating_add(now)).after(self.timeout))
+    }
+
+    /// Learns the server's time, which every reply tells too.
+    pub async fn ask_time(&self) {
+        let sent_at = clock::now();
+        let Ok(mut replies) = self.link.execute(0, vec![redis::cmd("TIME")]).await else {
+            return;
+        };
+        if let Some(Ok(reply)) = replies.items.pop()
+            && let Ok((seconds, micros)) = redis::from_redis_value::<(i64, i64)>(reply)
+        {
+            self.observe_time(
+                StoreTime::from_micros(seconds * 1_000_000 + micros),
+                sent_at,
+            );
+        }
     }
 
     fn observe_time(&self, at: StoreTime, sent_at: Moment) {
@@ -248,11 +264,6 @@ fn fail(batch: Vec<Item>, error: &StoreError) {
     for item in batch {
         let _ = item.answer.send(Err(error.clone()));
     }
-}
-
-/// Whether the sender itself said until when the acquire may arrive.
-fn is_dated(command: &Command) -> bool {
-    matches!(&command.op, Op::Acquire(acquire) if acquire.not_after.is_some())
 }
 
 pub(super) fn link_error(error: &LinkError) -> StoreError {

@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 use tokio::{
     sync::{mpsc, watch},
-    time::timeout,
+    time::{error::Elapsed, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 
@@ -217,35 +217,44 @@ impl Link {
                 connection,
             });
         }
-        let fault =
-            match timeout(self.inner.command_timeout, self.send(slot, &live, commands)).await {
-                Ok(Ok(items)) => {
-                    live.answered();
-                    return Ok(Replies { items, connection });
-                }
-                Ok(Err(error)) => {
-                    let fault = Fault::new(
-                        DownCause::Lost,
-                        format!("the connection to {self} broke: {error}"),
-                    );
+        let fault = match self.in_time(self.send(slot, &live, commands)).await {
+            Ok(Ok(items)) => {
+                live.answered();
+                return Ok(Replies { items, connection });
+            }
+            Ok(Err(error)) => {
+                let fault = Fault::new(
+                    DownCause::Lost,
+                    format!("the connection to {self} broke: {error}"),
+                );
+                slot.give_up(live.generation, fault.clone());
+                fault
+            }
+            Err(_) => {
+                let millis = self.inner.command_timeout.as_millis();
+                let fault = Fault::new(
+                    DownCause::TimedOut,
+                    format!("{self} did not answer within {millis} ms"),
+                );
+                if live.unanswered() {
                     slot.give_up(live.generation, fault.clone());
-                    fault
                 }
-                Err(_) => {
-                    let millis = self.inner.command_timeout.as_millis();
-                    let fault = Fault::new(
-                        DownCause::TimedOut,
-                        format!("{self} did not answer within {millis} ms"),
-                    );
-                    if live.unanswered() {
-                        slot.give_up(live.generation, fault.clone());
-                    }
-                    fault
-                }
-            };
+                fault
+            }
+        };
         Err(LinkError::Indeterminate {
             reason: fault.reason,
         })
+    }
+
+    /// Runs something for the command time-out and a little more. When this process had too much to do, a reply may lie
+    /// unread in the socket when the time is up: the little more lets it be read before Redis is blamed.
+    async fn in_time<F: Future>(&self, send: F) -> Result<F::Output, Elapsed> {
+        tokio::pin!(send);
+        match timeout(self.inner.command_timeout, &mut send).await {
+            Ok(output) => Ok(output),
+            Err(_) => timeout(self.inner.command_timeout / 20, send).await,
+        }
     }
 
     /// Gives a connection up because a reply that came by it did not answer its command: what is in flight on it becomes

@@ -56,6 +56,7 @@ impl RedisStore {
         );
         let wake_ups = read_wake_ups(incoming, keys.clone());
         let lanes = Arc::new(Lanes::new(link, options.timeout));
+        learn_time(&lanes);
         Ok((Self { lanes, keys }, wake_ups))
     }
 
@@ -152,6 +153,19 @@ fn unanswered() -> StoreError {
     }
 }
 
+/// Asks for the server's time as soon as it is there, so that the first commands can say until when they may arrive.
+fn learn_time(lanes: &Arc<Lanes>) {
+    let mut status = lanes.link().status();
+    let lanes = Arc::downgrade(lanes);
+    tokio::spawn(async move {
+        if status.wait_for(LinkStatus::is_up).await.is_ok()
+            && let Some(lanes) = lanes.upgrade()
+        {
+            lanes.ask_time().await;
+        }
+    });
+}
+
 /// Reads what scripts publish: a letter, the owner id, and what follows.
 fn read_wake_ups(mut messages: mpsc::Receiver<Vec<u8>>, keys: Keys) -> mpsc::Receiver<WakeUp> {
     let (sender, receiver) = mpsc::channel(WAKE_UPS);
@@ -178,13 +192,14 @@ fn parse_wake_up(message: &[u8], keys: &Keys) -> Option<WakeUp> {
             name: keys.name_of(rest)?,
             owner,
         }),
-        b'G' => {
+        b'G' | b'U' => {
             let (token, key) = rest.split_at_checked(TOKEN_DIGITS)?;
             let token = std::str::from_utf8(token).ok()?.parse().ok()?;
             Some(WakeUp::Granted {
                 name: keys.name_of(key)?,
                 owner,
                 token: FencingToken::new(token),
+                of_session: *kind == b'G',
             })
         }
         _ => None,

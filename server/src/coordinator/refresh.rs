@@ -1,0 +1,132 @@
+//! What the waiters of a contended name ask of the store.
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold_core::{
+    command::{Acquire, Op, Reply},
+    id::FencingToken,
+    name::LockName,
+};
+use leasehold_store::{LockStore, Stamped};
+
+use super::{Coordinator, registry::Delivery};
+
+/// What a refresh came to.
+pub(super) struct Refreshed {
+    /// When what is in the way expires, if that is known.
+    pub(super) expires_in: Option<Duration>,
+    /// Whether every waiter is surely in the queue, or was never missing from it.
+    pub(super) all_joined: bool,
+}
+
+/// Refreshes a name and sees to what that shows. With `rejoin`, every waiter joins the queue again even if the oldest one
+/// is in it.
+pub(super) async fn refresh(
+    coordinator: &Coordinator,
+    name: &LockName,
+    waiters: Vec<Arc<Acquire>>,
+    rejoin: bool,
+) -> Refreshed {
+    let oldest = waiters
+        .iter()
+        .map(|acquire| acquire.owner)
+        .find(|owner| coordinator.registry().waits(owner));
+    let unknown = Refreshed {
+        expires_in: None,
+        all_joined: !rejoin,
+    };
+    let Ok(stamped) = coordinator.execute(name, Op::Refresh { oldest }).await else {
+        // The store's status tells when it is back; until then the interval does.
+        return unknown;
+    };
+    let Reply::Refreshed {
+        current,
+        expires_in,
+        attached,
+    } = stamped.executed.reply
+    else {
+        return unknown;
+    };
+    if let Some(current) = current {
+        let waiter = waiters
+            .iter()
+            .find(|acquire| acquire.owner == current.owner);
+        if let Some(acquire) = waiter
+            && coordinator.registry().waits(&current.owner)
+        {
+            confirm(coordinator, name, acquire, current.token).await;
+        } else if current.of_session && !coordinator.registry().knows(&current.owner) {
+            coordinator.discard(name, current.owner);
+        }
+    }
+    let all_joined = if rejoin || !attached {
+        join_again(coordinator, name, &waiters).await
+    } else {
+        true
+    };
+    Refreshed {
+        expires_in,
+        all_joined,
+    }
+}
+
+/// Makes a hand-off from elsewhere last for its TTL, and gives it to its waiter. If it has run out already, the waiter
+/// joins the queue again. False if it is not known whether the waiter is in the queue.
+pub(super) async fn confirm(
+    coordinator: &Coordinator,
+    name: &LockName,
+    acquire: &Arc<Acquire>,
+    token: FencingToken,
+) -> bool {
+    let op = Op::Renew {
+        owner: acquire.owner,
+        ttl: acquire.ttl,
+    };
+    let Ok(Stamped { executed, sent_at }) = coordinator.execute(name, op).await else {
+        return false;
+    };
+    match executed.reply {
+        Reply::Renewed => {
+            coordinator
+                .registry()
+                .deliver(&acquire.owner, Delivery { token, sent_at });
+            true
+        }
+        _ => join_again(coordinator, name, std::slice::from_ref(acquire)).await,
+    }
+}
+
+/// Has waiters that the store has forgotten, or never knew of, join the queue again, in their order here. Those that are
+/// in it stay where they are. False if it is not known of each whether it is.
+async fn join_again(coordinator: &Coordinator, name: &LockName, waiters: &[Arc<Acquire>]) -> bool {
+    let waiting: Vec<&Arc<Acquire>> = waiters
+        .iter()
+        .filter(|acquire| coordinator.registry().waits(&acquire.owner))
+        .collect();
+    let commands = waiting
+        .iter()
+        .map(|acquire| coordinator.command(name.clone(), Op::Acquire(Acquire::clone(acquire))))
+        .collect();
+    let results = coordinator.store().execute_all(commands).await;
+    let mut all_joined = true;
+    for (acquire, result) in waiting.into_iter().zip(results) {
+        let Ok(stamped) = result else {
+            all_joined = false;
+            continue;
+        };
+        if let Reply::Granted { token } = stamped.executed.reply {
+            let delivery = Delivery {
+                token,
+                sent_at: stamped.sent_at,
+            };
+            coordinator.registry().deliver(&acquire.owner, delivery);
+        }
+        // It stopped waiting while its acquire was on the way, and may have left the queue before it arrived. One that is
+        // still known has been delivered, or will be released by whoever gave it up; one of the unary calls may have
+        // been delivered and be its caller's alone by now.
+        if acquire.session.is_some() && !coordinator.registry().knows(&acquire.owner) {
+            coordinator.discard(name, acquire.owner);
+        }
+    }
+    all_joined
+}

@@ -1,0 +1,129 @@
+//! How a session ends, and what becomes of what it held.
+
+use futures_util::StreamExt;
+use leasehold_proto::v1::{SessionClosed, session_response::Response};
+use leasehold_store::clock;
+
+use super::task::{Done, LONGEST_REST, Session, Shutdown};
+use crate::{
+    coordinator::acquire::{Acquired, Hold},
+    status::{Reason, Refusal},
+};
+
+/// Why a session ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The client said `close` under this request id.
+    Closed(u64),
+    /// The peer ended its stream or connection.
+    Peer,
+    /// No heartbeat came for the TTL.
+    Silent,
+    /// The stream ended by our doing or nobody knows whose: the client may still believe in its locks.
+    Cut,
+    /// The client broke the protocol; as `Cut`, with something to say.
+    Broken(Refusal),
+    /// The coordinator stops.
+    Stopping,
+}
+
+impl Session {
+    pub(super) async fn end(mut self, end: End, shutdown: &Shutdown) {
+        tracing::debug!(session = %self.id, ?end, holds = self.holds.len(), "session ends");
+        match end {
+            End::Closed(request_id) => {
+                self.close(request_id).await;
+                self.outbox.flush().await;
+            }
+            End::Peer => {}
+            End::Silent => {
+                let ttl = self.lease.ttl();
+                let refusal = Refusal::new(
+                    Reason::SessionSilent,
+                    format!(
+                        "no heartbeat came for the session's TTL of {ttl:?}: everything that it held was released"
+                    ),
+                );
+                self.outbox.fail(refusal.into());
+                self.operations.clear();
+                self.holds.clear();
+                self.outbox.flush().await;
+            }
+            End::Cut => self.linger(shutdown).await,
+            End::Broken(refusal) => {
+                self.outbox.fail(refusal.into());
+                self.operations.clear();
+                self.outbox.flush().await;
+                self.linger(shutdown).await;
+            }
+            End::Stopping => {
+                let refusal = Refusal::new(
+                    Reason::Draining,
+                    "the coordinator has stopped; what the session still held is left to expire",
+                );
+                self.outbox.fail(refusal.into());
+                self.abandon();
+                self.outbox.flush().await;
+            }
+        }
+    }
+
+    /// Releases everything, cancels what waits, and says so.
+    async fn close(&mut self, request_id: u64) {
+        for cancel in self.acquiring.drain().filter_map(|(_, cancel)| cancel) {
+            // It has just ended.
+            let _ = cancel.send(());
+        }
+        // All of them are noted as given back before the first is waited for.
+        let given_back: Vec<Hold> = self
+            .holds
+            .drain()
+            .map(|(_, held)| held.hold.given_back())
+            .collect();
+        // Those that fail go on in the background.
+        futures_util::future::join_all(given_back.into_iter().map(Hold::release)).await;
+        let patience = self.coordinator.store_timeout();
+        // What does not end in time goes on in the background as well.
+        let _ = tokio::time::timeout(patience, self.finish()).await;
+        self.outbox
+            .send(request_id, Response::Closed(SessionClosed {}));
+    }
+
+    /// Lets the operations under way end. A lock that is granted only now is given back.
+    async fn finish(&mut self) {
+        while let Some(done) = self.operations.next().await {
+            match done {
+                Done::Acquired {
+                    result: Ok(Acquired::Granted(hold)),
+                    ..
+                } => hold.release_detached(),
+                Done::Renewed(_) => {}
+                done => self.on_done(done),
+            }
+        }
+    }
+
+    /// The client may still believe in its locks: leaves them until what it was promised has passed, and not shorter.
+    async fn linger(&mut self, shutdown: &Shutdown) {
+        self.operations.clear();
+        let until = self.lease.promised_until();
+        loop {
+            let rest = clock::now().until(until);
+            if rest.is_zero() || self.holds.is_empty() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.stopping.cancelled() => return self.abandon(),
+                () = tokio::time::sleep(rest.min(LONGEST_REST)) => {}
+            }
+        }
+    }
+
+    /// Leaves what it holds to expire.
+    fn abandon(&mut self) {
+        for (_, held) in self.holds.drain() {
+            held.hold.leave_to_expire();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a caller gave up reaches Redis after what it did next.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{
+    AcquireOutcome, AcquireRequest, RenewRequest, RenewResponse,
+    lock_service_client::LockServiceClient,
+};
+use leasehold_tests::{
+    Coordinator, FaultProxy, RedisServer,
+    raw::{PROMPT, wire},
+    wait,
+};
+use redis::aio::MultiplexedConnection;
+use tonic::{Code, Status, transport::Channel};
+
+const SHORT: Duration = Duration::from_secs(1);
+const GRANTED: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(30);
+
+async fn renew(
+    client: &mut LockServiceClient<Channel>,
+    owner_id: &[u8],
+    ttl: Duration,
+) -> Result<RenewResponse, Status> {
+    let request = RenewRequest {
+        name: "late".to_owned(),
+        owner_id: owner_id.to_vec(),
+        ttl: wire(ttl),
+    };
+    Ok(client.renew(request).await?.into_inner())
+}
+
+async fn info(redis: &mut MultiplexedConnection, section: &str, field: &str) -> u64 {
+    let mut info = redis::cmd("INFO");
+    info.arg(section);
+    let info: String = info.query_async(redis).await.unwrap();
+    let mut lines = info.lines();
+    let value = lines.find_map(|line| line.strip_prefix(field));
+    let value = value.and_then(|rest| rest.split(',').next());
+    value.map_or(0, |value| value.parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renew_that_was_given_up_does_not_shorten_what_a_later_one_gave() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address()).await;
+    let coordinator = Coordinator::process()
+        .store(server.url_through(proxy.address()))
+        .arguments(["--store-connections", "1"])
+        .start();
+    let mut redis = server.async_connection().await;
+    let mut client = LockServiceClient::new(coordinator.channel().await);
+    let request = AcquireRequest {
+        name: "late".to_owned(),
+        ttl: wire(GRANTED),
+        ..AcquireRequest::default()
+    };
+    let granted = client.acquire(request).await.unwrap().into_inner();
+    assert_eq!(granted.outcome(), AcquireOutcome::Granted);
+    let connected = info(&mut redis, "clients", "connected_clients:").await;
+
+    // On its way, on a connection that has fallen silent; and the one after it on another.
+    proxy.black_hole_present();
+    let status = renew(&mut client, &granted.owner_id, SHORT).await;
+    assert_eq!(status.unwrap_err().code(), Code::Unavailable);
+    wait::until("a renewal over a new connection", PROMPT, || {
+        let mut client = client.clone();
+        let owner_id = granted.owner_id.clone();
+        async move {
+            let renewed = renew(&mut client, &owner_id, LONG).await?;
+            assert!(renewed.renewed, "it is held");
+            Ok::<_, Status>(())
+        }
+    })
+    .await;
+
+    let calls = "cmdstat_evalsha:calls=";
+    let before = info(&mut redis, "commandstats", calls).await;
+    proxy.forward();
+    wait::until("the old connections to end", PROMPT, || {
+        let mut redis = redis.clone();
+        async move {
+            let now = info(&mut redis, "clients", "connected_clients:").await;
+            if now <= connected { Ok(()) } else { Err(now) }
+        }
+    })
+    .await;
+    let late = info(&mut redis, "commandstats", calls).await - before;
+    assert!(late > 0, "nothing came late");
+    let mut life = redis::cmd("PTTL");
+    life.arg("lock:late");
+    let life: i64 = life.query_async(&mut redis).await.unwrap();
+    let least = i64::try_from((LONG - PROMPT).as_millis()).unwrap();
+    assert!(life > least, "{late} late commands left {life} ms");
+}

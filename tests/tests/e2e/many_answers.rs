@@ -1,0 +1,69 @@
+//! Many answers at one moment, to a client that reads.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use leasehold_proto::v1::{
+    AcquireOutcome, SessionAcquire, session_request::Request, session_response::Response,
+};
+use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer, raw::PROMPT};
+
+const TTL: Duration = Duration::from_secs(30);
+const WAIT: Duration = Duration::from_secs(1);
+/// More than the outbound queue of a session holds, by its default.
+const WAITERS: usize = 1_300;
+
+/// The name is held with the largest value there is, which every answer shows.
+async fn time_out_together(coordinator: &CoordinatorProcess) {
+    let mut holder = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let value = vec![b'v'; 4_096];
+    let id = holder
+        .send(Request::Acquire(SessionAcquire {
+            name: "crowded".to_owned(),
+            value: value.clone(),
+            ..SessionAcquire::default()
+        }))
+        .await;
+    holder.granted(id, PROMPT).await;
+
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let held = session.acquire("mine").await;
+    let began = Instant::now();
+    let mut waiting = HashSet::new();
+    for _ in 0..WAITERS {
+        waiting.insert(session.ask("crowded", Some(WAIT)).await);
+    }
+    let mut queued = 0;
+    while !waiting.is_empty() {
+        let message = session.next(WAIT + PROMPT).await.expect("the stream is up");
+        let message = message.expect("the stream is up");
+        match message.response.unwrap() {
+            Response::Queued(_) => queued += 1,
+            Response::NotGranted(answer) => {
+                assert_eq!(answer.outcome(), AcquireOutcome::TimedOut);
+                // Who holds it is told where it is known.
+                if let Some(holder) = answer.holder {
+                    assert_eq!(holder.value, value);
+                }
+                assert!(waiting.remove(&message.request_id), "answered twice");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(queued, WAITERS);
+    assert!(began.elapsed() >= WAIT);
+    session.heartbeat().await;
+    assert!(session.unread_unasked().is_empty());
+    assert!(session.release(&held.lock).await);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn waits_that_end_together_are_all_answered_and_the_session_lives() {
+    time_out_together(&Coordinator::process().start()).await;
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    time_out_together(&coordinator).await;
+}
