@@ -69,10 +69,11 @@ pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
             told("store")
         ));
     }
-    // Read as the store will read it, so that what is wrong is told before anything is served.
-    let (url, ca) = (config.store.expose(), config.store_ca.as_deref());
+    // Read as the store will read it, so that what is wrong is told before anything is served. Certificates are only looked
+    // at when it is opened.
+    let url = config.store.expose().replacen("rediss:", "redis:", 1);
     if config.store.scheme() != "memory"
-        && let Err(wrong) = RedisTarget::parse(url, ca)
+        && let Err(wrong) = RedisTarget::parse(&url, None)
         && let Some(place) = position("store")
     {
         return Err(ConfigError::BadValue {

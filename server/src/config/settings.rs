@@ -267,7 +267,7 @@ pub(super) static SETTINGS: [Setting; 24] = [
         outbound_queue,
         8,
         1_000_000,
-        "Messages that may wait for a client to read them: 8 to 1000000. A client that leaves more unread is cut off."
+        "Answers handed over for sending before a backlog begins: 8 to 1000000. A client that takes nothing of its backlog for keepalive-timeout is cut off."
     ),
     Setting {
         name: "log",

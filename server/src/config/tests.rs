@@ -124,7 +124,7 @@ fn every_setting_can_be_given_in_each_way() {
         ("admin-listen", "[::1]:0"),
         ("insecure", "true"),
         ("name", "one \"two\" # three"),
-        ("store", "rediss://app@redis:6380/1"),
+        ("store", "rediss://redis:6380/1"),
         ("store-ca", "/ca.pem"),
         ("key-prefix", ""),
         ("store-timeout", "250ms"),

@@ -9,7 +9,7 @@ use leasehold_core::{
     name::LockName,
     time::Moment,
 };
-use leasehold_store::{LockStore, Status, clock};
+use leasehold_store::{LockStore, Status, StoreError, clock};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -125,6 +125,8 @@ async fn release(coordinator: &Coordinator, batch: Vec<Leftover>) -> Vec<Leftove
                     coordinator.registry().forget(&leftover.owner);
                 }
             }
+            // The key is not even a lock's: nothing of ours is there.
+            Err(StoreError::WrongType { .. }) => coordinator.registry().forget(&leftover.owner),
             Err(error) if now < leftover.gone_at => {
                 coordinator.metrics().store_errors.inc();
                 if !error.is_retryable() {

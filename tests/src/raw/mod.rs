@@ -263,8 +263,11 @@ impl RawSession {
 
     /// What the coordinator has sent of itself and was read, but not asked for.
     pub fn unread_unasked(&self) -> Vec<&SessionResponse> {
-        let unread = self.unread.iter();
-        unread.filter(|message| message.request_id == 0).collect()
+        let is_news = |message: &&SessionResponse| {
+            let is_ack = matches!(message.response, Some(Response::Heartbeat(_)));
+            message.request_id == 0 && !is_ack
+        };
+        self.unread.iter().filter(is_news).collect()
     }
 
     /// Reads until the stream ends, and returns its status: `Ok` if it ended in order.

@@ -16,7 +16,7 @@ const NAME: &str = "contended";
 const HOLD: Duration = Duration::from_millis(5);
 const LONGEST_GAP: Duration = Duration::from_millis(400);
 /// At each coordinator: enough for grants to go on for twice as long as a coordinator may go without a refresh.
-const WAITERS: u64 = 350;
+const WAITERS: u64 = 250;
 
 /// A hand-off to a coordinator that is gone: its claim time, the next refresh, and a margin.
 const CLAIM: Duration = Duration::from_secs(3);

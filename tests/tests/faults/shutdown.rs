@@ -20,10 +20,13 @@ const AT_A_TIME: usize = 5;
 
 /// The end of a coordinator whose way to Redis is slow, and until when its client may believe in each lock.
 async fn round(url: String, proxy: FaultProxy, number: usize) -> Vec<(String, Vec<u8>, Instant)> {
-    let mut coordinator = Coordinator::process()
+    // A start blocks its thread, and the proxies need theirs.
+    let options = Coordinator::process()
         .store(url)
-        .arguments(["--drain-timeout", "500ms"])
-        .start();
+        .arguments(["--drain-timeout", "500ms"]);
+    let mut coordinator = tokio::task::spawn_blocking(|| options.start())
+        .await
+        .unwrap();
     let mut holder = RawSession::open(&coordinator.endpoint(), TTL).await;
     let mut waiter = RawSession::open(&coordinator.endpoint(), TTL).await;
     let mut held = Vec::new();
