@@ -2,7 +2,7 @@
 //! told is found out.
 //!
 //! Each name is refreshed once a second, and as soon as what is in its way has expired. Pub/sub only makes this faster. One
-//! task owns the names and their timers; what it asks the store is in [`refresh`](super::refresh).
+//! task owns the names and their timers; what it asks the store is in `refresh.rs`.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, RenewRequest, RenewResponse,
-    lock_service_client::LockServiceClient,
+    AcquireOutcome, AcquireRequest, GetLockRequest, RenewRequest, RenewResponse,
+    admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
     Coordinator, FaultProxy, RedisServer,
@@ -64,16 +64,16 @@ async fn a_renew_that_was_given_up_does_not_shorten_what_a_later_one_gave() {
     proxy.black_hole_present();
     let status = renew(&mut client, &granted.owner_id, SHORT).await;
     assert_eq!(status.unwrap_err().code(), Code::Unavailable);
-    wait::until("a renewal over a new connection", PROMPT, || {
-        let mut client = client.clone();
-        let owner_id = granted.owner_id.clone();
-        async move {
-            let renewed = renew(&mut client, &owner_id, LONG).await?;
-            assert!(renewed.renewed, "it is held");
-            Ok::<_, Status>(())
-        }
+    // What is sent until then is kept behind it, and would make good again what it did.
+    let admin = AdminServiceClient::new(coordinator.channel().await);
+    wait::until("a new connection to Redis", PROMPT, || {
+        let mut admin = admin.clone();
+        let name = "late".to_owned();
+        async move { admin.get_lock(GetLockRequest { name }).await }
     })
     .await;
+    let renewed = renew(&mut client, &granted.owner_id, LONG).await.unwrap();
+    assert!(renewed.renewed);
 
     let calls = "cmdstat_evalsha:calls=";
     let before = info(&mut redis, "commandstats", calls).await;

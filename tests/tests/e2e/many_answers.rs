@@ -1,4 +1,4 @@
-//! Many answers at one moment, to a client that reads.
+//! Many answers at one moment, to a client that reads as fast as its way there allows.
 
 use std::{
     collections::HashSet,
@@ -8,7 +8,10 @@ use std::{
 use leasehold_proto::v1::{
     AcquireOutcome, SessionAcquire, session_request::Request, session_response::Response,
 };
-use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer, raw::PROMPT};
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, FaultProxy, RawSession, RedisServer, raw::PROMPT,
+};
+use tonic::transport::Endpoint;
 
 const TTL: Duration = Duration::from_secs(30);
 const WAIT: Duration = Duration::from_secs(1);
@@ -28,7 +31,13 @@ async fn time_out_together(coordinator: &CoordinatorProcess) {
         .await;
     holder.granted(id, PROMPT).await;
 
-    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    // A way that takes 40 ms there and back, with little on it at a time.
+    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+    proxy.set_delay(Duration::from_millis(20));
+    let endpoint = Endpoint::from_shared(proxy.endpoint()).unwrap();
+    let endpoint = endpoint.initial_stream_window_size(4_096);
+    let channel = endpoint.connect().await.unwrap();
+    let mut session = RawSession::open_on(channel, TTL).await;
     let held = session.acquire("mine").await;
     let began = Instant::now();
     let mut waiting = HashSet::new();
@@ -60,7 +69,7 @@ async fn time_out_together(coordinator: &CoordinatorProcess) {
     session.close().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waits_that_end_together_are_all_answered_and_the_session_lives() {
     time_out_together(&Coordinator::process().start()).await;
     let redis = RedisServer::start();

@@ -16,6 +16,9 @@ const DRAIN: Duration = Duration::from_millis(500);
 const DELAY: Duration = Duration::from_millis(120);
 const LOCKS: usize = 12;
 const ROUNDS: usize = 20;
+/// How long names have been contended when the coordinator is asked to end, in the first round, and longer in the next.
+const FIRST_PHASE: Duration = Duration::from_millis(440);
+const STEP: Duration = Duration::from_millis(15);
 const AT_A_TIME: usize = 5;
 
 /// The end of a coordinator whose way to Redis is slow, and until when its client may believe in each lock.
@@ -36,6 +39,9 @@ async fn round(url: String, proxy: FaultProxy, number: usize) -> Vec<(String, Ve
         let id = waiter.ask(&name, None).await;
         assert_eq!(waiter.queued(id).await, 1);
     }
+    // The contended names are refreshed once a second: the sessions are to be cut off around that.
+    let phase = FIRST_PHASE + STEP * u32::try_from(number).unwrap();
+    tokio::time::sleep(phase).await;
     proxy.set_delay(DELAY);
     let asked = Instant::now();
     coordinator.terminate();
