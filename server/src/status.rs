@@ -157,3 +157,40 @@ impl From<StoreError> for Refusal {
         Self::new(reason, error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Reason;
+
+    /// Every reason; the compiler reminds whoever adds one, in `code`.
+    const ALL: [Reason; 16] = [
+        Reason::InvalidField,
+        Reason::NotOpen,
+        Reason::AlreadyOpen,
+        Reason::OpenTimeout,
+        Reason::UnknownRequest,
+        Reason::RequestIdInUse,
+        Reason::SessionSilent,
+        Reason::Draining,
+        Reason::TooManySessions,
+        Reason::TooManyLocks,
+        Reason::TooManyRequests,
+        Reason::StoreUnavailable,
+        Reason::StoreIndeterminate,
+        Reason::StoreRefused,
+        Reason::KeyNotALock,
+        Reason::StoreGarbled,
+    ];
+
+    #[test]
+    fn the_documentation_lists_every_reason_and_no_other() {
+        let listed: Vec<&str> = include_str!("../../docs/errors.md")
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+            .collect();
+        for reason in ALL {
+            assert!(listed.contains(&reason.as_str()), "{}", reason.as_str());
+        }
+        assert_eq!(listed.len(), ALL.len(), "{listed:?}");
+    }
+}
