@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run test demo lint fmt clippy doc buf deny proto-baseline setup
+.PHONY: help run test bench demo lint fmt clippy doc buf deny proto-baseline setup
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ setup: ## Install what the tests need (redis-server), or say what to install
 test: setup ## Run every test, against real Redis servers and processes of their own
 	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace
+
+bench: setup ## Measure against what gRPC and Redis allow, and write docs/benchmarks.md
+	$(CARGO) bench -p leasehold-tests --bench rivals
 
 demo: setup ## Sell a limited stock with and without locks, while workers are killed
 	$(CARGO) build -p leasehold-server --bins
