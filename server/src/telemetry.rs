@@ -96,6 +96,8 @@ pub struct Families {
     pub renewals: Counter,
     /// `leasehold_slow_readers_total`: clients cut off because they did not read.
     pub slow_readers: Counter,
+    /// `leasehold_store_operations_total`: operations asked of the store, before they are coalesced into calls.
+    pub store_operations: Counter,
     /// `leasehold_store_errors_total`: store commands that failed or were not answered.
     pub store_errors: Counter,
     lost: Family<LostLabels, Counter>,
@@ -139,6 +141,10 @@ impl Metrics {
         );
         let renewals = counter("renewals", "Leases renewed");
         let slow_readers = counter("slow_readers", "Clients cut off because they did not read");
+        let store_operations = counter(
+            "store_operations",
+            "Operations asked of the store, before they are coalesced into calls",
+        );
         let store_errors = counter(
             "store_errors",
             "Store commands that failed or were not answered",
@@ -160,6 +166,7 @@ impl Metrics {
             handoffs,
             renewals,
             slow_readers,
+            store_operations,
             store_errors,
             lost,
             tasks,

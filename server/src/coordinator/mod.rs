@@ -156,7 +156,7 @@ impl Coordinator {
         &self.shared.contention
     }
 
-    /// A command from this coordinator.
+    /// A command from this coordinator, counted as about to be sent.
     pub fn command(&self, name: LockName, op: Op) -> Command {
         let caller = Caller {
             coordinator: self.shared.id.clone(),
@@ -164,6 +164,7 @@ impl Coordinator {
             token_memory: self.shared.bounds.token_memory(),
             not_after: None,
         };
+        self.shared.metrics.store_operations.inc();
         Command { name, caller, op }
     }
 
