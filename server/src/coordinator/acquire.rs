@@ -9,7 +9,7 @@ use leasehold_core::{
     time::Moment,
     view::HolderView,
 };
-use leasehold_store::{StoreError, clock};
+use leasehold_store::{Answer, LockStore, Stamped, StoreError, clock};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
@@ -22,6 +22,7 @@ use super::{
     registry::{Delivery, Taken},
     unexpected,
 };
+use crate::telemetry::Tracked;
 
 /// How long to wait for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,21 +92,43 @@ enum OnDrop {
     Keep,
 }
 
+/// An acquire that was sent. Dropping it ends in the background whatever it came to.
+#[derive(Debug)]
+pub struct Asked {
+    claim: Claim,
+    acquire: Acquire,
+    wait: Wait,
+    started: Instant,
+}
+
+/// What the store said to an acquire.
+#[derive(Debug)]
+pub enum Answered {
+    /// The lock is held.
+    Granted(Hold),
+    /// It is not free, and the acquire did not want to wait.
+    Busy(Option<HolderView>),
+    /// It waits for its turn.
+    Queued(InLine),
+}
+
+/// An acquire that waits for its turn. Dropping it leaves the queue in the background.
+#[derive(Debug)]
+pub struct InLine {
+    claim: Claim,
+    position: u64,
+    /// When it has waited for as long as it wanted to.
+    until: Option<Instant>,
+    delivery: oneshot::Receiver<Delivery>,
+    _waiting: Waiting,
+    _tracked: Tracked,
+}
+
 impl Coordinator {
-    /// Takes a lock. `queued` is called with the place if it has to wait; `cancel` ends the wait when it resolves.
-    ///
-    /// May be dropped at any point: what the store knows of it by then is released in the background.
-    pub async fn acquire(
-        &self,
-        name: LockName,
-        acquire: Acquire,
-        wait: Wait,
-        queued: impl FnOnce(u64) + Send,
-        cancel: oneshot::Receiver<()>,
-    ) -> Result<Acquired, StoreError> {
-        let started = Instant::now();
-        let mut deliveries = self.registry().wait(acquire.owner);
-        let mut claim = Claim {
+    /// Sends an acquire.
+    pub fn ask(&self, name: LockName, acquire: Acquire, wait: Wait, answer: Answer) -> Asked {
+        self.registry().ask(acquire.owner);
+        let claim = Claim {
             coordinator: self.clone(),
             name: name.clone(),
             owner: acquire.owner,
@@ -115,50 +138,131 @@ impl Coordinator {
             may_arrive_until: Some(clock::now().after(self.shared.store_timeout * 3)),
             on_drop: OnDrop::Release(End::Clean),
         };
-        let stamped = match self.execute(&name, Op::Acquire(acquire.clone())).await {
+        let asked = Asked {
+            claim,
+            acquire: acquire.clone(),
+            wait,
+            started: Instant::now(),
+        };
+        let command = self.command(name, Op::Acquire(acquire));
+        self.store().send(command, answer);
+        asked
+    }
+
+    /// Takes a lock, and waits for it as long as `wait` says.
+    ///
+    /// May be dropped at any point: what the store knows of it by then is released in the background.
+    pub async fn acquire(
+        &self,
+        name: LockName,
+        acquire: Acquire,
+        wait: Wait,
+    ) -> Result<Acquired, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.ask(name, acquire, wait, Answer::once(answer));
+        // An answer always comes.
+        let result = answered.await.map_err(|_| unexpected("acquire"))?;
+        match asked.answered(result)? {
+            Answered::Granted(hold) => Ok(Acquired::Granted(hold)),
+            Answered::Busy(holder) => Ok(Acquired::Busy(holder)),
+            Answered::Queued(in_line) => {
+                // Nothing but dropping this call cancels it.
+                let (_cancel, cancelled) = oneshot::channel();
+                Ok(in_line.wait(cancelled).await)
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// Takes the store's answer in.
+    pub fn answered(mut self, result: Result<Stamped, StoreError>) -> Result<Answered, StoreError> {
+        let coordinator = self.claim.coordinator.clone();
+        let stamped = match coordinator.outcome(&self.claim.name, result) {
             Ok(stamped) => stamped,
             Err(error) => {
-                claim.failed(&error);
+                self.claim.failed(&error);
                 return Err(error);
             }
         };
-        claim.may_arrive_until = None;
-        let (position, expires_in) = match stamped.executed.reply {
-            Reply::Granted { token } => {
-                self.registry().in_flight(&claim.owner);
-                return Ok(Acquired::Granted(claim.granted(token, stamped.sent_at)));
-            }
+        self.claim.may_arrive_until = None;
+        match stamped.executed.reply {
+            Reply::Granted { token } => Ok(Answered::Granted(
+                self.claim.granted(token, stamped.sent_at),
+            )),
             Reply::Busy { holder } => {
-                claim.on_drop = OnDrop::Forget;
-                return Ok(Acquired::Busy(holder));
+                self.claim.on_drop = OnDrop::Forget;
+                Ok(Answered::Busy(holder))
             }
             Reply::Queued {
                 position,
                 expires_in,
-            } => (position, expires_in),
-            _ => return Err(unexpected("acquire")),
-        };
-        let _tracked = self.metrics().waiters.track();
-        let _waiting = Waiting::new(self.clone(), name, Arc::new(acquire), expires_in);
-        queued(position);
+            } => Ok(Answered::Queued(self.queued(position, expires_in))),
+            _ => Err(unexpected("acquire")),
+        }
+    }
+
+    fn queued(self, position: u64, expires_in: Option<Duration>) -> InLine {
+        let Self {
+            claim,
+            acquire,
+            wait,
+            started,
+        } = self;
+        let coordinator = claim.coordinator.clone();
+        let name = claim.name.clone();
+        InLine {
+            delivery: coordinator.registry().wait(claim.owner),
+            claim,
+            position,
+            until: match wait {
+                Wait::For(wait) => Some(started + wait),
+                Wait::No | Wait::Forever => None,
+            },
+            _tracked: coordinator.metrics().waiters.track(),
+            _waiting: Waiting::new(coordinator, name, Arc::new(acquire), expires_in),
+        }
+    }
+}
+
+impl InLine {
+    /// Its place when it joined: 1 is next.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Its ticket.
+    pub fn ticket(&self) -> &OwnerId {
+        &self.claim.owner
+    }
+
+    /// Waits for its turn, or until `cancel` resolves to a value.
+    pub async fn wait(self, cancel: oneshot::Receiver<()>) -> Acquired {
+        // The waiter is gone from the coordinator's books only once its fate is known.
+        let Self {
+            claim,
+            until,
+            mut delivery,
+            _waiting,
+            _tracked,
+            ..
+        } = self;
         let timeout = async {
-            match wait {
-                Wait::For(wait) => tokio::time::sleep_until(started + wait).await,
-                Wait::No | Wait::Forever => std::future::pending().await,
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
             }
         };
         tokio::select! {
             biased;
-            Ok(Delivery { token, sent_at }) = &mut deliveries => {
-                Ok(Acquired::Granted(claim.granted(token, sent_at)))
+            Ok(Delivery { token, sent_at }) = &mut delivery => {
+                Acquired::Granted(claim.granted(token, sent_at))
             }
             Ok(()) = cancel => {
                 claim.give_up().await;
-                Ok(Acquired::Cancelled)
+                Acquired::Cancelled
             }
-            () = timeout => {
-                Ok(Acquired::TimedOut(claim.give_up().await))
-            }
+            () = timeout => Acquired::TimedOut(claim.give_up().await),
         }
     }
 }

@@ -173,6 +173,15 @@ impl Coordinator {
     pub async fn execute(&self, name: &LockName, op: Op) -> Result<Stamped, StoreError> {
         let command = self.command(name.clone(), op);
         let result = self.shared.store.execute(command).await;
+        self.outcome(name, result)
+    }
+
+    /// Sees to an operation that failed.
+    pub fn outcome(
+        &self,
+        name: &LockName,
+        result: Result<Stamped, StoreError>,
+    ) -> Result<Stamped, StoreError> {
         if let Err(error) = &result {
             self.shared.metrics.store_errors.inc();
             if error.is_indeterminate() {

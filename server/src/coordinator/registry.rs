@@ -39,7 +39,11 @@ pub struct Taken {
 /// What an owner id stands for at this coordinator.
 #[derive(Debug)]
 enum Known {
-    /// An acquire that is in flight or waits.
+    /// An acquire that is in flight.
+    Asked,
+    /// One that was handed the lock before it was known to wait.
+    Delivered(Delivery),
+    /// One that waits.
     Waiting(oneshot::Sender<Delivery>),
     /// A grant on its way to whoever asked, or a release on its way to the store.
     InFlight,
@@ -55,10 +59,22 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Notes an acquire that is about to be sent; its grant, if it comes later, arrives at the receiver.
+    /// Notes an acquire that is about to be sent.
+    pub fn ask(&self, owner: OwnerId) {
+        self.shard(&owner).insert(owner, Known::Asked);
+    }
+
+    /// Notes that an acquire waits; its grant arrives at the receiver, or has.
     pub fn wait(&self, owner: OwnerId) -> oneshot::Receiver<Delivery> {
         let (sender, receiver) = oneshot::channel();
-        self.shard(&owner).insert(owner, Known::Waiting(sender));
+        let mut shard = self.shard(&owner);
+        if let Some(Known::Delivered(delivery)) = shard.remove(&owner) {
+            shard.insert(owner, Known::InFlight);
+            // The receiver is at hand.
+            let _ = sender.send(delivery);
+        } else {
+            shard.insert(owner, Known::Waiting(sender));
+        }
         receiver
     }
 
@@ -84,7 +100,10 @@ impl Registry {
 
     /// Whether the owner id waits, or may.
     pub fn waits(&self, owner: &OwnerId) -> bool {
-        matches!(self.shard(owner).get(owner), Some(Known::Waiting(_)))
+        matches!(
+            self.shard(owner).get(owner),
+            Some(Known::Asked | Known::Waiting(_))
+        )
     }
 
     /// Gives a grant to its waiter; false if there is no such waiter any more.
@@ -95,6 +114,10 @@ impl Registry {
                 shard.insert(*owner, Known::InFlight);
                 drop(shard);
                 waiter.send(delivery).is_ok()
+            }
+            Some(Known::Asked) => {
+                shard.insert(*owner, Known::Delivered(delivery));
+                true
             }
             Some(other) => {
                 shard.insert(*owner, other);

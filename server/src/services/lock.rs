@@ -18,7 +18,6 @@ use leasehold_proto::v1::{
     session_response::Response as Say,
 };
 use leasehold_store::clock;
-use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status, Streaming};
@@ -123,11 +122,9 @@ impl LockService for Locks {
             wait: wait != Wait::No,
         };
         let ttl = acquire.ttl;
-        // A call that is dropped cancels its acquire; nothing else does.
-        let (_cancel, cancelled) = oneshot::channel();
         let acquired = tokio::select! {
             biased;
-            acquired = self.coordinator.acquire(name, acquire, wait, |_| {}, cancelled) => {
+            acquired = self.coordinator.acquire(name, acquire, wait) => {
                 acquired.map_err(Refusal::from)?
             }
             () = self.shutdown.stopping.cancelled() => return Err(stopping().into()),

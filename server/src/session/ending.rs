@@ -4,9 +4,12 @@ use futures_util::StreamExt;
 use leasehold_proto::v1::{SessionClosed, session_response::Response};
 use leasehold_store::clock;
 
-use super::task::{Done, LONGEST_REST, Session, Shutdown};
+use super::{
+    alarm::LONGEST_REST,
+    task::{Done, Session, Shutdown},
+};
 use crate::{
-    coordinator::acquire::{Acquired, Hold},
+    coordinator::acquire::Hold,
     status::{Reason, Refusal},
 };
 
@@ -45,14 +48,14 @@ impl Session {
                     ),
                 );
                 self.outbox.fail(refusal.into());
-                self.operations.clear();
+                self.drop_operations();
                 self.holds.clear();
                 self.outbox.flush().await;
             }
             End::Cut => self.linger(shutdown).await,
             End::Broken(refusal) => {
                 self.outbox.fail(refusal.into());
-                self.operations.clear();
+                self.drop_operations();
                 self.outbox.flush().await;
                 self.linger(shutdown).await;
             }
@@ -70,9 +73,8 @@ impl Session {
 
     /// Releases everything, cancels what waits, and says so.
     async fn close(&mut self, request_id: u64) {
-        for cancel in self.acquiring.drain().filter_map(|(_, cancel)| cancel) {
-            // It has just ended.
-            let _ = cancel.send(());
+        for acquiring in self.acquiring.values_mut() {
+            acquiring.cancel();
         }
         // All of them are noted as given back before the first is waited for.
         let given_back: Vec<Hold> = self
@@ -89,23 +91,33 @@ impl Session {
             .send(request_id, Response::Closed(SessionClosed {}));
     }
 
-    /// Lets the operations under way end. A lock that is granted only now is given back.
+    /// Lets what is under way end. A lock that is granted only now is given back.
     async fn finish(&mut self) {
-        while let Some(done) = self.operations.next().await {
-            match done {
-                Done::Acquired {
-                    result: Ok(Acquired::Granted(hold)),
-                    ..
-                } => hold.release_detached(),
-                Done::Renewed(_) => {}
-                done => self.on_done(done),
+        self.closing = true;
+        loop {
+            tokio::select! {
+                Some((number, result)) = self.answered.recv(), if !self.asked.is_empty() => {
+                    self.on_answer(number, result);
+                }
+                Some(done) = self.operations.next() => match done {
+                    Done::Renewed(_) => {}
+                    done @ Done::Acquired { .. } => self.on_done(done),
+                },
+                else => return,
             }
         }
     }
 
+    /// Lets go of what is under way: acquires and releases end in the background.
+    fn drop_operations(&mut self) {
+        self.asked.clear();
+        self.others_in_flight = 0;
+        self.operations.clear();
+    }
+
     /// The client may still believe in its locks: leaves them until what it was promised has passed, and not shorter.
     async fn linger(&mut self, shutdown: &Shutdown) {
-        self.operations.clear();
+        self.drop_operations();
         let until = self.lease.promised_until();
         loop {
             let rest = clock::now().until(until);

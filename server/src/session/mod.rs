@@ -5,6 +5,7 @@
 //! - `renewal`: keeping the holds alive, and telling what could not be.
 //! - `ending`: how it ends, and what becomes of what it held.
 //! - [`outbox`]: answers on their way to a client that may not read.
+//! - `signals`, `alarm`: what happens to it from outside, and time.
 //! - `second_look`: deadlines that somebody else may have kept.
 //! - [`sessions`]: the sessions of this coordinator, for operators and limits.
 
@@ -12,10 +13,12 @@ pub mod outbox;
 pub mod sessions;
 pub mod task;
 
+mod alarm;
 mod ending;
 mod renewal;
 mod requests;
 mod second_look;
+mod signals;
 
 /// Most releases and changes of values that a session may have in flight.
 pub const MAX_IN_FLIGHT: usize = 1024;

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use leasehold_core::{
-    command::Acquire,
+    command::{self, Acquire, Op, Reply},
     id::OwnerId,
     name::{LockName, Value},
 };
@@ -11,7 +11,7 @@ use leasehold_proto::v1::{
     SessionRelease, SessionReleased, SessionRequest, SessionSetValue, SessionValueSet,
     session_request::Request, session_response::Response,
 };
-use leasehold_store::StoreError;
+use leasehold_store::{Answer, LockStore, Stamped, StoreError};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -22,9 +22,55 @@ use super::{
 };
 use crate::{
     convert,
-    coordinator::acquire::{Acquired, Hold, Wait},
+    coordinator::acquire::{self, Acquired, Answered, Hold, InLine, Wait},
     status::{Reason, Refusal},
 };
+
+/// Where an acquire is that has not been answered.
+#[derive(Debug)]
+pub(super) enum Acquiring {
+    /// On its way to the store.
+    Asked,
+    /// The same, and cancelled: if it has to wait, it does not.
+    Cancelled,
+    /// In the queue, with what cancels it, once.
+    InLine(Option<oneshot::Sender<()>>),
+}
+
+impl Acquiring {
+    /// Ends the wait. A grant that is there before stands.
+    pub(super) fn cancel(&mut self) {
+        match self {
+            Self::Asked => *self = Self::Cancelled,
+            Self::Cancelled => {}
+            Self::InLine(cancel) => {
+                if let Some(cancel) = cancel.take() {
+                    // Its answer may have crossed the cancel: then there is nothing to do.
+                    let _ = cancel.send(());
+                }
+            }
+        }
+    }
+}
+
+/// What the store was asked. Dropping it ends what it may come to in the background.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Acquire {
+        request_id: u64,
+        asked: acquire::Asked,
+    },
+    Release {
+        request_id: u64,
+        name: LockName,
+        /// The session's hold, if it was one.
+        hold: Option<Hold>,
+    },
+    SetValue {
+        request_id: u64,
+        name: LockName,
+    },
+}
 
 impl Session {
     /// Takes one request in; gives why the session ends, if it does. A bad request is answered with `error` and changes
@@ -37,10 +83,8 @@ impl Session {
             Some(Request::Heartbeat(heartbeat)) => self.on_heartbeat(request_id, heartbeat),
             Some(Request::SetValue(set_value)) => self.on_set_value(request_id, &set_value),
             Some(Request::Cancel(cancel)) => {
-                // Its answer may have crossed the cancel: then there is nothing to do.
-                let acquire = self.acquiring.get_mut(&cancel.acquire_request_id);
-                if let Some(cancel) = acquire.and_then(Option::take) {
-                    let _ = cancel.send(());
+                if let Some(acquiring) = self.acquiring.get_mut(&cancel.acquire_request_id) {
+                    acquiring.cancel();
                 }
                 Ok(())
             }
@@ -104,34 +148,28 @@ impl Session {
             lock_delay,
             wait: wait != Wait::No,
         };
-        let (cancel, cancelled) = oneshot::channel();
-        self.acquiring.insert(request_id, Some(cancel));
+        self.acquiring.insert(request_id, Acquiring::Asked);
         self.count();
-        let coordinator = self.coordinator.clone();
-        let queued = self.queued.clone();
-        self.operations.push(
-            async move {
-                let on_queued = move |position| {
-                    // The session is gone: nobody is left to be told.
-                    let _ = queued.send(Done::Queued {
-                        request_id,
-                        position,
-                        ticket: owner,
-                    });
-                };
-                let result = coordinator
-                    .acquire(name, acquire, wait, on_queued, cancelled)
-                    .await;
-                Done::Acquired { request_id, result }
-            }
-            .boxed(),
-        );
+        let (number, answer) = self.next_answer();
+        let asked = self.coordinator.ask(name, acquire, wait, answer);
+        self.asked
+            .insert(number, Asked::Acquire { request_id, asked });
         Ok(())
     }
 
+    /// The place of the next answer from the store.
+    fn next_answer(&mut self) -> (u64, Answer) {
+        self.asked_so_far += 1;
+        let number = self.asked_so_far;
+        (number, Answer::numbered(number, self.answers.clone()))
+    }
+
     fn on_release(&mut self, request_id: u64, request: &SessionRelease) -> Result<(), Refusal> {
-        let (name, owner) = self.hold_named("release", &request.name, &request.owner_id)?;
-        // Given back from here on, whether what follows is ever polled or not.
+        let (name, owner) = self.hold_named(
+            ("release.name", &request.name),
+            ("release.owner_id", &request.owner_id),
+        )?;
+        // Given back from here on, whatever becomes of what follows.
         let hold = self.unhold(&owner).map(Hold::given_back);
         if self.is_busy() {
             return Err(too_many_requests(if hold.is_some() {
@@ -140,84 +178,146 @@ impl Session {
                 "nothing was released"
             }));
         }
-        let coordinator = self.coordinator.clone();
-        self.operations.push(
-            async move {
-                let result = match hold {
-                    Some(hold) => hold.release().await,
-                    None => coordinator.release(&name, owner).await,
-                };
-                Done::Released { request_id, result }
-            }
-            .boxed(),
+        self.ask(
+            name.clone(),
+            Op::Release {
+                owner,
+                end: command::End::Clean,
+            },
+            Asked::Release {
+                request_id,
+                name,
+                hold,
+            },
         );
         Ok(())
     }
 
     fn on_set_value(&mut self, request_id: u64, request: &SessionSetValue) -> Result<(), Refusal> {
-        let (name, owner) = self.hold_named("set_value", &request.name, &request.owner_id)?;
+        let (name, owner) = self.hold_named(
+            ("set_value.name", &request.name),
+            ("set_value.owner_id", &request.owner_id),
+        )?;
         let value: Value = convert::value("set_value.value", &request.value)?;
         if self.is_busy() {
             return Err(too_many_requests("the value was not changed"));
         }
-        let coordinator = self.coordinator.clone();
-        self.operations.push(
-            async move {
-                let result = coordinator.set_value(&name, owner, value).await;
-                Done::ValueSet { request_id, result }
-            }
-            .boxed(),
+        self.ask(
+            name.clone(),
+            Op::SetValue { owner, value },
+            Asked::SetValue { request_id, name },
         );
         Ok(())
     }
 
-    /// Whether as many operations are in flight as may be, beside the acquires, which count among the locks, and renewals.
+    fn ask(&mut self, name: LockName, op: Op, asked: Asked) {
+        self.others_in_flight += 1;
+        let (number, answer) = self.next_answer();
+        self.asked.insert(number, asked);
+        let command = self.coordinator.command(name, op);
+        self.coordinator.store().send(command, answer);
+    }
+
+    /// Whether as much is in flight as may be, beside the acquires, which count among the locks, and renewals.
     fn is_busy(&self) -> bool {
-        let others = self.operations.len() - self.acquiring.len().min(self.operations.len());
-        others >= MAX_IN_FLIGHT + usize::from(self.renewing)
+        self.others_in_flight >= MAX_IN_FLIGHT
     }
 
     /// The lock and owner id that a request names. Where the session holds that owner id, the name must be that hold's.
     fn hold_named(
         &self,
-        request: &str,
-        name: &str,
-        owner: &[u8],
+        (name_field, name): (&str, &str),
+        (owner_field, owner): (&str, &[u8]),
     ) -> Result<(LockName, OwnerId), Refusal> {
-        let name = convert::lock_name(&format!("{request}.name"), name, self.coordinator.store())?;
-        let owner = convert::owner_id(&format!("{request}.owner_id"), owner)?;
+        let name = convert::lock_name(name_field, name, self.coordinator.store())?;
+        let owner = convert::owner_id(owner_field, owner)?;
         match self.holds.get(&owner) {
             Some(held) if *held.hold.name() != name => Err(Refusal::field(
-                &format!("{request}.name"),
+                name_field,
                 "must be the lock that was granted with this owner id",
             )),
             _ => Ok((name, owner)),
         }
     }
 
-    pub(super) fn on_done(&mut self, done: Done) {
-        match done {
-            Done::Queued {
+    /// Takes an answer of the store in.
+    pub(super) fn on_answer(&mut self, number: u64, result: Result<Stamped, StoreError>) {
+        match self.asked.remove(&number) {
+            Some(Asked::Acquire { request_id, asked }) => match asked.answered(result) {
+                Ok(Answered::Granted(hold)) => {
+                    self.on_acquired(request_id, Ok(Acquired::Granted(hold)));
+                }
+                Ok(Answered::Busy(holder)) => {
+                    self.on_acquired(request_id, Ok(Acquired::Busy(holder)));
+                }
+                Ok(Answered::Queued(in_line)) => self.on_queued(request_id, in_line),
+                Err(error) => self.on_acquired(request_id, Err(error)),
+            },
+            Some(Asked::Release {
                 request_id,
-                position,
-                ticket,
-            } => {
-                // Unless it was answered or cancelled already: then the news is old.
-                if let Some(Some(_)) = self.acquiring.get(&request_id) {
-                    let queued = SessionQueued {
-                        position,
-                        ticket: ticket.as_bytes().to_vec(),
-                    };
-                    self.outbox.send(request_id, Response::Queued(queued));
+                name,
+                hold,
+            }) => {
+                self.others_in_flight -= 1;
+                let released = self.coordinator.outcome(&name, result).map(|stamped| {
+                    matches!(stamped.executed.reply, Reply::Released { held: true, .. })
+                });
+                // Otherwise its drop goes on trying in the background.
+                if released.is_ok()
+                    && let Some(hold) = hold
+                {
+                    hold.forget();
+                }
+                self.answer(request_id, released, |released| {
+                    Response::Released(SessionReleased { released })
+                });
+            }
+            Some(Asked::SetValue { request_id, name }) => {
+                self.others_in_flight -= 1;
+                let value_set = self
+                    .coordinator
+                    .outcome(&name, result)
+                    .map(|stamped| stamped.executed.reply == Reply::ValueSet(true));
+                self.answer(request_id, value_set, |value_set| {
+                    Response::ValueSet(SessionValueSet { value_set })
+                });
+            }
+            // The session has let go of it.
+            None => {}
+        }
+    }
+
+    fn on_queued(&mut self, request_id: u64, in_line: InLine) {
+        let (cancel, cancelled) = oneshot::channel();
+        let mut acquiring = Acquiring::InLine(Some(cancel));
+        if let Some(Acquiring::Asked) = self.acquiring.get(&request_id) {
+            let queued = SessionQueued {
+                position: in_line.position(),
+                ticket: in_line.ticket().as_bytes().to_vec(),
+            };
+            self.outbox.send(request_id, Response::Queued(queued));
+        } else {
+            acquiring.cancel();
+        }
+        self.acquiring.insert(request_id, acquiring);
+        self.operations.push(
+            async move {
+                let acquired = in_line.wait(cancelled).await;
+                Done::Acquired {
+                    request_id,
+                    acquired,
                 }
             }
-            Done::Acquired { request_id, result } => self.on_acquired(request_id, result),
-            Done::Released { request_id, result } => self.answer(request_id, result, |released| {
-                Response::Released(SessionReleased { released })
-            }),
-            Done::ValueSet { request_id, result } => self.answer(request_id, result, |value_set| {
-                Response::ValueSet(SessionValueSet { value_set })
-            }),
+            .boxed(),
+        );
+    }
+
+    pub(super) fn on_done(&mut self, done: Done) {
+        match done {
+            Done::Acquired {
+                request_id,
+                acquired,
+            } => self.on_acquired(request_id, Ok(acquired)),
             Done::Renewed(results) => self.on_renewed(results),
         }
     }
@@ -253,6 +353,9 @@ impl Session {
     }
 
     fn on_granted(&mut self, request_id: u64, hold: Hold) {
+        if self.closing {
+            return hold.release_detached();
+        }
         let Some(valid_for) = self
             .lease
             .promise(self.lease.heard_at(), Some(hold.stands_until()))

@@ -15,13 +15,20 @@ use leasehold_core::{
     time::Moment,
 };
 use leasehold_proto::v1::{SessionDraining, SessionRequest, session_response::Response};
-use leasehold_store::{LockStore, Stamped, Status as StoreStatus, StoreError, clock};
-use tokio::sync::{mpsc, oneshot};
+use leasehold_store::{Answers, LockStore, Stamped, Status as StoreStatus, StoreError, clock};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
 use super::{
-    ending::End, outbox::Outbox, renewal::PendingAck, second_look::SecondLook, sessions::Listed,
+    alarm::Alarm,
+    ending::End,
+    outbox::Outbox,
+    renewal::PendingAck,
+    requests::{Acquiring, Asked},
+    second_look::SecondLook,
+    sessions::Listed,
+    signals::{Signal, signals},
 };
 use crate::{
     convert,
@@ -34,9 +41,6 @@ use crate::{
     status::{Reason, Refusal},
     telemetry::Tracked,
 };
-
-/// Longest rest of the timer: deadlines are by a clock that counts suspended time, the timer's does not.
-pub(super) const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// When a coordinator that goes away stops serving its sessions.
 #[derive(Clone, Debug)]
@@ -64,25 +68,9 @@ pub struct Opened {
     pub listed: Listed,
 }
 
-/// What an operation of the session came to.
+/// What a longer operation of the session came to.
 pub(super) enum Done {
-    Acquired {
-        request_id: u64,
-        result: Result<Acquired, StoreError>,
-    },
-    Queued {
-        request_id: u64,
-        position: u64,
-        ticket: OwnerId,
-    },
-    Released {
-        request_id: u64,
-        result: Result<bool, StoreError>,
-    },
-    ValueSet {
-        request_id: u64,
-        result: Result<bool, StoreError>,
-    },
+    Acquired { request_id: u64, acquired: Acquired },
     Renewed(Vec<(OwnerId, Result<Stamped, StoreError>)>),
 }
 
@@ -103,11 +91,19 @@ pub(super) struct Session {
     pub(super) connection: ConnectionHandle,
     pub(super) outbox: Outbox,
     pub(super) holds: HashMap<OwnerId, Held>,
-    /// Acquires that have not been answered, and how to cancel those that have not been.
-    pub(super) acquiring: HashMap<u64, Option<oneshot::Sender<()>>>,
+    /// Acquires that have not been answered, by their request ids.
+    pub(super) acquiring: HashMap<u64, Acquiring>,
+    /// What the store was asked and has not answered, by number.
+    pub(super) asked: HashMap<u64, Asked>,
+    /// How much it was asked so far.
+    pub(super) asked_so_far: u64,
+    /// How many of those are no acquires.
+    pub(super) others_in_flight: usize,
+    /// Where the store answers.
+    pub(super) answers: Answers,
+    pub(super) answered: mpsc::UnboundedReceiver<(u64, Result<Stamped, StoreError>)>,
+    /// Acquires that wait for their turn, and renewals.
     pub(super) operations: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// Acquires that have been queued say so here, while their operation goes on.
-    pub(super) queued: mpsc::UnboundedSender<Done>,
     /// Where others tell that a hold was taken.
     pub(super) taken: mpsc::UnboundedSender<Taken>,
     /// Heartbeats that wait for a renewal before they are answered.
@@ -119,6 +115,8 @@ pub(super) struct Session {
     /// No hold's time in the store ends before this.
     pub(super) check_at: Option<Moment>,
     pub(super) silence: SecondLook,
+    /// The client said `close`: what is granted only now is given back.
+    pub(super) closing: bool,
 }
 
 /// Serves a session until it ends.
@@ -131,7 +129,9 @@ pub async fn serve(
     shutdown: Shutdown,
 ) {
     let (taken, mut taken_here) = mpsc::unbounded_channel();
-    let (queued, mut queued_here) = mpsc::unbounded_channel();
+    let (answers, answered) = mpsc::unbounded_channel();
+    let mut signals = signals(&shutdown, &connection, coordinator.store().status());
+    let mut alarm = Alarm::new(clock::now());
     let mut session = Session {
         coordinator,
         id: opened.id,
@@ -139,12 +139,16 @@ pub async fn serve(
         lease: opened.lease,
         max_locks: opened.max_locks,
         listed: opened.listed,
-        connection: connection.clone(),
+        connection,
         outbox,
         holds: HashMap::new(),
         acquiring: HashMap::new(),
+        asked: HashMap::new(),
+        asked_so_far: 0,
+        others_in_flight: 0,
+        answers,
+        answered,
         operations: FuturesUnordered::new(),
-        queued,
         taken,
         pending_acks: Vec::new(),
         short_ack: None,
@@ -152,11 +156,8 @@ pub async fn serve(
         retry_at: None,
         check_at: None,
         silence: SecondLook::default(),
+        closing: false,
     };
-    let mut store_status = session.coordinator.store().status();
-    let mut told_draining = false;
-    let ended = connection.ended();
-    tokio::pin!(ended);
     let end = loop {
         let now = clock::now();
         // Before anything else, so that no flood of messages holds it up.
@@ -168,36 +169,37 @@ pub async fn serve(
         if session.outbox.is_cut() {
             break End::Cut;
         }
-        let rest = now.until(session.next_deadline()).min(LONGEST_REST);
+        alarm.set(session.next_deadline(), now);
         tokio::select! {
             biased;
-            () = shutdown.stopping.cancelled() => break End::Stopping,
-            ending = &mut ended, if connection.ending().is_none_or(|ending| ending.by_peer()) => {
-                if ending.by_peer() {
-                    break session.drain(&mut incoming);
+            Some(signal) = signals.next() => match signal {
+                Signal::Stopping => break End::Stopping,
+                Signal::Ended(ending) if ending.by_peer() => break session.drain(&mut incoming),
+                // The stream says so itself.
+                Signal::Ended(_) => {}
+                Signal::Draining => {
+                    let deadline = Some(convert::wire_duration(shutdown.drain_timeout));
+                    session.outbox.send(0, Response::Draining(SessionDraining { deadline }));
                 }
-            }
-            () = shutdown.draining.cancelled(), if !told_draining => {
-                told_draining = true;
-                let deadline = Some(convert::wire_duration(shutdown.drain_timeout));
-                session.outbox.send(0, Response::Draining(SessionDraining { deadline }));
-            }
+                // What the store lost while it was away is found at once, not at the next renewal.
+                Signal::StoreUp => session.renew(),
+            },
             () = session.outbox.drain(), if session.outbox.has_backlog() => {}
             Some(taken) = taken_here.recv() => session.on_taken(taken),
-            Some(queued) = queued_here.recv() => session.on_done(queued),
-            Some(done) = session.operations.next() => session.on_done(done),
-            Ok(()) = store_status.changed() => {
-                if matches!(*store_status.borrow_and_update(), StoreStatus::Up { .. }) {
-                    // What the store lost while it was away is found at once, not at the next renewal.
-                    session.renew();
+            Some((number, result)) = session.answered.recv() => {
+                session.on_answer(number, result);
+                // One call to the store answers many.
+                while let Ok((number, result)) = session.answered.try_recv() {
+                    session.on_answer(number, result);
                 }
             }
+            Some(done) = session.operations.next() => session.on_done(done),
             message = incoming.message(), if session.outbox.has_room() => {
                 if let Some(end) = session.on_message(message) {
                     break end;
                 }
             }
-            () = tokio::time::sleep(rest) => {}
+            () = alarm.rings() => {}
         }
     };
     session.end(end, &shutdown).await;

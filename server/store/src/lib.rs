@@ -15,4 +15,6 @@ mod store;
 
 pub use crate::redis::{status::LinkStatus as Status, url::StoreUrlError};
 pub use error::StoreError;
-pub use store::{LockStore, Observer, Options, Page, Stamped, Store, WakeUp, open};
+pub use store::{
+    Answer, Answers, LockStore, Observer, Options, Page, Stamped, Store, WakeUp, open,
+};

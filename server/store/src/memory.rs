@@ -17,7 +17,7 @@ use crate::{
     clock,
     error::StoreError,
     redis::status::LinkStatus as Status,
-    store::{LockStore, Observer, Page, Stamped, WakeUp},
+    store::{Answer, LockStore, Observer, Page, Stamped, WakeUp},
 };
 
 /// Locks in memory, for one coordinator. A cheap handle; the locks go with the last one.
@@ -87,24 +87,10 @@ impl MemoryStore {
 }
 
 impl LockStore for MemoryStore {
-    async fn execute(&self, command: Command) -> Result<Stamped, StoreError> {
+    fn send(&self, command: Command, answer: Answer) {
         let stamped = self.run(&mut self.table(), &command);
         self.tell(&command.name, &stamped);
-        Ok(stamped)
-    }
-
-    async fn execute_all(&self, commands: Vec<Command>) -> Vec<Result<Stamped, StoreError>> {
-        let all: Vec<Stamped> = {
-            let mut table = self.table();
-            commands
-                .iter()
-                .map(|command| self.run(&mut table, command))
-                .collect()
-        };
-        for (command, stamped) in commands.iter().zip(&all) {
-            self.tell(&command.name, stamped);
-        }
-        all.into_iter().map(Ok).collect()
+        answer.give(Ok(stamped));
     }
 
     async fn list(

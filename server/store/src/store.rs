@@ -8,7 +8,7 @@ use leasehold_core::{
     name::{Invalid, LockName},
     time::Moment,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     error::StoreError,
@@ -21,15 +21,42 @@ use crate::{
 /// Every command is idempotent for the same owner id, so that one whose reply was lost may be sent again. Dropping a
 /// future does not take its command back: it may still be carried out.
 pub trait LockStore {
+    /// Sends one command. Those sent one after the other are carried out in that order as far as they share a lock.
+    fn send(&self, command: Command, answer: Answer);
+
     /// Carries one command out.
-    fn execute(&self, command: Command)
-    -> impl Future<Output = Result<Stamped, StoreError>> + Send;
+    fn execute(
+        &self,
+        command: Command,
+    ) -> impl Future<Output = Result<Stamped, StoreError>> + Send {
+        let (answer, answered) = oneshot::channel();
+        self.send(command, Answer::once(answer));
+        // An answer always comes: see `Answer`.
+        async { answered.await.unwrap_or_else(|_| Err(unanswered())) }
+    }
 
     /// Carries many commands out, in few messages, each with its own result, in their order.
     fn execute_all(
         &self,
         commands: Vec<Command>,
-    ) -> impl Future<Output = Vec<Result<Stamped, StoreError>>> + Send;
+    ) -> impl Future<Output = Vec<Result<Stamped, StoreError>>> + Send {
+        let number = commands.len();
+        let (answers, mut answered) = mpsc::unbounded_channel();
+        for (number, command) in (0..).zip(commands) {
+            self.send(command, Answer::numbered(number, answers.clone()));
+        }
+        drop(answers);
+        async move {
+            let mut results: Vec<_> = (0..number).map(|_| Err(unanswered())).collect();
+            while let Some((number, result)) = answered.recv().await {
+                let place = usize::try_from(number).ok();
+                if let Some(place) = place.and_then(|place| results.get_mut(place)) {
+                    *place = result;
+                }
+            }
+            results
+        }
+    }
 
     /// Lists names that begin with `prefix` and are held, closed or waited for: about `size` of them, unordered. `token` is
     /// empty or what the page before gave; a token that no page gave is an error in the inner result.
@@ -48,6 +75,64 @@ pub trait LockStore {
 
     /// Sets who is told of each answer, once.
     fn observe(&self, observer: Observer);
+}
+
+/// Where the answer to a command goes. It always comes: where nobody is left to give one, because the process is about to
+/// end, it is [`StoreError::Indeterminate`].
+#[derive(Debug)]
+pub struct Answer(Option<Destination>);
+
+#[derive(Debug)]
+enum Destination {
+    Once(oneshot::Sender<Result<Stamped, StoreError>>),
+    Numbered(u64, Answers),
+}
+
+/// Takes the answers to many commands, each under its number.
+pub type Answers = mpsc::UnboundedSender<(u64, Result<Stamped, StoreError>)>;
+
+impl Answer {
+    /// To whoever waits for this answer alone.
+    pub fn once(destination: oneshot::Sender<Result<Stamped, StoreError>>) -> Self {
+        Self(Some(Destination::Once(destination)))
+    }
+
+    /// To whoever waits for many, as the answer to the command of this number.
+    pub fn numbered(number: u64, destination: Answers) -> Self {
+        Self(Some(Destination::Numbered(number, destination)))
+    }
+
+    /// Gives it. Whoever asked may be gone.
+    pub fn give(mut self, result: Result<Stamped, StoreError>) {
+        self.send(result);
+    }
+
+    fn send(&mut self, result: Result<Stamped, StoreError>) {
+        match self.0.take() {
+            Some(Destination::Once(destination)) => {
+                let _ = destination.send(result);
+            }
+            Some(Destination::Numbered(number, destination)) => {
+                let _ = destination.send((number, result));
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            self.send(Err(unanswered()));
+        }
+    }
+}
+
+/// The task that sends is gone: the runtime is being shut down.
+pub(crate) fn unanswered() -> StoreError {
+    StoreError::Indeterminate {
+        reason: "the coordinator is stopping".into(),
+    }
 }
 
 /// Who is told of each answer before whoever asked is, and also when whoever asked is gone: a hand-off in the answer to a
@@ -154,17 +239,10 @@ pub enum Store {
 }
 
 impl LockStore for Store {
-    async fn execute(&self, command: Command) -> Result<Stamped, StoreError> {
+    fn send(&self, command: Command, answer: Answer) {
         match self {
-            Self::Memory(store) => store.execute(command).await,
-            Self::Redis(store) => store.execute(command).await,
-        }
-    }
-
-    async fn execute_all(&self, commands: Vec<Command>) -> Vec<Result<Stamped, StoreError>> {
-        match self {
-            Self::Memory(store) => store.execute_all(commands).await,
-            Self::Redis(store) => store.execute_all(commands).await,
+            Self::Memory(store) => store.send(command, answer),
+            Self::Redis(store) => store.send(command, answer),
         }
     }
 

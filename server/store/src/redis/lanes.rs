@@ -19,7 +19,6 @@ use leasehold_core::{
     time::{Moment, StoreTime},
 };
 use redis::{RedisError, ServerError, ServerErrorKind, Value};
-use tokio::sync::oneshot;
 
 use super::{
     decode::{Garbled, decode},
@@ -31,7 +30,7 @@ use super::{
 use crate::{
     clock,
     error::StoreError,
-    store::{Observer, Stamped},
+    store::{Answer, Observer, Stamped},
 };
 
 /// Most commands in one call.
@@ -63,7 +62,7 @@ struct Item {
     keys: LockKeys,
     /// Whether it is sent for the second time.
     again: bool,
-    answer: oneshot::Sender<Result<Stamped, StoreError>>,
+    answer: Answer,
 }
 
 impl Lanes {
@@ -91,30 +90,14 @@ impl Lanes {
         let _ = self.observer.set(observer);
     }
 
-    /// Sends a command; the answer comes at the receiver.
-    pub fn send_one(
-        self: &Arc<Self>,
-        command: Command,
-        keys: LockKeys,
-    ) -> oneshot::Receiver<Result<Stamped, StoreError>> {
-        let (answer, receiver) = oneshot::channel();
+    /// Sends a command. Those that share a lock are carried out in the order in which they were sent.
+    pub fn send(self: &Arc<Self>, command: Command, keys: LockKeys, answer: Answer) {
         self.push(Item {
             command,
             keys,
             again: false,
             answer,
         });
-        receiver
-    }
-
-    /// Sends commands, in their order as far as they share a lock; the answers come at the receivers.
-    pub fn send(
-        self: &Arc<Self>,
-        commands: impl Iterator<Item = (Command, LockKeys)>,
-    ) -> Vec<oneshot::Receiver<Result<Stamped, StoreError>>> {
-        commands
-            .map(|(command, keys)| self.send_one(command, keys))
-            .collect()
     }
 
     fn push(self: &Arc<Self>, item: Item) {
@@ -166,7 +149,7 @@ impl Lanes {
                 }
                 Err(error) => {
                     let error = server_error(&item.command.name, &error);
-                    let _ = item.answer.send(Err(error));
+                    item.answer.give(Err(error));
                 }
             }
         }
@@ -204,14 +187,14 @@ impl Lanes {
                 return self.push(item);
             }
             let reason = "the command reached it only after its time-out".to_owned();
-            let _ = item.answer.send(Err(StoreError::Unavailable { reason }));
+            item.answer.give(Err(StoreError::Unavailable { reason }));
             return;
         }
         if let Some(observer) = self.observer.get() {
             observer.observe(&item.command.name, &stamped);
         }
         // Whoever asked may be gone; what the command did has been seen to.
-        let _ = item.answer.send(Ok(stamped));
+        item.answer.give(Ok(stamped));
     }
 
     /// By the server's clock, when this coordinator will have given up a command that it sends now. Unknown before the
@@ -262,7 +245,7 @@ impl std::fmt::Debug for Lanes {
 
 fn fail(batch: Vec<Item>, error: &StoreError) {
     for item in batch {
-        let _ = item.answer.send(Err(error.clone()));
+        item.answer.give(Err(error.clone()));
     }
 }
 

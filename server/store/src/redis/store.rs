@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     error::StoreError,
-    store::{LockStore, Observer, Options, Page, Stamped, WakeUp},
+    store::{Answer, LockStore, Observer, Options, Page, WakeUp, unanswered},
 };
 
 /// Most wake-ups that wait to be seen to; more are dropped, as a refresh finds what they told.
@@ -76,24 +76,9 @@ impl RedisStore {
 }
 
 impl LockStore for RedisStore {
-    async fn execute(&self, command: Command) -> Result<Stamped, StoreError> {
+    fn send(&self, command: Command, answer: Answer) {
         let keys = self.keys.of(&command.name);
-        match self.lanes.send_one(command, keys).await {
-            Ok(result) => result,
-            Err(_) => Err(unanswered()),
-        }
-    }
-
-    async fn execute_all(&self, commands: Vec<Command>) -> Vec<Result<Stamped, StoreError>> {
-        let commands = commands.into_iter().map(|command| {
-            let keys = self.keys.of(&command.name);
-            (command, keys)
-        });
-        let mut results = Vec::new();
-        for answer in self.lanes.send(commands) {
-            results.push(answer.await.unwrap_or_else(|_| Err(unanswered())));
-        }
-        results
+        self.lanes.send(command, keys, answer);
     }
 
     async fn list(
@@ -143,13 +128,6 @@ impl LockStore for RedisStore {
 
     fn observe(&self, observer: Observer) {
         self.lanes.observe(observer);
-    }
-}
-
-/// The task that sends is gone: the runtime is being shut down.
-fn unanswered() -> StoreError {
-    StoreError::Indeterminate {
-        reason: "the coordinator is stopping".into(),
     }
 }
 

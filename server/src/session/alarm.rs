@@ -1,0 +1,39 @@
+//! A timer that is set anew only when it has to ring earlier than it will.
+
+use std::{pin::Pin, time::Duration};
+
+use leasehold_core::time::Moment;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Longest rest: deadlines are by a clock that counts suspended time, the timer's does not.
+pub(super) const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// Rings at the latest when the session has something to do, and perhaps before: deadlines mostly move away, and setting a
+/// timer at every message costs more than a ring too many each second.
+pub(super) struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    rings_at: Moment,
+}
+
+impl Alarm {
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            sleep: Box::pin(sleep(LONGEST_REST)),
+            rings_at: now.after(LONGEST_REST),
+        }
+    }
+
+    /// Sees to it that it rings at `due` at the latest.
+    pub(super) fn set(&mut self, due: Moment, now: Moment) {
+        let due = due.min(now.after(LONGEST_REST));
+        if due < self.rings_at || self.sleep.is_elapsed() {
+            self.rings_at = due;
+            self.sleep.as_mut().reset(Instant::now() + now.until(due));
+        }
+    }
+
+    /// Waits until it rings. May be dropped at any point.
+    pub(super) async fn rings(&mut self) {
+        self.sleep.as_mut().await;
+    }
+}
