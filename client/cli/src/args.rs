@@ -2,9 +2,11 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
-/// Distributed locks from the command line: run a command under a lock, and look inside a coordinator.
+use crate::bench::{self, BenchOptions};
+
+/// Distributed locks from the command line: run a command under a lock, look inside, and measure
 #[derive(Parser, Debug)]
 #[command(name = "leasehold", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -19,7 +21,7 @@ pub(crate) struct Args {
     )]
     pub(crate) endpoint: String,
 
-    /// Print one JSON document instead of text (ls, get, release, status)
+    /// Print one JSON document instead of text (ls, get, release, status, bench)
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -34,7 +36,8 @@ Exit codes:
   64   the command line or a name in it is wrong
   69   no coordinator could be reached, or it does not serve at present
   70   the lock was lost and the command was stopped (run)
-  75   the lock was not granted (run)";
+  75   the lock was not granted (run)
+  76   exclusion or the order of fencing tokens was violated (bench)";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -71,6 +74,30 @@ pub(crate) enum Command {
 
     /// Show whether the coordinator serves, and how many sessions and locks there are
     Status,
+
+    /// Measure a deployment: how many locks a second, and how long each takes
+    #[command(long_about = bench::ABOUT, after_long_help = bench::HELP)]
+    Bench(BenchOptions),
+}
+
+impl Args {
+    /// Reads the command line, and checks what its options say together.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let args = Self::try_parse()?;
+        if let Command::Bench(options) = &args.command
+            && let Err(mistake) = options.check()
+        {
+            let mut command = Self::command();
+            // For the usage of the subcommand to be complete.
+            command.build();
+            let mut command = match command.find_subcommand_mut("bench") {
+                Some(bench) => bench.clone(),
+                None => command,
+            };
+            return Err(command.error(ErrorKind::ValueValidation, mistake));
+        }
+        Ok(args)
+    }
 }
 
 const RUN_HELP: &str = "\
@@ -130,7 +157,7 @@ pub(crate) struct RunOptions {
 }
 
 /// A duration as people write it: a number with `ms`, `s`, `m` or `h`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let unit_at = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());

@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     LockLost,
     /// The lock was not granted.
     NotGranted,
+    /// A measurement saw two holders of one lock, or a fencing token that did not rise.
+    Violation,
     /// The command could not be executed.
     NotExecutable,
     /// There is no such command.
@@ -40,6 +42,7 @@ impl From<Exit> for ExitCode {
             Exit::Unavailable => 69,
             Exit::LockLost => 70,
             Exit::NotGranted => 75,
+            Exit::Violation => 76,
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
             Exit::Command(code) => code,

@@ -1,14 +1,16 @@
-//! The command line of Leasehold: runs commands under a lock, and looks inside a coordinator.
+//! The command line of Leasehold: runs commands under a lock, looks inside a coordinator, and measures it.
 
 mod args;
+mod bench;
 mod exit;
 mod inspect;
 mod run;
 mod show;
+mod signals;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use tokio::runtime::Builder;
 
 use crate::{
     args::{Args, Command},
@@ -23,7 +25,7 @@ fn main() -> ExitCode {
         run::guardian();
         return ExitCode::SUCCESS;
     }
-    let args = match Args::try_parse() {
+    let args = match Args::read() {
         Ok(args) => args,
         Err(error) => {
             // Help and version are asked for and go to standard output; the rest is a mistake.
@@ -36,10 +38,13 @@ fn main() -> ExitCode {
             return exit.into();
         }
     };
-    // One thread, this one: the parent-death signal of a child comes when the thread dies that started it.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let mut runtime = match args.command {
+        // As fast as this machine can, so that it is not its own measure.
+        Command::Bench(_) => Builder::new_multi_thread(),
+        // One thread, this one: the parent-death signal of a child comes when the thread dies that started it.
+        _ => Builder::new_current_thread(),
+    };
+    let runtime = runtime.enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(dispatch(args));
@@ -69,5 +74,6 @@ async fn dispatch(args: Args) -> Outcome {
         Command::Get { name } => inspect::get(&endpoint, &name, json).await,
         Command::Release { name, force } => inspect::release(&endpoint, &name, force, json).await,
         Command::Status => inspect::status(&endpoint, json).await,
+        Command::Bench(options) => bench::run(&endpoint, options, json).await,
     }
 }

@@ -2,7 +2,6 @@
 
 mod child;
 mod guardian;
-mod signals;
 mod supervise;
 mod terminal;
 mod watchdog;
@@ -11,14 +10,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use leasehold_client::{Client, HoldError, LockGuard};
-use tokio::time::timeout;
+use tokio::{signal::unix::SignalKind, time::timeout};
 
 pub(crate) use guardian::{GUARDIAN, guardian};
 
-use self::{child::SpawnError, signals::Signals};
+use self::child::SpawnError;
 use crate::{
     args::RunOptions,
     exit::{Exit, Outcome},
+    signals::Signals,
 };
 
 /// How long a release may take before the tool ends all the same: the coordinator releases what an ended process held.
@@ -26,7 +26,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Acquires, runs, releases.
 pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
-    let mut signals = Signals::listen().context("failed to listen for signals")?;
+    let mut signals = Signals::listen(passed_on()).context("failed to listen for signals")?;
     // Dropped where a signal comes first: a request that waits is cancelled, and all else ends with the connection.
     let (client, guard) = tokio::select! {
         biased;
@@ -58,6 +58,18 @@ pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
         release(guard).await;
     }
     Ok(exit)
+}
+
+/// The signals that are passed on to the command.
+fn passed_on() -> [SignalKind; 6] {
+    [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+    ]
 }
 
 async fn acquire(endpoint: &str, options: &RunOptions) -> anyhow::Result<(Client, LockGuard)> {

@@ -12,10 +12,12 @@ use tokio::time::sleep;
 
 use super::{
     child::{Change, Child},
-    signals::Signals,
     watchdog::{Action, Watchdog},
 };
-use crate::exit::{Exit, Outcome};
+use crate::{
+    exit::{Exit, Outcome},
+    signals::Signals,
+};
 
 pub(super) async fn supervise(
     child: &mut Child,

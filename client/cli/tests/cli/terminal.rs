@@ -1,4 +1,4 @@
-//! `run` at a terminal: who is in its foreground.
+//! At a terminal: who is in the foreground of a `run`, and what is seen of a `bench`.
 
 use std::{
     fs::File,
@@ -84,13 +84,12 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits for a text, and forgets what came up to its end.
-    fn expect(&mut self, text: &str) {
+    /// Waits for a text, forgets what came up to its end, and returns that.
+    fn expect(&mut self, text: &str) -> String {
         let deadline = Instant::now() + LIMIT;
         loop {
             if let Some(at) = self.seen.find(text) {
-                self.seen.drain(..at + text.len());
-                return;
+                return self.seen.drain(..at + text.len()).collect();
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let more = self.screen.recv_timeout(left);
@@ -140,4 +139,20 @@ fn the_keys_that_interrupt_and_suspend_reach_the_command() {
     terminal.expect("can't be suspended");
     terminal.press("\u{3}");
     terminal.expect("ended=9");
+}
+
+#[test]
+fn a_bench_shows_its_progress_unless_it_is_told_to_be_quiet() {
+    let coordinator = Coordinator::in_process();
+    let script = "stty cols 120 rows 30; \
+                  \"$0\" bench --clients 2 --warm-up 1s --duration 1s; echo ended=$?; \
+                  \"$0\" bench --clients 2 --warm-up 0 --duration 1s --quiet; echo ended=$?";
+    let mut terminal = Terminal::open(&coordinator.endpoint(), script);
+    let shown = terminal.expect("ended=0");
+    for part in ["warming up [", "measuring [", " left, ", " cycles/s"] {
+        assert!(shown.contains(part), "no {part:?} in {shown:?}");
+    }
+    let shown = terminal.expect("ended=0");
+    assert!(!shown.contains("measuring"), "{shown:?}");
+    assert!(shown.contains("p99.9"), "{shown:?}");
 }

@@ -1,25 +1,17 @@
-//! The signals that are passed on to the command.
+//! Signals that are waited for rather than died of.
 
 use std::{future::poll_fn, io, task::Poll};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Those signals, except for what was ignored when the tool was started (by `nohup`, say): that stays ignored, also for
-/// the command.
-pub(super) struct Signals {
+/// Some signals, except for what was ignored when the tool was started (by `nohup`, say): that stays ignored, also for
+/// what the tool starts.
+pub(crate) struct Signals {
     streams: Vec<(i32, Signal)>,
 }
 
 impl Signals {
-    pub(super) fn listen() -> io::Result<Self> {
-        let kinds = [
-            SignalKind::interrupt(),
-            SignalKind::terminate(),
-            SignalKind::hangup(),
-            SignalKind::quit(),
-            SignalKind::user_defined1(),
-            SignalKind::user_defined2(),
-        ];
+    pub(crate) fn listen(kinds: impl IntoIterator<Item = SignalKind>) -> io::Result<Self> {
         let ignored = std::fs::read_to_string("/proc/self/status")
             .map(|status| ignored_mask(&status))
             .unwrap_or(0);
@@ -34,7 +26,7 @@ impl Signals {
     }
 
     /// The number of the next signal.
-    pub(super) async fn next(&mut self) -> i32 {
+    pub(crate) async fn next(&mut self) -> i32 {
         poll_fn(|cx| {
             for (number, stream) in &mut self.streams {
                 if stream.poll_recv(cx).is_ready() {

@@ -1,0 +1,244 @@
+//! `bench`: what a deployment does, as its clients see it.
+
+mod hints;
+mod name;
+mod options;
+mod progress;
+mod sessions;
+mod summary;
+mod tally;
+mod worker;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::{
+    signal::unix::SignalKind,
+    task::JoinSet,
+    time::{interval, sleep_until, timeout},
+};
+
+pub(crate) use options::{ABOUT, BenchOptions, HELP};
+
+use self::{
+    name::{Name, Violation},
+    progress::{Progress, Rate, TICK},
+    sessions::Sessions,
+    summary::{Ended, Run, Summary},
+    tally::{Tally, Window},
+    worker::{Stop, Worker},
+};
+use crate::{
+    exit::{Exit, Outcome},
+    show::{json, table},
+    signals::Signals,
+};
+
+/// How long sessions may take to close before the tool ends all the same: their connections end with it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Measures, and prints what came of it.
+pub(crate) async fn run(endpoint: &str, options: BenchOptions, as_json: bool) -> Outcome {
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ];
+    let mut signals = Signals::listen(kinds).context("failed to listen for signals")?;
+    let progress = Progress::new(options.quiet, options.clients as usize);
+    let opened = tokio::select! {
+        biased;
+        signal = signals.next() => Err(signal),
+        opened = Sessions::open(endpoint, &options, &progress) => Ok(opened),
+    };
+    let sessions = match opened {
+        Ok(opened) => opened.inspect_err(|_| progress.clear())?,
+        Err(signal) => {
+            progress.clear();
+            eprintln!("leasehold: interrupted before anything was measured");
+            return Ok(Exit::Signal(signal));
+        }
+    };
+    let names = options.names.clone().unwrap_or_else(random_prefix);
+    let measured = measure(&sessions, &options, &names, &mut signals, &progress).await;
+    progress.clear();
+    let (window, tally, ended, cpu) = measured?;
+    let (counts, by_client) = tally.total()?;
+    let summary = Summary::new(
+        Run {
+            endpoint,
+            coordinators: sessions.coordinators.iter().cloned().collect(),
+            options: &options,
+            names: &names,
+            ttl: sessions.ttl,
+            measured: window.end.saturating_duration_since(window.begin),
+            cpu,
+        },
+        &ended,
+        &counts,
+        &by_client,
+    );
+    // A second signal does not wait for that.
+    tokio::select! {
+        biased;
+        _ = signals.next() => {}
+        _ = timeout(CLOSE_TIMEOUT, sessions.close()) => {}
+    }
+    if as_json {
+        json::print(&summary)?;
+    } else {
+        table::print(summary.to_string().trim_end())?;
+    }
+    Ok(conclude(&ended, summary.cycles))
+}
+
+/// Says on standard error what was wrong, and how the tool ends.
+fn conclude(ended: &Ended, cycles: u64) -> Exit {
+    match ended {
+        Ended::Violation(violation) => {
+            eprintln!("leasehold: {violation}");
+            Exit::Violation
+        }
+        Ended::Interrupted(signal) => {
+            eprintln!("leasehold: interrupted; what was measured until then is printed");
+            Exit::Signal(*signal)
+        }
+        Ended::Completed if cycles == 0 => {
+            eprintln!("leasehold: no cycle was completed within the measured time");
+            Exit::Failure
+        }
+        Ended::Completed => Exit::Success,
+    }
+}
+
+/// Lets the clients work until the time is over, or something ends it early. Nobody works any more when this returns.
+async fn measure(
+    sessions: &Sessions,
+    options: &BenchOptions,
+    names: &str,
+    signals: &mut Signals,
+    progress: &Progress,
+) -> anyhow::Result<(Window, Arc<Tally>, Ended, Duration)> {
+    let start = Instant::now();
+    let begin = start + options.warm_up;
+    let mut window = Window {
+        begin,
+        end: begin + options.duration,
+    };
+    let tally = Arc::new(Tally::new(window, sessions.all.len())?);
+    let mut watch = Watch {
+        workers: spawn(sessions, options, names, &tally),
+        tally: Arc::clone(&tally),
+        signals,
+        progress,
+        rate: Rate::default(),
+    };
+    let early = watch.until("warming up", start, window.begin).await?;
+    let cpu_before = cpu_time();
+    let early = match early {
+        None => watch.until("measuring", window.begin, window.end).await?,
+        early => early,
+    };
+    let cpu = cpu_time().saturating_sub(cpu_before);
+    // Dropping what they do cancels their acquires and gives back what they hold.
+    watch.workers.shutdown().await;
+    window.end = window.end.min(Instant::now());
+    let ended = match early {
+        None => Ended::Completed,
+        Some(Early::Signal(signal)) => Ended::Interrupted(signal),
+        Some(Early::Violation(violation)) => Ended::Violation(violation),
+    };
+    Ok((window, tally, ended, cpu))
+}
+
+fn spawn(
+    sessions: &Sessions,
+    options: &BenchOptions,
+    prefix: &str,
+    tally: &Arc<Tally>,
+) -> JoinSet<Stop> {
+    let shared = options
+        .contended
+        .then(|| Arc::new(Name::new(format!("{prefix}contended"))));
+    let mut workers = JoinSet::new();
+    for (client, session) in sessions.all.iter().enumerate() {
+        for number in 0..options.in_flight {
+            let name = match &shared {
+                Some(shared) => Arc::clone(shared),
+                None => Arc::new(Name::new(format!("{prefix}{client}/{number}"))),
+            };
+            let worker = Worker {
+                client,
+                session: session.clone(),
+                name,
+                hold: options.hold,
+                tally: Arc::clone(tally),
+            };
+            workers.spawn(worker.work());
+        }
+    }
+    workers
+}
+
+/// What ends a run before its time.
+enum Early {
+    Signal(i32),
+    Violation(Violation),
+}
+
+/// What is watched while clients work.
+struct Watch<'a> {
+    workers: JoinSet<Stop>,
+    tally: Arc<Tally>,
+    signals: &'a mut Signals,
+    progress: &'a Progress,
+    rate: Rate,
+}
+
+impl Watch<'_> {
+    async fn until(
+        &mut self,
+        what: &'static str,
+        begin: Instant,
+        end: Instant,
+    ) -> anyhow::Result<Option<Early>> {
+        let length = end.saturating_duration_since(begin);
+        self.progress.phase(what, length);
+        let mut ticks = interval(TICK);
+        let over = sleep_until(end.into());
+        tokio::pin!(over);
+        loop {
+            tokio::select! {
+                biased;
+                signal = self.signals.next() => return Ok(Some(Early::Signal(signal))),
+                Some(ended) = self.workers.join_next() => match ended? {
+                    Stop::Violation(violation) => return Ok(Some(Early::Violation(violation))),
+                    Stop::Refused(error) => return Err(error.into()),
+                },
+                () = &mut over => return Ok(None),
+                _ = ticks.tick() => {
+                    let now = Instant::now();
+                    let rate = self.rate.now(now, self.tally.cycles_so_far());
+                    self.progress.show(now.saturating_duration_since(begin), length, rate);
+                }
+            }
+        }
+    }
+}
+
+/// Nobody else's locks are below it.
+fn random_prefix() -> Arc<str> {
+    format!("bench/{:016x}/", fastrand::u64(..)).into()
+}
+
+/// What this process has used of its processors so far.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(seconds, nanos)
+}

@@ -1,0 +1,103 @@
+//! The clients' sessions: opened before anything is measured, closed after it.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use anyhow::{Context, bail};
+use leasehold_client::{Client, Session};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::task::JoinSet;
+
+use super::{options::BenchOptions, progress::Progress};
+
+/// How many are being opened at once: a coordinator bounds how many connections may be at their handshake.
+const OPENED_AT_ONCE: usize = 64;
+/// What this process has open besides its sessions' connections.
+const OTHER_FILES: u64 = 64;
+
+/// One session for each client.
+pub(super) struct Sessions {
+    pub(super) all: Vec<Session>,
+    /// Who serves them: several, where something balances the load.
+    pub(super) coordinators: BTreeSet<String>,
+    /// The TTL in force.
+    pub(super) ttl: Duration,
+}
+
+impl Sessions {
+    /// Opens one for each client. The first one alone: if it is refused, so are the others.
+    pub(super) async fn open(
+        endpoint: &str,
+        options: &BenchOptions,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        let clients = options.clients as usize;
+        allow_connections(options.clients.into())?;
+        let mut builder = Client::builder().client_name("leasehold bench");
+        if let Some(ttl) = options.ttl {
+            builder = builder.ttl(ttl);
+        }
+        let client = builder.connect(endpoint).await?;
+        let mut sessions = Self {
+            all: Vec::with_capacity(clients),
+            coordinators: BTreeSet::new(),
+            ttl: Duration::ZERO,
+        };
+        sessions.add(client.default_session().clone());
+        let mut opening = JoinSet::new();
+        let mut begun = 1;
+        while sessions.all.len() < clients {
+            progress.opened(sessions.all.len());
+            while begun < clients && opening.len() < OPENED_AT_ONCE {
+                opening.spawn(client.session().open());
+                begun += 1;
+            }
+            let Some(opened) = opening.join_next().await else {
+                bail!("sessions were not opened");
+            };
+            let opened = opened?.with_context(|| {
+                let number = sessions.all.len();
+                format!("failed to open more than {number} of {clients} sessions")
+            })?;
+            sessions.add(opened);
+        }
+        Ok(sessions)
+    }
+
+    fn add(&mut self, session: Session) {
+        if let Some(info) = session.info() {
+            self.coordinators.insert(info.coordinator);
+            self.ttl = info.ttl;
+        }
+        self.all.push(session);
+    }
+
+    /// Closes them, so that the coordinator need not find out by itself that they are gone.
+    pub(super) async fn close(self) {
+        let mut closing = JoinSet::new();
+        for session in self.all {
+            closing.spawn(async move { session.close().await });
+        }
+        closing.join_all().await;
+    }
+}
+
+/// Each connection is an open file, and how many a process may have is often set low.
+fn allow_connections(clients: u64) -> anyhow::Result<()> {
+    let needed = clients + OTHER_FILES;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if maximum.is_some_and(|maximum| maximum < needed) {
+        bail!(
+            "{clients} clients need {needed} open files, but this process may have no more than {}: say fewer \
+             --clients, or raise the limit (ulimit -n)",
+            maximum.unwrap_or(needed)
+        );
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum,
+    };
+    setrlimit(Resource::Nofile, raised).context("failed to raise the limit of open files")
+}

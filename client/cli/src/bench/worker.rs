@@ -1,0 +1,176 @@
+//! What a client does: acquire, hold, release, again and again.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use leasehold_client::{AcquireError, Failure, HoldError, LockGuard, LostReason, Session};
+use tokio::time::sleep;
+
+use super::{
+    name::{Grant, Name, Violation},
+    tally::{Cycle, Tally},
+};
+
+/// For what could not be served, before it is asked for again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// One of the acquires that a client has under way at once.
+pub(super) struct Worker {
+    pub(super) client: usize,
+    pub(super) session: Session,
+    pub(super) name: Arc<Name>,
+    pub(super) hold: Duration,
+    pub(super) tally: Arc<Tally>,
+}
+
+/// Why a worker ended by itself. Otherwise it works until its future is dropped, which gives back what it holds.
+#[derive(Debug)]
+pub(super) enum Stop {
+    Violation(Violation),
+    /// What will never be served.
+    Refused(AcquireError),
+}
+
+impl Worker {
+    pub(super) async fn work(self) -> Stop {
+        loop {
+            if let Err(stop) = self.cycle().await {
+                return stop;
+            }
+        }
+    }
+
+    async fn cycle(&self) -> Result<(), Stop> {
+        let asked = Instant::now();
+        let request = self.session.lock(Arc::clone(self.name.text()));
+        let wait = Wait::begin(self, asked);
+        let acquired = request.acquire().await;
+        let granted = Instant::now();
+        wait.end();
+        let guard = match acquired {
+            Ok(guard) => guard,
+            Err(error) if error.is_retryable() => {
+                self.tally
+                    .error(self.client, kind(&error), &in_words(&error));
+                sleep(PAUSE).await;
+                return Ok(());
+            }
+            Err(error) => return Err(Stop::Refused(error)),
+        };
+        let grant = self.name.granted(guard.watch(), granted);
+        match grant.map_err(Stop::Violation)? {
+            Grant::LostAlready => self.lost(guard.lost().await),
+            Grant::Held { hand_off } => {
+                if let Some((releasing, released)) = self.hold_and_release(guard).await {
+                    let cycle = Cycle {
+                        asked,
+                        granted,
+                        hand_off,
+                        releasing,
+                        released,
+                    };
+                    self.tally.cycle(self.client, &cycle);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// When it began to be released, and when that was confirmed; none if it was not.
+    async fn hold_and_release(&self, guard: LockGuard) -> Option<(Instant, Instant)> {
+        if !self.hold.is_zero() {
+            tokio::select! {
+                biased;
+                reason = guard.lost() => {
+                    self.lost(reason);
+                    return None;
+                }
+                () = sleep(self.hold) => {}
+            }
+        }
+        let releasing = Instant::now();
+        self.name.released(guard.fencing_token().get(), releasing);
+        match guard.release().await {
+            Ok(()) => return Some((releasing, Instant::now())),
+            Err(HoldError::Lost { reason, .. }) => self.lost(reason),
+            Err(error) => {
+                let kind = match &error {
+                    HoldError::Refused { source, .. } => reason(source),
+                    _ => "release_unconfirmed",
+                };
+                self.tally.error(self.client, kind, &in_words(&error));
+                sleep(PAUSE).await;
+            }
+        }
+        None
+    }
+
+    fn lost(&self, reason: LostReason) {
+        let kind = match reason {
+            LostReason::Expired => "expired",
+            LostReason::Deleted => "deleted",
+            LostReason::Taken => "taken",
+            LostReason::Forced => "forced",
+            LostReason::SessionEnded => "session_ended",
+            _ => "unknown",
+        };
+        self.tally.lost(self.client, kind, &reason.to_string());
+    }
+}
+
+/// An acquire that is under way; counted as unfinished if it is dropped there.
+struct Wait<'a> {
+    worker: &'a Worker,
+    asked: Instant,
+    ended: bool,
+}
+
+impl<'a> Wait<'a> {
+    fn begin(worker: &'a Worker, asked: Instant) -> Self {
+        worker.name.asked();
+        Self {
+            worker,
+            asked,
+            ended: false,
+        }
+    }
+
+    fn end(mut self) {
+        self.ended = true;
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.worker.name.answered();
+        if !self.ended {
+            self.worker.tally.unfinished(self.worker.client, self.asked);
+        }
+    }
+}
+
+fn kind(error: &AcquireError) -> &str {
+    match error {
+        AcquireError::Refused { source, .. } => reason(source),
+        AcquireError::Unavailable { .. } => "no_connection",
+        _ => "not_granted",
+    }
+}
+
+/// The reason that the documentation lists; something in between does not give one.
+fn reason(failure: &Failure) -> &str {
+    match failure.reason() {
+        "" => failure.code().description(),
+        reason => reason,
+    }
+}
+
+/// An error with its cause.
+fn in_words(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

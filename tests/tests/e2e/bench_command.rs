@@ -1,0 +1,217 @@
+//! `leasehold bench`: what it counts adds up, and what must not happen ends it.
+
+use std::{
+    fs::File,
+    io::Read,
+    process::{Command, ExitStatus, Stdio},
+    time::Duration,
+};
+
+use leasehold_client::Client;
+use leasehold_tests::{
+    ChildProcess, Coordinator, CoordinatorProcess, RedisServer, binaries, report, wait,
+};
+use redis::AsyncCommands;
+use serde_json::Value;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn start(endpoint: &str, options: &str) -> ChildProcess {
+    start_with(endpoint, options, Stdio::inherit())
+}
+
+fn start_with(endpoint: &str, options: &str, stderr: Stdio) -> ChildProcess {
+    let mut command = Command::new(binaries::path("leasehold"));
+    command
+        .args(["--endpoint", endpoint, "bench", "--json"])
+        .args(options.split(' '))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(stderr);
+    ChildProcess::spawn("leasehold bench", command)
+}
+
+/// How it ended, and its JSON.
+async fn end(mut bench: ChildProcess) -> (ExitStatus, Value) {
+    let mut printed = String::new();
+    let mut out = bench.take_stdout();
+    let status = bench.wait(LIMIT).await;
+    out.read_to_string(&mut printed).unwrap();
+    let json = serde_json::from_str(&printed);
+    (
+        status,
+        json.unwrap_or_else(|_| panic!("{status}: {printed}")),
+    )
+}
+
+async fn measure(coordinator: &CoordinatorProcess, options: &str) -> Value {
+    let (status, json) = end(start(&coordinator.endpoint(), options)).await;
+    assert!(status.success(), "{status}: {json}");
+    assert_eq!(json["interrupted"], false);
+    assert_eq!(json["errors"], 0, "{json}");
+    assert_eq!(json["lost_locks"], 0, "{json}");
+    report(format!(
+        "bench {options}: {} cycles/s, acquire p99 {} µs",
+        json["cycles_per_second"], json["acquire_p99_us"]
+    ));
+    json
+}
+
+fn number(json: &Value, field: &str) -> f64 {
+    json[field]
+        .as_f64()
+        .unwrap_or_else(|| panic!("no number {field} in {json}"))
+}
+
+/// Counts agree with each other, and times with what they are parts of.
+fn adds_up(json: &Value, clients: f64, hold_us: f64) {
+    let cycles = number(json, "cycles");
+    assert!(cycles > 0.0, "{json}");
+    for count in ["acquires", "acquire_count", "release_count", "cycle_count"] {
+        assert_eq!(number(json, count), cycles, "{count} in {json}");
+    }
+    let (least, most) = (
+        number(json, "acquires_per_client_min"),
+        number(json, "acquires_per_client_max"),
+    );
+    assert!(
+        least * clients <= cycles && cycles <= most * clients,
+        "{json}"
+    );
+    let rate = cycles / number(json, "measured_ms") * 1_000.0;
+    let told = number(json, "cycles_per_second");
+    assert!((told / rate - 1.0).abs() < 0.01, "{rate} in {json}");
+    for what in ["acquire", "release", "cycle"] {
+        let columns = ["p50", "p90", "p99", "p99_9", "max"];
+        let times = columns.map(|column| number(json, &format!("{what}_{column}_us")));
+        assert!(times[0] > 0.0 && times.is_sorted(), "{what} in {json}");
+    }
+    let parts = ["acquire_mean_us", "hold_mean_us", "release_mean_us"];
+    let parts: f64 = parts.iter().map(|part| number(json, part)).sum();
+    // To the three digits that are kept.
+    let whole = number(json, "cycle_mean_us");
+    assert!((parts / whole - 1.0).abs() < 0.01, "{parts} in {json}");
+    assert!(number(json, "hold_mean_us") >= hold_us, "{json}");
+}
+
+async fn uncontended(coordinator: &CoordinatorProcess) {
+    let json = measure(coordinator, "--clients 4 --in-flight 3 --duration 1s").await;
+    adds_up(&json, 4.0, 0.0);
+    assert_eq!(json["contended"], false);
+    assert_eq!(json["hand_off_count"], 0);
+    assert_eq!(json["hand_off_p50_us"], Value::Null);
+    assert!(number(&json, "acquires_per_client_min") > 0.0, "{json}");
+    let prefix = json["names"].as_str().unwrap();
+    assert!(prefix.starts_with("bench/") && prefix.len() > 10, "{json}");
+}
+
+async fn contended(coordinator: &CoordinatorProcess) {
+    let options = "--contended --clients 3 --hold 100ms --duration 2s";
+    let json = measure(coordinator, options).await;
+    adds_up(&json, 3.0, 100_000.0);
+    let (least, most) = (
+        number(&json, "acquires_per_client_min"),
+        number(&json, "acquires_per_client_max"),
+    );
+    assert!(most - least <= 1.0, "{json}");
+    // One name that is held for 100 ms can't be had more often.
+    assert!(number(&json, "cycles") <= 2_000.0 / 100.0 + 1.0, "{json}");
+    // Somebody always waits, but for the very first.
+    assert!(
+        number(&json, "hand_off_count") >= number(&json, "cycles") - 1.0,
+        "{json}"
+    );
+    // Each waits for the two others.
+    assert!(number(&json, "acquire_p50_us") > 200_000.0, "{json}");
+    assert!(
+        number(&json, "hand_off_p50_us") < number(&json, "acquire_p50_us") / 3.0,
+        "{json}"
+    );
+    // Whoever holds it or gives it back at the end does not wait.
+    let unfinished = number(&json, "unfinished_acquires");
+    assert!((1.0..=3.0).contains(&unfinished), "{json}");
+}
+
+#[tokio::test]
+async fn a_coordinator_without_a_store_is_measured() {
+    let coordinator = Coordinator::process().start();
+    uncontended(&coordinator).await;
+    contended(&coordinator).await;
+}
+
+#[tokio::test]
+async fn a_coordinator_on_redis_is_measured() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    uncontended(&coordinator).await;
+    contended(&coordinator).await;
+    let mut redis = redis.async_connection().await;
+    let left: Vec<String> = redis.keys("lock:bench/*").await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn two_holders_of_one_lock_end_the_run() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    // The holder does not hear of it while it holds: the TTL's third is longer.
+    let options = "--contended --clients 2 --names t/ --ttl 10m --hold 1m --duration 1m";
+    let directory = tempfile::tempdir().unwrap();
+    let complaints = directory.path().join("stderr");
+    let stderr = File::create(&complaints).unwrap().into();
+    let bench = start_with(&coordinator.endpoint(), options, stderr);
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    wait::until("one to hold and one to wait", LIMIT, || async {
+        let view = client.admin().get_lock("t/contended").await.unwrap();
+        if view.waiter_count == 1 && !view.holders.is_empty() {
+            Ok(())
+        } else {
+            Err(view)
+        }
+    })
+    .await;
+    // What somebody else's code does: delete the key, and the waiter gets the lock.
+    let mut redis = redis.async_connection().await;
+    let deleted: u64 = redis.del("lock:t/contended").await.unwrap();
+    assert_eq!(deleted, 1);
+    let (status, json) = end(bench).await;
+    let complaint = std::fs::read_to_string(&complaints).unwrap();
+    assert_eq!(status.code(), Some(76), "{complaint}");
+    assert!(
+        complaint.contains("exclusion was violated: lock \"t/contended\""),
+        "{complaint}"
+    );
+    assert!(
+        complaint.contains(json["violation"].as_str().unwrap()),
+        "{json}"
+    );
+}
+
+#[tokio::test]
+async fn a_coordinator_that_goes_away_leaves_acquires_unfinished() {
+    let mut coordinator = Coordinator::process().start();
+    let options = "--clients 2 --names t/ --warm-up 0 --duration 4s";
+    let bench = start(&coordinator.endpoint(), options);
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    // Granted anew, so that the cycle before was completed.
+    let mut before = 0;
+    for _ in 0..3 {
+        before = wait::until("another grant", LIMIT, || async {
+            let view = client.admin().get_lock("t/0/0").await.unwrap();
+            if view.fencing_token > before {
+                Ok(view.fencing_token)
+            } else {
+                Err(view)
+            }
+        })
+        .await;
+    }
+    coordinator.kill();
+    let (status, json) = end(bench).await;
+    assert_eq!(status.code(), Some(0), "{json}");
+    assert!(number(&json, "cycles") > 0.0);
+    assert_eq!(number(&json, "unfinished_acquires"), 2.0, "{json}");
+    let longest = number(&json, "longest_unfinished_acquire_us");
+    assert!(longest > number(&json, "acquire_max_us"), "{json}");
+    assert_eq!(json["measured_ms"], 4_000);
+}
