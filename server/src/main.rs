@@ -6,15 +6,18 @@ use std::{
     process::ExitCode,
 };
 
+use anyhow::Context;
 use leasehold_server::{Config, Listeners, config::Action, run, telemetry::init_logging};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    runtime::{Builder, Runtime},
+    signal::unix::{SignalKind, signal},
+};
 use tokio_util::sync::CancellationToken;
 
 /// Exit code for a command line or configuration that makes no sense.
 const USAGE: u8 = 64;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let config = match Config::from_args(env::args_os(), |name| env::var_os(name)) {
         Ok(Action::Serve(config)) => *config,
         Ok(Action::Print(text)) => {
@@ -28,13 +31,22 @@ async fn main() -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    match serve(config).await {
+    match runtime(&config).and_then(|runtime| runtime.block_on(serve(config))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&format!("leasehold-server: {error}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// What runs the coordinator's tasks.
+fn runtime(config: &Config) -> anyhow::Result<Runtime> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(config.worker_threads)
+        .enable_all()
+        .build();
+    runtime.context("failed to start the threads that serve clients")
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {

@@ -77,6 +77,8 @@ pub struct Config {
     pub max_concurrent_streams: u32,
     /// Messages that may wait for a client to read them before it is cut off. 1024 by default.
     pub outbound_queue: usize,
+    /// Threads that serve clients. Half of the processors by default, at least one.
+    pub worker_threads: usize,
     /// What is logged: directives of `tracing`'s `EnvFilter`. `info` by default.
     pub log: String,
     /// How log lines look. Human by default.
@@ -118,10 +120,16 @@ impl Default for Config {
             max_locks_per_session: 10_000,
             max_concurrent_streams: 10_000,
             outbound_queue: 1024,
+            worker_threads: half_of_the_processors(),
             log: "info".to_owned(),
             log_format: LogFormat::Human,
         }
     }
+}
+
+/// The store, which is as busy as the coordinator, needs some too; and one thread serves several ten thousand locks a second.
+fn half_of_the_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |number| number.get().div_ceil(2))
 }
 
 fn host_name() -> String {

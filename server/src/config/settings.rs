@@ -88,7 +88,7 @@ macro_rules! a_number {
 }
 
 /// Every setting, in the order of the help and of the reference file.
-pub(super) static SETTINGS: [Setting; 24] = [
+pub(super) static SETTINGS: [Setting; 25] = [
     Setting {
         name: "listen",
         shape: Shape::Text,
@@ -269,6 +269,16 @@ pub(super) static SETTINGS: [Setting; 24] = [
         1_000_000,
         "Answers handed over for sending before a backlog begins: 8 to 1000000. A client that takes nothing of its backlog for keepalive-timeout is cut off."
     ),
+    Setting {
+        name: "worker-threads",
+        shape: Shape::Number,
+        value_name: "NUMBER",
+        help: "Threads that serve clients: 1 to 1024. Half of the processors by default, at least one; as Redis carries \
+               commands out one by one, a single thread often keeps up with it, and alone it answers soonest.",
+        set: |config, text| put(&mut config.worker_threads, number(text, &(1..=1024))),
+        show: |config| Some(config.worker_threads.to_string()),
+        example: Some("1"),
+    },
     Setting {
         name: "log",
         shape: Shape::Text,

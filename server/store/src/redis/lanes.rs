@@ -5,7 +5,6 @@
 //! that sends is not the caller's, so that a caller may be dropped at any point without losing what its command did.
 
 use std::{
-    collections::VecDeque,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
@@ -52,7 +51,7 @@ pub struct Lanes {
 
 #[derive(Default)]
 struct Lane {
-    waiting: VecDeque<Item>,
+    waiting: Vec<Item>,
     in_flight: usize,
 }
 
@@ -103,7 +102,7 @@ impl Lanes {
     fn push(self: &Arc<Self>, item: Item) {
         let index = usize::from(item.keys.slot) % self.lanes.len();
         let mut lane = self.lane(index);
-        lane.waiting.push_back(item);
+        lane.waiting.push(item);
         if lane.in_flight < IN_FLIGHT {
             lane.in_flight += 1;
             drop(lane);
@@ -116,12 +115,13 @@ impl Lanes {
         loop {
             let batch: Vec<Item> = {
                 let mut lane = self.lane(index);
-                let number = lane.waiting.len().min(BATCH);
-                if number == 0 {
+                if lane.waiting.is_empty() {
                     lane.in_flight -= 1;
                     return;
                 }
-                lane.waiting.drain(..number).collect()
+                let rest = lane.waiting.len().min(BATCH);
+                let rest = lane.waiting.split_off(rest);
+                std::mem::replace(&mut lane.waiting, rest)
             };
             self.call(index, batch).await;
         }
