@@ -188,15 +188,15 @@ impl LockState {
         if hold.owner != *owner {
             return Reply::Lost(Loss::Taken);
         }
+        if let Some(token) = &mut self.token {
+            token.forget_at = now.after(caller.token_memory);
+        }
         if now.until(key.expires_at) <= hold.delay() {
             return Reply::Lost(Loss::Expired);
         }
         hold.confirmed = true;
         key.expires_at = now.after(ttl + hold.lock_delay);
         hold.coordinator = caller.coordinator.clone();
-        if let Some(token) = &mut self.token {
-            token.forget_at = now.after(caller.token_memory);
-        }
         Reply::Renewed
     }
 

@@ -1,22 +1,120 @@
--- Comes after every operation: carries them out.
+-- Comes last: carries the operations out.
+--
+-- Together go acquires, renewals and clean releases of the same caller, each the first operation on its lock in this call,
+-- so that in which order they are done is all the same. The others follow, one by one, in order.
+--
+-- KEYS  queue of each release together with others, of each acquire; lock of each release, renewal, acquire; record of each
+--       renewal, acquire, release; waiters of each release, acquire; attached of each release, acquire; and
+--       of each of the others lock and record, and, unless it needs but those, queue, waiters and attached
+-- ARGV  1 nonce
+--       2 a letter for each operation (see its file), or '.' for the others
+--       3 how many releases, renewals, acquires
+--       6 the caller: coordinator id, floor, token memory, not after (see set_caller)
+--       then each release's owner id; each renewal's owner id and TTL; each acquire's arguments; and of each of the
+--       others: c and the caller, where that changes; its letter; its own arguments
+
+local KEYS, ARGV, try, letters = KEYS, ARGV, redis.pcall, ARGV[2]
+local releases, renewals, acquires = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+set_caller(ARGV[6], ARGV[7], ARGV[8], ARGV[9])
+
+local queues = releases + acquires
+local locks = queues
+local renewed_locks = locks + releases
+local acquired_locks = renewed_locks + renewals
+local renewed_records = acquired_locks + acquires
+local acquired_records = renewed_records + renewals
+local released_records = acquired_records + acquires
+local all_waiters = released_records + releases
+local all_attached = all_waiters + queues
+local rest_keys = all_attached + queues
+local rest_at = 10 + releases + 2 * renewals + 3 * acquires
 
 local replies = { tonumber(ARGV[1]), now }
-local key, at = 0, 2
-while at <= #ARGV do
-  local operation = operations[ARGV[at]]
-  me, floor, memory = ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  lock, hold, token = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3]
-  queue, waiters, attached = KEYS[key + 4], KEYS[key + 5], KEYS[key + 6]
-  refreshed = nil
-  local not_after = tonumber(ARGV[at + 4])
-  if operation[3] and not_after > 0 and now > not_after then
-    replies[#replies + 1] = { false, 'late' }
-  else
-    local done, reply = pcall(operation[4], at + 5)
-    if not done then reply = { err = type(reply) == 'table' and reply.err or reply } end
-    replies[#replies + 1] = reply
+local contended = queues > 0 and call('EXISTS', unpack(KEYS, 1, queues)) > 0
+local holders = releases + renewals > 0 and call('MGET', unpack(KEYS, locks + 1, acquired_locks))
+
+-- Releases: what is not to be deleted here, since it is waited for or not as it should be, is left to release.lua.
+local released = {}
+if releases > 0 then
+  local doomed = {}
+  for i = 1, releases do
+    if holders[i] == ARGV[9 + i] and not (contended and call('EXISTS', KEYS[i]) == 1) then
+      released[i] = RELEASED
+      doomed[#doomed + 1] = KEYS[locks + i]
+    end
   end
-  key = key + operation[1]
-  at = at + 5 + operation[2]
+  if doomed[1] then
+    local result = try('DEL', unpack(doomed))
+    if type(result) == 'table' then
+      for i in pairs(released) do released[i] = result end
+    end
+  end
+end
+
+local carry_out, rest
+local function uncommon(letter, l, r, q, ...)
+  if not carry_out then carry_out, rest = unpack(operations()) end
+  lock, record, queue = KEYS[l], KEYS[r], KEYS[q]
+  waiters, attached = KEYS[all_waiters + q], KEYS[all_attached + q]
+  return carry_out(letter, ...)
+end
+
+local release, renewal, acquire = 0, 0, 0
+local others = false
+for i = 1, #letters do
+  local letter, reply = letters:byte(i), nil
+  if letter == 114 then -- r
+    release = release + 1
+    reply = released[release]
+      or uncommon('r', locks + release, released_records + release, release, ARGV[9 + release])
+  elseif letter == 46 then -- .
+    others = true
+    reply = false
+  elseif letter == 110 then -- n
+    renewal = renewal + 1
+    local at = 8 + releases + 2 * renewal
+    if late then
+      reply = LATE
+    elseif holders[releases + renewal] == ARGV[at] then
+      -- As in renew.lua.
+      local found = try('GETEX', KEYS[renewed_records + renewal], 'PX', memory)
+      if type(found) == 'string' and found:sub(33, 32 + #mine) == mine then
+        local result = try('PEXPIRE', KEYS[renewed_locks + renewal], ARGV[at + 1])
+        reply = type(result) == 'table' and result or RENEWED
+      end
+    end
+    reply = reply or uncommon('n', renewed_locks + renewal, renewed_records + renewal, 0, ARGV[at], ARGV[at + 1])
+  else -- a or w
+    acquire = acquire + 1
+    local q, at = releases + acquire, 7 + releases + 2 * renewals + 3 * acquire
+    local l, r = acquired_locks + acquire, acquired_records + acquire
+    if late then
+      reply = LATE
+    elseif not (contended and call('EXISTS', KEYS[q]) == 1) then
+      reply = try('SET', KEYS[l], ARGV[at], 'PX', ARGV[at + 1], 'NX')
+      if reply and not reply.err then
+        -- As mint does in hold.lua.
+        local of = ARGV[at] .. ARGV[at + 2]
+        local last = try('SET', KEYS[r], stamp .. of, 'PX', memory, 'GET')
+        if type(last) == 'table' then
+          try('DEL', KEYS[l])
+          reply = last
+        else
+          reply = newest
+          last = last and #last >= 8 and unpack_bytes('>I8', last)
+          if last and last >= newest then
+            reply = last + 1
+            try('SET', KEYS[r], pack('>I8I8', reply, now) .. of, 'PX', memory)
+          end
+        end
+      end
+    end
+    reply = reply or uncommon(letter == 97 and 'a' or 'w', l, r, q, ARGV[at], ARGV[at + 1], ARGV[at + 2])
+  end
+  replies[i + 2] = reply
+end
+if others then
+  if not rest then carry_out, rest = unpack(operations()) end
+  rest(letters, replies, rest_keys, rest_at)
 end
 return replies

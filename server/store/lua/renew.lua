@@ -1,23 +1,28 @@
 -- Extends a hold, or confirms a hand-off. Never creates a key.
 --
--- KEYS  lock, hold, token: only keys that exist while it is held
--- ARGV  owner id, TTL (ms); the hold's lock-delay comes on top
--- Reply 'renewed' | 'lost', 'deleted' | 'taken' | 'expired' (no more than the lock-delay was left)
+-- KEYS  lock, record: only keys that exist while it is held
+-- ARGV  n: owner id, TTL (ms); the hold's lock-delay comes on top
+-- Reply RENEWED | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left)
 
-operations.renew = { 3, 2, true, function(at)
-  local owner, ttl = ARGV[at], tonumber(ARGV[at + 1])
+-- The lock is the owner's, and `found` its record, if there is one.
+local function extend(owner, ttl, found)
+  if not found or found:sub(17, 32) ~= owner then
+    call('PEXPIRE', lock, ttl)
+    return RENEWED
+  end
+  local state, delay, coordinator = read_details(found, DETAILS)
+  if state ~= 'h' and delay > 0 then
+    local left = call('PTTL', lock)
+    if left >= 0 and left <= delay then return EXPIRED end
+  end
+  call('PEXPIRE', lock, ttl + delay)
+  if state == 'h' or coordinator ~= me then confirm(found) end
+  return RENEWED
+end
 
-  local holder = redis.call('GET', lock)
-  if not holder then return { false, 'lost', 'deleted' } end
-  if holder ~= owner then return { false, 'lost', 'taken' } end
-  local coordinator, delay, unconfirmed = unpack(redis.call('HMGET', hold, 'k', 'd', 'w'))
-  delay, unconfirmed = tonumber(delay or 0), tonumber(unconfirmed or 0)
-  local left = redis.call('PTTL', lock)
-  if left >= 0 and left <= delay then return { false, 'lost', 'expired' } end
-  if unconfirmed > 0 then delay = unconfirmed end
-  redis.call('PEXPIRE', lock, ttl + delay)
-  redis.call('PEXPIRE', hold, ttl + delay)
-  redis.call('PEXPIRE', token, memory)
-  if unconfirmed > 0 or coordinator ~= me then confirm(unconfirmed) end
-  return { false, 'renewed' }
-end }
+local function renew(owner, ttl)
+  local holder = call('GET', lock)
+  if holder ~= owner then return holder and TAKEN or DELETED end
+  -- One command for both. That the token is remembered for longer does no harm should the hold have expired.
+  return extend(owner, ttl, call('GETEX', record, 'PX', memory))
+end

@@ -1,13 +1,13 @@
 -- Changes the value of a hold.
 --
--- KEYS  lock, hold
--- ARGV  owner id, value
--- Reply 'value_set', 1 | 0 if the hold was lost before
+-- KEYS  lock, record
+-- ARGV  v: owner id, value
+-- Reply VALUE_SET | NO_HOLD if it was lost before
 
-operations.set_value = { 2, 2, true, function(at)
-  if redis.call('GET', lock) ~= ARGV[at] or redis.call('HGET', hold, 'o') ~= ARGV[at] then
-    return { false, 'value_set', 0 }
-  end
-  redis.call('HSET', hold, 'v', ARGV[at + 1])
-  return { false, 'value_set', 1 }
-end }
+local function set_value(owner, value)
+  local found = call('GET', lock) == owner and record_of(owner)
+  if not found then return NO_HOLD end
+  local _, _, _, _, _, former = read_details(found, DETAILS)
+  call('SET', record, found:sub(1, former - 1) .. value, 'KEEPTTL')
+  return VALUE_SET
+end

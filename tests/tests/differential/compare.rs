@@ -9,26 +9,25 @@ use leasehold_core::{
 
 /// How far times left may be apart: Redis rounds to milliseconds.
 const TOLERANCE: Duration = Duration::from_millis(2);
-/// Redis reads its clock for expiries when a script begins, and `TIME` in the script: if it had to leave the processor in
-/// between, all that follows is this far apart at most, and can't be compared.
-const INTERRUPTED: Duration = Duration::from_millis(30);
 
 /// Whether two answers agree.
 pub(crate) enum Comparison {
     Same,
-    /// Redis was interrupted.
-    Ambiguous,
+    /// But for times left, which are this far apart.
+    Apart(Duration, String),
     Different(String),
 }
 
 pub(crate) fn compare(expected: &Executed, got: &Executed) -> Comparison {
     match apart(expected, got) {
         Ok(apart) if apart <= TOLERANCE => Comparison::Same,
-        Ok(apart) if apart <= INTERRUPTED => Comparison::Ambiguous,
-        Ok(_) => Comparison::Different(format!(
-            "expected the times of {:?}, not of {:?}",
-            expected.reply, got.reply
-        )),
+        Ok(apart) => Comparison::Apart(
+            apart,
+            format!(
+                "expected the times of {:?}, not of {:?}",
+                expected.reply, got.reply
+            ),
+        ),
         Err(difference) => Comparison::Different(difference),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each script returns the time it used, and the state machine is fed that. A command that would fall within 5 ms of a
 //! deadline, where milliseconds in Redis and microseconds here may differ, is put off; a history in which one fell there
-//! all the same (the machine was busy) is thrown away and not counted.
+//! all the same, or in which Redis says that it was interrupted for as long as explains a difference (the machine was
+//! busy), is thrown away and not counted.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,10 +14,12 @@
 
 mod compare;
 mod history;
+mod interruptions;
 
 use std::time::Duration;
 
 use history::{History, Seen, Verdict};
+use interruptions::Interruptions;
 use leasehold_core::id::CoordinatorId;
 use leasehold_store::{LockStore, Options, Status, Store};
 use leasehold_tests::RedisServer;
@@ -33,6 +36,7 @@ const AT_ONCE: usize = 12;
 async fn random_histories_agree() {
     let redis = RedisServer::start();
     let store = connect(&redis).await;
+    let interruptions = Interruptions::watch(redis.async_connection().await).await;
     let mut running = JoinSet::new();
     let mut seeds = 0;
     let (mut compared, mut thrown_away) = (0, 0);
@@ -40,7 +44,7 @@ async fn random_histories_agree() {
     while compared < COMMANDS {
         while running.len() < AT_ONCE {
             seeds += 1;
-            running.spawn(History::new(seeds).run(store.clone(), LENGTH));
+            running.spawn(History::new(seeds).run(store.clone(), interruptions.clone(), LENGTH));
         }
         let (history, verdict) = running.join_next().await.unwrap().unwrap();
         match verdict {

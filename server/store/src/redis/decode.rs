@@ -40,48 +40,73 @@ pub fn decode(
         .0
         .map(|item| match item {
             Value::ServerError(error) => Ok(Err(error)),
-            item => answer(Fields::of(item)?, at).map(Ok),
+            item => answer(item, at).map(Ok),
         })
         .collect()
 }
 
-fn answer(mut fields: Fields, at: StoreTime) -> Decoded<Executed> {
-    let handed = fields.list()?.map(handed).transpose()?;
-    let status = fields.bytes()?;
-    let reply = match status.as_slice() {
-        b"late" => Reply::Late,
-        b"granted" => Reply::Granted {
-            token: fields.token()?,
+fn answer(item: Value, at: StoreTime) -> Decoded<Executed> {
+    let (reply, handed) = match item {
+        Value::Int(number) => (short_answer(number)?, None),
+        item => long_answer(Fields::of(item)?)?,
+    };
+    Ok(Executed { reply, at, handed })
+}
+
+/// The answers that are one number: see `lua/common.lua`.
+fn short_answer(number: i64) -> Decoded<Reply> {
+    let ended = |held, waited| Reply::Released {
+        held,
+        waited,
+        closed_for: None,
+    };
+    Ok(match number {
+        1.. => Reply::Granted {
+            token: FencingToken::new(number),
         },
-        b"queued" => Reply::Queued {
+        -1 => Reply::Late,
+        -2 => Reply::Renewed,
+        -3 => ended(true, false),
+        -4 => ended(false, false),
+        -5 => ended(false, true),
+        -6 => Reply::Lost(Loss::Deleted),
+        -7 => Reply::Lost(Loss::Taken),
+        -8 => Reply::Lost(Loss::Expired),
+        -9 => Reply::ValueSet(true),
+        -10 => Reply::ValueSet(false),
+        _ => return Err(Garbled::Shape("unknown number")),
+    })
+}
+
+fn long_answer(mut fields: Fields) -> Decoded<(Reply, Option<Handed>)> {
+    let handed = fields.list()?.map(handed).transpose()?;
+    let reply = match fields.int()? {
+        1 => Reply::Queued {
             position: fields.count()?,
             expires_in: fields.expiry()?,
         },
-        b"busy" => Reply::Busy {
+        2 => Reply::Busy {
             holder: holder(&mut fields)?,
         },
-        b"renewed" => Reply::Renewed,
-        b"lost" => Reply::Lost(loss(&fields.bytes()?)?),
-        b"released" => Reply::Released {
+        3 => Reply::Released {
             held: fields.flag()?,
             waited: fields.flag()?,
             closed_for: fields.non_zero()?,
         },
-        b"refreshed" => Reply::Refreshed {
+        4 => Reply::Refreshed {
             current: fields.list()?.map(current).transpose()?,
             expires_in: fields.expiry()?,
             attached: fields.flag()?,
         },
-        b"forced" => Reply::Forced {
+        5 => Reply::Forced {
             released: fields.flag()?,
             token: fields.token()?,
             former: fields.list()?.map(former).transpose()?,
         },
-        b"value_set" => Reply::ValueSet(fields.flag()?),
-        b"seen" => Reply::Seen(Box::new(seen(&mut fields)?)),
+        6 => Reply::Seen(Box::new(seen(&mut fields)?)),
         _ => return Err(Garbled::Shape("unknown status")),
     };
-    Ok(Executed { reply, at, handed })
+    Ok((reply, handed))
 }
 
 fn handed(mut fields: Fields) -> Decoded<Handed> {
@@ -106,15 +131,6 @@ fn former(mut fields: Fields) -> Decoded<Former> {
         owner: fields.owner()?,
         coordinator: fields.coordinator()?,
     })
-}
-
-fn loss(text: &[u8]) -> Decoded<Loss> {
-    match text {
-        b"deleted" => Ok(Loss::Deleted),
-        b"taken" => Ok(Loss::Taken),
-        b"expired" => Ok(Loss::Expired),
-        _ => Err(Garbled::Shape("unknown loss")),
-    }
 }
 
 fn holder(fields: &mut Fields) -> Decoded<Option<HolderView>> {

@@ -1,19 +1,28 @@
 //! Commands to one script call.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    io::{self, Write},
+    sync::LazyLock,
+    time::Duration,
+};
 
 use leasehold_core::{
-    command::{Acquire, Command, End, Op},
-    id::SessionId,
+    command::{Acquire, Caller, Command, End, Op},
+    id::FencingToken,
     time::StoreTime,
 };
-use redis::{Cmd, Script, ToRedisArgs};
+use redis::{Cmd, RedisWrite, Script};
 
-use super::keys::LockKeys;
+use super::keys::{Key, LockKeys};
 
-/// The script: what the operations share, the operations, and what carries them out.
+/// The script: what the operations share, the operations as the body of a function that few calls need, and what carries
+/// them out.
 pub static SCRIPT: &str = concat!(
     include_str!("../../lua/common.lua"),
+    "\nlocal function operations()\n",
+    include_str!("../../lua/hold.lua"),
+    "\n",
+    include_str!("../../lua/queue.lua"),
     "\n",
     include_str!("../../lua/acquire.lua"),
     "\n",
@@ -29,81 +38,200 @@ pub static SCRIPT: &str = concat!(
     "\n",
     include_str!("../../lua/view.lua"),
     "\n",
+    include_str!("../../lua/operations.lua"),
+    "\nend\n",
     include_str!("../../lua/dispatch.lua"),
 );
 
 static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().to_owned());
 
 /// About how many bytes a command takes in a call; more grows the buffer.
-const TYPICAL: usize = 512;
+const TYPICAL: usize = 384;
+/// Most arguments that a command takes: its keys, its caller, and its own.
+const ARGUMENTS: usize = 14;
+/// Arguments of a call besides those.
+const FIXED: usize = 12;
+
+/// Stands for a command that is not carried out together with others.
+const ALONE: u8 = b'.';
 
 /// The script call that carries out these commands. `nonce` is repeated in its reply; a command that reaches the server
 /// after `not_after`, or what it says itself, does nothing (but for releases and views).
+///
+/// Commands with the same caller but for its floor share the highest: a token may be higher than asked for.
 pub fn encode<'a>(
     commands: impl Iterator<Item = (&'a Command, &'a LockKeys)> + Clone,
     nonce: u64,
     not_after: Option<StoreTime>,
 ) -> Cmd {
-    let number = commands.size_hint().0;
-    let mut cmd = Cmd::with_capacity(number * 18 + 4, number * TYPICAL);
-    let keys: usize = commands
-        .clone()
-        .map(|(command, _)| shape(&command.op).1)
-        .sum();
+    let Plan {
+        letters,
+        first,
+        floor,
+        keys,
+    } = Plan::of(commands.clone());
+    let number = letters.len();
+    let mut cmd = Cmd::with_capacity(number * ARGUMENTS + FIXED, number * TYPICAL);
     cmd.arg("EVALSHA").arg(&*HASH).arg(keys);
-    for (command, keys) in commands.clone() {
-        for key in &keys.all[..shape(&command.op).1] {
-            cmd.arg(key);
+
+    let planned = letters.iter().copied().zip(commands);
+    let among = |kinds: &'static [u8]| planned.clone().filter(|(letter, _)| kinds.contains(letter));
+    // As lua/dispatch.lua has them.
+    let columns: [(Key, &[&[u8]]); 5] = [
+        (Key::Queue, &[b"r", b"aw"]),
+        (Key::Lock, &[b"r", b"n", b"aw"]),
+        (Key::Record, &[b"n", b"aw", b"r"]),
+        (Key::Waiters, &[b"r", b"aw"]),
+        (Key::Attached, &[b"r", b"aw"]),
+    ];
+    for (key, kinds) in columns {
+        for kind in kinds {
+            among(kind).for_each(|(_, (_, keys))| keys.write(&mut cmd, key));
         }
     }
-    cmd.arg(nonce);
-    for (command, _) in commands {
+    for (_, (command, keys)) in among(&[ALONE]) {
+        let all = [
+            Key::Lock,
+            Key::Record,
+            Key::Queue,
+            Key::Waiters,
+            Key::Attached,
+        ];
+        for key in &all[..keys_of(&command.op)] {
+            keys.write(&mut cmd, *key);
+        }
+    }
+
+    cmd.arg(nonce).arg(&letters);
+    for kind in [&b"r"[..], b"n", b"aw"] {
+        cmd.arg(
+            letters
+                .iter()
+                .filter(|letter| kind.contains(letter))
+                .count(),
+        );
+    }
+    let mut told = first.map(|caller| (caller, floor));
+    if let Some(caller) = first {
+        tell_caller(&mut cmd, caller, floor, not_after);
+    }
+    for kind in [&b"r"[..], b"n", b"aw"] {
+        for (_, (command, _)) in among(kind) {
+            arguments(&mut cmd, command);
+        }
+    }
+    for (_, (command, _)) in among(&[ALONE]) {
         let caller = &command.caller;
-        cmd.arg(shape(&command.op).0)
-            .arg(caller.coordinator.as_str())
-            .arg(caller.floor.get())
-            .arg(millis(caller.token_memory))
-            .arg(
-                caller
-                    .not_after
-                    .or(not_after)
-                    .map_or(0, StoreTime::as_micros),
-            );
-        arguments(&mut cmd, &command.op);
+        if !told.is_some_and(|(told, floor)| floor == caller.floor && agree(told, caller)) {
+            cmd.arg("c");
+            tell_caller(&mut cmd, caller, caller.floor, not_after);
+            told = Some((caller, caller.floor));
+        }
+        cmd.arg(&[letter(&command.op)][..]);
+        arguments(&mut cmd, command);
     }
     cmd
 }
 
-/// An operation's name, and how many keys it is given. Renewals and values name only keys that exist while the lock is
-/// held, so that a slot that is being migrated does not answer TRYAGAIN.
-fn shape(op: &Op) -> (&'static str, usize) {
-    match op {
-        Op::Acquire(_) => ("acquire", 6),
-        Op::Renew { .. } => ("renew", 3),
-        Op::Release { .. } => ("release", 6),
-        Op::Refresh { .. } => ("refresh", 6),
-        Op::ForceRelease => ("force_release", 6),
-        Op::SetValue { .. } => ("set_value", 2),
-        Op::View { .. } => ("view", 6),
+/// How the commands of a call are carried out.
+struct Plan<'a> {
+    /// For each command its letter if it goes together with others, or [`ALONE`].
+    letters: Vec<u8>,
+    /// The caller of the first command: those with the same one may go together.
+    first: Option<&'a Caller>,
+    /// The highest floor of those that do.
+    floor: FencingToken,
+    keys: usize,
+}
+
+impl<'a> Plan<'a> {
+    fn of(commands: impl Iterator<Item = (&'a Command, &'a LockKeys)>) -> Self {
+        let mut plan = Self {
+            letters: Vec::with_capacity(commands.size_hint().0),
+            first: None,
+            floor: FencingToken::default(),
+            keys: 0,
+        };
+        // By slot, so that now and then two locks are taken for the same: it does no harm.
+        let mut seen = [0_u64; 256];
+        for (command, keys) in commands {
+            let (word, bit) = (usize::from(keys.slot >> 6), 1 << (keys.slot & 63));
+            let is_first = seen[word] & bit == 0;
+            seen[word] |= bit;
+            let caller = &command.caller;
+            let agrees = agree(plan.first.get_or_insert(caller), caller);
+            let letter = letter(&command.op);
+            plan.keys += keys_of(&command.op);
+            if is_first && agrees && b"rnaw".contains(&letter) {
+                plan.floor = plan.floor.max(caller.floor);
+                plan.letters.push(letter);
+            } else {
+                plan.letters.push(ALONE);
+            }
+        }
+        plan
     }
 }
 
-fn arguments(cmd: &mut Cmd, op: &Op) {
+/// Whether two callers are the same but for their floors.
+fn agree(one: &Caller, other: &Caller) -> bool {
+    one.coordinator == other.coordinator
+        && one.token_memory == other.token_memory
+        && one.not_after == other.not_after
+}
+
+fn tell_caller(cmd: &mut Cmd, caller: &Caller, floor: FencingToken, not_after: Option<StoreTime>) {
+    let not_after = caller.not_after.or(not_after);
+    cmd.arg(caller.coordinator.as_str())
+        .arg(floor.get())
+        .arg(millis(caller.token_memory))
+        .arg(not_after.map_or(0, StoreTime::as_micros));
+}
+
+/// Which operation it is.
+fn letter(op: &Op) -> u8 {
     match op {
-        Op::Acquire(acquire) => acquire_arguments(cmd, acquire),
+        Op::Acquire(Acquire { wait: false, .. }) => b'a',
+        Op::Acquire(Acquire { wait: true, .. }) => b'w',
+        Op::Renew { .. } => b'n',
+        Op::Release {
+            end: End::Clean, ..
+        } => b'r',
+        Op::Release {
+            end: End::Unclean, ..
+        } => b'u',
+        Op::Refresh { .. } => b'f',
+        Op::ForceRelease => b'x',
+        Op::SetValue { .. } => b'v',
+        Op::View { .. } => b's',
+    }
+}
+
+/// How many keys an operation is given. Renewals and values name only keys that exist while the lock is held, so that a
+/// slot that is being migrated does not answer TRYAGAIN.
+fn keys_of(op: &Op) -> usize {
+    match op {
+        Op::Renew { .. } | Op::SetValue { .. } => 2,
+        _ => 5,
+    }
+}
+
+fn arguments(cmd: &mut Cmd, command: &Command) {
+    match &command.op {
+        Op::Acquire(acquire) => {
+            cmd.arg(&acquire.owner.as_bytes()[..])
+                .arg(millis(acquire.ttl).saturating_add(millis(acquire.lock_delay)));
+            // Writing to a buffer in memory does not fail.
+            let _ = details(&mut cmd.writer_for_next_arg(), &command.caller, acquire);
+        }
         Op::Renew { owner, ttl } => {
             cmd.arg(&owner.as_bytes()[..]).arg(millis(*ttl));
         }
-        Op::Release { owner, end } => {
-            cmd.arg(&owner.as_bytes()[..])
-                .arg(u8::from(*end == End::Unclean));
+        Op::Release { owner, .. } => {
+            cmd.arg(&owner.as_bytes()[..]);
         }
         Op::Refresh { oldest } => {
-            cmd.arg(
-                oldest
-                    .as_ref()
-                    .map_or(&[][..], |oldest| &oldest.as_bytes()[..]),
-            );
+            cmd.arg(oldest.as_ref().map_or(&[][..], |owner| owner.as_bytes()));
         }
         Op::ForceRelease => {}
         Op::SetValue { owner, value } => {
@@ -115,22 +243,27 @@ fn arguments(cmd: &mut Cmd, op: &Op) {
     }
 }
 
-fn acquire_arguments(cmd: &mut Cmd, acquire: &Acquire) {
-    let session = |session: &'_ Option<SessionId>| session.map(|session| *session.as_bytes());
-    cmd.arg(&acquire.owner.as_bytes()[..])
-        .arg(millis(acquire.ttl))
-        .arg(millis(acquire.lock_delay))
-        .arg(u8::from(acquire.wait))
-        .arg(
-            session(&acquire.session)
-                .as_ref()
-                .map_or(&[][..], |bytes| &bytes[..]),
-        )
-        .arg(acquire.client_name.as_str())
-        .arg(acquire.value.as_bytes());
+/// The details of the hold to be, as `lua/hold.lua` has them.
+fn details(writer: &mut impl Write, caller: &Caller, acquire: &Acquire) -> io::Result<()> {
+    let session = acquire.session.as_ref().map(|session| session.as_bytes());
+    let session = session.map_or(&[][..], |bytes| bytes);
+    writer.write_all(b"c")?;
+    writer.write_all(&millis(acquire.lock_delay).to_be_bytes())?;
+    sized(writer, caller.coordinator.as_str())?;
+    writer.write_all(&[if session.is_empty() { 0 } else { 16 }])?;
+    writer.write_all(session)?;
+    sized(writer, acquire.client_name.as_str())?;
+    writer.write_all(acquire.value.as_bytes())
+}
+
+/// A text after its length, of at most 64 KiB less one byte.
+fn sized(writer: &mut impl Write, text: &str) -> io::Result<()> {
+    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    writer.write_all(&length.to_be_bytes())?;
+    writer.write_all(&text.as_bytes()[..usize::from(length)])
 }
 
 /// Whole milliseconds, rounded up: nothing expires earlier than was asked for, and nothing is kept for 0 ms.
-fn millis(duration: Duration) -> impl ToRedisArgs {
+fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
 }

@@ -1,11 +1,15 @@
 //! The Redis keys of a lock: the one place where key strings are made.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    io::Write,
+    sync::{Arc, LazyLock},
+};
 
 use leasehold_core::{
     id::CoordinatorId,
     name::{Invalid, LockName},
 };
+use redis::{Cmd, RedisWrite};
 
 /// How many hash slots Redis Cluster has.
 const SLOTS: u16 = 16_384;
@@ -38,13 +42,49 @@ pub struct Keys {
     prefix: Arc<str>,
 }
 
-/// The keys of one lock, in the order in which the scripts take them.
+/// The keys of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockKeys {
-    /// lock, hold, token, queue, waiters, attached.
-    pub all: [String; 6],
+    lock: String,
     /// The lock key's hash slot.
     pub slot: u16,
+}
+
+/// One of them; what each is for is in `lua/common.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The lock itself.
+    Lock,
+    /// What is known of the newest grant, with its token.
+    Record,
+    /// Who waits.
+    Queue,
+    /// What they asked for.
+    Waiters,
+    /// Whether they live.
+    Attached,
+}
+
+impl LockKeys {
+    /// Appends a key to a command.
+    pub fn write(&self, cmd: &mut Cmd, key: Key) {
+        let kind = match key {
+            Key::Lock => {
+                cmd.arg(&self.lock);
+                return;
+            }
+            Key::Record => "}:token:",
+            Key::Queue => "}:queue:",
+            Key::Waiters => "}:waiters:",
+            Key::Attached => "}:attached:",
+        };
+        let tag = &TAGS[usize::from(self.slot)];
+        let mut writer = cmd.writer_for_next_arg();
+        for part in [OURS, "{", tag, kind, &self.lock] {
+            // Writing to a buffer in memory does not fail.
+            let _ = writer.write_all(part.as_bytes());
+        }
+    }
 }
 
 impl Keys {
@@ -57,17 +97,9 @@ impl Keys {
 
     /// The keys of a lock.
     pub fn of(&self, name: &LockName) -> LockKeys {
-        let lock = format!("{}{name}", self.prefix);
+        let lock = [&self.prefix, name.as_str()].concat();
         let slot = slot_of(lock.as_bytes());
-        let tag = &TAGS[usize::from(slot)];
-        let companion = |kind: &str| format!("{OURS}{{{tag}}}:{kind}:{lock}");
-        let (hold, token) = (companion("hold"), companion("token"));
-        let (queue, waiters) = (companion("queue"), companion("waiters"));
-        let attached = companion("attached");
-        LockKeys {
-            all: [lock, hold, token, queue, waiters, attached],
-            slot,
-        }
+        LockKeys { lock, slot }
     }
 
     /// The lock whose key this is, if it is one.
@@ -121,15 +153,31 @@ fn slot_of(key: &[u8]) -> u16 {
 /// CRC-16/XMODEM, which Redis Cluster hashes keys with.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
-            if crc & 0x8000 == 0 {
-                crc << 1
-            } else {
-                (crc << 1) ^ 0x1021
-            }
-        })
+        let [high, _] = crc.to_be_bytes();
+        (crc << 8) ^ CRC_OF_BYTE[usize::from(high ^ byte)]
     })
 }
+
+/// The CRC of each single byte.
+const CRC_OF_BYTE: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            let carry = crc & 0x8000 != 0;
+            crc <<= 1;
+            if carry {
+                crc ^= 0x1021;
+            }
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
 
 fn base36(mut number: u32) -> String {
     let mut digits = Vec::new();
@@ -144,8 +192,29 @@ fn base36(mut number: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use redis::Arg;
+
     use super::*;
+
+    fn written(keys: &LockKeys) -> Vec<Vec<u8>> {
+        let mut cmd = Cmd::new();
+        for key in [
+            Key::Lock,
+            Key::Record,
+            Key::Queue,
+            Key::Waiters,
+            Key::Attached,
+        ] {
+            keys.write(&mut cmd, key);
+        }
+        cmd.args_iter()
+            .map(|arg| match arg {
+                Arg::Simple(bytes) => bytes.to_vec(),
+                _ => Vec::new(),
+            })
+            .collect()
+    }
 
     #[test]
     fn slots_are_those_of_redis() {
@@ -161,8 +230,8 @@ mod tests {
         let keys = Keys::new("lock:");
         for name in ["plain", "{a}b", "a}b", "{", "}{", "{}", "x{y}z{w}", "ключ"] {
             let keys = keys.of(&LockName::parse(name).unwrap());
-            for key in &keys.all {
-                assert_eq!(slot_of(key.as_bytes()), keys.slot, "{key}");
+            for key in written(&keys) {
+                assert_eq!(slot_of(&key), keys.slot, "{key:?}");
             }
         }
     }
@@ -171,9 +240,11 @@ mod tests {
     fn names_come_back_from_keys() {
         let keys = Keys::new("lock:");
         let name = LockName::parse("a*b").unwrap();
-        let [lock, hold, ..] = &keys.of(&name).all;
-        assert_eq!(keys.name_of(lock.as_bytes()), Some(name));
-        assert_eq!(keys.name_of(hold.as_bytes()), None);
+        let [lock, record, ..] = &written(&keys.of(&name))[..] else {
+            panic!("there are at least two keys")
+        };
+        assert_eq!(keys.name_of(lock), Some(name));
+        assert_eq!(keys.name_of(record), None);
         assert_eq!(keys.pattern("a*"), "lock:a\\**");
     }
 
