@@ -19,6 +19,7 @@ pub mod run;
 pub mod services;
 pub mod session;
 pub mod status;
+mod suspension;
 pub mod telemetry;
 
 pub use config::Config;

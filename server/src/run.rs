@@ -23,6 +23,7 @@ use crate::{
         lock::{Limits, Locks},
     },
     session::{sessions::Sessions, task::Shutdown},
+    suspension,
     telemetry::Metrics,
 };
 
@@ -107,6 +108,7 @@ pub async fn run(
     let sessions = Sessions::default();
     let tasks = TaskTracker::new();
     let stages = Shutdown {
+        suspended: suspension::watch_for(background.clone()),
         draining: CancellationToken::new(),
         drain_timeout: config.drain_timeout,
         stopping: CancellationToken::new(),

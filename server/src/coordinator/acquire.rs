@@ -10,16 +10,10 @@ use leasehold_core::{
     view::HolderView,
 };
 use leasehold_store::{Answer, LockStore, Stamped, StoreError, clock};
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::Instant,
-};
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    Coordinator,
-    cleanup::Leftover,
-    contention::Waiting,
-    registry::{Delivery, Taken},
+    Coordinator, cleanup::Leftover, contention::Waiting, inbox::Inbox, registry::Delivery,
     unexpected,
 };
 use crate::telemetry::Tracked;
@@ -361,7 +355,7 @@ impl Hold {
     }
 
     /// Makes a session the one that hears if the hold is taken.
-    pub fn tell(&self, session: mpsc::UnboundedSender<Taken>) {
+    pub fn tell(&self, session: Arc<Inbox>) {
         self.claim
             .coordinator
             .registry()

@@ -4,11 +4,13 @@
 //! - [`acquire`]: one acquire from asking to holding, safe to drop at any point.
 //! - [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
 //! - `refresh`: what that task asks of the store.
+//! - [`inbox`]: what a session hears from the store and from others.
 //! - [`cleanup`]: releases that nobody waits for.
 
 pub mod acquire;
 pub mod cleanup;
 pub mod contention;
+pub mod inbox;
 mod refresh;
 pub mod registry;
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use leasehold_core::{
@@ -11,7 +11,9 @@ use leasehold_core::{
     name::LockName,
     time::Moment,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
+
+use super::inbox::{Inbox, News};
 
 /// How many parts the registry is split into, so that sessions seldom wait for each other.
 const SHARDS: usize = 16;
@@ -48,7 +50,7 @@ enum Known {
     /// A grant on its way to whoever asked, or a release on its way to the store.
     InFlight,
     /// A session's hold.
-    Held(mpsc::UnboundedSender<Taken>),
+    Held(Arc<Inbox>),
 }
 
 /// The owner ids of every acquire in flight, waiter and session hold of this coordinator. An owner id is in it from
@@ -84,7 +86,7 @@ impl Registry {
     }
 
     /// Notes a session's hold; the session hears if it is taken.
-    pub fn held(&self, owner: &OwnerId, session: mpsc::UnboundedSender<Taken>) {
+    pub fn held(&self, owner: &OwnerId, session: Arc<Inbox>) {
         self.shard(owner).insert(*owner, Known::Held(session));
     }
 
@@ -130,13 +132,14 @@ impl Registry {
     /// Tells the session that holds the owner id that it was taken; false if no session here does.
     pub fn take(&self, name: &LockName, owner: &OwnerId, loss: Loss) -> bool {
         match self.shard(owner).get(owner) {
-            Some(Known::Held(session)) => session
-                .send(Taken {
+            Some(Known::Held(session)) => {
+                session.put(News::Taken(Taken {
                     name: name.clone(),
                     owner: *owner,
                     loss,
-                })
-                .is_ok(),
+                }));
+                true
+            }
             _ => false,
         }
     }

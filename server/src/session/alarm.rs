@@ -5,11 +5,11 @@ use std::{pin::Pin, time::Duration};
 use leasehold_core::time::Moment;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Longest rest: deadlines are by a clock that counts suspended time, the timer's does not.
-pub(super) const LONGEST_REST: Duration = Duration::from_secs(1);
+/// Longest rest, for a session whose deadlines are far away.
+const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// Rings at the latest when the session has something to do, and perhaps before: deadlines mostly move away, and setting a
-/// timer at every message costs more than a ring too many each second.
+/// timer at every message costs more than a ring too many now and then.
 pub(super) struct Alarm {
     sleep: Pin<Box<Sleep>>,
     rings_at: Moment,
@@ -30,6 +30,11 @@ impl Alarm {
             self.rings_at = due;
             self.sleep.as_mut().reset(Instant::now() + now.until(due));
         }
+    }
+
+    /// Rings at the next opportunity, whatever it was set to: the time has jumped.
+    pub(super) fn ring_soon(&mut self) {
+        self.sleep.as_mut().reset(Instant::now());
     }
 
     /// Waits until it rings. May be dropped at any point.

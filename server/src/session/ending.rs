@@ -1,17 +1,19 @@
 //! How a session ends, and what becomes of what it held.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use leasehold_proto::v1::{SessionClosed, session_response::Response};
 use leasehold_store::clock;
 
-use super::{
-    alarm::LONGEST_REST,
-    task::{Done, Session, Shutdown},
-};
+use super::task::{Done, Session, Shutdown};
 use crate::{
     coordinator::acquire::Hold,
     status::{Reason, Refusal},
 };
+
+/// Longest rest while its promises run out: they are by a clock that counts suspended time, the timer's does not.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Why a session ends.
 #[derive(Debug)]
@@ -96,9 +98,7 @@ impl Session {
         self.closing = true;
         loop {
             tokio::select! {
-                Some((number, result)) = self.answered.recv(), if !self.asked.is_empty() => {
-                    self.on_answer(number, result);
-                }
+                () = self.inbox.arrived(), if !self.asked.is_empty() => self.on_news(),
                 Some(done) = self.operations.next() => match done {
                     Done::Renewed(_) => {}
                     done @ Done::Acquired { .. } => self.on_done(done),

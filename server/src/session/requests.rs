@@ -1,5 +1,7 @@
 //! What a client may ask on its stream.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 use leasehold_core::{
     command::{self, Acquire, Op, Reply},
@@ -161,7 +163,8 @@ impl Session {
     fn next_answer(&mut self) -> (u64, Answer) {
         self.asked_so_far += 1;
         let number = self.asked_so_far;
-        (number, Answer::numbered(number, self.answers.clone()))
+        let inbox = Arc::clone(&self.inbox);
+        (number, Answer::numbered(number, inbox))
     }
 
     fn on_release(&mut self, request_id: u64, request: &SessionRelease) -> Result<(), Refusal> {

@@ -1,5 +1,7 @@
-//! What seldom happens to a session from outside, in one stream. Each source is looked at only when it has something to
-//! say, so that a session that is busy with messages does not pay for watching all of them.
+//! What seldom happens to a session from outside, in one stream that is looked at only when it has something to say: a
+//! session that is busy with messages does not pay for watching all of it.
+
+use std::pin::pin;
 
 use futures_util::{
     StreamExt,
@@ -20,8 +22,19 @@ pub(super) enum Signal {
     Draining,
     /// The connection has ended.
     Ended(Ending),
-    /// The store is back, or had been away.
+    /// The store can be reached again.
     StoreUp,
+    /// The machine was suspended: deadlines have come nearer than timers know.
+    Suspended,
+}
+
+/// What is watched, and what has been told.
+struct Watched {
+    shutdown: Shutdown,
+    connection: ConnectionHandle,
+    status: watch::Receiver<Status>,
+    told_draining: bool,
+    told_ended: bool,
 }
 
 /// Watches all of it.
@@ -30,34 +43,43 @@ pub(super) fn signals(
     connection: &ConnectionHandle,
     status: watch::Receiver<Status>,
 ) -> SelectAll<BoxStream<'static, Signal>> {
-    let stopping = shutdown.stopping.clone().cancelled_owned();
-    let draining = shutdown.draining.clone().cancelled_owned();
-    let connection = connection.clone();
-    let ended = async move { Signal::Ended(connection.ended().await) };
-    let up = stream::unfold(status, |mut status| async {
+    let watched = Watched {
+        shutdown: shutdown.clone(),
+        connection: connection.clone(),
+        status,
+        told_draining: false,
+        told_ended: false,
+    };
+    let signals = stream::unfold(watched, |mut watched| async {
+        let signal = watched.next().await;
+        Some((signal, watched))
+    });
+    // Its members are polled only when they were woken.
+    SelectAll::from_iter([signals.boxed()])
+}
+
+impl Watched {
+    async fn next(&mut self) -> Signal {
+        let mut ended = pin!(self.connection.ended());
         loop {
-            status.changed().await.ok()?;
-            if matches!(*status.borrow_and_update(), Status::Up { .. }) {
-                return Some((Signal::StoreUp, status));
+            tokio::select! {
+                biased;
+                () = self.shutdown.stopping.cancelled() => return Signal::Stopping,
+                ending = &mut ended, if !self.told_ended => {
+                    self.told_ended = true;
+                    return Signal::Ended(ending);
+                }
+                () = self.shutdown.draining.cancelled(), if !self.told_draining => {
+                    self.told_draining = true;
+                    return Signal::Draining;
+                }
+                Ok(()) = self.status.changed() => {
+                    if matches!(*self.status.borrow_and_update(), Status::Up { .. }) {
+                        return Signal::StoreUp;
+                    }
+                }
+                Ok(()) = self.shutdown.suspended.changed() => return Signal::Suspended,
             }
         }
-    });
-    let mut signals = SelectAll::new();
-    signals.push(
-        stream::once(async {
-            stopping.await;
-            Signal::Stopping
-        })
-        .boxed(),
-    );
-    signals.push(stream::once(ended).boxed());
-    signals.push(
-        stream::once(async {
-            draining.await;
-            Signal::Draining
-        })
-        .boxed(),
-    );
-    signals.push(up.boxed());
-    signals
+    }
 }

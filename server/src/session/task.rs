@@ -4,7 +4,11 @@
 //! connection, and time; nothing else touches its state. However the task ends, what it owns is seen to by dropping it:
 //! an acquire in flight, a waiter and a hold each release themselves in the background.
 
-use std::{collections::HashMap, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::{
@@ -15,8 +19,8 @@ use leasehold_core::{
     time::Moment,
 };
 use leasehold_proto::v1::{SessionDraining, SessionRequest, session_response::Response};
-use leasehold_store::{Answers, LockStore, Stamped, Status as StoreStatus, StoreError, clock};
-use tokio::sync::mpsc;
+use leasehold_store::{LockStore, Stamped, Status as StoreStatus, StoreError, clock};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
@@ -35,6 +39,7 @@ use crate::{
     coordinator::{
         Coordinator,
         acquire::{Acquired, Hold},
+        inbox::{Inbox, News},
         registry::Taken,
     },
     listener::ConnectionHandle,
@@ -51,6 +56,8 @@ pub struct Shutdown {
     pub drain_timeout: Duration,
     /// Sessions end, and leave what they hold to expire.
     pub stopping: CancellationToken,
+    /// Changes when the machine was suspended.
+    pub suspended: watch::Receiver<()>,
 }
 
 /// What a session is made of once its `open` was accepted.
@@ -99,13 +106,10 @@ pub(super) struct Session {
     pub(super) asked_so_far: u64,
     /// How many of those are no acquires.
     pub(super) others_in_flight: usize,
-    /// Where the store answers.
-    pub(super) answers: Answers,
-    pub(super) answered: mpsc::UnboundedReceiver<(u64, Result<Stamped, StoreError>)>,
+    /// Where the store answers, and others tell that a hold was taken.
+    pub(super) inbox: Arc<Inbox>,
     /// Acquires that wait for their turn, and renewals.
     pub(super) operations: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// Where others tell that a hold was taken.
-    pub(super) taken: mpsc::UnboundedSender<Taken>,
     /// Heartbeats that wait for a renewal before they are answered.
     pub(super) pending_acks: Vec<PendingAck>,
     /// The newest heartbeat that was answered while a renewal had failed: the client may be promised more later.
@@ -128,8 +132,6 @@ pub async fn serve(
     mut incoming: Streaming<SessionRequest>,
     shutdown: Shutdown,
 ) {
-    let (taken, mut taken_here) = mpsc::unbounded_channel();
-    let (answers, answered) = mpsc::unbounded_channel();
     let mut signals = signals(&shutdown, &connection, coordinator.store().status());
     let mut alarm = Alarm::new(clock::now());
     let mut session = Session {
@@ -146,10 +148,8 @@ pub async fn serve(
         asked: HashMap::new(),
         asked_so_far: 0,
         others_in_flight: 0,
-        answers,
-        answered,
+        inbox: Arc::default(),
         operations: FuturesUnordered::new(),
-        taken,
         pending_acks: Vec::new(),
         short_ack: None,
         renewing: false,
@@ -183,16 +183,10 @@ pub async fn serve(
                 }
                 // What the store lost while it was away is found at once, not at the next renewal.
                 Signal::StoreUp => session.renew(),
+                Signal::Suspended => alarm.ring_soon(),
             },
             () = session.outbox.drain(), if session.outbox.has_backlog() => {}
-            Some(taken) = taken_here.recv() => session.on_taken(taken),
-            Some((number, result)) = session.answered.recv() => {
-                session.on_answer(number, result);
-                // One call to the store answers many.
-                while let Ok((number, result)) = session.answered.try_recv() {
-                    session.on_answer(number, result);
-                }
-            }
+            () = session.inbox.arrived() => session.on_news(),
             Some(done) = session.operations.next() => session.on_done(done),
             message = incoming.message(), if session.outbox.has_room() => {
                 if let Some(end) = session.on_message(message) {
@@ -231,6 +225,15 @@ impl Session {
             }
         }
         End::Peer
+    }
+
+    pub(super) fn on_news(&mut self) {
+        for news in self.inbox.take() {
+            match news {
+                News::Answered(number, result) => self.on_answer(number, result),
+                News::Taken(taken) => self.on_taken(taken),
+            }
+        }
     }
 
     fn on_taken(&mut self, taken: Taken) {
@@ -275,7 +278,7 @@ impl Session {
 
     /// Takes a new hold in.
     pub(super) fn hold(&mut self, hold: Hold) {
-        hold.tell(self.taken.clone());
+        hold.tell(Arc::clone(&self.inbox));
         let stands_until = hold.stands_until();
         self.check_at = Some(
             self.check_at

@@ -1,6 +1,6 @@
 //! What a coordinator needs of a store, and which stores there are.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use leasehold_core::{
     command::{Command, Executed},
@@ -42,8 +42,9 @@ pub trait LockStore {
     ) -> impl Future<Output = Vec<Result<Stamped, StoreError>>> + Send {
         let number = commands.len();
         let (answers, mut answered) = mpsc::unbounded_channel();
+        let answers: Arc<dyn Answers> = Arc::new(answers);
         for (number, command) in (0..).zip(commands) {
-            self.send(command, Answer::numbered(number, answers.clone()));
+            self.send(command, Answer::numbered(number, Arc::clone(&answers)));
         }
         drop(answers);
         async move {
@@ -85,11 +86,21 @@ pub struct Answer(Option<Destination>);
 #[derive(Debug)]
 enum Destination {
     Once(oneshot::Sender<Result<Stamped, StoreError>>),
-    Numbered(u64, Answers),
+    Numbered(u64, Arc<dyn Answers>),
 }
 
 /// Takes the answers to many commands, each under its number.
-pub type Answers = mpsc::UnboundedSender<(u64, Result<Stamped, StoreError>)>;
+pub trait Answers: fmt::Debug + Send + Sync {
+    /// Takes one. It is called on the store's own tasks and must not block.
+    fn answered(&self, number: u64, result: Result<Stamped, StoreError>);
+}
+
+impl Answers for mpsc::UnboundedSender<(u64, Result<Stamped, StoreError>)> {
+    fn answered(&self, number: u64, result: Result<Stamped, StoreError>) {
+        // Whoever asked may be gone.
+        let _ = self.send((number, result));
+    }
+}
 
 impl Answer {
     /// To whoever waits for this answer alone.
@@ -98,7 +109,7 @@ impl Answer {
     }
 
     /// To whoever waits for many, as the answer to the command of this number.
-    pub fn numbered(number: u64, destination: Answers) -> Self {
+    pub fn numbered(number: u64, destination: Arc<dyn Answers>) -> Self {
         Self(Some(Destination::Numbered(number, destination)))
     }
 
@@ -113,7 +124,7 @@ impl Answer {
                 let _ = destination.send(result);
             }
             Some(Destination::Numbered(number, destination)) => {
-                let _ = destination.send((number, result));
+                destination.answered(number, result);
             }
             None => {}
         }
@@ -152,8 +163,8 @@ impl Observer {
     }
 }
 
-impl std::fmt::Debug for Observer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Observer(…)")
     }
 }

@@ -1,0 +1,37 @@
+//! Notices that the machine was suspended.
+//!
+//! Deadlines are by a clock that counts suspended time ([`leasehold_store::clock`]), the runtime's timers by one that stands
+//! still meanwhile. So that not every session has to look at the time each second, one task compares the two for all.
+
+use std::time::Duration;
+
+use leasehold_store::clock;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+/// How often the clocks are compared: whoever waits for a deadline is late by at most this much after a suspension.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// What the clocks may drift apart between two looks without anything having happened.
+const TOLERANCE: Duration = Duration::from_millis(50);
+
+/// Changes whenever the machine was suspended, until `stop`.
+pub(crate) fn watch_for(stop: CancellationToken) -> watch::Receiver<()> {
+    let (suspended, receiver) = watch::channel(());
+    tokio::spawn(async move {
+        loop {
+            let (timers, deadlines) = (Instant::now(), clock::now());
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = sleep(INTERVAL) => {}
+            }
+            let passed = deadlines.until(clock::now());
+            if passed > timers.elapsed() + TOLERANCE {
+                suspended.send_replace(());
+            }
+        }
+    });
+    receiver
+}
