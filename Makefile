@@ -22,8 +22,11 @@ test: setup ## Run every test, against real Redis servers and processes of their
 	$(CARGO) build --workspace --bins
 	$(CARGO) test --workspace
 
-bench: setup ## Measure against what gRPC and Redis allow, and write docs/benchmarks.md
-	$(CARGO) bench -p leasehold-tests --bench rivals
+bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md
+	@tests/peers/setup
+	$(CARGO) build --release --manifest-path tests/peers/Cargo.toml --target-dir target/peers
+	$(CARGO) build --release --workspace --bins
+	LEASEHOLD_PEERS=$(CURDIR)/target/peers/release/peers $(CARGO) bench -p leasehold-tests --bench rivals
 
 demo: setup ## Sell a limited stock with and without locks, while workers are killed
 	$(CARGO) build -p leasehold-server --bins

@@ -1,11 +1,6 @@
 //! Where the programs under test are.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::OnceLock,
-};
+use std::{env, path::PathBuf, process::Command, sync::OnceLock};
 
 /// The path of a program of this workspace, built with the profile of this test and never stale: `leasehold-server`,
 /// `leasehold` or a helper of this package.
@@ -14,16 +9,34 @@ use std::{
 ///
 /// If it can't be built, or the caller does not run from cargo's target directory (a doc test does not).
 pub fn path(program: &str) -> PathBuf {
-    static PROFILE_DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    let directory = PROFILE_DIRECTORY.get_or_init(|| {
-        let directory = profile_directory();
-        build(&directory);
-        directory
-    });
+    let directory = BUILT.get_or_init(|| build(&["--quiet"]));
     let path = directory.join(program);
     assert!(path.exists(), "there is no program {}", path.display());
     path
 }
+
+/// Builds the programs now, with cargo's progress on standard error, so that [`path`] needs not: for a program that
+/// measures, and must not build while it does.
+///
+/// # Panics
+///
+/// As [`path`].
+pub fn build_visibly() {
+    BUILT.get_or_init(|| build(&[]));
+}
+
+/// Cargo's target directory, in which this program was built.
+///
+/// # Panics
+///
+/// If it was not built there.
+pub fn target_directory() -> PathBuf {
+    let profile = profile_directory();
+    profile.parent().expect("a profile is in target").to_owned()
+}
+
+/// Where the programs are, once they are built.
+static BUILT: OnceLock<PathBuf> = OnceLock::new();
 
 /// `target/<profile>`: test programs are in `deps` below it.
 fn profile_directory() -> PathBuf {
@@ -37,7 +50,8 @@ fn profile_directory() -> PathBuf {
     deps.parent().expect("deps is in a directory").to_owned()
 }
 
-fn build(directory: &Path) {
+fn build(how: &[&str]) -> PathBuf {
+    let directory = profile_directory();
     let profile = match directory.file_name().and_then(|name| name.to_str()) {
         Some("debug") => "dev",
         Some(name) => name,
@@ -47,7 +61,8 @@ fn build(directory: &Path) {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .args(["build", "--quiet", "--workspace", "--bins"])
+        .args(["build", "--workspace", "--bins"])
+        .args(how)
         .args(["--profile", profile])
         .arg("--target-dir")
         .arg(target);
@@ -73,4 +88,5 @@ fn build(directory: &Path) {
         status.success(),
         "failed to build the programs under test: {status}"
     );
+    directory
 }

@@ -1,14 +1,18 @@
 //! A coordinator inside this process.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{ffi::OsString, net::SocketAddr, thread, time::Duration};
 
-use leasehold_server::{Listeners, config::Config};
+use leasehold_server::{
+    Listeners,
+    config::{Action, Config},
+};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::CoordinatorOptions;
+use super::{CoordinatorOptions, Metrics, metrics};
+use crate::{raw::PROMPT, wait};
 
-/// A coordinator in a thread of this process, with its locks in memory. It ends when it is dropped.
+/// A coordinator in a thread of this process. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Coordinator {
     endpoint: String,
@@ -18,13 +22,25 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Starts a coordinator on free ports. It has a thread and a runtime of its own, so that it can be used from any
-    /// other, or from none.
+    /// Starts a coordinator on free ports, with its locks in memory. It has a thread and a runtime of its own, so that it
+    /// can be used from any other, or from none.
     ///
     /// # Panics
     ///
     /// If it can't listen.
     pub fn in_process() -> Self {
+        Self::in_process_with([] as [&str; 0])
+    }
+
+    /// The same, with flags as for `leasehold-server`: `["--store", "redis://…"]`. It may not be ready yet.
+    ///
+    /// # Panics
+    ///
+    /// If it can't listen, or the flags make no sense.
+    pub fn in_process_with(flags: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        let mut config = configuration(flags);
+        // Nobody is to be waited for when it is dropped.
+        config.drain_timeout = Duration::from_millis(1);
         let (grpc, grpc_address) = listen();
         let (admin, admin_address) = listen();
         let shutdown = CancellationToken::new();
@@ -34,9 +50,6 @@ impl Coordinator {
                 .enable_all()
                 .build()
                 .expect("a runtime can be made");
-            let mut config = Config::default();
-            // Nobody is to be waited for when it is dropped.
-            config.drain_timeout = Duration::from_millis(1);
             let ended = runtime.block_on(async {
                 let listeners = Listeners {
                     grpc: TcpListener::from_std(grpc).expect("a listener can be handed over"),
@@ -67,6 +80,40 @@ impl Coordinator {
     /// Where it serves metrics and probes: `http://…`.
     pub fn admin_endpoint(&self) -> String {
         self.admin_endpoint.clone()
+    }
+
+    /// Waits until it serves locks.
+    ///
+    /// # Panics
+    ///
+    /// If it does not within five seconds.
+    pub async fn ready(&self) {
+        wait::until("the coordinator to be ready", PROMPT, || {
+            metrics::get(self.admin_address(), "/readyz")
+        })
+        .await;
+    }
+
+    /// Its metrics now.
+    ///
+    /// # Panics
+    ///
+    /// If it does not answer.
+    pub async fn metrics(&self) -> Metrics {
+        Metrics::fetch(self.admin_address()).await
+    }
+
+    fn admin_address(&self) -> &str {
+        self.admin_endpoint.trim_start_matches("http://")
+    }
+}
+
+fn configuration(flags: impl IntoIterator<Item = impl Into<OsString>>) -> Config {
+    let program = OsString::from("leasehold-server");
+    let arguments = std::iter::once(program).chain(flags.into_iter().map(Into::into));
+    match Config::from_args(arguments, |_| None) {
+        Ok(Action::Serve(config)) => *config,
+        other => panic!("these flags start no coordinator: {other:?}"),
     }
 }
 

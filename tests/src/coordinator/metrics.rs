@@ -45,18 +45,21 @@ impl Metrics {
     ///
     /// If there is no such metric.
     pub fn sum(&self, name: &str) -> f64 {
-        let mut found = self
-            .series
+        self.find(name).unwrap_or_else(|| {
+            panic!(
+                "/metrics has no `{name}`; it has {:?}",
+                self.series.keys().collect::<Vec<_>>()
+            )
+        })
+    }
+
+    /// The same, or nothing if there is no such metric.
+    pub fn find(&self, name: &str) -> Option<f64> {
+        self.series
             .iter()
             .filter(|(series, _)| series.split('{').next() == Some(name))
-            .map(|(_, value)| value)
-            .peekable();
-        assert!(
-            found.peek().is_some(),
-            "/metrics has no `{name}`; it has {:?}",
-            self.series.keys().collect::<Vec<_>>()
-        );
-        found.sum()
+            .map(|(_, value)| *value)
+            .reduce(|sum, value| sum + value)
     }
 }
 

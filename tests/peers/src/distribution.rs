@@ -1,0 +1,79 @@
+//! Measured times, and what stays of them.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// How many nines are told: up to 99.99 %.
+const NINES: u32 = 4;
+/// Evenly spaced by the number of nines, which is the axis that shows a tail.
+const POINTS_PER_NINE: u32 = 15;
+
+/// Times to one nanosecond and three digits.
+#[derive(Debug)]
+pub struct Distribution(Histogram<u64>);
+
+impl Distribution {
+    /// Begins with nothing.
+    ///
+    /// # Errors
+    ///
+    /// Never: three digits are supported.
+    pub fn new() -> anyhow::Result<Self> {
+        Ok(Self(Histogram::new(3)?))
+    }
+
+    /// Adds a time. Less than a nanosecond counts as one.
+    ///
+    /// # Errors
+    ///
+    /// If it is longer than 584 years.
+    pub fn record(&mut self, time: Duration) -> anyhow::Result<()> {
+        let nanos = u64::try_from(time.as_nanos())?.max(1);
+        Ok(self.0.record(nanos)?)
+    }
+
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The microseconds that `share` (0 to 1) of the times did not exceed.
+    pub fn micros(&self, share: f64) -> f64 {
+        self.0.value_at_quantile(share) as f64 / 1e3
+    }
+
+    /// Shares from 0 to 0.9999, and the microseconds that they did not exceed. Shares of which there were too few times to
+    /// tell are left out.
+    pub fn points(&self) -> Vec<(f64, f64)> {
+        (0..=NINES * POINTS_PER_NINE)
+            .map(|point| 1.0 - 10_f64.powf(-f64::from(point) / f64::from(POINTS_PER_NINE)))
+            // What is kept of a share is what a chart shows, not the last bits of a power.
+            .map(|share| (share * 1e6).round() / 1e6)
+            .take_while(|share| (1.0 - share) * self.count() as f64 >= 1.0)
+            .map(|share| (share, self.micros(share)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_go_as_far_as_there_are_times_to_tell() -> anyhow::Result<()> {
+        let mut times = Distribution::new()?;
+        assert_eq!(times.points(), []);
+        for micros in 1..=1000 {
+            times.record(Duration::from_micros(micros))?;
+        }
+        let points = times.points();
+        // Three of the four nines, and both ends.
+        assert_eq!(points.len(), 46);
+        assert_eq!(points.first().map(|point| point.0), Some(0.0));
+        assert_eq!(points.last().map(|point| point.0), Some(0.999));
+        assert!(points.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!((499.0..=501.0).contains(&times.micros(0.5)));
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! The pieces of the hot path, each run alone.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    command::{Acquire, Caller, Command, End, Op, Reply},
+    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
+    name::{ClientName, LockName, Value},
+    table::LockTable,
+    time::StoreTime,
+};
+use leasehold_proto::v1::{
+    GrantedLock, SessionAcquire, SessionGranted, SessionRelease, SessionReleased, SessionRequest,
+    SessionResponse, session_request::Request, session_response::Response,
+};
+use leasehold_server::{Config, Listeners, config::Action};
+use leasehold_store::redis::{
+    decode::decode,
+    encode::{SCRIPT, encode},
+    keys::Keys,
+};
+use leasehold_tests::{RawSession, RedisServer, raw};
+use prost::Message;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::baseline::Cost;
+
+const TTL: Duration = Duration::from_secs(10);
+const CYCLES: u32 = 200;
+/// Cycles in one call to Redis: an acquire or a release of each.
+const IN_A_CALL: usize = 64;
+
+/// Runs something `times` times after it was run once, and gives what one time cost.
+fn cost_of(times: u32, mut run: impl FnMut(u32)) -> Cost {
+    run(0);
+    let counted = allocation_counter::measure(|| (1..=times).for_each(&mut run));
+    Cost {
+        allocations: counted.count_total as f64 / f64::from(times),
+        bytes: counted.bytes_total as f64 / f64::from(times),
+    }
+}
+
+fn owner(number: u32) -> OwnerId {
+    OwnerId::from_bytes(u128::from(number).to_be_bytes())
+}
+
+fn name(number: usize) -> LockName {
+    LockName::parse(&format!("orders/{number:05}")).unwrap()
+}
+
+fn command(name: LockName, op: Op) -> Command {
+    let caller = Caller {
+        coordinator: CoordinatorId::new("coordinator-1"),
+        floor: FencingToken::new(0),
+        token_memory: TTL * 2,
+        not_after: None,
+    };
+    Command { name, caller, op }
+}
+
+fn acquire(number: u32) -> Op {
+    Op::Acquire(Acquire {
+        owner: owner(number),
+        session: Some(SessionId::from_bytes([7; 16])),
+        client_name: ClientName::parse("worker-1").unwrap(),
+        value: Value::default(),
+        ttl: TTL,
+        lock_delay: Duration::ZERO,
+        wait: true,
+    })
+}
+
+fn release(number: u32) -> Op {
+    Op::Release {
+        owner: owner(number),
+        end: End::Clean,
+    }
+}
+
+pub(crate) fn rules_uncontended() -> Cost {
+    let mut table = LockTable::default();
+    let name = name(0);
+    let cycles: Vec<[Command; 2]> = (0..=CYCLES)
+        .map(|number| {
+            [acquire(number), release(number)].map(|operation| command(name.clone(), operation))
+        })
+        .collect();
+    let now = StoreTime::from_micros(1_000_000);
+    cost_of(CYCLES, |number| {
+        let [acquire, release] = &cycles[number as usize];
+        let granted = table.apply(acquire, now);
+        assert!(matches!(granted.reply, Reply::Granted { .. }));
+        table.apply(release, now);
+    })
+}
+
+/// The holder of a name with 100 waiters releases it, and queues again.
+pub(crate) fn rules_contended() -> Cost {
+    const WAITERS: u32 = 100;
+    let mut table = LockTable::default();
+    let name = name(0);
+    let now = StoreTime::from_micros(1_000_000);
+    let mut acquires =
+        (0..=WAITERS + CYCLES + 1).map(|number| command(name.clone(), acquire(number)));
+    for _ in 0..=WAITERS {
+        table.apply(&acquires.next().unwrap(), now);
+    }
+    let acquires: Vec<Command> = acquires.collect();
+    let releases: Vec<Command> = (0..=CYCLES)
+        .map(|number| command(name.clone(), release(number)))
+        .collect();
+    cost_of(CYCLES, |number| {
+        let handed = table.apply(&releases[number as usize], now).handed;
+        assert_eq!(handed.unwrap().owner, owner(number + 1));
+        table.apply(&acquires[number as usize], now);
+    })
+}
+
+/// What the coordinator's end of a stream does: two requests read, two answers written.
+pub(crate) fn wire() -> Cost {
+    let asked = |request| SessionRequest {
+        request_id: 1,
+        request: Some(request),
+    };
+    let requests = [
+        asked(Request::Acquire(SessionAcquire {
+            name: "orders/00001".to_owned(),
+            ..SessionAcquire::default()
+        })),
+        asked(Request::Release(SessionRelease {
+            name: "orders/00001".to_owned(),
+            owner_id: vec![1; 16],
+        })),
+    ]
+    .map(|request| request.encode_to_vec());
+    let said = |response| SessionResponse {
+        request_id: 1,
+        response: Some(response),
+    };
+    let answers = [
+        said(Response::Granted(SessionGranted {
+            locks: vec![GrantedLock {
+                name: "orders/00001".to_owned(),
+                owner_id: vec![1; 16],
+                fencing_token: 1_700_000_000_000_000,
+                hold_count: 1,
+            }],
+            valid_for: raw::wire(TTL),
+            acked_heartbeat: 3,
+        })),
+        said(Response::Released(SessionReleased { released: true })),
+    ];
+    cost_of(CYCLES, |_| {
+        for request in &requests {
+            assert!(
+                SessionRequest::decode(&request[..])
+                    .unwrap()
+                    .request
+                    .is_some()
+            );
+        }
+        for answer in &answers {
+            assert!(!answer.encode_to_vec().is_empty());
+        }
+    })
+}
+
+fn batches() -> [Vec<Command>; 2] {
+    let batch = |operation: fn(u32) -> Op| {
+        (0_u32..)
+            .take(IN_A_CALL)
+            .map(|number| command(name(number as usize), operation(number)))
+            .collect()
+    };
+    [batch(acquire), batch(release)]
+}
+
+/// Commands into script calls.
+pub(crate) fn to_redis() -> Cost {
+    let keys = Keys::new("lock:");
+    let batches = batches();
+    let each = cost_of(CYCLES, |number| {
+        for batch in &batches {
+            let items: Vec<_> = batch
+                .iter()
+                .map(|command| (command, keys.of(&command.name)))
+                .collect();
+            let items = items.iter().map(|(command, keys)| (*command, keys));
+            let call = encode(items, u64::from(number), None);
+            assert!(call.args_iter().len() > IN_A_CALL);
+        }
+    });
+    per_cycle(each)
+}
+
+/// What Redis replied to them into answers.
+pub(crate) fn from_redis() -> Cost {
+    let redis = RedisServer::start();
+    let mut connection = redis.connection();
+    let _: String = redis::cmd("SCRIPT")
+        .arg("LOAD")
+        .arg(SCRIPT)
+        .query(&mut connection)
+        .unwrap();
+    let keys = Keys::new("lock:");
+    let replies = batches().map(|batch| {
+        let items: Vec<_> = batch
+            .iter()
+            .map(|command| (command, keys.of(&command.name)))
+            .collect();
+        let items = items.iter().map(|(command, keys)| (*command, keys));
+        let reply: redis::Value = encode(items, 1, None).query(&mut connection).unwrap();
+        vec![reply; CYCLES as usize + 1]
+    });
+    let mut replies = replies.map(Vec::into_iter);
+    let each = cost_of(CYCLES, |_| {
+        for replies in &mut replies {
+            let answers = decode(replies.next().unwrap(), 1, IN_A_CALL).unwrap();
+            assert!(answers.iter().all(Result::is_ok));
+        }
+    });
+    per_cycle(each)
+}
+
+fn per_cycle(cost: Cost) -> Cost {
+    Cost {
+        allocations: cost.allocations / IN_A_CALL as f64,
+        bytes: cost.bytes / IN_A_CALL as f64,
+    }
+}
+
+/// A client and a coordinator that keeps its locks in memory, on one thread.
+pub(crate) fn through_a_coordinator() -> Cost {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let stop = CancellationToken::new();
+    let endpoint = runtime.block_on(serve(stop.clone()));
+    let mut session = runtime.block_on(RawSession::open(&endpoint, Duration::from_secs(600)));
+    let cost = cost_of(CYCLES, |_| {
+        runtime.block_on(async {
+            let granted = session.acquire("orders/00001").await;
+            assert!(session.release(&granted.lock).await);
+        });
+    });
+    stop.cancel();
+    cost
+}
+
+/// Starts a coordinator on this thread's runtime; gives where it serves.
+async fn serve(stop: CancellationToken) -> String {
+    let flags = ["leasehold-server", "--drain-timeout", "1ms", "--log", "off"];
+    let Action::Serve(config) = Config::from_args(flags.map(Into::into), |_| None).unwrap() else {
+        panic!("the flags ask for something else");
+    };
+    let listen = || TcpListener::bind("127.0.0.1:0");
+    let listeners = Listeners {
+        grpc: listen().await.unwrap(),
+        admin: listen().await.unwrap(),
+    };
+    let endpoint = format!("http://{}", listeners.grpc.local_addr().unwrap());
+    tokio::spawn(leasehold_server::run(*config, listeners, stop));
+    endpoint
+}

@@ -1,0 +1,41 @@
+//! Messages between coordinators and Redis are lost, one at a time and at every point of a contended history: wake-ups,
+//! the subscription that they come by, script calls and their replies. Grants still come, in order and to everyone once,
+//! and nobody holds unknowingly.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod clients;
+mod forced;
+mod history;
+mod referee;
+mod replies;
+mod runs;
+mod site;
+mod trouble;
+mod wake_ups;
+
+use std::time::Duration;
+
+use leasehold_tests::redis_proxy::Loss;
+
+/// The coordinators' time-out for Redis. A shorter one would save time, but not be kept by a machine under load.
+const STORE_TIMEOUT: Duration = Duration::from_millis(750);
+/// A call whose reply comes so late has been given up, while its connection has not.
+const REPLY_LATE: Loss = Loss::ReplyAfter(STORE_TIMEOUT.saturating_add(Duration::from_millis(300)));
+/// How often waiters are refreshed, which makes good for what was lost.
+const REFRESH: Duration = Duration::from_secs(1);
+/// A coordinator whose refreshes have not come for so long may be passed over.
+const DEAD_AFTER: Duration = Duration::from_secs(2);
+/// A connection that is silent is given up this long after a command was sent by it: a ping may come half a second later,
+/// and its time-out has to pass.
+const SILENCE: Duration = Duration::from_secs(1).saturating_add(STORE_TIMEOUT);
+/// Dialling again, and a machine with other things to do. Without a silence, a grant is still due before a claim ends.
+const SLACK: Duration = Duration::from_secs(1);
+/// How long anything else may take.
+const PROMPT: Duration = Duration::from_secs(5);
+/// Of sessions and unary holds: what is only ended by this counts as leaked.
+const TTL: Duration = Duration::from_secs(60);

@@ -1,0 +1,183 @@
+//! How often each of many clients gets the lock that all of them want all the time.
+
+use std::{
+    fmt::Write,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use leasehold_client::Client;
+use leasehold_tests::{
+    Coordinator, RawSession, RedisServer, alone::alone, queue::queue_order, raw::PROMPT, report,
+    wait,
+};
+use tokio::task::JoinSet;
+
+use crate::pollers::{self, Pause};
+
+pub(crate) const NAME: &str = "fair";
+pub(crate) const CLIENTS: usize = 48;
+pub(crate) const HOLD: Duration = Duration::from_millis(10);
+const LENGTH: Duration = Duration::from_secs(10);
+/// Everybody has had so many turns at least, or the figures say nothing.
+const ROUNDS: u64 = 3;
+
+/// The time in which grants are counted, from its opening on. It ends with the first grant after its length, for all
+/// clients at once: since grants of one name come one after the other, those that count are the first so many, and no
+/// client's count depends on when it looked at a clock.
+pub(crate) struct Window {
+    state: Mutex<State>,
+}
+
+struct State {
+    ends: Option<Instant>,
+    over: bool,
+    held: bool,
+    newest_token: i64,
+    counts: [u64; CLIENTS],
+    longest_wait: Duration,
+}
+
+impl Window {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                ends: None,
+                over: false,
+                held: false,
+                newest_token: 0,
+                counts: [0; CLIENTS],
+                longest_wait: Duration::ZERO,
+            }),
+        }
+    }
+
+    pub(crate) fn open(&self) {
+        self.state.lock().unwrap().ends = Some(Instant::now() + LENGTH);
+    }
+
+    /// Notes a grant, after a wait of so long; false once the window is over.
+    pub(crate) fn granted(&self, client: usize, token: Option<i64>, waited: Duration) -> bool {
+        let mut state = self.state.lock().unwrap();
+        assert!(!state.held, "granted to two at a time");
+        if let Some(token) = token {
+            assert!(token > state.newest_token, "tokens rise");
+            state.newest_token = token;
+        }
+        state.over |= Instant::now() >= state.ends.expect("the window is open");
+        if state.over {
+            return false;
+        }
+        state.held = true;
+        state.counts[client] += 1;
+        state.longest_wait = state.longest_wait.max(waited);
+        true
+    }
+
+    /// Notes that a release is about to be sent.
+    pub(crate) fn releasing(&self) {
+        self.state.lock().unwrap().held = false;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.lock().unwrap().over
+    }
+
+    fn least_and_most(&self) -> (u64, u64) {
+        let state = self.state.lock().unwrap();
+        let least = state.counts.iter().min().copied();
+        let most = state.counts.iter().max().copied();
+        (least.unwrap_or(0), most.unwrap_or(0))
+    }
+
+    fn row(&self, what: &str) -> String {
+        let (least, most) = self.least_and_most();
+        let state = self.state.lock().unwrap();
+        let total: u64 = state.counts.iter().sum();
+        let wait = state.longest_wait;
+        format!("{what:<36}{total:>8}{least:>8}{most:>8}{wait:>16.1?}")
+    }
+}
+
+/// Has clients compete through coordinators, each client with a connection of its own.
+async fn compete(coordinators: usize) -> Arc<Window> {
+    let redis = RedisServer::start();
+    let coordinators: Vec<_> = (0..coordinators)
+        .map(|_| Coordinator::process().store(redis.url()).start())
+        .collect();
+    let mut gate = RawSession::open(&coordinators[0].endpoint(), LENGTH).await;
+    gate.keep_alive(LENGTH / 6);
+    let held = gate.acquire(NAME).await;
+    let window = Arc::new(Window::new());
+    let mut tasks = JoinSet::new();
+    for client in 0..CLIENTS {
+        let endpoint = coordinators[client % coordinators.len()].endpoint();
+        let connected = Client::connect(endpoint).await.unwrap();
+        tasks.spawn(use_it(client, connected, Arc::clone(&window)));
+    }
+    // The first round is not a race to connect.
+    let mut connection = redis.async_connection().await;
+    wait::until("every client to wait", PROMPT, || {
+        let mut connection = connection.clone();
+        async move {
+            match queue_order(&mut connection, NAME).await.len() {
+                CLIENTS => Ok(()),
+                fewer => Err(fewer),
+            }
+        }
+    })
+    .await;
+    window.open();
+    assert!(gate.release(&held.lock).await);
+    tasks.join_all().await;
+    assert!(queue_order(&mut connection, NAME).await.is_empty());
+    window
+}
+
+/// Takes the lock, holds it for a moment and wants it again, as long as the window is open.
+async fn use_it(client: usize, connected: Client, window: Arc<Window>) {
+    loop {
+        let wanted_at = Instant::now();
+        let guard = connected.lock(NAME).acquire().await.unwrap();
+        let token = guard.fencing_token().get();
+        let counts = window.granted(client, Some(token), wanted_at.elapsed());
+        if counts {
+            tokio::time::sleep(HOLD).await;
+            assert!(guard.is_held());
+            window.releasing();
+        }
+        guard.release().await.unwrap();
+        if !counts {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forty_eight_clients_get_the_lock_equally_often_over_one_coordinator_and_over_two() {
+    let _alone = alone().await;
+    // Each on a Redis of its own. All of them sleep nearly all of the time, so they run side by side.
+    let (one, two, fixed, random) = tokio::join!(
+        compete(1),
+        compete(2),
+        pollers::compete(Pause::Fixed),
+        pollers::compete(Pause::Random),
+    );
+    let mut table = format!(
+        "{CLIENTS} clients, held for {HOLD:?}, {LENGTH:?}       acquires   least    most    longest wait"
+    );
+    for (window, what) in [
+        (&one, "Leasehold, one coordinator"),
+        (&two, "Leasehold, two coordinators"),
+        (&fixed, "polling every 50 ms"),
+        (&random, "polling at random, up to 50 ms"),
+    ] {
+        write!(table, "\n  {}", window.row(what)).unwrap();
+    }
+    report(table);
+    for window in [one, two] {
+        let (least, most) = window.least_and_most();
+        assert!(most - least <= 1, "from {least} to {most}");
+        assert!(least >= ROUNDS, "only {least} turns each");
+    }
+}

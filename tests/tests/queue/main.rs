@@ -1,0 +1,15 @@
+//! One queue for a name over all coordinators: served in the order in which Redis saw the acquires, whoever dies, and
+//! fairly. Whole crowds wait here, so each test runs alone while its crowd is served.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod crowd;
+mod fairness;
+mod killed;
+mod order;
+mod pollers;
+mod turns;
