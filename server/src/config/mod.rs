@@ -49,7 +49,7 @@ pub struct Config {
     pub key_prefix: String,
     /// Time within which the store must answer a command. 1 s by default.
     pub store_timeout: Duration,
-    /// Connections to Redis for commands. 2 by default.
+    /// Connections to Redis for commands. 1 by default.
     pub store_connections: usize,
     /// The shortest TTL that a client may ask for. 1 s by default.
     pub min_ttl: Duration,
@@ -106,7 +106,7 @@ impl Default for Config {
             store_ca: None,
             key_prefix: "lock:".to_owned(),
             store_timeout: Duration::from_secs(1),
-            store_connections: 2,
+            store_connections: 1,
             min_ttl: Duration::from_secs(1),
             default_ttl: Duration::from_secs(10),
             max_ttl: Duration::from_secs(60 * 60),

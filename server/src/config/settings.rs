@@ -176,7 +176,8 @@ pub(super) static SETTINGS: [Setting; 25] = [
         store_connections,
         1,
         64,
-        "Connections to Redis for commands: 1 to 64. One more is used for subscriptions."
+        "Connections to Redis for commands: 1 to 64. One more is used for subscriptions. One carries the most: what is in \
+         flight goes together, and Redis is read from less often."
     ),
     a_duration!(
         "min-ttl",
