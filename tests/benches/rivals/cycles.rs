@@ -4,23 +4,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use leasehold_proto::v1::{SessionRelease, session_response::Response};
-use leasehold_tests::Latencies;
 use tokio::task::JoinSet;
 
 use crate::{
-    cost::{Cost, Meter},
+    distribution::Distribution,
     exclusion::Exclusion,
+    options::Sizes,
+    stage::{Spent, Stage},
     stream::Stream,
 };
-
-const WARM_UP: Duration = Duration::from_millis(500);
-const MEASURED: Duration = Duration::from_secs(3);
 
 /// What a run of cycles came to.
 pub(crate) struct Cycles {
     pub(crate) per_second: f64,
-    pub(crate) p50: Duration,
-    pub(crate) cost: Option<Cost>,
+    pub(crate) times: Distribution,
+    pub(crate) spent: Option<Spent>,
 }
 
 /// The time in which cycles count.
@@ -31,54 +29,71 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) fn now() -> Self {
-        let from = Instant::now() + WARM_UP;
+    pub(crate) fn now(sizes: &Sizes) -> Self {
+        let from = Instant::now() + sizes.warm_up;
         Self {
             from,
-            until: from + MEASURED,
+            until: from + sizes.cycles,
         }
     }
 
-    pub(crate) fn rate(count: u64) -> f64 {
-        count as f64 / MEASURED.as_secs_f64()
+    pub(crate) fn rate(&self, count: u64) -> f64 {
+        count as f64 / (self.until - self.from).as_secs_f64()
     }
 }
 
-/// Runs `clients` streams with `depth` cycles in flight on each.
-pub(crate) async fn run(
+/// Runs `clients` streams with `depth` cycles in flight on each, on the coordinators of `stage`.
+pub(crate) async fn ours(
+    stage: &mut Stage,
+    clients: usize,
+    depth: usize,
+    sizes: &Sizes,
+) -> anyhow::Result<Cycles> {
+    run(&stage.endpoints(), clients, depth, sizes, Some(stage)).await
+}
+
+/// The same on the echo, which has no store.
+pub(crate) async fn echo(
     endpoint: &str,
     clients: usize,
     depth: usize,
-    meter: Option<&Meter>,
+    sizes: &Sizes,
 ) -> anyhow::Result<Cycles> {
-    let mut streams = Vec::new();
-    for _ in 0..clients {
-        streams.push(Stream::open(endpoint).await?);
-    }
-    let window = Window::now();
+    run(&[endpoint.to_owned()], clients, depth, sizes, None).await
+}
+
+async fn run(
+    endpoints: &[String],
+    clients: usize,
+    depth: usize,
+    sizes: &Sizes,
+    stage: Option<&mut Stage>,
+) -> anyhow::Result<Cycles> {
+    let streams = Stream::open_many(endpoints, clients, 1, None).await?;
+    let window = Window::now(sizes);
     let mut running = JoinSet::new();
     for (client, stream) in streams.into_iter().enumerate() {
         running.spawn(client_cycles(stream, client, depth, window));
     }
-    tokio::time::sleep_until(window.from.into()).await;
-    let before = meter.map(Meter::read).transpose()?;
-    tokio::time::sleep_until(window.until.into()).await;
-    let after = meter.map(Meter::read).transpose()?;
-
-    let mut times = Vec::new();
+    let spent = match stage {
+        Some(stage) => {
+            tokio::time::sleep_until(window.from.into()).await;
+            let before = stage.read().await?;
+            tokio::time::sleep_until(window.until.into()).await;
+            Some(stage.read().await?.since(&before))
+        }
+        None => None,
+    };
+    let mut times = Distribution::new()?;
     while let Some(client) = running.join_next().await {
-        times.extend(client??);
-    }
-    let mut latencies = Latencies::new("a cycle");
-    for time in &times {
-        latencies.record(*time);
+        for time in client?? {
+            times.record(time)?;
+        }
     }
     Ok(Cycles {
-        per_second: Window::rate(latencies.count()),
-        p50: latencies.quantile(0.5),
-        cost: before
-            .zip(after)
-            .map(|(before, after)| after.since(&before, latencies.count(), MEASURED)),
+        per_second: window.rate(times.count()),
+        times,
+        spent,
     })
 }
 

@@ -1,63 +1,125 @@
-//! Leasehold beside what gRPC and Redis allow and beside clients that poll, through one driver on one machine.
+//! Leasehold beside what gRPC and Redis allow, beside other lock services and beside clients that poll, on one machine.
 //!
-//! Prints a table and writes it to `docs/benchmarks.md`. Every grant is checked for exclusion and token order.
+//! Prints a table, and writes it to `docs/benchmarks.md` with drawings beside it. Every grant is checked for exclusion
+//! and token order.
 #![expect(clippy::print_stdout, reason = "the table is the program's output")]
 
-mod cost;
+mod chart;
+mod course;
+mod crowd;
 mod cycles;
+mod distribution;
 mod exclusion;
+mod figures;
 mod handoff;
+mod machine;
+mod options;
+mod page;
+mod peers;
 mod pipeline;
-mod report;
+mod polling;
+mod rows;
+mod stage;
 mod stream;
 
 use std::{
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context;
-use leasehold_tests::{ChildProcess, Coordinator, RedisServer, binaries};
+use clap::Parser;
+use leasehold_tests::{ChildProcess, binaries, report};
 
-use crate::{cost::Meter, report::Row};
-
-const CLIENTS: usize = 64;
-const DEPTH: usize = 16;
+use crate::{
+    machine::Machine,
+    options::{Options, Part},
+    page::Results,
+    rows::{Bench, growth, handoffs, held, idle, operations, rates},
+};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let redis = RedisServer::start();
-    let mut coordinator = Coordinator::process().store(redis.url()).start();
-    let meter = Meter {
-        coordinator: coordinator.child().id(),
-        redis,
-    };
-    // Rivals have a Redis of their own, so that the coordinator's counts are its own.
-    let direct = RedisServer::start();
+    let options = Options::parse();
+    binaries::build_visibly();
     let (_echo, echo) = start_echo().await?;
-    let ours = coordinator.endpoint();
-    let mut rows = Vec::new();
+    let mut bench = Bench::new(options.sizes(), echo);
+    let mut results = Results {
+        rows: Vec::new(),
+        growth: Vec::new(),
+        distributions: Vec::new(),
+        quick: options.quick,
+    };
+    measure(&options, &mut bench, &mut results).await?;
+    results.distributions = std::mem::take(&mut bench.distributions);
 
-    for (work, depth) in [
-        ("acquire+release, 64 clients, one at a time each", 1),
-        ("16 in flight on each of 64 streams", DEPTH),
-    ] {
-        let limit = cycles::run(&echo, CLIENTS, depth, None).await?;
-        let measured = cycles::run(&ours, CLIENTS, depth, Some(&meter)).await?;
-        let piped = pipeline::rate(&direct).await?;
-        rows.push(Row::rates(work, &measured, limit.per_second, piped));
+    println!("{}{}", results.text(), results.growth_text());
+    let machine = Machine::look(&bench.peers.versions);
+    let file = binaries::target_directory().join("benchmarks.json");
+    results.save(&file, &machine)?;
+    println!("every figure: {}", file.display());
+    if options.is_whole() {
+        results.write(&machine)?;
+        println!("the page: docs/benchmarks.md");
     }
-    let limit = cycles::run(&echo, 1, 1, None).await?.p50 + pipeline::alone(&direct).await?;
-    let measured = cycles::run(&ours, 1, 1, None).await?;
-    rows.push(Row::alone(measured.p50, limit));
+    Ok(())
+}
 
-    let measured = handoff::streams(&ours, &meter).await?;
-    let polled = handoff::polling(&direct).await?;
-    rows.push(Row::hand_off(&measured, &polled));
-
-    let table = report::table(&rows);
-    println!("{table}");
-    report::write(&table)
+async fn measure(
+    options: &Options,
+    bench: &mut Bench,
+    results: &mut Results,
+) -> anyhow::Result<()> {
+    let began = Instant::now();
+    let begin = |part: &str| report(format!("{:4} s  {part}", began.elapsed().as_secs()));
+    /// Measures a part if it was asked for, and says so, since it takes a while.
+    macro_rules! part {
+        ($part:ident, $into:ident, $says:literal, $measured:expr) => {
+            if options.wants(Part::$part) {
+                begin($says);
+                let measured = Box::pin($measured).await.context($says)?;
+                results.$into.push(measured);
+            }
+        };
+    }
+    part!(
+        Cycles,
+        rows,
+        "row 1: cycles, one at a time",
+        rates::one_each(bench)
+    );
+    part!(
+        Pipelined,
+        rows,
+        "row 2: cycles, 16 in flight",
+        rates::many_each(bench)
+    );
+    part!(Alone, rows, "row 3: one client alone", rates::alone(bench));
+    part!(HandOff, rows, "row 4: hand-offs", handoffs::row(bench));
+    part!(
+        Operations,
+        rows,
+        "row 5: Redis operations",
+        operations::row(bench)
+    );
+    part!(Held, rows, "row 6: held locks", held::row(bench));
+    part!(Idle, rows, "row 7: idle sessions", idle::row(bench));
+    part!(Waiters, growth, "growth: waiters", growth::waiters(bench));
+    part!(Locks, growth, "growth: held locks", growth::locks(bench));
+    part!(
+        Sessions,
+        growth,
+        "growth: sessions",
+        growth::sessions(bench)
+    );
+    part!(
+        Coordinators,
+        growth,
+        "growth: coordinators",
+        growth::coordinators(bench)
+    );
+    begin("measured");
+    Ok(())
 }
 
 async fn start_echo() -> anyhow::Result<(ChildProcess, String)> {

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use leasehold_tests::{Latencies, RedisServer};
+use leasehold_tests::RedisServer;
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::task::JoinSet;
 
-use crate::cycles::Window;
+use crate::{cycles::Window, distribution::Distribution, options::Sizes};
 
 /// Deletes the key if it has the owner's value.
 pub(crate) const RELEASE: &str =
@@ -16,10 +16,10 @@ const PIPELINES: usize = 16;
 const PAIRS: usize = 64;
 
 /// Cycles a second with pipelines of many pairs on one connection.
-pub(crate) async fn rate(redis: &RedisServer) -> anyhow::Result<f64> {
+pub(crate) async fn rate(redis: &RedisServer, sizes: &Sizes) -> anyhow::Result<f64> {
     let connection = redis.async_connection().await;
     let hash = load(&mut connection.clone()).await?;
-    let window = Window::now();
+    let window = Window::now(sizes);
     let mut running = JoinSet::new();
     for task in 0..PIPELINES {
         running.spawn(pairs(connection.clone(), hash.clone(), task, PAIRS, window));
@@ -28,25 +28,25 @@ pub(crate) async fn rate(redis: &RedisServer) -> anyhow::Result<f64> {
     while let Some(times) = running.join_next().await {
         count += times??.len() as u64 * PAIRS as u64;
     }
-    Ok(Window::rate(count))
+    Ok(window.rate(count))
 }
 
-/// The median of a cycle of two round trips, alone.
-pub(crate) async fn alone(redis: &RedisServer) -> anyhow::Result<Duration> {
+/// The times of a cycle of two round trips, alone.
+pub(crate) async fn alone(redis: &RedisServer, sizes: &Sizes) -> anyhow::Result<Distribution> {
     let mut connection = redis.async_connection().await;
     let hash = load(&mut connection).await?;
-    let window = Window::now();
-    let mut latencies = Latencies::new("two Redis round trips");
+    let window = Window::now(sizes);
+    let mut times = Distribution::new()?;
     while Instant::now() < window.until {
         let began = Instant::now();
         let set: Value = set("alone").query_async(&mut connection).await?;
         let released: Value = release(&hash, "alone").query_async(&mut connection).await?;
         ensure!(set == Value::Okay && released == Value::Int(1), "not alone");
         if began >= window.from {
-            latencies.record(began.elapsed());
+            times.record(began.elapsed())?;
         }
     }
-    Ok(latencies.quantile(0.5))
+    Ok(times)
 }
 
 async fn load(connection: &mut MultiplexedConnection) -> anyhow::Result<String> {

@@ -252,8 +252,9 @@ pub(crate) fn through_a_coordinator() -> Cost {
 /// Starts a coordinator on this thread's runtime; gives where it serves.
 async fn serve(stop: CancellationToken) -> String {
     let flags = ["leasehold-server", "--drain-timeout", "1ms", "--log", "off"];
-    let Action::Serve(config) = Config::from_args(flags.map(Into::into), |_| None).unwrap() else {
-        panic!("the flags ask for something else");
+    let config = match Config::from_args(flags.map(Into::into), |_| None).unwrap() {
+        Action::Serve(config) => config,
+        Action::Print(text) => unreachable!("the flags ask to print {text}"),
     };
     let listen = || TcpListener::bind("127.0.0.1:0");
     let listeners = Listeners {

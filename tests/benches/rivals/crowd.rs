@@ -1,0 +1,272 @@
+//! Many sessions that live: heartbeats as often as the coordinator asked, and locks that they keep.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail, ensure};
+use leasehold_proto::v1::{
+    GrantedLock, SessionHeartbeatAck, SessionRelease, session_response::Response,
+};
+use leasehold_tests::raw;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::{Interval, MissedTickBehavior, interval_at},
+};
+
+use crate::{exclusion::Exclusion, stream::Stream};
+
+/// The default of every client.
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+/// Above the ids of other requests.
+const HEARTBEAT_IDS: u64 = 1 << 32;
+
+/// What all sessions are to do; they go from one to the next together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Live,
+    Acquire,
+    Release,
+}
+
+/// Sessions that send heartbeats, until they are dropped.
+pub(crate) struct Crowd {
+    sessions: usize,
+    phase: watch::Sender<Phase>,
+    done: mpsc::UnboundedReceiver<()>,
+    running: JoinSet<anyhow::Result<Kept>>,
+}
+
+/// What became of the locks of sessions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) granted: usize,
+    /// Those that the coordinator said were lost.
+    pub(crate) told_lost: usize,
+    /// Those that were not held any more when they were released at the end.
+    pub(crate) found_lost: usize,
+    /// How often a client's own deadline passed before a heartbeat was answered: it had to believe its locks lost.
+    pub(crate) lapses: usize,
+    pub(crate) heartbeats: usize,
+}
+
+impl Crowd {
+    /// Opens `sessions`, with heartbeats that are spread over the interval, as those of clients that come and go are.
+    pub(crate) async fn open(
+        endpoint: &str,
+        sessions: usize,
+        per_connection: usize,
+        locks_each: usize,
+    ) -> anyhow::Result<Self> {
+        let endpoints = [endpoint.to_owned()];
+        let (phase, phases) = watch::channel(Phase::Live);
+        let (finished, done) = mpsc::unbounded_channel();
+        let mut running = JoinSet::new();
+        // In parts, so that the first live already while the last are opened.
+        let part = per_connection.max(500);
+        for first in (0..sessions).step_by(part) {
+            let count = part.min(sessions - first);
+            let opened = Instant::now();
+            let streams = Stream::open_many(&endpoints, count, per_connection, Some(TTL)).await?;
+            for (place, stream) in streams.into_iter().enumerate() {
+                let asked = raw::parse(stream.opened.heartbeat_interval);
+                let share = (place + 1) as f64 / count as f64;
+                let first_beat = opened + asked.mul_f64(share);
+                let mut heartbeats = interval_at(first_beat.into(), asked);
+                heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                let session = Session {
+                    stream,
+                    heartbeats,
+                    sequence: 0,
+                    sent: VecDeque::from([(0, opened)]),
+                    good_until: None,
+                    wanted: locks_each,
+                    number: first + place,
+                    locks: Vec::new(),
+                    kept: Kept::default(),
+                };
+                running.spawn(session.live(phases.clone(), finished.clone()));
+            }
+        }
+        Ok(Self {
+            sessions,
+            phase,
+            done,
+            running,
+        })
+    }
+
+    /// Has every session acquire its locks, and waits until all are held.
+    pub(crate) async fn acquire(&mut self) -> anyhow::Result<()> {
+        self.go(Phase::Acquire).await
+    }
+
+    /// Lets them live for a while; fails if one of them ends.
+    pub(crate) async fn live(&mut self, time: Duration) -> anyhow::Result<()> {
+        tokio::select! {
+            () = tokio::time::sleep(time) => Ok(()),
+            ended = self.running.join_next() => bail!("a session ended: {ended:?}"),
+        }
+    }
+
+    /// Has every session release its locks, and counts what became of them.
+    pub(crate) async fn release(mut self) -> anyhow::Result<Kept> {
+        self.phase.send_replace(Phase::Release);
+        let mut sum = Kept::default();
+        while let Some(session) = self.running.join_next().await {
+            let kept = session??;
+            sum.granted += kept.granted;
+            sum.told_lost += kept.told_lost;
+            sum.found_lost += kept.found_lost;
+            sum.lapses += kept.lapses;
+            sum.heartbeats += kept.heartbeats;
+        }
+        Ok(sum)
+    }
+
+    async fn go(&mut self, phase: Phase) -> anyhow::Result<()> {
+        self.phase.send_replace(phase);
+        for _ in 0..self.sessions {
+            tokio::select! {
+                _ = self.done.recv() => {}
+                ended = self.running.join_next() => bail!("a session ended: {ended:?}"),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Session {
+    stream: Stream,
+    heartbeats: Interval,
+    sequence: u64,
+    /// When heartbeats that are not answered yet were sent; the `open` is the first.
+    sent: VecDeque<(u64, Instant)>,
+    /// Until when the client may believe in what it holds.
+    good_until: Option<Instant>,
+    wanted: usize,
+    number: usize,
+    locks: Vec<(GrantedLock, Exclusion)>,
+    kept: Kept,
+}
+
+impl Session {
+    async fn live(
+        mut self,
+        mut phases: watch::Receiver<Phase>,
+        finished: mpsc::UnboundedSender<()>,
+    ) -> anyhow::Result<Kept> {
+        loop {
+            tokio::select! {
+                answer = self.stream.next_of_all() => {
+                    let (_, response) = answer?;
+                    match response {
+                        Response::Heartbeat(ack) => self.on_ack(ack)?,
+                        Response::Lost(lost) => self.kept.told_lost += lost.locks.len(),
+                        Response::Queued(_) => {}
+                        Response::Granted(granted) => {
+                            let deadline = self.deadline(granted.acked_heartbeat, granted.valid_for);
+                            self.good_until = self.good_until.max(deadline);
+                            let lock = granted.locks.into_iter().next().context("no lock")?;
+                            ensure!(lock.name == self.name(), "{} was granted", lock.name);
+                            let exclusion = Exclusion::default();
+                            exclusion.granted(lock.fencing_token)?;
+                            self.locks.push((lock, exclusion));
+                            self.kept.granted += 1;
+                            self.acquire_next(&finished).await?;
+                        }
+                        Response::Released(released) => {
+                            self.kept.found_lost += usize::from(!released.released);
+                            if !self.release_next().await? {
+                                return Ok(self.kept);
+                            }
+                        }
+                        other => bail!("{other:?}"),
+                    }
+                }
+                _ = self.heartbeats.tick() => {
+                    self.sequence += 1;
+                    self.sent.push_back((self.sequence, Instant::now()));
+                    self.kept.heartbeats += 1;
+                    self.stream.heartbeat(HEARTBEAT_IDS + self.sequence, self.sequence).await?;
+                }
+                changed = phases.changed() => {
+                    changed?;
+                    let phase = *phases.borrow_and_update();
+                    match phase {
+                        Phase::Live => {}
+                        Phase::Acquire => self.acquire_next(&finished).await?,
+                        Phase::Release => {
+                            self.see_lapse();
+                            if !self.release_next().await? {
+                                return Ok(self.kept);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("held/{}/{}", self.number, self.locks.len())
+    }
+
+    /// One at a time: a thousand sessions ask at the same time as it is.
+    async fn acquire_next(&mut self, finished: &mpsc::UnboundedSender<()>) -> anyhow::Result<()> {
+        if self.locks.len() < self.wanted {
+            let name = self.name();
+            return self
+                .stream
+                .acquire(self.locks.len() as u64 + 2, &name)
+                .await;
+        }
+        // Nobody listens any more if another session has failed.
+        let _ = finished.send(());
+        Ok(())
+    }
+
+    async fn release_next(&mut self) -> anyhow::Result<bool> {
+        let Some((lock, exclusion)) = self.locks.pop() else {
+            return Ok(false);
+        };
+        exclusion.releasing();
+        let (name, owner_id) = (lock.name, lock.owner_id);
+        self.stream
+            .release(1, SessionRelease { name, owner_id })
+            .await?;
+        Ok(true)
+    }
+
+    fn on_ack(&mut self, ack: SessionHeartbeatAck) -> anyhow::Result<()> {
+        self.see_lapse();
+        let deadline = self.deadline(ack.acked_heartbeat, ack.valid_for);
+        ensure!(
+            deadline.is_some(),
+            "a heartbeat was answered with nothing: {ack:?}"
+        );
+        self.good_until = deadline;
+        while self
+            .sent
+            .front()
+            .is_some_and(|(sequence, _)| *sequence < ack.acked_heartbeat)
+        {
+            self.sent.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The client's own arithmetic: by its clock, from when it sent the heartbeat that is answered.
+    fn deadline(&self, acked: u64, valid_for: Option<prost_types::Duration>) -> Option<Instant> {
+        let valid_for = valid_for.map(|valid_for| raw::parse(Some(valid_for)))?;
+        let (_, sent) = self.sent.iter().find(|(sequence, _)| *sequence == acked)?;
+        Some(*sent + valid_for)
+    }
+
+    fn see_lapse(&mut self) {
+        let passed = self.good_until.is_some_and(|until| Instant::now() >= until);
+        self.kept.lapses += usize::from(passed);
+    }
+}

@@ -1,0 +1,143 @@
+//! What the table is made of: figures with their spread, beside what is to be reached.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// One figure, measured several times.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spread(Vec<f64>);
+
+impl FromIterator<f64> for Spread {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut values: Vec<_> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        Self(values)
+    }
+}
+
+impl Spread {
+    pub(crate) fn once(value: f64) -> Self {
+        Self(vec![value])
+    }
+
+    /// The median, which is what counts; the upper of the two middle ones.
+    pub(crate) fn median(&self) -> f64 {
+        self.0.get(self.0.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The median, and the lowest and highest where there was more than one.
+    pub(crate) fn show(&self, digits: usize) -> String {
+        let median = self.median();
+        match self.0.as_slice() {
+            [low, .., high] => format!("{median:.digits$} ({low:.digits$}–{high:.digits$})"),
+            _ => format!("{median:.digits$}"),
+        }
+    }
+}
+
+/// What is to be reached.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Limit {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(limit) => value >= limit,
+            Self::AtMost(limit) => value <= limit,
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(limit) => write!(f, "≥ {limit}"),
+            Self::AtMost(limit) => write!(f, "≤ {limit}"),
+        }
+    }
+}
+
+/// A figure beside what is to be reached; or why there is no figure.
+#[derive(Clone, Debug)]
+pub(crate) struct Check {
+    pub(crate) what: String,
+    pub(crate) measured: Result<Spread, String>,
+    pub(crate) limit: Limit,
+    /// After the number; empty for a ratio.
+    pub(crate) unit: &'static str,
+    pub(crate) digits: usize,
+    /// What a ratio is of; empty where there is nothing to say.
+    pub(crate) from: String,
+}
+
+impl Check {
+    /// `met`, `missed`, or that nothing was measured.
+    pub(crate) fn verdict(&self) -> &'static str {
+        match &self.measured {
+            Ok(spread) if self.limit.is_met(spread.median()) => "met",
+            Ok(_) => "**missed**",
+            Err(_) => "not measured",
+        }
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        match &self.measured {
+            Ok(spread) => format!("{}{}{}", spread.show(self.digits), self.unit, self.from),
+            Err(reason) => reason.clone(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let values = self.measured.as_ref().ok().map(|spread| &spread.0);
+        json!({
+            "what": self.what,
+            "values": values,
+            "reason": self.measured.as_ref().err(),
+            "to_reach": self.limit.to_string(),
+            "unit": self.unit.trim(),
+            "verdict": self.verdict().trim_matches('*'),
+        })
+    }
+}
+
+/// A row of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// `1` to `7`, or nothing.
+    pub(crate) number: &'static str,
+    pub(crate) work: String,
+    pub(crate) checks: Vec<Check>,
+    /// What was seen beside it: who, and what of it.
+    pub(crate) beside: Vec<(String, String)>,
+    /// Everything, for programs.
+    pub(crate) raw: Value,
+}
+
+impl Row {
+    pub(crate) fn json(&self) -> Value {
+        let checks: Vec<_> = self.checks.iter().map(Check::json).collect();
+        json!({"row": self.number, "work": self.work, "checks": checks, "raw": self.raw})
+    }
+}
+
+/// Measured, or why not.
+pub(crate) type Maybe<T> = Result<T, String>;
+
+/// The ratios of two figures that were measured in turns.
+pub(crate) fn ratios(ours: &[f64], theirs: &Maybe<Vec<f64>>) -> Maybe<Spread> {
+    let theirs = theirs.as_ref().map_err(Clone::clone)?;
+    Ok(ours
+        .iter()
+        .zip(theirs)
+        .map(|(ours, theirs)| ours / theirs)
+        .collect())
+}
+
+/// A figure of somebody else, or that it was not measured.
+pub(crate) fn told(figure: &Maybe<String>) -> String {
+    figure.clone().unwrap_or_else(|reason| reason)
+}

@@ -1,0 +1,127 @@
+//! Row 6: locks that are held for long, and cost renewals and memory.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::Bench;
+use crate::{
+    crowd::{Crowd, Kept, TTL},
+    figures::{Check, Limit, Row, Spread},
+    stage::{Spent, Stage},
+};
+
+/// In which what opening and acquiring set off comes to rest, and every session has sent heartbeats.
+const SETTLE: Duration = Duration::from_secs(4);
+
+/// What a run came to.
+pub(crate) struct Held {
+    pub(crate) locks: usize,
+    sessions: usize,
+    pub(crate) kept: Kept,
+    /// Over the time in which all were held.
+    pub(crate) spent: Spent,
+    rss_before_kib: f64,
+}
+
+impl Held {
+    /// Those that were told or found lost. A client whose own deadline passed had to believe that all were.
+    pub(crate) fn lost(&self) -> usize {
+        self.kept.told_lost + self.kept.found_lost + self.kept.lapses * (self.locks / self.sessions)
+    }
+
+    pub(crate) fn kib_each(&self) -> f64 {
+        (self.spent.rss_kib - self.rss_before_kib) / self.locks as f64
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "locks": self.locks,
+            "granted": self.kept.granted,
+            "told_lost": self.kept.told_lost,
+            "found_lost": self.kept.found_lost,
+            "lapses": self.kept.lapses,
+            "heartbeats": self.kept.heartbeats,
+            "rss_before_kib": self.rss_before_kib,
+            "spent": self.spent.json(),
+        })
+    }
+}
+
+/// Holds `locks` over `sessions`, each with a connection of its own, for as long as `time`.
+pub(crate) async fn run(locks: usize, sessions: usize, time: Duration) -> anyhow::Result<Held> {
+    let mut stage = Stage::start(1).await;
+    let endpoint = stage.endpoints().remove(0);
+    let mut crowd = Crowd::open(&endpoint, sessions, 1, locks / sessions).await?;
+    crowd.live(SETTLE).await?;
+    let rss_before_kib = stage.read().await?.rss_kib;
+    crowd.acquire().await?;
+    crowd.live(SETTLE).await?;
+    let before = stage.read().await?;
+    crowd.live(time).await?;
+    let spent = stage.read().await?.since(&before);
+    let kept = crowd.release().await?;
+    anyhow::ensure!(kept.granted == locks, "{} of {locks} granted", kept.granted);
+    Ok(Held {
+        locks,
+        sessions,
+        kept,
+        spent,
+        rss_before_kib,
+    })
+}
+
+pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
+    let (locks, sessions) = (bench.sizes.held_locks, bench.sizes.holding_sessions);
+    let held = run(locks, sessions, bench.sizes.held).await?;
+    let check = |what: &str, value: f64, limit, unit, digits| Check {
+        what: what.to_owned(),
+        measured: Ok(Spread::once(value)),
+        limit: Limit::AtMost(limit),
+        unit,
+        digits,
+        from: String::new(),
+    };
+    let row = Row {
+        number: "6",
+        work: format!(
+            "{locks} held locks over {sessions} sessions, TTL {} s",
+            TTL.as_secs()
+        ),
+        checks: vec![
+            check("lost", held.lost() as f64, 0.0, "", 0),
+            check(
+                "coordinator's CPU",
+                held.spent.coordinator_share(),
+                25.0,
+                " % of a core",
+                1,
+            ),
+            check(
+                "coordinator's memory, each lock",
+                held.kib_each(),
+                2.0,
+                " KiB",
+                2,
+            ),
+        ],
+        beside: vec![
+            (
+                "Leasehold".to_owned(),
+                format!(
+                    "held for {:.0} s: {}; {} heartbeats in all; {} told lost, {} found lost at the release of each, {} deadlines of clients passed",
+                    held.spent.seconds,
+                    held.spent.shares(),
+                    held.kept.heartbeats,
+                    held.kept.told_lost,
+                    held.kept.found_lost,
+                    held.kept.lapses,
+                ),
+            ),
+            ("Redis, by command".to_owned(), held.spent.by_command()),
+        ],
+        raw: held.json(),
+    };
+    bench.held = Some(held);
+    Ok(row)
+}

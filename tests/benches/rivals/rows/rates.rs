@@ -1,0 +1,261 @@
+//! Rows 1 to 3: cycles that nobody contends for.
+
+use serde_json::json;
+
+use super::Bench;
+use crate::{
+    chart::{Curve, Panel},
+    cycles,
+    distribution::{Distribution, micros},
+    figures::{Check, Limit, Maybe, Row, Spread, ratios, told},
+    peers::{Rival, Told},
+    pipeline,
+    stage::Stage,
+};
+
+pub(crate) const CLIENTS: usize = 64;
+const DEPTH: usize = 16;
+
+/// Row 1: one cycle in flight on each stream, beside etcd and the echo.
+pub(crate) async fn one_each(bench: &mut Bench) -> anyhow::Result<Row> {
+    let mut turns = Turns::run(bench, 1, Rival::Etcd).await?;
+    let mut row = turns.row("1", "acquire + release, 64 clients, one at a time each");
+    row.checks = vec![
+        turns.against("etcd", &turns.theirs, Limit::AtLeast(10.0)),
+        turns.against(
+            "the stream echo",
+            &Ok(turns.echo.clone()),
+            Limit::AtLeast(0.6),
+        ),
+    ];
+    turns.tell(&mut row);
+    Ok(row)
+}
+
+/// Row 2: many cycles in flight on each stream, beside rslock.
+pub(crate) async fn many_each(bench: &mut Bench) -> anyhow::Result<Row> {
+    let mut turns = Turns::run(bench, DEPTH, Rival::Rslock).await?;
+    let mut row = turns.row("2", "the same, 16 in flight on each of 64 streams");
+    let limit = Limit::AtLeast(1.0);
+    row.checks = vec![turns.against("rslock", &turns.theirs, limit)];
+    turns.tell(&mut row);
+    Ok(row)
+}
+
+/// Ours, the echo and a rival, in turns.
+struct Turns {
+    ours: Vec<f64>,
+    echo: Vec<f64>,
+    theirs: Maybe<Vec<f64>>,
+    version: String,
+    settings: String,
+    piped: f64,
+    cost: String,
+    times: Distribution,
+    raw: Vec<serde_json::Value>,
+}
+
+impl Turns {
+    async fn run(bench: &mut Bench, depth: usize, rival: Rival) -> anyhow::Result<Self> {
+        let mut stage = Stage::start(1).await;
+        let direct = Stage::start(0).await;
+        let mut turns = Self {
+            ours: Vec::new(),
+            echo: Vec::new(),
+            theirs: Ok(Vec::new()),
+            version: rival.name().to_owned(),
+            settings: String::new(),
+            piped: 0.0,
+            cost: String::new(),
+            times: Distribution::new()?,
+            raw: Vec::new(),
+        };
+        for _ in 0..bench.sizes.repetitions {
+            let echo = cycles::echo(&bench.echo, CLIENTS, depth, &bench.sizes).await?;
+            let ours = cycles::ours(&mut stage, CLIENTS, depth, &bench.sizes).await?;
+            let told = bench.peers.cycles(rival, CLIENTS, depth).await;
+            turns.echo.push(echo.per_second);
+            turns.ours.push(ours.per_second);
+            turns.take(&told);
+            turns.times.add(&ours.times)?;
+            let spent = ours.spent.as_ref();
+            turns.cost = spent.map_or_else(String::new, |spent| {
+                format!("{}; {}", spent.each(ours.times.count()), spent.shares())
+            });
+            turns.raw.push(json!({
+                "per_second": ours.per_second,
+                "echo_per_second": echo.per_second,
+                "spent": spent.map(crate::stage::Spent::json),
+                "rival": told.as_ref().ok().map(Told::json),
+            }));
+        }
+        turns.piped = pipeline::rate(&direct.redis, &bench.sizes).await?;
+        Ok(turns)
+    }
+
+    fn take(&mut self, told: &Maybe<Told>) {
+        let rate = told.as_ref().map_err(Clone::clone);
+        let rate = rate.and_then(|told| told.number("per_second"));
+        match (&mut self.theirs, rate) {
+            (Ok(rates), Ok(rate)) => rates.push(rate),
+            (theirs, Err(reason)) => *theirs = Err(reason),
+            (Err(_), Ok(_)) => {}
+        }
+        if let Ok(told) = told {
+            self.version = told.version();
+            self.settings = told.settings();
+        }
+    }
+
+    fn against(&self, whom: &str, theirs: &Maybe<Vec<f64>>, limit: Limit) -> Check {
+        let both = theirs
+            .as_ref()
+            .map(|theirs| format!(": {} to {}", shown(&self.ours), shown(theirs)));
+        Check {
+            what: format!("rate, of that of {whom}"),
+            measured: ratios(&self.ours, theirs),
+            limit,
+            unit: " ×",
+            digits: 2,
+            from: both.unwrap_or_default(),
+        }
+    }
+
+    fn row(&mut self, number: &'static str, work: &str) -> Row {
+        let raw = json!({
+            "turns": std::mem::take(&mut self.raw),
+            "pipelined_redis_per_second": self.piped,
+            "times": self.times.json(),
+        });
+        Row {
+            number,
+            work: work.to_owned(),
+            checks: Vec::new(),
+            beside: Vec::new(),
+            raw,
+        }
+    }
+
+    fn tell(&self, row: &mut Row) {
+        let theirs = self.theirs.as_ref();
+        let theirs = theirs.map(|rates| format!("{}{}", shown(rates), self.settings));
+        let to_echo =
+            told(&ratios(&self.ours, &Ok(self.echo.clone())).map(|spread| spread.show(2)));
+        row.beside = vec![
+            (
+                "Leasehold".to_owned(),
+                format!("{}; {}", shown(&self.ours), self.cost),
+            ),
+            (
+                "stream echo".to_owned(),
+                format!("{}; Leasehold reaches {to_echo} of it", shown(&self.echo)),
+            ),
+            (self.version.clone(), told(&theirs.map_err(Clone::clone))),
+            (
+                "pipelined Redis".to_owned(),
+                format!("{:.1} k/s", self.piped / 1e3),
+            ),
+        ];
+    }
+}
+
+fn shown(rates: &[f64]) -> String {
+    let spread: Spread = rates.iter().map(|rate| rate / 1e3).collect();
+    format!("{} k/s", spread.show(1))
+}
+
+/// Row 3: one client alone, beside the round trips that it cannot do without.
+pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
+    let mut stage = Stage::start(1).await;
+    let direct = Stage::start(0).await;
+    let (mut ours, mut limit) = (Vec::new(), Vec::new());
+    let (mut times, mut raw) = (Distribution::new()?, Vec::new());
+    let (mut echoes, mut trips) = (Distribution::new()?, Distribution::new()?);
+    for _ in 0..bench.sizes.repetitions {
+        let echo = cycles::echo(&bench.echo, 1, 1, &bench.sizes).await?.times;
+        let measured = cycles::ours(&mut stage, 1, 1, &bench.sizes).await?.times;
+        let redis = pipeline::alone(&direct.redis, &bench.sizes).await?;
+        ours.push(micros(measured.quantile(0.5)));
+        limit.push(micros(echo.quantile(0.5)) + micros(redis.quantile(0.5)));
+        raw.push(json!({"ours": measured.json(), "echo": echo.json(), "redis": redis.json()}));
+        times.add(&measured)?;
+        echoes.add(&echo)?;
+        trips.add(&redis)?;
+    }
+    let etcd = bench.peers.cycles(Rival::Etcd, 1, 1).await;
+    let rslock = bench.peers.cycles(Rival::Rslock, 1, 1).await;
+
+    let mut curves = vec![Curve::new("Leasehold", times.points())];
+    let mut beside = vec![
+        (
+            "Leasehold".to_owned(),
+            format!(
+                "p50 {} µs, p99 {:.0} µs",
+                ours.iter().copied().collect::<Spread>().show(0),
+                micros(times.quantile(0.99))
+            ),
+        ),
+        (
+            "limit: two stream and two Redis round trips".to_owned(),
+            format!(
+                "p50 {} µs (of it the streams {:.0} µs, Redis {:.0} µs)",
+                limit.iter().copied().collect::<Spread>().show(0),
+                micros(echoes.quantile(0.5)),
+                micros(trips.quantile(0.5))
+            ),
+        ),
+    ];
+    for (rival, told_by) in [(Rival::Etcd, &etcd), (Rival::Rslock, &rslock)] {
+        let (name, figure) = alone_beside(rival, told_by, micros(times.quantile(0.5)));
+        curves.extend(
+            told_by
+                .as_ref()
+                .ok()
+                .map(|told| Curve::new(rival.name(), told.points())),
+        );
+        beside.push((name, figure));
+    }
+    curves.push(Curve::new("two Redis round trips", trips.points()));
+    bench.distributions.push(Panel::latency(
+        "One client alone: acquire + release",
+        curves,
+    ));
+    let micros_of = |values: &[f64]| values.iter().copied().collect::<Spread>().show(0);
+    let from = format!(": {} to {} µs", micros_of(&ours), micros_of(&limit));
+    Ok(Row {
+        number: "3",
+        work: "one client alone, p50 of a cycle".to_owned(),
+        checks: vec![Check {
+            what: "p50, of two stream and two Redis round trips".to_owned(),
+            measured: ratios(&ours, &Ok(limit)),
+            limit: Limit::AtMost(1.15),
+            unit: " ×",
+            digits: 2,
+            from,
+        }],
+        beside,
+        raw: json!({"turns": raw, "etcd": json_of(&etcd), "rslock": json_of(&rslock)}),
+    })
+}
+
+fn alone_beside(rival: Rival, told_by: &Maybe<Told>, ours: f64) -> (String, String) {
+    let figures = told_by.as_ref().map_err(Clone::clone).and_then(|told| {
+        let (p50, p99) = (told.number("p50_us")?, told.number("p99_us")?);
+        Ok(format!(
+            "p50 {p50:.0} µs, p99 {p99:.0} µs; Leasehold takes {:.2} × as long{}",
+            ours / p50,
+            told.settings(),
+        ))
+    });
+    let name = told_by
+        .as_ref()
+        .map_or_else(|_| rival.name().to_owned(), Told::version);
+    (name, told(&figures))
+}
+
+pub(crate) fn json_of(told_by: &Maybe<Told>) -> serde_json::Value {
+    match told_by {
+        Ok(told) => told.json(),
+        Err(reason) => json!(reason),
+    }
+}
