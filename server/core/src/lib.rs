@@ -15,6 +15,7 @@ pub mod lease;
 pub mod lock;
 pub mod name;
 pub mod queue;
+mod ranks;
 pub mod table;
 pub mod time;
 pub mod view;

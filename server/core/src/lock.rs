@@ -78,11 +78,7 @@ impl LockState {
     pub fn forgettable_at(&self) -> Option<StoreTime> {
         let key = self.key.as_ref().map(|key| key.expires_at);
         let token = self.token.map(|token| token.forget_at);
-        let queue = self
-            .queue
-            .iter()
-            .map(|waiter| waiter.since.after(crate::command::PLACES_KEPT))
-            .max();
+        let queue = self.queue.forgettable_at();
         key.max(token).max(queue)
     }
 
@@ -121,6 +117,8 @@ impl LockState {
             let holder = self.holder(now);
             return (Reply::Busy { holder }, handed);
         }
+        // It may wait at a coordinator that is taken for dead; nobody holds and waits.
+        self.queue.leave(&acquire.owner);
         let token = self.grant(caller, acquire, &caller.coordinator.clone(), now);
         (Reply::Granted { token }, None)
     }

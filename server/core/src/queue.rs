@@ -5,16 +5,29 @@ use std::collections::{BTreeMap, HashMap};
 use crate::{
     command::{Acquire, DEAD_AFTER, PLACES_KEPT},
     id::{CoordinatorId, OwnerId},
+    ranks::Ranks,
     time::StoreTime,
 };
 
 /// The waiters of one name in the order in which the store saw them, and when each coordinator last showed that its
 /// waiters live.
+///
+/// Each coordinator's waiters stand in a line of their own, so that whoever is next is the first of one of the lines, and
+/// nobody has to walk past those of a dead coordinator: joining, leaving and a hand-off take O(log n) for n waiters, and
+/// O(k) for k coordinators.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
+    lines: BTreeMap<CoordinatorId, Line>,
+    places: HashMap<OwnerId, (u64, CoordinatorId)>,
+    ranks: Ranks,
+    last_place: u64,
+}
+
+/// The waiters of one coordinator.
+#[derive(Clone, Debug)]
+struct Line {
+    refreshed: StoreTime,
     by_place: BTreeMap<u64, Waiter>,
-    places: HashMap<OwnerId, u64>,
-    refreshed: BTreeMap<CoordinatorId, StoreTime>,
 }
 
 /// A queued acquire.
@@ -31,12 +44,12 @@ pub struct Waiter {
 impl Queue {
     /// How many wait.
     pub fn len(&self) -> usize {
-        self.by_place.len()
+        self.ranks.len()
     }
 
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
-        self.by_place.is_empty()
+        self.len() == 0
     }
 
     /// Whether the owner id waits here.
@@ -44,94 +57,124 @@ impl Queue {
         self.places.contains_key(owner)
     }
 
-    /// The waiters in order.
+    /// The waiters in order. Each takes O(k) for k coordinators.
     pub fn iter(&self) -> impl Iterator<Item = &Waiter> {
-        self.by_place.values()
+        let mut heads: Vec<_> = self
+            .lines
+            .values()
+            .map(|line| line.by_place.iter().peekable())
+            .collect();
+        std::iter::from_fn(move || {
+            let next = heads
+                .iter_mut()
+                .filter_map(|line| Some((*line.peek()?.0, line)))
+                .min_by_key(|(place, _)| *place);
+            next?.1.next().map(|(_, waiter)| waiter)
+        })
     }
 
     /// When coordinators will be taken for dead, and when they lose their waiters' places.
     pub fn deadlines(&self) -> Vec<StoreTime> {
-        self.refreshed
+        self.lines
             .values()
-            .flat_map(|last| [last.after(DEAD_AFTER), last.after(PLACES_KEPT)])
+            .flat_map(|line| [DEAD_AFTER, PLACES_KEPT].map(|after| line.refreshed.after(after)))
             .collect()
+    }
+
+    /// When nobody will wait any more unless a coordinator refreshes; `None` if nobody waits.
+    pub fn forgettable_at(&self) -> Option<StoreTime> {
+        let last = self.lines.values().map(|line| line.refreshed).max()?;
+        Some(last.after(PLACES_KEPT))
     }
 
     /// Joins the queue at its end, or stays where it is; gives the place, 1 for the next.
     pub fn join(&mut self, waiter: Waiter) -> u64 {
         let owner = waiter.acquire.owner;
-        self.refreshed
-            .insert(waiter.coordinator.clone(), waiter.since);
+        let coordinator = waiter.coordinator.clone();
+        let line = self
+            .lines
+            .entry(coordinator.clone())
+            .or_insert_with(|| Line::new(waiter.since));
+        line.refreshed = waiter.since;
         if !self.places.contains_key(&owner) {
-            let place = self
-                .by_place
-                .last_key_value()
-                .map_or(1, |(last, _)| last + 1);
-            self.by_place.insert(place, waiter);
-            self.places.insert(owner, place);
+            self.last_place += 1;
+            let place = self.last_place;
+            line.by_place.insert(place, waiter);
+            self.places.insert(owner, (place, coordinator));
+            self.ranks.push(place);
         }
         self.position(&owner).unwrap_or(0)
     }
 
     /// Leaves the queue; false if it was not there.
     pub fn leave(&mut self, owner: &OwnerId) -> bool {
-        let Some(place) = self.places.remove(owner) else {
-            return false;
-        };
-        self.by_place.remove(&place);
-        self.forget_if_empty();
-        true
+        self.remove(owner).is_some()
     }
 
     /// The place of an owner id, 1 for the next.
     pub fn position(&self, owner: &OwnerId) -> Option<u64> {
-        let place = self.places.get(owner)?;
-        Some(self.by_place.range(..=place).count() as u64)
+        let (place, _) = self.places.get(owner)?;
+        self.ranks.rank(*place)
     }
 
     /// Notes that a coordinator's waiters live. Nothing is kept of a coordinator while nobody waits.
     pub fn refresh(&mut self, coordinator: &CoordinatorId, now: StoreTime) {
         if !self.is_empty() {
-            self.refreshed.insert(coordinator.clone(), now);
+            self.lines
+                .entry(coordinator.clone())
+                .or_insert_with(|| Line::new(now))
+                .refreshed = now;
         }
     }
 
     /// Removes the waiters of coordinators that have been silent for too long to keep their places.
     pub fn purge(&mut self, now: StoreTime) {
-        let gone: Vec<CoordinatorId> = self
-            .refreshed
-            .iter()
-            .filter(|(_, last)| last.after(PLACES_KEPT) <= now)
-            .map(|(coordinator, _)| coordinator.clone())
-            .collect();
-        for coordinator in gone {
-            self.refreshed.remove(&coordinator);
-            self.by_place.retain(|_, waiter| {
-                let stays = waiter.coordinator != coordinator;
-                if !stays {
-                    self.places.remove(&waiter.acquire.owner);
+        let (places, ranks) = (&mut self.places, &mut self.ranks);
+        self.lines.retain(|_, line| {
+            let stays = line.refreshed.after(PLACES_KEPT) > now;
+            if !stays {
+                for (place, waiter) in &line.by_place {
+                    places.remove(&waiter.acquire.owner);
+                    ranks.remove(*place);
                 }
-                stays
-            });
-        }
+            }
+            stays
+        });
         self.forget_if_empty();
     }
 
     /// Takes the first waiter whose coordinator lives. Those of a dead one are skipped but keep their places.
     pub fn take_next(&mut self, now: StoreTime) -> Option<Waiter> {
-        let place = self.by_place.iter().find_map(|(place, waiter)| {
-            let last = self.refreshed.get(&waiter.coordinator)?;
-            (last.after(DEAD_AFTER) > now).then_some(*place)
-        })?;
-        let waiter = self.by_place.remove(&place)?;
-        self.places.remove(&waiter.acquire.owner);
+        let (_, next) = self
+            .lines
+            .values()
+            .filter(|line| line.refreshed.after(DEAD_AFTER) > now)
+            .filter_map(|line| line.by_place.first_key_value())
+            .min_by_key(|(place, _)| **place)?;
+        let owner = next.acquire.owner;
+        self.remove(&owner)
+    }
+
+    fn remove(&mut self, owner: &OwnerId) -> Option<Waiter> {
+        let (place, coordinator) = self.places.remove(owner)?;
+        self.ranks.remove(place);
+        let waiter = self.lines.get_mut(&coordinator)?.by_place.remove(&place);
         self.forget_if_empty();
-        Some(waiter)
+        waiter
     }
 
     fn forget_if_empty(&mut self) {
         if self.is_empty() {
-            self.refreshed.clear();
+            *self = Self::default();
+        }
+    }
+}
+
+impl Line {
+    fn new(refreshed: StoreTime) -> Self {
+        Self {
+            refreshed,
+            by_place: BTreeMap::new(),
         }
     }
 }

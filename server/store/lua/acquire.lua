@@ -1,8 +1,8 @@
 -- Takes the lock, or joins its queue.
 --
--- KEYS  all five
--- ARGV  a to take it or be told who has it, w to wait for it: owner id, TTL and lock-delay together (ms), details of the
---       hold to be
+-- KEYS  all four
+-- ARGV  a to take it or be told who has it, w to wait for it: owner id, TTL and lock-delay together (ms), details of
+--       the hold to be
 -- Reply token | {handed, 1, place, ms until the key in the way expires (below 0: never)}
 --       | {handed, 2, holder (see view_holder)}
 -- The same owner id again: its grant or place stands.
@@ -23,21 +23,24 @@ local function acquire(owner, lasts, details, waits)
   local holder = call('GET', lock)
   if holder == owner then return take_again(owner, lasts, details) end
   load_queue()
-  if not holder and not refreshed then return grant(owner, lasts, details, me) end
+  if not holder and not attached then return grant(owner, lasts, details, me) end
 
   local handed = false
   if waits then
-    join(owner, lasts, details)
+    local place = join(owner, lasts, details)
     if not holder then
       handed = hand_on()
       if handed and handed[1] == owner then return handed[2] end
     end
-    return { handed, QUEUED, call('ZRANK', queue, owner) + 1, call('PTTL', lock) }
+    return { handed, QUEUED, count(place), call('PTTL', lock) }
   end
 
   if not holder then
     handed = hand_on()
-    if not handed then return grant(owner, lasts, details, me) end
+    if not handed then
+      leave(owner)
+      return grant(owner, lasts, details, me)
+    end
     holder = handed[1]
   end
   return { handed, BUSY, view_holder(holder) }

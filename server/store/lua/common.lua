@@ -1,28 +1,27 @@
 -- Comes first: what the call is about, and what the operations share.
 --
--- A call carries out up to 256 operations, each with a reply of its own, so that one that fails (somebody else's WRONGTYPE
--- key) fails alone. Three are asked for far more than the others, and hardly ever come to anything but the same: to
--- acquire, renew or cleanly release a lock that nobody else wants. dispatch.lua carries those out together, in as few
--- commands as can be: Redis takes longer to begin a command than to carry it out. What turns out otherwise, and all the
--- rest, is up to the functions of the files in between. They are made once a call at most, where one is needed, as making
--- them takes as long as several operations.
+-- A call carries out up to 256 operations, each with a reply of its own, so that one that fails (somebody else's
+-- WRONGTYPE key) fails alone. Three are asked for far more than the others, and hardly ever come to anything but the
+-- same: to acquire, renew or cleanly release a lock that nobody else wants. dispatch.lua carries those out together,
+-- in as few commands as can be: Redis takes longer to begin a command than to carry it out. What turns out otherwise,
+-- and all the rest, is up to the functions of the files in between. They are made once a call at most, where one is
+-- needed, as making them takes as long as several operations.
 --
 -- The keys of a lock:
 --       lock      string  the owner id of the hold, 'lh:closed', or whatever a foreign locker wrote; expires
---       record    string  the newest token of the name, when it was minted (µs), 8 bytes each; then owner id and details
---                         (see hold.lua) of the grant that it was minted for, if any. They are of a hold only while lock
---                         holds that owner id. Outlives the hold
---       queue     zset    the owner ids that wait, by place
---       waiters   hash    owner id → what it asked for (see queue.lua)
---       attached  hash    coordinator → when it last showed that its waiters live (µs)
+--       record    string  the newest token of the name, when it was minted (µs), 8 bytes each; then owner id and
+--                         details (see hold.lua) of the grant that it was minted for, if any. They are of a hold only
+--                         while lock holds that owner id. Outlives the hold
+--       queue     zset    who waits: coordinator id, a zero byte, place (8 bytes), owner id; all of score 0
+--       waiters   hash    owner id → what it asked for; '' → the places given, and the coordinators (see queue.lua)
 -- KEYS, ARGV  see dispatch.lua
 -- Reply {nonce, now (µs), reply, …}, one reply for each operation: an error, or the token of a grant, or one of the
 --       negative numbers below, or {handed, status, …}, where handed is false or
 --       {owner id, token, coordinator, 1 if a session's}
 --
 -- Tokens and times are integers below 2^53: exact in Lua, and exact as 8 bytes or replied as numbers. They never go
--- through tostring, '..' or cjson, which round at 14 digits. What Redis is given is text or bytes wherever that can be had,
--- because numbers take long to format.
+-- through tostring, '..' or cjson, which round at 14 digits. What Redis is given is text or bytes wherever that can
+-- be had, because numbers take long to format.
 
 local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
@@ -30,16 +29,16 @@ local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 local LATE, RENEWED, RELEASED, NOTHING, CANCELLED = -1, -2, -3, -4, -5
 local DELETED, TAKEN, EXPIRED, VALUE_SET, NO_HOLD = -6, -7, -8, -9, -10
 
-local lock, record, queue, waiters, attached -- the keys of the operation at hand
-local me, memory                             -- the caller's coordinator id; how long to remember the token (ms, text)
-local mine                                   -- how details begin that the caller has confirmed, with no lock-delay
-local newest, stamp                          -- a token minted now, and how a record with it begins
-local late                                   -- whether the caller has given up, so that little is to be done
+local lock, record, queue, waiters -- the keys of the operation at hand
+local me, memory                   -- the caller's coordinator id; how long to remember the token (ms, text)
+local mine                         -- how details begin that the caller has confirmed, with no lock-delay
+local newest, stamp                -- a token minted now, and how a record with it begins
+local late                         -- whether the caller has given up, so that little is to be done
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- Who asks: coordinator id, floor of the next token, how long to remember it (ms), and the time after which nothing is to be
--- done (µs, 0: never) but releases and views.
+-- Who asks: coordinator id, floor of the next token, how long to remember it (ms), and the time after which nothing
+-- is to be done (µs, 0: never) but releases and views.
 local function set_caller(coordinator, floor, token_memory, not_after)
   me, memory = coordinator, token_memory
   mine = pack('>c1I8I2', 'c', 0, #me) .. me

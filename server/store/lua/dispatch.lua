@@ -1,11 +1,11 @@
 -- Comes last: carries the operations out.
 --
--- Together go acquires, renewals and clean releases of the same caller, each the first operation on its lock in this call,
--- so that in which order they are done is all the same. The others follow, one by one, in order.
+-- Together go acquires, renewals and clean releases of the same caller, each the first operation on its lock in this
+-- call, so that in which order they are done is all the same. The others follow, one by one, in order.
 --
--- KEYS  queue of each release together with others, of each acquire; lock of each release, renewal, acquire; record of each
---       renewal, acquire, release; waiters of each release, acquire; attached of each release, acquire; and
---       of each of the others lock and record, and, unless it needs but those, queue, waiters and attached
+-- KEYS  queue of each release together with others, of each acquire; lock of each release, renewal, acquire; record of
+--       each renewal, acquire, release; waiters of each release, acquire; and of each of the others lock and record,
+--       and, unless it needs but those, queue and waiters
 -- ARGV  1 nonce
 --       2 a letter for each operation (see its file), or '.' for the others
 --       3 how many releases, renewals, acquires
@@ -25,12 +25,15 @@ local renewed_records = acquired_locks + acquires
 local acquired_records = renewed_records + renewals
 local released_records = acquired_records + acquires
 local all_waiters = released_records + releases
-local all_attached = all_waiters + queues
-local rest_keys = all_attached + queues
+local rest_keys = all_waiters + queues
 local rest_at = 10 + releases + 2 * renewals + 3 * acquires
 
 local replies = { tonumber(ARGV[1]), now }
-local contended = queues > 0 and call('EXISTS', unpack(KEYS, 1, queues)) > 0
+-- How many of the queues exist: where it is not all or none, each is looked at.
+local contended = queues > 0 and call('EXISTS', unpack(KEYS, 1, queues)) or 0
+local function is_contended(q)
+  return contended > 0 and (contended == queues or call('EXISTS', KEYS[q]) == 1)
+end
 local holders = releases + renewals > 0 and call('MGET', unpack(KEYS, locks + 1, acquired_locks))
 
 -- Releases: what is not to be deleted here, since it is waited for or not as it should be, is left to release.lua.
@@ -38,7 +41,7 @@ local released = {}
 if releases > 0 then
   local doomed = {}
   for i = 1, releases do
-    if holders[i] == ARGV[9 + i] and not (contended and call('EXISTS', KEYS[i]) == 1) then
+    if holders[i] == ARGV[9 + i] and not is_contended(i) then
       released[i] = RELEASED
       doomed[#doomed + 1] = KEYS[locks + i]
     end
@@ -55,7 +58,7 @@ local carry_out, rest
 local function uncommon(letter, l, r, q, ...)
   if not carry_out then carry_out, rest = unpack(operations()) end
   lock, record, queue = KEYS[l], KEYS[r], KEYS[q]
-  waiters, attached = KEYS[all_waiters + q], KEYS[all_attached + q]
+  waiters = KEYS[all_waiters + q]
   return carry_out(letter, ...)
 end
 
@@ -66,7 +69,8 @@ for i = 1, #letters do
   if letter == 114 then -- r
     release = release + 1
     reply = released[release]
-      or uncommon('r', locks + release, released_records + release, release, ARGV[9 + release])
+      or uncommon('r', locks + release, released_records + release, release, ARGV[9 + release],
+        holders[release])
   elseif letter == 46 then -- .
     others = true
     reply = false
@@ -90,7 +94,7 @@ for i = 1, #letters do
     local l, r = acquired_locks + acquire, acquired_records + acquire
     if late then
       reply = LATE
-    elseif not (contended and call('EXISTS', KEYS[q]) == 1) then
+    elseif not is_contended(q) then
       reply = try('SET', KEYS[l], ARGV[at], 'PX', ARGV[at + 1], 'NX')
       if reply and not reply.err then
         -- As mint does in hold.lua.

@@ -1,6 +1,6 @@
 -- Takes the lock from whoever holds it, raises the token, and hands the lock on.
 --
--- KEYS  all five
+-- KEYS  all four
 -- ARGV  x
 -- Reply {handed, 5, 1 if anything was released, token now, false | {owner id, coordinator} of our former hold}
 

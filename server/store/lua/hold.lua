@@ -1,6 +1,6 @@
 -- Holds. The details of one, besides its token, time and owner id, all big-endian:
 --
---   state        1 byte   'c', or 'h' while a hand-off is unconfirmed: its client does not know of it, no lock-delay is due
+--   state        1 byte   'c', or 'h' while a hand-off is unconfirmed: its client knows nothing yet, no lock-delay is due
 --   lock-delay   8 bytes  ms
 --   coordinator           length in 2 bytes, text
 --   session               length in 1 byte, 0 or 16 bytes
@@ -52,8 +52,8 @@ local function grant(owner, lasts, details, coordinator)
   return minted
 end
 
--- Who holds the lock: false if nobody, {'foreign', ms left}, or
--- {session, client name, coordinator, token, granted at (µs), ms left without the lock-delay, lock-delay (ms), value}.
+-- Who holds the lock: false if nobody, {'foreign', ms left}, or {session, client name, coordinator, token, granted at
+-- (µs), ms left without the lock-delay, lock-delay (ms), value}.
 local function view_holder(owner)
   if not owner or owner == CLOSED then return false end
   local left = call('PTTL', lock)

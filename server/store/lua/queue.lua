@@ -1,100 +1,200 @@
--- The queue. A waiter is kept as its coordinator, when it joined (µs), for how long its grant is to last (ms, text), and
--- the details of the hold to be (see hold.lua).
+-- The queue. The waiters of a coordinator are neighbours in it, in the order of their places, so that its first one
+-- is found in O(log n), and nobody has to walk past those of a dead one.
+--
+-- What is known of a waiter: place, when it joined (µs), 8 bytes each; its coordinator and for how long its grant is
+-- to last (ms, text), each after its length in 2 bytes; the details of the hold to be (see hold.lua).
+--
+-- The state is {next place, when the keys were last kept (µs), coordinator → {when it last showed that its waiters live (µs), the first place that
+-- counts, whether there may be waiters below that}}. A coordinator that is silent for too long has its waiters'
+-- places given up: from then on they count as gone. They are removed some at a time, since thousands would hold Redis
+-- up.
 
-local DEAD_AFTER = 2000000     -- µs without a refresh after which a coordinator's waiters are skipped
-local PLACES_KEPT = 10000000   -- µs without a refresh after which they lose their places
-local PLACES_KEPT_MS = '10000'
+local DEAD_AFTER = 2000000     -- µs without a sign of life after which a coordinator's waiters are skipped
+local PLACES_KEPT = 10000000   -- µs without one after which they lose their places
+local KEPT_FOR = '11000'       -- ms for which the keys are kept, renewed at most every so often (µs):
+local KEEP_AFTER = 1000000     -- together no less than places are kept
+local STATE = ''               -- the field that has it: no owner id is empty
+local AT_ONCE = 200            -- waiters that an operation removes, at most
 
-local refreshed -- coordinator → µs, once the queue was loaded and is not empty
+local next_place, kept_at, attached -- the state, while there is a queue
+
+-- Saves the state, together with another field perhaps.
+local function save_state(...)
+  call('HSET', waiters, STATE, cmsgpack.pack({ next_place, kept_at, attached }), ...)
+end
+
+-- What a coordinator's waiters from a place on sort after, and all its waiters before.
+local function from(coordinator, place) return coordinator .. '\0' .. pack('>I8', place) end
+local function beyond(coordinator) return '(' .. coordinator .. '\1' end
+
+-- What is known of a waiter: place, since when, coordinator, for how long, details.
+local function read_waiter(owner)
+  local found = call('HGET', waiters, owner)
+  if not found then return nil end
+  local place, since, coordinator, lasts, rest = unpack_bytes('>I8I8I2c0I2c0', found)
+  return place, since, coordinator, lasts, found:sub(rest)
+end
+
+-- Whether a place has not been given up.
+local function counts(place, coordinator)
+  local sign = attached and attached[coordinator]
+  return sign and place >= sign[2]
+end
+
+local function waits(owner)
+  if not attached then return false end
+  local place, _, coordinator = read_waiter(owner)
+  return place and counts(place, coordinator)
+end
 
 local function forget_queue_if_empty()
   if call('EXISTS', queue) == 0 then
-    call('DEL', attached)
-    refreshed = nil
+    call('DEL', waiters)
+    attached = nil
   end
 end
 
--- Looks at the queue: drops the waiters of coordinators that have been silent for too long to keep their places.
+-- Removes some of the waiters who have lost their places.
+local function purge(coordinator, sign)
+  local gone = call('ZRANGEBYLEX', queue, '[' .. from(coordinator, 0), '(' .. from(coordinator, sign[2]),
+    'LIMIT', '0', AT_ONCE)
+  sign[3] = #gone == AT_ONCE
+  if #gone == 0 then return false end
+  call('ZREM', queue, unpack(gone))
+  for i = 1, #gone do gone[i] = gone[i]:sub(-16) end
+  call('HDEL', waiters, unpack(gone))
+  return true
+end
+
+-- Looks at the queue, and gives up the places of coordinators that have been silent for too long. Saves nothing
+-- before it has removed something, so that Redis does not refuse it when it is out of memory.
 local function load_queue()
-  refreshed = nil
-  if call('EXISTS', queue) == 0 then return end
-  refreshed = {}
-  local gone = nil
-  local all = call('HGETALL', attached)
-  for i = 1, #all, 2 do
-    local at = tonumber(all[i + 1])
-    if at + PLACES_KEPT <= now then
-      gone = gone or {}
-      gone[all[i]] = true
-      call('HDEL', attached, all[i])
-    else
-      refreshed[all[i]] = at
+  attached = nil
+  local state = call('HGET', waiters, STATE)
+  if not state then return end
+  next_place, kept_at, attached = unpack(cmsgpack.unpack(state))
+  local removed = 0
+  for coordinator, sign in pairs(attached) do
+    if sign[1] > 0 and sign[1] + PLACES_KEPT <= now then
+      sign[1], sign[2], sign[3] = 0, next_place, true
     end
+    if sign[3] and removed == 0 then removed = purge(coordinator, sign) and 1 or 0 end
+    if sign[1] == 0 and not sign[3] then attached[coordinator] = nil end
   end
-  if not gone then return end
-  for _, owner in ipairs(call('ZRANGE', queue, 0, -1)) do
-    local waiter = call('HGET', waiters, owner)
-    if not waiter or gone[cmsgpack.unpack(waiter)[1]] then
-      call('ZREM', queue, owner)
-      call('HDEL', waiters, owner)
-    end
+  if removed > 0 then
+    save_state()
+    forget_queue_if_empty()
   end
-  forget_queue_if_empty()
 end
 
-local function keep_queue()
-  call('PEXPIRE', queue, PLACES_KEPT_MS)
-  call('PEXPIRE', waiters, PLACES_KEPT_MS)
-  call('PEXPIRE', attached, PLACES_KEPT_MS)
+-- Notes that the caller's waiters live, and saves the state, together with another field perhaps.
+local function attach(...)
+  local sign = attached[me]
+  if sign then sign[1] = now else attached[me] = { now, next_place, false } end
+  local keep = math.abs(now - kept_at) >= KEEP_AFTER
+  if keep then kept_at = now end
+  save_state(...)
+  if keep then
+    -- In this order, so that the queue never ends before what is known of it.
+    call('PEXPIRE', waiters, KEPT_FOR)
+    call('PEXPIRE', queue, KEPT_FOR)
+  end
 end
 
--- Notes that the caller's waiters live.
-local function attach()
-  call('HSET', attached, me, now)
-  refreshed = refreshed or {}
-  refreshed[me] = now
-end
-
--- Joins the queue at its end, or stays where it is.
+-- Joins the queue at its end, or stays where it is. Gives the place.
 local function join(owner, lasts, details)
-  attach()
-  if call('HEXISTS', waiters, owner) == 0 then
-    local last = call('ZRANGE', queue, -1, -1, 'WITHSCORES')
-    call('ZADD', queue, (tonumber(last[2]) or 0) + 1, owner)
-    call('HSET', waiters, owner, cmsgpack.pack({ me, now, lasts, details }))
+  if not attached then
+    if call('EXISTS', queue, waiters) > 0 then call('DEL', queue, waiters) end
+    next_place, kept_at, attached = 1, 0, {}
   end
-  keep_queue()
+  local place, _, coordinator = read_waiter(owner)
+  local member = place and from(coordinator, place) .. owner
+  if place and counts(place, coordinator) and call('ZSCORE', queue, member) then
+    attach()
+    return place
+  end
+  -- A place that was given up, and has not been removed yet.
+  if place then call('ZREM', queue, member) end
+  place = next_place
+  call('ZADD', queue, '0', from(me, place) .. owner)
+  if not attached[me] then attached[me] = { now, place, false } end
+  next_place = place + 1
+  attach(owner, pack('>I8I8I2c0I2c0', place, now, #me, me, #lasts, lasts) .. details)
+  return place
+end
+
+-- Removes a waiter that is in the queue.
+local function remove(owner, member, is_last)
+  call('ZREM', queue, member)
+  call('HDEL', waiters, owner)
+  if is_last then forget_queue_if_empty() end
 end
 
 local function leave(owner)
-  if not refreshed or call('ZREM', queue, owner) == 0 then return 0 end
-  call('HDEL', waiters, owner)
-  forget_queue_if_empty()
-  return 1
+  if not attached then return false end
+  local place, _, coordinator = read_waiter(owner)
+  if not place or not counts(place, coordinator) then return false end
+  remove(owner, from(coordinator, place) .. owner, true)
+  return true
 end
 
--- Grants a free lock to the next waiter whose coordinator lives. Those of a dead one are skipped but keep their places.
-local function hand_on()
-  if not refreshed then return false end
-  local from = 0
-  while true do
-    local owners = call('ZRANGE', queue, from, from + 15)
-    if #owners == 0 then return false end
-    for _, owner in ipairs(owners) do
-      local coordinator, _, lasts, details = unpack(cmsgpack.unpack(call('HGET', waiters, owner)))
-      local at = refreshed[coordinator]
-      if at and at + DEAD_AFTER > now then
-        leave(owner)
-        local minted = grant(owner, lasts, details, coordinator)
-        local _, _, _, session = read_details(details, 1)
-        if coordinator ~= me then
-          -- Only a hint: where it is not allowed, a refresh finds the grant.
-          local kind = session == '' and 'U' or 'G'
-          redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, kind .. owner .. string.format('%020.0f', minted) .. lock)
-        end
-        return { owner, minted, coordinator, session ~= '' and 1 or 0 }
-      end
-    end
-    from = from + 16
+-- How many wait up to a place; all of them without one.
+local function count(place)
+  local sum = 0
+  for coordinator, sign in pairs(attached or {}) do
+    local to = place and '(' .. from(coordinator, place + 1) or beyond(coordinator)
+    sum = sum + call('ZLEXCOUNT', queue, '[' .. from(coordinator, sign[2]), to)
   end
+  return sum
+end
+
+-- The first waiters of a coordinator, as the queue has them.
+local function first(coordinator, most)
+  local start = '[' .. from(coordinator, attached[coordinator][2])
+  return call('ZRANGEBYLEX', queue, start, beyond(coordinator), 'LIMIT', '0', most)
+end
+
+-- Grants a free lock to the next waiter whose coordinator lives. Those of a dead one are skipped but keep their
+-- places.
+local function hand_on()
+  local coordinator, place, line = nil, math.huge, nil
+  for candidate, sign in pairs(attached or {}) do
+    if sign[1] + DEAD_AFTER > now then
+      local found = first(candidate, '2')
+      local at = found[1] and unpack_bytes('>I8', found[1], #found[1] - 23)
+      if at and at < place then coordinator, place, line = candidate, at, found end
+    end
+  end
+  if not coordinator then return false end
+  local owner = line[1]:sub(-16)
+  local _, _, _, lasts, details = read_waiter(owner)
+  remove(owner, line[1], not line[2])
+  -- Somebody meddled.
+  if not lasts then return hand_on() end
+  local minted = grant(owner, lasts, details, coordinator)
+  local _, _, _, session = read_details(details, 1)
+  if coordinator ~= me then
+    -- Only a hint: where it is not allowed, a refresh finds the grant.
+    local kind = session == '' and 'U' or 'G'
+    redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, kind .. owner .. string.format('%020.0f', minted) .. lock)
+  end
+  return { owner, minted, coordinator, session ~= '' and 1 or 0 }
+end
+
+-- The first waiters, in order: {{coordinator, since (µs), session, client name}, …}.
+local function view_waiters(most)
+  local found = {}
+  for coordinator in pairs(attached or {}) do
+    for _, member in ipairs(first(coordinator, most)) do
+      found[#found + 1] = { unpack_bytes('>I8', member, #member - 23), member:sub(-16) }
+    end
+  end
+  table.sort(found, function(a, b) return a[1] < b[1] end)
+  local shown = {}
+  for i = 1, math.min(most, #found) do
+    local _, since, coordinator, _, details = read_waiter(found[i][2])
+    local _, _, _, session, client = read_details(details, 1)
+    shown[i] = { coordinator, since, session, client }
+  end
+  return shown
 end

@@ -1,6 +1,6 @@
 -- Tells that the caller's waiters live, hands a free lock on, and looks for a grant that the caller may have missed.
 --
--- KEYS  all five
+-- KEYS  all four
 -- ARGV  f: the caller's oldest waiter, or empty
 -- Reply {handed, 4, false | {owner id, token, 1 if a session's} of the hold if it is the caller's,
 --       ms until the key expires (below 0: never, or no key), 1 if the oldest waiter waits or holds}
@@ -9,10 +9,7 @@ local REFRESHED = 4
 
 local function refresh(oldest)
   load_queue()
-  if refreshed then
-    attach()
-    keep_queue()
-  end
+  if attached then attach() end
   local holder = call('GET', lock)
   local handed = false
   if not holder then
@@ -25,6 +22,6 @@ local function refresh(oldest)
     local _, _, coordinator, session = read_details(found, DETAILS)
     if coordinator == me then current = { holder, token_of(found), session ~= '' and 1 or 0 } end
   end
-  local known = oldest == '' or (found and holder == oldest) or call('HEXISTS', waiters, oldest) == 1
+  local known = oldest == '' or (found and holder == oldest) or waits(oldest)
   return { handed, REFRESHED, current, call('PTTL', lock), known and 1 or 0 }
 end

@@ -13,6 +13,8 @@
 )]
 
 mod compare;
+mod crowd;
+mod full;
 mod history;
 mod interruptions;
 

@@ -89,8 +89,8 @@ fn long_answer(mut fields: Fields) -> Decoded<(Reply, Option<Handed>)> {
             holder: holder(&mut fields)?,
         },
         3 => Reply::Released {
-            held: fields.flag()?,
-            waited: fields.flag()?,
+            held: true,
+            waited: false,
             closed_for: fields.non_zero()?,
         },
         4 => Reply::Refreshed {

@@ -48,7 +48,7 @@ static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().
 /// About how many bytes a command takes in a call; more grows the buffer.
 const TYPICAL: usize = 384;
 /// Most arguments that a command takes: its keys, its caller, and its own.
-const ARGUMENTS: usize = 14;
+const ARGUMENTS: usize = 13;
 /// Arguments of a call besides those.
 const FIXED: usize = 12;
 
@@ -77,12 +77,11 @@ pub fn encode<'a>(
     let planned = letters.iter().copied().zip(commands);
     let among = |kinds: &'static [u8]| planned.clone().filter(|(letter, _)| kinds.contains(letter));
     // As lua/dispatch.lua has them.
-    let columns: [(Key, &[&[u8]]); 5] = [
+    let columns: [(Key, &[&[u8]]); 4] = [
         (Key::Queue, &[b"r", b"aw"]),
         (Key::Lock, &[b"r", b"n", b"aw"]),
         (Key::Record, &[b"n", b"aw", b"r"]),
         (Key::Waiters, &[b"r", b"aw"]),
-        (Key::Attached, &[b"r", b"aw"]),
     ];
     for (key, kinds) in columns {
         for kind in kinds {
@@ -90,13 +89,7 @@ pub fn encode<'a>(
         }
     }
     for (_, (command, keys)) in among(&[ALONE]) {
-        let all = [
-            Key::Lock,
-            Key::Record,
-            Key::Queue,
-            Key::Waiters,
-            Key::Attached,
-        ];
+        let all = [Key::Lock, Key::Record, Key::Queue, Key::Waiters];
         for key in &all[..keys_of(&command.op)] {
             keys.write(&mut cmd, *key);
         }
@@ -212,7 +205,7 @@ fn letter(op: &Op) -> u8 {
 fn keys_of(op: &Op) -> usize {
     match op {
         Op::Renew { .. } | Op::SetValue { .. } => 2,
-        _ => 5,
+        _ => 4,
     }
 }
 

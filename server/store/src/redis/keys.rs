@@ -59,10 +59,8 @@ pub enum Key {
     Record,
     /// Who waits.
     Queue,
-    /// What they asked for.
+    /// What they asked for, and whether they live.
     Waiters,
-    /// Whether they live.
-    Attached,
 }
 
 impl LockKeys {
@@ -76,7 +74,6 @@ impl LockKeys {
             Key::Record => "}:token:",
             Key::Queue => "}:queue:",
             Key::Waiters => "}:waiters:",
-            Key::Attached => "}:attached:",
         };
         let tag = &TAGS[usize::from(self.slot)];
         let mut writer = cmd.writer_for_next_arg();
@@ -199,13 +196,7 @@ mod tests {
 
     fn written(keys: &LockKeys) -> Vec<Vec<u8>> {
         let mut cmd = Cmd::new();
-        for key in [
-            Key::Lock,
-            Key::Record,
-            Key::Queue,
-            Key::Waiters,
-            Key::Attached,
-        ] {
+        for key in [Key::Lock, Key::Record, Key::Queue, Key::Waiters] {
             keys.write(&mut cmd, key);
         }
         cmd.args_iter()
