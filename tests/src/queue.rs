@@ -23,9 +23,9 @@ pub async fn queue_order(redis: &mut MultiplexedConnection, name: &str) -> Vec<V
         }
         keys => panic!("{name} has more than one queue: {keys:?}"),
     };
-    let mut waiters: Vec<_> = (0..)
-        .zip(&members)
-        .map(|(rank, member)| place_and_owner(rank, member))
+    let mut waiters: Vec<_> = members
+        .iter()
+        .map(|member| place_and_owner(member))
         .collect();
     waiters.sort_unstable();
     waiters
@@ -34,12 +34,9 @@ pub async fn queue_order(redis: &mut MultiplexedConnection, name: &str) -> Vec<V
         .collect()
 }
 
-/// A member is an owner id, whose score is its place; or the coordinator's id, a zero byte, the place (big-endian), and
-/// the owner id, so that each coordinator's waiters are together.
-fn place_and_owner(rank: u64, member: &[u8]) -> (u64, &[u8]) {
-    if member.len() == OWNER_ID_BYTES {
-        return (rank, member);
-    }
+/// A member is the coordinator's id, a zero byte, the place (big-endian), and the owner id, so that each coordinator's
+/// waiters are together.
+fn place_and_owner(member: &[u8]) -> (u64, &[u8]) {
     let (rest, owner) = member
         .split_last_chunk::<OWNER_ID_BYTES>()
         .expect("a member ends with an owner id");
