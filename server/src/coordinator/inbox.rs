@@ -51,9 +51,10 @@ impl Inbox {
         .await;
     }
 
-    /// Takes everything out, the oldest first.
-    pub fn take(&self) -> Vec<News> {
-        std::mem::take(&mut *self.news())
+    /// Takes everything out, the oldest first, and puts in the memory of `taken`, which must be empty, for what comes next.
+    pub fn take(&self, taken: &mut Vec<News>) {
+        debug_assert!(taken.is_empty());
+        std::mem::swap(&mut *self.news(), taken);
     }
 
     fn news(&self) -> MutexGuard<'_, Vec<News>> {

@@ -47,6 +47,9 @@ use crate::{
     telemetry::Tracked,
 };
 
+/// For how many news a session keeps memory.
+const NEWS_KEPT: usize = 32;
+
 /// When a coordinator that goes away stops serving its sessions.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
@@ -108,6 +111,8 @@ pub(super) struct Session {
     pub(super) others_in_flight: usize,
     /// Where the store answers, and others tell that a hold was taken.
     pub(super) inbox: Arc<Inbox>,
+    /// Empty: memory for what is taken out of it.
+    pub(super) taken_out: Vec<News>,
     /// Acquires that wait for their turn, and renewals.
     pub(super) operations: FuturesUnordered<BoxFuture<'static, Done>>,
     /// Heartbeats that wait for a renewal before they are answered.
@@ -149,6 +154,7 @@ pub async fn serve(
         asked_so_far: 0,
         others_in_flight: 0,
         inbox: Arc::default(),
+        taken_out: Vec::new(),
         operations: FuturesUnordered::new(),
         pending_acks: Vec::new(),
         short_ack: None,
@@ -228,11 +234,17 @@ impl Session {
     }
 
     pub(super) fn on_news(&mut self) {
-        for news in self.inbox.take() {
+        let mut taken_out = std::mem::take(&mut self.taken_out);
+        self.inbox.take(&mut taken_out);
+        for news in taken_out.drain(..) {
             match news {
                 News::Answered(number, result) => self.on_answer(number, result),
                 News::Taken(taken) => self.on_taken(taken),
             }
+        }
+        // What a burst needed goes again.
+        if taken_out.capacity() <= NEWS_KEPT {
+            self.taken_out = taken_out;
         }
     }
 
