@@ -36,6 +36,7 @@ pub mod raw_bytes;
 pub mod redis_proxy;
 pub mod redis_server;
 pub mod resource;
+pub mod stalls;
 pub mod wait;
 pub mod worker;
 
