@@ -22,6 +22,15 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// The gauges that are zero when every session is gone and has been cleaned up after.
+    pub const GAUGES: [&str; 5] = [
+        "leasehold_sessions",
+        "leasehold_holds",
+        "leasehold_waiters",
+        "leasehold_contended_names",
+        "leasehold_inflight_cleanups",
+    ];
+
     /// Asks the admin listener at `address`.
     pub(super) async fn fetch(address: &str) -> Self {
         let body = timeout(LIMIT, get(address, "/metrics"))

@@ -14,6 +14,7 @@ use leasehold_tests::{
     Coordinator, CoordinatorProcess, FaultProxy, RawSession, RedisServer,
     alone::alone,
     audit::{self, TtlAudit},
+    coordinator::Metrics,
     proxy::Cut,
     raw::{PROMPT, connect, wire},
     report, wait,
@@ -29,14 +30,6 @@ const SEED: u64 = 20_240_817;
 const TTL: Duration = Duration::from_secs(5);
 /// Unary grants whose answer was cut off may only end by their TTL.
 const UNARY_TTL: Duration = Duration::from_secs(1);
-
-const GAUGES: [&str; 5] = [
-    "leasehold_sessions",
-    "leasehold_holds",
-    "leasehold_waiters",
-    "leasehold_contended_names",
-    "leasehold_inflight_cleanups",
-];
 
 /// One of the tasks that make trouble.
 struct Trouble {
@@ -167,7 +160,7 @@ impl Trouble {
 async fn all_gone(coordinator: &CoordinatorProcess, tasks_before: f64, limit: Duration) {
     wait::until("the coordinator to have nothing left", limit, || async {
         let metrics = coordinator.metrics().await;
-        let mut left: Vec<_> = GAUGES
+        let mut left: Vec<_> = Metrics::GAUGES
             .into_iter()
             .map(|name| (name, metrics.sum(name)))
             .filter(|(_, value)| *value != 0.0)

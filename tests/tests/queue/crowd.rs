@@ -10,6 +10,7 @@ use leasehold_proto::v1::session_response::Response;
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, RawSession, RedisServer,
     audit::{self, TtlAudit},
+    coordinator::Metrics,
     queue::queue_order,
     raw::{Granted, PROMPT},
     report, wait,
@@ -30,14 +31,6 @@ const AT_A_TIME: usize = 16;
 /// How long Redis keeps the places of a dead coordinator's waiters, from their last refresh.
 const PLACES_KEPT: Duration = Duration::from_secs(10);
 const MARGIN: Duration = Duration::from_secs(2);
-
-const GAUGES: [&str; 5] = [
-    "leasehold_sessions",
-    "leasehold_holds",
-    "leasehold_waiters",
-    "leasehold_contended_names",
-    "leasehold_inflight_cleanups",
-];
 
 /// Three hundred sessions that wait for [`NAME`], which somebody else holds.
 pub(crate) struct Crowd {
@@ -210,7 +203,7 @@ async fn arrive(coordinators: &[CoordinatorProcess]) -> Vec<Member> {
 async fn idle(coordinator: &CoordinatorProcess) {
     wait::until("the coordinator to have nothing left", PROMPT, || async {
         let metrics = coordinator.metrics().await;
-        let left: Vec<_> = GAUGES
+        let left: Vec<_> = Metrics::GAUGES
             .into_iter()
             .map(|name| (name, metrics.sum(name)))
             .filter(|(_, value)| *value != 0.0)
