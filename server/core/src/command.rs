@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::Mode,
     name::{ClientName, LockName, Value},
     time::StoreTime,
-    view::{HolderView, NameView},
+    view::{HolderView, NameEdges, NameView},
 };
 
 /// How long a hand-off to another coordinator stands until that coordinator confirms it.
@@ -17,6 +18,11 @@ pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 pub const DEAD_AFTER: Duration = Duration::from_secs(2);
 /// A coordinator that has not refreshed a name for this long loses its waiters' places.
 pub const PLACES_KEPT: Duration = Duration::from_secs(10);
+
+/// Most waiters that one command grants a lock to; of more that fit, the next refresh sees to.
+pub const GRANTS_AT_ONCE: usize = 100;
+/// Most holds that a refresh tells of.
+pub const CURRENT_AT_ONCE: usize = 100;
 
 /// One operation on one name. Every one is idempotent for the same owner id, because a reply may be lost.
 #[derive(Clone, Debug)]
@@ -46,7 +52,8 @@ pub struct Caller {
 /// The operations.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Takes the lock, or joins its queue. Answered by [`Reply::Granted`], [`Reply::Queued`] or [`Reply::Busy`].
+    /// Takes the lock, or joins its queue. Answered by [`Reply::Granted`], [`Reply::Queued`], [`Reply::Busy`] or
+    /// [`Reply::OtherLimit`].
     Acquire(Acquire),
     /// Extends a hold, or confirms a hand-off. Answered by [`Reply::Renewed`] or [`Reply::Lost`].
     Renew {
@@ -63,26 +70,41 @@ pub enum Op {
         /// Whether its client gave it back, or was lost: then the lock-delay applies.
         end: End,
     },
-    /// Tells that the caller's waiters of this name live, hands a free lock on, and looks for a grant that the caller
-    /// may have missed. Answered by [`Reply::Refreshed`].
+    /// Tells that the caller's waiters of this name live, hands on what is free, and looks for grants that the caller may
+    /// have missed. Answered by [`Reply::Refreshed`].
     Refresh {
         /// The caller's oldest waiter, to see whether the store still knows it.
         oldest: Option<OwnerId>,
     },
-    /// Takes the lock from whoever holds it, raises the token, and hands the lock on. Answered by [`Reply::Forced`].
+    /// Takes the lock from all that hold it, raises the token, and hands the lock on. Answered by [`Reply::Forced`].
     ForceRelease,
-    /// Changes the value of a hold. Answered by [`Reply::ValueSet`].
+    /// Changes the value of a hold. Answered by [`Reply::Changed`].
     SetValue {
         /// The hold.
         owner: OwnerId,
         /// The new value.
         value: Value,
     },
+    /// Notes how many times its holder holds a hold, for others to see. Answered by [`Reply::Changed`].
+    SetCount {
+        /// The hold.
+        owner: OwnerId,
+        /// How many times.
+        count: u32,
+    },
+    /// Makes an exclusive hold a shared one, and lets shared waiters in. Answered by [`Reply::Changed`], which is true for
+    /// one that is shared already.
+    Downgrade {
+        /// The hold.
+        owner: OwnerId,
+    },
     /// Shows the name, with at most this many waiters. Answered by [`Reply::Seen`].
     View {
         /// Most waiters to show.
         waiters: usize,
     },
+    /// Shows who waits for whom. Answered by [`Reply::Edges`].
+    Edges,
 }
 
 /// How a hold ends.
@@ -101,8 +123,12 @@ pub struct Acquire {
     pub owner: OwnerId,
     /// The session that asks; `None` for the unary calls.
     pub session: Option<SessionId>,
+    /// The client's flow that asks.
+    pub actor: Actor,
     /// Its client's name.
     pub client_name: ClientName,
+    /// How to hold the lock.
+    pub mode: Mode,
     /// Attached to the hold.
     pub value: Value,
     /// How long the grant lasts unless renewed.
@@ -120,8 +146,10 @@ pub struct Executed {
     pub reply: Reply,
     /// The store's clock inside the operation.
     pub at: StoreTime,
-    /// A grant to a waiter that came with it, whoever's waiter that is.
-    pub handed: Option<Handed>,
+    /// The grants to waiters that came with it, whoever's waiters those are, in order.
+    pub handed: Vec<Handed>,
+    /// Whether more waiters could be granted the lock now than one command does: the name is to be refreshed at once.
+    pub more: bool,
 }
 
 /// The answers.
@@ -136,13 +164,18 @@ pub enum Reply {
     Queued {
         /// Its place: 1 is next.
         position: u64,
-        /// When the key that is in the way runs out, if it has an expiry.
+        /// When something that is in the way runs out, if it has an expiry.
         expires_in: Option<Duration>,
     },
     /// The lock is not free, and the acquire did not want to wait.
     Busy {
         /// Who holds it, if anybody does.
         holder: Option<HolderView>,
+    },
+    /// Those who hold or wait for the semaphore agree on another limit; nothing was done.
+    OtherLimit {
+        /// The limit in force.
+        limit: u32,
     },
     /// The command arrived after its sender had given up; nothing was done.
     Late,
@@ -161,26 +194,29 @@ pub enum Reply {
     },
     /// The refresh was carried out.
     Refreshed {
-        /// The hold that stands, if the caller granted or confirmed it or has to confirm it.
-        current: Option<Current>,
-        /// When the key runs out, if there is one with an expiry.
+        /// The hold that stands, if the caller granted or confirmed it or has to confirm it. Of shared holds and semaphores,
+        /// those of the caller's waiters that were handed the lock and have not been renewed since, the oldest first.
+        current: Vec<Current>,
+        /// When something that is in the way runs out, if it has an expiry.
         expires_in: Option<Duration>,
         /// Whether the oldest waiter that was named is in the queue or holds the lock.
         attached: bool,
     },
     /// The force release was carried out.
     Forced {
-        /// Who held it, if it was a hold of ours.
-        former: Option<Former>,
+        /// Who held it, as far as they were holds of ours.
+        former: Vec<Former>,
         /// Whether anything was released.
         released: bool,
         /// The name's token now.
         token: FencingToken,
     },
-    /// The value was changed, or the hold was lost before.
-    ValueSet(bool),
+    /// The hold was changed, or, if false, it was lost before.
+    Changed(bool),
     /// What can be seen.
     Seen(Box<NameView>),
+    /// Who waits for whom.
+    Edges(Box<NameEdges>),
 }
 
 /// Why a hold is gone.

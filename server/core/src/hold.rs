@@ -1,41 +1,38 @@
-//! Who holds a lock.
+//! What a name is held by.
 
-use std::time::Duration;
-
-use crate::{
-    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
-    name::{ClientName, Value},
-    time::StoreTime,
-    view::HoldView,
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
 };
 
-/// What the lock key holds, until it expires.
-#[derive(Clone, Debug)]
-pub(crate) struct Key {
-    pub(crate) holder: KeyHolder,
-    pub(crate) expires_at: StoreTime,
-}
+use crate::{
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::{Mode, Taken},
+    name::{ClientName, Value},
+    time::StoreTime,
+    view::{HoldEdge, HoldView},
+};
 
-#[derive(Clone, Debug)]
-pub(crate) enum KeyHolder {
-    /// A grant.
-    Held(Box<Hold>),
-    /// Nobody: the lock-delay of an unclean end runs.
-    Closed,
-}
-
+/// A grant.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) owner: OwnerId,
     pub(crate) session: Option<SessionId>,
+    pub(crate) actor: Actor,
     pub(crate) client_name: ClientName,
+    pub(crate) mode: Mode,
+    pub(crate) count: u32,
     pub(crate) coordinator: CoordinatorId,
     pub(crate) token: FencingToken,
     pub(crate) acquired_at: StoreTime,
     pub(crate) lock_delay: Duration,
     /// False for a hand-off to another coordinator until that has confirmed it.
     pub(crate) confirmed: bool,
+    /// Whether it was handed to a waiter and has not been renewed since: its coordinator may not know of it.
+    pub(crate) fresh: bool,
     pub(crate) value: Value,
+    /// When it is over unless it is renewed, its lock-delay included.
+    pub(crate) ends_at: StoreTime,
 }
 
 impl Hold {
@@ -49,17 +46,196 @@ impl Hold {
         }
     }
 
-    /// What may be seen of it while its key lasts for so long.
-    pub(crate) fn view(&self, lasts: Duration) -> HoldView {
+    /// What may be seen of it.
+    pub(crate) fn view(&self, now: StoreTime) -> HoldView {
         HoldView {
             session: self.session,
+            actor: self.actor,
             client_name: self.client_name.clone(),
+            mode: self.mode,
+            count: self.count,
             coordinator: self.coordinator.clone(),
             token: self.token,
             acquired_at: self.acquired_at,
-            expires_in: lasts.saturating_sub(self.delay()),
+            expires_in: now.until(self.ends_at).saturating_sub(self.delay()),
             lock_delay: self.delay(),
             value: self.value.clone(),
         }
+    }
+
+    /// What the detector of deadlocks needs of it.
+    pub(crate) fn edge(&self) -> HoldEdge {
+        HoldEdge {
+            owner: self.owner,
+            session: self.session,
+            actor: self.actor,
+            client_name: self.client_name.clone(),
+            mode: self.mode,
+        }
+    }
+}
+
+/// Everything that is in the way of a name's next holder.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Holders {
+    holds: HashMap<OwnerId, Hold>,
+    /// Shared holds and permits that ended uncleanly: what they took stays taken for their lock-delay.
+    ghosts: HashMap<OwnerId, Ghost>,
+    /// The lock-delay of an exclusive hold that ended uncleanly runs until then.
+    closed_until: Option<StoreTime>,
+    /// When each hold or ghost (true) ends.
+    ends: BTreeSet<(StoreTime, OwnerId, bool)>,
+    /// Permits that are taken, while it is held as a semaphore.
+    permits: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ghost {
+    mode: Mode,
+    ends_at: StoreTime,
+}
+
+impl Holders {
+    /// Drops what has run out.
+    pub(crate) fn purge(&mut self, now: StoreTime) {
+        self.closed_until.take_if(|until| *until <= now);
+        while let Some((ends_at, owner, is_ghost)) = self.ends.first().copied()
+            && ends_at <= now
+        {
+            if is_ghost {
+                self.remove_ghost(&owner);
+            } else {
+                self.remove(&owner);
+            }
+        }
+    }
+
+    /// Whether nothing is in the way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty() && self.closed_until.is_none()
+    }
+
+    /// What is taken.
+    pub(crate) fn taken(&self) -> Taken {
+        if self.closed_until.is_some() {
+            return Taken::All;
+        }
+        let Some((_, owner, is_ghost)) = self.ends.first() else {
+            return Taken::Nothing;
+        };
+        let mode = if *is_ghost {
+            self.ghosts.get(owner).map(|ghost| ghost.mode)
+        } else {
+            self.get(owner).map(|hold| hold.mode)
+        };
+        match Taken::Nothing.with(mode.unwrap_or_default()) {
+            Taken::Permits { limit, .. } => Taken::Permits {
+                number: self.permits,
+                limit,
+            },
+            taken => taken,
+        }
+    }
+
+    /// The one that holds it alone.
+    pub(crate) fn exclusive(&self) -> Option<&Hold> {
+        let hold = self.holds.values().next()?;
+        (hold.mode == Mode::Exclusive).then_some(hold)
+    }
+
+    pub(crate) fn get(&self, owner: &OwnerId) -> Option<&Hold> {
+        self.holds.get(owner)
+    }
+
+    /// A hold, to change anything but its mode and when it ends.
+    pub(crate) fn get_mut(&mut self, owner: &OwnerId) -> Option<&mut Hold> {
+        self.holds.get_mut(owner)
+    }
+
+    /// Adds a hold that fits.
+    pub(crate) fn add(&mut self, hold: Hold) {
+        self.ends.insert((hold.ends_at, hold.owner, false));
+        self.permits += u64::from(hold.mode.permits());
+        self.holds.insert(hold.owner, hold);
+    }
+
+    pub(crate) fn remove(&mut self, owner: &OwnerId) -> Option<Hold> {
+        let hold = self.holds.remove(owner)?;
+        self.ends.remove(&(hold.ends_at, hold.owner, false));
+        self.permits -= u64::from(hold.mode.permits());
+        Some(hold)
+    }
+
+    /// Makes a hold last until then.
+    pub(crate) fn extend(&mut self, owner: &OwnerId, ends_at: StoreTime) {
+        if let Some(hold) = self.holds.get_mut(owner) {
+            self.ends.remove(&(hold.ends_at, hold.owner, false));
+            hold.ends_at = ends_at;
+            self.ends.insert((hold.ends_at, hold.owner, false));
+        }
+    }
+
+    /// Keeps what a hold took, which has been removed, from everybody until then.
+    pub(crate) fn close(&mut self, hold: &Hold, until: StoreTime) {
+        if hold.mode == Mode::Exclusive {
+            self.closed_until = Some(until);
+            return;
+        }
+        self.remove_ghost(&hold.owner);
+        self.permits += u64::from(hold.mode.permits());
+        self.ends.insert((until, hold.owner, true));
+        let ghost = Ghost {
+            mode: hold.mode,
+            ends_at: until,
+        };
+        self.ghosts.insert(hold.owner, ghost);
+    }
+
+    fn remove_ghost(&mut self, owner: &OwnerId) {
+        if let Some(ghost) = self.ghosts.remove(owner) {
+            self.ends.remove(&(ghost.ends_at, *owner, true));
+            self.permits -= u64::from(ghost.mode.permits());
+        }
+    }
+
+    /// How many hold it.
+    pub(crate) fn len(&self) -> usize {
+        self.holds.len()
+    }
+
+    /// The holds, those that end first before the others.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Hold> {
+        self.ends
+            .iter()
+            .filter(|(.., is_ghost)| !is_ghost)
+            .filter_map(|(_, owner, _)| self.get(owner))
+    }
+
+    /// For how long the name is closed, to some at least.
+    pub(crate) fn closed_for(&self, now: StoreTime) -> Option<Duration> {
+        let ghosts = self.ghosts.values().map(|ghost| ghost.ends_at).max();
+        self.closed_until.or(ghosts).map(|until| now.until(until))
+    }
+
+    /// When the first of what is in the way runs out.
+    pub(crate) fn next_end(&self) -> Option<StoreTime> {
+        let first = self.ends.first().map(|(ends_at, ..)| *ends_at);
+        first.or(self.closed_until)
+    }
+
+    /// When the last of it does.
+    pub(crate) fn last_end(&self) -> Option<StoreTime> {
+        let last = self.ends.last().map(|(ends_at, ..)| *ends_at);
+        last.max(self.closed_until)
+    }
+
+    /// When each of it ends, and when the lock-delays of holds begin.
+    pub(crate) fn deadlines(&self) -> Vec<StoreTime> {
+        let ends = self.ends.iter().map(|(ends_at, ..)| *ends_at);
+        let delays = self
+            .holds
+            .values()
+            .map(|hold| hold.ends_at.before(hold.delay()));
+        ends.chain(delays).chain(self.closed_until).collect()
     }
 }

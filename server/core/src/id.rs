@@ -59,6 +59,37 @@ impl fmt::Display for SessionId {
     }
 }
 
+/// A sequential flow inside a client, a task or a thread: the unit of reentrancy and of deadlocks. It counts within its
+/// session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Actor(u64);
+
+impl Actor {
+    /// Nobody: a stranger to every other, itself included.
+    pub const NOBODY: Self = Self(0);
+
+    /// An actor from the client's number for it; 0 is nobody.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The client's number for it.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Whether it is nobody.
+    pub const fn is_nobody(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// Names one run of a coordinator process: unique, so that a restarted coordinator is another one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CoordinatorId(Arc<str>);

@@ -9,13 +9,16 @@
 //! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
 
 pub mod command;
+pub mod deadlock;
 mod hold;
 pub mod id;
 pub mod lease;
 pub mod lock;
+pub mod mode;
 pub mod name;
 pub mod queue;
 mod ranks;
+mod show;
 pub mod table;
 pub mod time;
 pub mod view;

@@ -21,6 +21,8 @@ pub struct Queue {
     places: HashMap<OwnerId, (u64, CoordinatorId)>,
     ranks: Ranks,
     last_place: u64,
+    /// The limit of the first that asked for permits since the queue was empty.
+    limit: Option<u32>,
 }
 
 /// The waiters of one coordinator.
@@ -57,11 +59,23 @@ impl Queue {
         self.places.contains_key(owner)
     }
 
+    /// The semaphore's limit on which the waiters agree, if any has asked for permits.
+    pub fn limit(&self) -> Option<u32> {
+        self.limit
+    }
+
     /// The waiters in order. Each takes O(k) for k coordinators.
     pub fn iter(&self) -> impl Iterator<Item = &Waiter> {
-        let mut heads: Vec<_> = self
-            .lines
-            .values()
+        Self::merged(self.lines.values())
+    }
+
+    /// Those whose coordinators live, in order.
+    pub fn living(&self, now: StoreTime) -> impl Iterator<Item = &Waiter> {
+        Self::merged(self.lines.values().filter(move |line| line.lives(now)))
+    }
+
+    fn merged<'a>(lines: impl Iterator<Item = &'a Line>) -> impl Iterator<Item = &'a Waiter> {
+        let mut heads: Vec<_> = lines
             .map(|line| line.by_place.iter().peekable())
             .collect();
         std::iter::from_fn(move || {
@@ -91,6 +105,7 @@ impl Queue {
     pub fn join(&mut self, waiter: Waiter) -> u64 {
         let owner = waiter.acquire.owner;
         let coordinator = waiter.coordinator.clone();
+        self.limit = self.limit.or(waiter.acquire.mode.limit());
         let line = self
             .lines
             .entry(coordinator.clone())
@@ -143,16 +158,14 @@ impl Queue {
         self.forget_if_empty();
     }
 
-    /// Takes the first waiter whose coordinator lives. Those of a dead one are skipped but keep their places.
-    pub fn take_next(&mut self, now: StoreTime) -> Option<Waiter> {
-        let (_, next) = self
-            .lines
+    /// The first waiter whose coordinator lives. Those of a dead one are skipped but keep their places.
+    pub fn next(&self, now: StoreTime) -> Option<&Waiter> {
+        self.lines
             .values()
-            .filter(|line| line.refreshed.after(DEAD_AFTER) > now)
+            .filter(|line| line.lives(now))
             .filter_map(|line| line.by_place.first_key_value())
-            .min_by_key(|(place, _)| **place)?;
-        let owner = next.acquire.owner;
-        self.remove(&owner)
+            .min_by_key(|(place, _)| **place)
+            .map(|(_, waiter)| waiter)
     }
 
     fn remove(&mut self, owner: &OwnerId) -> Option<Waiter> {
@@ -176,5 +189,9 @@ impl Line {
             refreshed,
             by_place: BTreeMap::new(),
         }
+    }
+
+    fn lives(&self, now: StoreTime) -> bool {
+        self.refreshed.after(DEAD_AFTER) > now
     }
 }

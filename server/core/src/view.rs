@@ -1,12 +1,18 @@
-//! What may be seen of a lock from outside. No owner ids.
+//! What may be seen of a lock: from outside, without owner ids; and by the detector of deadlocks.
 
 use std::time::Duration;
 
 use crate::{
-    id::{CoordinatorId, FencingToken, SessionId},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::Mode,
     name::{ClientName, Value},
     time::StoreTime,
 };
+
+/// Most holders that are shown of a name.
+pub const HOLDERS_SHOWN: usize = 100;
+/// Most holders, and most waiters, that the detector of deadlocks looks at.
+pub const EDGES: usize = 512;
 
 /// Who holds a lock.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +31,14 @@ pub enum HolderView {
 pub struct HoldView {
     /// The session; `None` for the unary calls.
     pub session: Option<SessionId>,
+    /// The client's flow that holds it.
+    pub actor: Actor,
     /// The client's name.
     pub client_name: ClientName,
+    /// How it is held.
+    pub mode: Mode,
+    /// How many times its holder holds it.
+    pub count: u32,
     /// The coordinator through which it was granted or confirmed.
     pub coordinator: CoordinatorId,
     /// The grant's token.
@@ -46,8 +58,12 @@ pub struct HoldView {
 pub struct WaiterView {
     /// The session; `None` for a unary call.
     pub session: Option<SessionId>,
+    /// The client's flow that waits.
+    pub actor: Actor,
     /// The client's name.
     pub client_name: ClientName,
+    /// How it wants to hold the lock.
+    pub mode: Mode,
     /// The coordinator at which it waits.
     pub coordinator: CoordinatorId,
     /// When it joined the queue.
@@ -57,14 +73,64 @@ pub struct WaiterView {
 /// Everything that can be seen of one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NameView {
-    /// Who holds it.
-    pub holder: Option<HolderView>,
-    /// For how long it stays closed after an unclean end.
+    /// Who holds it, those whose time is over first: at most [`HOLDERS_SHOWN`].
+    pub holders: Vec<HolderView>,
+    /// How many hold it in all.
+    pub holder_count: u64,
+    /// For how long it stays closed after an unclean end: after a shared hold to exclusive ones, after a semaphore's as far
+    /// as its permits go.
     pub closed_for: Option<Duration>,
+    /// The semaphore's limit, while it has holders or waiters.
+    pub limit: Option<u32>,
+    /// How many of its permits are taken, by those that are closed too.
+    pub permits_taken: u64,
     /// The newest token on record.
     pub token: Option<FencingToken>,
     /// The first waiters, in order.
     pub waiters: Vec<WaiterView>,
     /// How many wait in all.
     pub waiter_count: u64,
+}
+
+/// Who waits for whom on one name, by owner id and ticket: for the detector of deadlocks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NameEdges {
+    /// Who holds it. Empty where they are not [`complete`](Self::complete).
+    pub holders: Vec<HoldEdge>,
+    /// The first waiters whose coordinators live, in order: at most [`EDGES`].
+    pub waiters: Vec<WaitEdge>,
+    /// Whether these are all holders: not where there are more than [`EDGES`].
+    pub complete: bool,
+}
+
+/// One that holds a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HoldEdge {
+    /// Its owner id.
+    pub owner: OwnerId,
+    /// The session; `None` for the unary calls.
+    pub session: Option<SessionId>,
+    /// The client's flow that holds it.
+    pub actor: Actor,
+    /// The client's name.
+    pub client_name: ClientName,
+    /// How it is held.
+    pub mode: Mode,
+}
+
+/// One that waits for a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitEdge {
+    /// Its ticket.
+    pub owner: OwnerId,
+    /// The session; `None` for a unary call.
+    pub session: Option<SessionId>,
+    /// The client's flow that waits.
+    pub actor: Actor,
+    /// The client's name.
+    pub client_name: ClientName,
+    /// How it wants to hold the lock.
+    pub mode: Mode,
+    /// When it joined the queue.
+    pub since: StoreTime,
 }

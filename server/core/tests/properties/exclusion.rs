@@ -1,28 +1,31 @@
-//! At most one holds.
+//! Those hold together that go together, and nobody else.
 
 use proptest::prelude::*;
 
-use crate::{config, history::World, ledger::Ledger, steps::steps};
+use crate::{
+    config,
+    ledger::{Hold, go_together},
+    model::Model,
+    steps::steps,
+    world::World,
+};
 
 proptest! {
     #![proptest_config(config())]
 
-    /// Two grants of a name never overlap in the store's time: each counts from its reply until it is released, taken
-    /// away or over, as far as its renewals and confirmations have put that off.
+    /// Grants of a name that exclude each other never overlap in the store's time, and those of a semaphore never come to
+    /// more permits than there are: each counts from its reply until it is released, taken away or over, as far as its
+    /// renewals and confirmations have put that off.
     #[test]
-    fn no_two_grants_of_a_name_overlap(steps in steps(120)) {
+    fn no_grants_overlap_that_exclude_each_other(steps in steps(160)) {
         let mut world = World::new();
-        let mut ledgers = Ledger::for_all_names();
+        let mut models = Model::of_all_names();
         for step in &steps {
             let Some(event) = world.step(step) else { continue };
-            if let Some(grant) = ledgers[event.name].enter(&event, &world.asked)
-                && let Some(before) = grant.before
-            {
-                prop_assert!(
-                    before.until <= grant.hold.from,
-                    "{:?} overlaps {before:?} at {event:?}",
-                    grant.hold
-                );
+            for grant in models[event.name].enter(&event, &world.asked) {
+                let all = grant.beside.iter().chain([&grant.hold]);
+                let modes: Vec<_> = all.map(|hold: &Hold| hold.mode).collect();
+                prop_assert!(go_together(&modes), "{grant:#?} at {event:#?}");
             }
         }
     }
@@ -30,14 +33,15 @@ proptest! {
     /// Whoever is told that it holds does, nobody is told that it lost a lock before its time was over, and nothing is
     /// renewed after it was.
     #[test]
-    fn a_hold_lasts_as_long_as_was_promised_and_no_longer(steps in steps(120)) {
+    fn a_hold_lasts_as_long_as_was_promised_and_no_longer(steps in steps(160)) {
         let mut world = World::new();
-        let mut ledgers = Ledger::for_all_names();
+        let mut models = Model::of_all_names();
         for step in &steps {
             let Some(event) = world.step(step) else { continue };
-            let ledger = &mut ledgers[event.name];
-            ledger.enter(&event, &world.asked);
-            prop_assert!(ledger.contradictions.is_empty(), "{:#?}", ledger.contradictions);
+            let model = &mut models[event.name];
+            model.enter(&event, &world.asked);
+            let contradictions = &model.ledger.contradictions;
+            prop_assert!(contradictions.is_empty(), "{contradictions:#?}");
         }
     }
 }

@@ -5,160 +5,259 @@ use std::time::Duration;
 use leasehold_core::{
     command::{CLAIM_TIME, End, Loss, Reply},
     id::FencingToken,
+    mode::Mode,
     time::StoreTime,
 };
 
 use crate::{
     history::{Asked, Deed, Event, Owner},
-    steps::NAMES,
+    steps::Ask,
 };
+
+/// Whether holders like these may hold a lock at the same time.
+pub(crate) fn go_together(modes: &[Mode]) -> bool {
+    let same_limit = |pair: &[Mode]| pair[0].limit() == pair[1].limit();
+    let permits: u64 = modes.iter().map(|mode| u64::from(mode.permits())).sum();
+    let limit = modes.iter().filter_map(|mode| mode.limit()).min();
+    modes.len() < 2
+        || modes.iter().all(|mode| *mode == Mode::Shared)
+        || (modes.windows(2).all(same_limit) && limit.is_some_and(|l| permits <= u64::from(l)))
+}
 
 /// A hold, and for how long it may be believed in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
     pub(crate) owner: Owner,
     pub(crate) token: FencingToken,
+    pub(crate) mode: Mode,
+    pub(crate) coordinator: usize,
     pub(crate) from: StoreTime,
     pub(crate) until: StoreTime,
-    lock_delay: Duration,
+    /// What it asked for is kept from others for so much longer.
+    pub(crate) lock_delay: Duration,
+    pub(crate) count: u32,
+    /// How many bytes its value has.
+    pub(crate) value: usize,
+    /// Whether it came from the queue, and nobody has shown since that its coordinator knows of it.
+    pub(crate) fresh: bool,
+}
+
+impl Hold {
+    pub(crate) fn over(&self) -> StoreTime {
+        self.until.after(self.lock_delay)
+    }
+
+    /// Its coordinator has shown that it knows of it.
+    fn confirm(&mut self, by: usize, at: StoreTime, ttl: Duration, ask: Ask) {
+        self.until = at.after(ttl);
+        self.lock_delay = ask.lock_delay;
+        self.coordinator = by;
+        self.fresh = false;
+    }
+}
+
+/// What an unclean end leaves behind: nobody's, and taken all the same. Of an exclusive hold it keeps everybody out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ghost {
+    pub(crate) owner: Owner,
+    pub(crate) mode: Mode,
+    pub(crate) until: StoreTime,
 }
 
 /// A grant that was made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) hold: Hold,
-    /// The hold before it, cut off where it was ended.
-    pub(crate) before: Option<Hold>,
-    /// When the name was to be open again.
-    pub(crate) open_from: StoreTime,
+    /// The holds that were believed in at that moment.
+    pub(crate) beside: Vec<Hold>,
+    /// What a lock-delay kept at that moment: ghosts, and holds that have run out.
+    pub(crate) closed: Vec<Mode>,
 }
 
 /// The holds of one name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    hold: Option<Hold>,
-    past: Option<Hold>,
-    open_from: StoreTime,
-    /// What contradicts the hold that stands.
+    pub(crate) holds: Vec<Hold>,
+    pub(crate) ghosts: Vec<Ghost>,
+    /// What contradicts the holds that stand.
     pub(crate) contradictions: Vec<String>,
 }
 
 impl Ledger {
-    pub(crate) fn for_all_names() -> [Self; NAMES] {
-        std::array::from_fn(|_| Self {
-            hold: None,
-            past: None,
-            open_from: StoreTime::from_micros(0),
-            contradictions: Vec::new(),
-        })
+    /// Drops what is over.
+    pub(crate) fn pass(&mut self, now: StoreTime) {
+        self.holds.retain(|hold| hold.over() > now);
+        self.ghosts.retain(|ghost| ghost.until > now);
     }
 
-    /// Enters an event, and gives the grant that it made. To be called with each event of this name.
-    pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked]) -> Option<Grant> {
+    /// Enters an event, and gives the grants that it made, in order. `direct` says that nobody waited for the name.
+    pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked], direct: bool) -> Vec<Grant> {
         self.check(event);
+        self.change(event, asked);
+        let handed = event.handed.iter();
+        let mut grants: Vec<_> = handed
+            .map(|handed| (handed.token, handed.owner, handed.coordinator, true))
+            .collect();
+        if let (Deed::Acquire(owner), Reply::Granted { token }) = (event.deed, &event.reply)
+            && self.get(owner).is_none_or(|hold| hold.token != *token)
+        {
+            let waits = asked[owner.0].ask.wait;
+            grants.push((*token, owner, event.by, waits && !direct));
+        }
+        grants.sort_unstable_by_key(|(token, ..)| *token);
+        let mut made = Vec::new();
+        for (token, owner, coordinator, fresh) in grants {
+            let ask = asked[owner.0].ask;
+            // A hand-off to elsewhere asks for no lock-delay before it is confirmed: its client has not heard of it.
+            let (ttl, lock_delay) = if coordinator == event.by {
+                (ask.ttl, ask.lock_delay)
+            } else {
+                (CLAIM_TIME, Duration::ZERO)
+            };
+            made.push(self.grant(Hold {
+                owner,
+                token,
+                mode: ask.mode,
+                coordinator,
+                from: event.at,
+                until: event.at.after(ttl),
+                lock_delay,
+                count: 1,
+                value: 0,
+                fresh,
+            }));
+        }
+        made
+    }
+
+    /// Whether there is room for one more like this.
+    pub(crate) fn fits(&self, mode: Mode) -> bool {
+        let holds = self.holds.iter().map(|hold| hold.mode);
+        let ghosts = self.ghosts.iter().map(|ghost| ghost.mode);
+        go_together(&holds.chain(ghosts).chain([mode]).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn get(&self, owner: Owner) -> Option<&Hold> {
+        self.holds.iter().find(|hold| hold.owner == owner)
+    }
+
+    fn get_mut(&mut self, owner: Owner) -> Option<&mut Hold> {
+        self.holds.iter_mut().find(|hold| hold.owner == owner)
+    }
+
+    /// What an event does to the holds that stand.
+    fn change(&mut self, event: &Event, asked: &[Asked]) {
+        let (by, at) = (event.by, event.at);
         match (event.deed, &event.reply) {
             (Deed::Acquire(owner), Reply::Granted { token }) => {
-                let ttl = asked[owner.0].ask.ttl;
-                match &mut self.hold {
-                    // The same grant, told once more.
-                    Some(hold) if hold.owner == owner && hold.token == *token => {
-                        hold.until = event.at.after(ttl);
-                        hold.lock_delay = asked[owner.0].ask.lock_delay;
-                    }
-                    _ => {
-                        let delay = asked[owner.0].ask.lock_delay;
-                        return Some(self.grant(event, owner, *token, ttl, delay));
-                    }
+                let ask = asked[owner.0].ask;
+                if let Some(hold) = self.get_mut(owner)
+                    && hold.token == *token
+                {
+                    hold.confirm(by, at, ask.ttl, ask); // Told once more.
                 }
             }
-            (Deed::Renew(_, ttl), Reply::Renewed) => {
-                if let Some(hold) = &mut self.hold {
-                    hold.until = event.at.after(ttl);
-                    hold.lock_delay = asked[hold.owner.0].ask.lock_delay;
+            (Deed::Renew(owner, ttl), Reply::Renewed) => {
+                if let Some(hold) = self.get_mut(owner) {
+                    hold.confirm(by, at, ttl, asked[owner.0].ask);
                 }
             }
-            (Deed::Release(_, end), Reply::Released { held: true, .. }) => {
-                self.end(event.at, end == End::Unclean);
+            (Deed::Release(owner, end), Reply::Released { held: true, .. }) => {
+                self.end(owner, at, end);
             }
-            // Takes a name from its lock-delay too.
-            (Deed::Force, Reply::Forced { released: true, .. }) => self.end(event.at, false),
+            // Takes it from the lock-delays too.
+            (Deed::Force, Reply::Forced { released: true, .. }) => {
+                self.holds.clear();
+                self.ghosts.clear();
+            }
+            (Deed::Downgrade(owner), Reply::Changed(true)) => {
+                if let Some(hold) = self.get_mut(owner)
+                    && hold.mode == Mode::Exclusive
+                {
+                    hold.mode = Mode::Shared;
+                    hold.fresh = false;
+                }
+            }
+            (Deed::SetCount(owner, count), Reply::Changed(true)) => {
+                if let Some(hold) = self.get_mut(owner) {
+                    hold.count = count;
+                }
+            }
+            (Deed::SetValue(owner, value), Reply::Changed(true)) => {
+                if let Some(hold) = self.get_mut(owner) {
+                    hold.value = value;
+                }
+            }
             _ => {}
         }
-        let handed = event.handed?;
-        let ask = asked[handed.owner.0].ask;
-        // A hand-off to elsewhere asks for no lock-delay before it is confirmed: its client has not heard of it.
-        let (ttl, delay) = if handed.coordinator == event.by {
-            (ask.ttl, ask.lock_delay)
-        } else {
-            (CLAIM_TIME, Duration::ZERO)
-        };
-        Some(self.grant(event, handed.owner, handed.token, ttl, delay))
     }
 
-    fn grant(
-        &mut self,
-        event: &Event,
-        owner: Owner,
-        token: FencingToken,
-        ttl: Duration,
-        lock_delay: Duration,
-    ) -> Grant {
-        if let Some(expired) = self.hold.take() {
-            self.open_from = expired.until.after(expired.lock_delay);
-            self.past = Some(expired);
-        }
-        let hold = Hold {
-            owner,
-            token,
-            from: event.at,
-            until: event.at.after(ttl),
-            lock_delay,
-        };
-        self.hold = Some(hold);
+    fn grant(&mut self, hold: Hold) -> Grant {
+        let (beside, run_out): (Vec<Hold>, Vec<Hold>) =
+            self.holds.iter().partition(|other| other.until > hold.from);
+        let run_out = run_out.iter().map(|hold| hold.mode);
+        let ghosts = self.ghosts.iter().map(|ghost| ghost.mode);
+        let closed = run_out.chain(ghosts).collect();
+        self.holds.push(hold);
         Grant {
             hold,
-            before: self.past,
-            open_from: self.open_from,
+            beside,
+            closed,
         }
     }
 
-    fn end(&mut self, at: StoreTime, unclean: bool) {
-        self.open_from = at;
-        if let Some(mut hold) = self.hold.take() {
-            hold.until = hold.until.min(at);
-            if unclean {
-                self.open_from = at.after(hold.lock_delay);
-            }
-            self.past = Some(hold);
+    fn end(&mut self, owner: Owner, at: StoreTime, end: End) {
+        let Some(place) = self.holds.iter().position(|hold| hold.owner == owner) else {
+            return;
+        };
+        let hold = self.holds.remove(place);
+        if end == End::Unclean && !hold.lock_delay.is_zero() {
+            self.ghosts.retain(|ghost| ghost.owner != owner);
+            self.ghosts.push(Ghost {
+                owner,
+                mode: hold.mode,
+                until: at.after(hold.lock_delay),
+            });
         }
     }
 
-    /// Whoever is told that it holds must be who holds; who holds, and whose time is not over, must not be told otherwise.
+    /// Whoever is told that it holds must hold; who holds must not be told otherwise; and a renewal is told why not.
     fn check(&mut self, event: &Event) {
-        let standing = self.hold.filter(|hold| hold.until > event.at);
-        let (owner, told_held) = match (event.deed, &event.reply) {
-            (Deed::Renew(owner, _), Reply::Renewed) => (owner, true),
-            (Deed::Renew(owner, _), Reply::Lost(_)) => (owner, false),
-            (Deed::SetValue(owner), Reply::ValueSet(held)) => (owner, *held),
-            (Deed::Release(owner, _), Reply::Released { held, .. }) => (owner, *held),
+        let told = match (event.deed, &event.reply) {
+            (Deed::Renew(owner, _), reply @ (Reply::Renewed | Reply::Lost(_))) => {
+                let due = match self.get(owner) {
+                    Some(hold) if hold.until > event.at => Reply::Renewed,
+                    Some(_) => Reply::Lost(Loss::Expired),
+                    None if self.holds.is_empty() && self.ghosts.is_empty() => {
+                        Reply::Lost(Loss::Deleted)
+                    }
+                    None => Reply::Lost(Loss::Taken),
+                };
+                *reply == due
+            }
+            (Deed::SetValue(owner, _) | Deed::SetCount(owner, _), Reply::Changed(held)) => {
+                *held == self.get(owner).is_some()
+            }
+            (Deed::Downgrade(owner), Reply::Changed(shared)) => {
+                let mode = self.get(owner).map(|hold| hold.mode);
+                *shared == matches!(mode, Some(Mode::Exclusive | Mode::Shared))
+            }
+            (
+                Deed::Release(owner, end),
+                Reply::Released {
+                    held, closed_for, ..
+                },
+            ) => {
+                let hold = self.get(owner);
+                let delay = hold.map(|hold| hold.lock_delay);
+                let closes = end == End::Unclean && delay != Some(Duration::ZERO);
+                (*held, *closed_for) == (hold.is_some(), delay.filter(|_| closes))
+            }
             _ => return,
         };
-        let is_known = self.hold.is_some_and(|hold| hold.owner == owner);
-        let stands = standing.is_some_and(|hold| hold.owner == owner);
-        if told_held && !is_known {
+        if !told {
             self.contradictions
-                .push(format!("told that it holds, but does not: {event:?}"));
-        }
-        if stands && !told_held {
-            self.contradictions
-                .push(format!("holds, but was told otherwise: {event:?}"));
-        }
-        let renewed_too_late = event.reply == Reply::Renewed && !stands;
-        let expired_too_early = event.reply == Reply::Lost(Loss::Expired) && !is_known;
-        if renewed_too_late || expired_too_early {
-            self.contradictions.push(format!(
-                "only what was granted and not yet over can be renewed or run out: {event:?}"
-            ));
+                .push(format!("{event:?} though {:#?}", self.holds));
         }
     }
 }

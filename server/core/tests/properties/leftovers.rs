@@ -6,16 +6,19 @@ use leasehold_core::{
     command::{Caller, Command, End, Op, PLACES_KEPT, Reply},
     id::{CoordinatorId, FencingToken},
     lock::LockState,
+    mode::Mode,
     name::LockName,
     table::LockTable,
     time::StoreTime,
+    view::NameView,
 };
 use proptest::prelude::*;
 
 use crate::{
     config,
-    history::{Deed, Owner, TOKEN_MEMORY, World},
-    steps::{Ask, LONGEST, NAMES, Step, steps},
+    history::{Deed, Owner},
+    steps::{Ask, LONGEST, NAMES, steps},
+    world::{TOKEN_MEMORY, World},
 };
 
 /// When the last trace of anything is gone that is not used any more.
@@ -24,23 +27,28 @@ const ALL_GONE: Duration = TOKEN_MEMORY.saturating_add(PLACES_KEPT);
 proptest! {
     #![proptest_config(config())]
 
-    /// Once everybody has released or cancelled, no name is in use, and when its token need not be remembered any more
-    /// the table is empty.
+    /// Once everybody has released or cancelled, or was lost, no name is in use, and when its token need not be remembered
+    /// any more the table is empty.
     #[test]
-    fn nothing_is_left_of_what_was_released(steps in steps(100)) {
+    fn nothing_is_left_of_what_was_ended(steps in steps(100), clean in any::<bool>()) {
+        let end = if clean { End::Clean } else { End::Unclean };
         let mut world = World::new();
         world.run(&steps);
         // What one releases goes to another who has not released yet.
         for number in 0..world.asked.len() {
             let asked = world.asked[number];
-            world.deed(asked.name, asked.by, Deed::Release(Owner(number), End::Clean));
+            world.deed(asked.name, asked.by, Deed::Release(Owner(number), end));
         }
         for name in 0..NAMES {
             let view = world.view(name);
-            prop_assert_eq!((&view.holder, view.waiter_count), (&None, 0));
+            prop_assert_eq!((view.holder_count, view.waiter_count), (0, 0));
         }
         // Closed names are in use until their lock-delay is over.
         world.now = world.now.after(LONGEST);
+        for name in 0..NAMES {
+            let view = world.view(name);
+            prop_assert_eq!(&view, &NameView { token: view.token, ..NameView::default() });
+        }
         prop_assert_eq!(world.table.names("", None, world.now), vec![]);
         world.now = world.now.after(ALL_GONE);
         sweep(&mut world);
@@ -84,6 +92,8 @@ proptest! {
         }
         prop_assert!(lock.is_forgotten(silent));
         prop_assert_eq!(lock.forgettable_at(), None);
+        prop_assert_eq!(lock.deadlines(), vec![]);
+        prop_assert!(!lock.in_use(silent));
     }
 
     /// However many names there were, the table shrinks with the commands that follow: some for each, and none on the
@@ -96,8 +106,7 @@ proptest! {
         let mut world = World::new();
         for (name, pause) in (0..names).zip(pauses) {
             world.now = world.now.after(Duration::from_millis(pause));
-            let ask = Ask { wait: true, ttl: LONGEST, lock_delay: Duration::ZERO };
-            world.step(&Step::Acquire { name, by: 0, ask, late: false });
+            world.ask(name, 0, Ask::waiting(Mode::Exclusive));
         }
         prop_assert_eq!(world.table.len(), names);
         world.now = world.now.after(ALL_GONE);

@@ -10,18 +10,27 @@
     reason = "tests fail by panicking"
 )]
 
+mod answers;
+mod corners;
 mod coverage;
+mod crowds;
 mod exclusion;
 mod fifo;
+mod fresh;
 mod history;
 mod idempotence;
 mod lease;
 mod ledger;
 mod leftovers;
+mod limits;
+mod line;
 mod lock_delay;
+mod model;
+mod starvation;
 mod steps;
 mod tokens;
 mod wake_ups;
+mod world;
 
 use proptest::test_runner::Config;
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold_core::command::{CLAIM_TIME, DEAD_AFTER, End, PLACES_KEPT, REFRESH_INTERVAL};
+use leasehold_core::{
+    command::{CLAIM_TIME, DEAD_AFTER, End, PLACES_KEPT, REFRESH_INTERVAL},
+    mode::{Mode, Permits},
+};
 use proptest::{collection::vec, prelude::*};
 
 /// How many names there are.
@@ -11,6 +14,8 @@ pub(crate) const NAMES: usize = 2;
 pub(crate) const COORDINATORS: usize = 3;
 /// The longest TTL and the longest lock-delay that is asked for.
 pub(crate) const LONGEST: Duration = Duration::from_secs(20);
+/// The limit on which those who ask for permits mostly agree.
+pub(crate) const LIMIT: u32 = 5;
 
 /// Something happens.
 #[derive(Clone, Debug)]
@@ -25,20 +30,29 @@ pub(crate) enum Step {
     },
     /// An acquire is sent again, because its reply was lost.
     AcquireAgain { name: usize, who: Who },
-    /// A hold is extended, or a hand-off confirmed.
+    /// A hold is extended, or a hand-off confirmed; perhaps at another coordinator than where it was asked for.
     Renew {
         name: usize,
         who: Who,
         ttl: Duration,
+        elsewhere: Option<usize>,
     },
     /// A hold or a wait is ended.
     Release { name: usize, who: Who, end: End },
-    /// A coordinator shows that its waiters live.
-    Refresh { name: usize, by: usize },
+    /// A coordinator shows that its waiters live, and asks after one.
+    Refresh {
+        name: usize,
+        by: usize,
+        oldest: Option<Who>,
+    },
     /// An operator steps in.
     Force { name: usize, by: usize },
-    /// A hold's value is changed.
-    SetValue { name: usize, who: Who },
+    /// A hold is shared from now on.
+    Downgrade { name: usize, who: Who },
+    /// A hold is held so many times.
+    SetCount { name: usize, who: Who, count: u32 },
+    /// A hold's value is changed to one of so many bytes.
+    SetValue { name: usize, who: Who, value: usize },
     /// Time passes.
     Pause(Duration),
     /// The store's clock is set back.
@@ -48,23 +62,49 @@ pub(crate) enum Step {
 /// What an acquire asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
+    pub(crate) mode: Mode,
     pub(crate) wait: bool,
     pub(crate) ttl: Duration,
     pub(crate) lock_delay: Duration,
+    /// Whether a unary call asks, without a session.
+    pub(crate) unary: bool,
 }
 
-/// An owner id that has been used on a name.
+impl Ask {
+    /// By a session that waits and wants to hold it for as long as can be.
+    pub(crate) fn waiting(mode: Mode) -> Self {
+        Self {
+            mode,
+            wait: true,
+            ttl: LONGEST,
+            lock_delay: Duration::ZERO,
+            unary: false,
+        }
+    }
+}
+
+/// An owner id that has been used on a name, counted from the newest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
-    /// That of the last grant.
-    Granted,
-    /// That of one of the last acquires, counted from the newest.
+    /// That of one of the last grants.
+    Granted(usize),
+    /// That of one of the last acquires.
     Asked(usize),
+    /// That of one of the last holds that were ended.
+    Ended(usize),
 }
+
+/// Some permits of a semaphore.
+pub(crate) fn permits(number: u32, limit: u32) -> Mode {
+    Mode::Semaphore(Permits::new(number, limit).unwrap())
+}
+
+/// How often each mode is asked for: exclusive, shared, semaphore. Where they are too even, nothing is ever held together.
+const MIXES: [[u32; 3]; 4] = [[3, 3, 3], [2, 9, 1], [1, 1, 9], [9, 2, 1]];
 
 /// Up to `most` steps in a time that never runs backwards.
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    vec(step(pause().prop_map(Step::Pause)), 1..most)
+    of_every_mix(most, pause().prop_map(Step::Pause).boxed())
 }
 
 /// Up to `most` steps while the store's clock is also set back now and then, by at most `furthest`.
@@ -74,44 +114,101 @@ pub(crate) fn steps_with_clock_set_back(
 ) -> impl Strategy<Value = Vec<Step>> {
     let back = micros(Duration::ZERO, furthest).prop_map(Step::SetBack);
     let time = prop_oneof![3 => pause().prop_map(Step::Pause), 1 => back];
-    vec(step(time), 1..most)
+    of_every_mix(most, time.boxed())
 }
 
-fn step(time: impl Strategy<Value = Step> + 'static) -> impl Strategy<Value = Step> {
+fn of_every_mix(most: usize, time: BoxedStrategy<Step>) -> impl Strategy<Value = Vec<Step>> {
+    let [even, readers, permits, alone] =
+        MIXES.map(move |mix| vec(step(mix, time.clone()), 1..most));
+    prop_oneof![2 => even, 1 => readers, 1 => permits, 1 => alone]
+}
+
+fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step> {
+    let name = 0..NAMES;
+    let by = 0..COORDINATORS;
+    let acquire = (
+        name.clone(),
+        by.clone(),
+        ask(mix),
+        prop::bool::weighted(0.05),
+    )
+        .prop_map(|(name, by, ask, late)| Step::Acquire {
+            name,
+            by,
+            ask,
+            late,
+        });
+    let elsewhere = prop::option::weighted(0.2, by.clone());
+    let renew = (name.clone(), who(), ttl(), elsewhere).prop_map(|(name, who, ttl, elsewhere)| {
+        Step::Renew {
+            name,
+            who,
+            ttl,
+            elsewhere,
+        }
+    });
+    let refresh = (name.clone(), by.clone(), prop::option::of(who()))
+        .prop_map(|(name, by, oldest)| Step::Refresh { name, by, oldest });
+    let of_holds = prop_oneof![
+        2 => (name.clone(), who()).prop_map(|(name, who)| Step::Downgrade { name, who }),
+        1 => (name.clone(), who(), 1..9_u32)
+            .prop_map(|(name, who, count)| Step::SetCount { name, who, count }),
+        1 => (name.clone(), who(), 0..9_usize)
+            .prop_map(|(name, who, value)| Step::SetValue { name, who, value }),
+    ];
     prop_oneof![
-        6 => (0..NAMES, 0..COORDINATORS, ask(), prop::bool::weighted(0.05))
-            .prop_map(|(name, by, ask, late)| Step::Acquire { name, by, ask, late }),
-        2 => (0..NAMES, who()).prop_map(|(name, who)| Step::AcquireAgain { name, who }),
-        3 => (0..NAMES, who(), ttl()).prop_map(|(name, who, ttl)| Step::Renew { name, who, ttl }),
-        4 => (0..NAMES, who(), end()).prop_map(|(name, who, end)| Step::Release { name, who, end }),
-        4 => (0..NAMES, 0..COORDINATORS).prop_map(|(name, by)| Step::Refresh { name, by }),
-        1 => (0..NAMES, 0..COORDINATORS).prop_map(|(name, by)| Step::Force { name, by }),
-        1 => (0..NAMES, who()).prop_map(|(name, who)| Step::SetValue { name, who }),
-        6 => time,
+        18 => acquire,
+        4 => (name.clone(), who()).prop_map(|(name, who)| Step::AcquireAgain { name, who }),
+        6 => renew,
+        10 => (name.clone(), who(), end()).prop_map(|(name, who, end)| Step::Release { name, who, end }),
+        8 => refresh,
+        1 => (name, by).prop_map(|(name, by)| Step::Force { name, by }),
+        6 => of_holds,
+        10 => time,
     ]
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn ask(mix: [u32; 3]) -> impl Strategy<Value = Ask> {
     let lock_delay = prop_oneof![
-        2 => Just(Duration::ZERO),
-        1 => micros(Duration::from_millis(1), Duration::from_secs(5)),
+        1 => Just(Duration::ZERO),
+        1 => micros(Duration::from_millis(1), LONGEST),
     ];
-    (prop::bool::weighted(0.8), ttl(), lock_delay).prop_map(|(wait, ttl, lock_delay)| Ask {
+    let [wait, unary] = [0.8, 0.2].map(prop::bool::weighted);
+    let all = (mode(mix), wait, ttl(), lock_delay, unary);
+    all.prop_map(|(mode, wait, ttl, lock_delay, unary)| Ask {
+        mode,
         wait,
         ttl,
         lock_delay,
+        unary,
     })
+}
+
+fn mode([exclusive, shared, semaphore]: [u32; 3]) -> impl Strategy<Value = Mode> {
+    let limit = prop_oneof![15 => Just(LIMIT), 1 => 1..LIMIT];
+    // Mostly a few, so that several fit; all of them now and then.
+    let number = prop_oneof![6 => 1..3_u32, 2 => 1..=LIMIT, 1 => Just(LIMIT)];
+    prop_oneof![
+        exclusive => Just(Mode::Exclusive),
+        shared => Just(Mode::Shared),
+        semaphore => (number, limit).prop_map(|(number, limit)| permits(number.min(limit), limit)),
+    ]
 }
 
 fn ttl() -> impl Strategy<Value = Duration> {
     prop_oneof![
-        3 => micros(Duration::from_secs(1), Duration::from_secs(4)),
+        1 => micros(Duration::from_secs(1), Duration::from_secs(4)),
         1 => micros(Duration::from_secs(4), LONGEST),
     ]
 }
 
 fn who() -> impl Strategy<Value = Who> {
-    prop_oneof![3 => Just(Who::Granted), 2 => (0..6_usize).prop_map(Who::Asked)]
+    prop_oneof![
+        2 => Just(Who::Granted(0)),
+        2 => (1..5_usize).prop_map(Who::Granted),
+        2 => (0..6_usize).prop_map(Who::Asked),
+        1 => (0..2_usize).prop_map(Who::Ended),
+    ]
 }
 
 fn end() -> impl Strategy<Value = End> {

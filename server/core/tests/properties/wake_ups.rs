@@ -1,25 +1,39 @@
-//! A free lock and a living waiter never go past each other.
+//! What is free and a living waiter whom it fits never go past each other.
 
-use std::collections::HashMap;
-
-use leasehold_core::{
-    command::{DEAD_AFTER, REFRESH_INTERVAL, Reply},
-    time::StoreTime,
-};
+use leasehold_core::command::{GRANTS_AT_ONCE, Reply};
+use leasehold_core::mode::Mode;
 use proptest::prelude::*;
 
 use crate::{
     config,
-    history::{Deed, Event, Owner, World},
-    steps::{COORDINATORS, NAMES, steps},
+    history::{Deed, Event},
+    ledger::Grant,
+    model::Model,
+    steps::steps,
+    world::World,
 };
 
-/// Whether a command had the lock in its hands: it asked for it, freed it, or looked whether it is free.
-fn hands_on(event: &Event) -> bool {
+/// Whether a command had the lock in its hands: it asked for it, freed some of it, gave up a place, or looked whether
+/// somebody fits. `before` is what was known before it.
+fn hands_on(event: &Event, before: &Model, grants: &[Grant]) -> bool {
     match (event.deed, &event.reply) {
-        (Deed::Acquire(_), reply) => *reply != Reply::Late,
-        (Deed::Release(..), Reply::Released { held, .. }) => *held,
-        (Deed::Refresh | Deed::Force, _) => true,
+        (Deed::Acquire(owner), Reply::Granted { .. }) => {
+            grants.iter().any(|grant| grant.hold.owner == owner)
+        }
+        (Deed::Acquire(_), Reply::Queued { .. } | Reply::Busy { .. }) => true,
+        (
+            Deed::Release(..),
+            Reply::Released {
+                held,
+                waited,
+                closed_for,
+            },
+        ) => (*held || *waited) && closed_for.is_none(),
+        (Deed::Downgrade(owner), Reply::Changed(true)) => {
+            let hold = before.ledger.get(owner);
+            hold.is_some_and(|hold| hold.mode == Mode::Exclusive)
+        }
+        (Deed::Refresh(_) | Deed::Force, _) => true,
         _ => false,
     }
 }
@@ -27,63 +41,52 @@ fn hands_on(event: &Event) -> bool {
 proptest! {
     #![proptest_config(config())]
 
-    /// After a command that asks for a lock, frees it or looks at it for waiters, it is held or closed if anybody living
-    /// waits for it.
+    /// After a command that hands on, the next living waiter does not fit: neighbours in the queue that go together were
+    /// granted the lock together. It says if there were too many for one command.
     #[test]
-    fn no_living_waiter_is_left_at_a_free_lock(steps in steps(120)) {
+    fn no_living_waiter_is_left_that_fits(steps in steps(160)) {
         let mut world = World::new();
-        let mut signs = HashMap::<(usize, usize), StoreTime>::new();
+        let mut models = Model::of_all_names();
         for step in &steps {
             let Some(event) = world.step(step) else { continue };
-            if matches!(event.deed, Deed::Refresh) || matches!(event.reply, Reply::Queued { .. }) {
-                signs.insert((event.name, event.by), event.at);
-            }
-            if !hands_on(&event) || !event.is_free() {
-                continue;
-            }
-            for waiter in event.waiters() {
-                let sign = signs[&(event.name, world.asked[waiter.0].by)];
-                prop_assert!(sign.after(DEAD_AFTER) <= event.at, "{waiter:?} waits in vain: {event:?}");
+            let model = &mut models[event.name];
+            let before = model.clone();
+            let grants = model.enter(&event, &world.asked);
+            if hands_on(&event, &before, &grants) {
+                let fits = model.next_fits(event.at);
+                prop_assert_eq!(event.more, fits, "{:#?} with {:#?}", event, model);
+                prop_assert!(!fits || grants.len() == GRANTS_AT_ONCE, "{event:#?}");
+            } else {
+                prop_assert!(grants.is_empty() && !event.more, "{event:#?}");
             }
         }
     }
 
-    /// Whatever happened before: if the coordinators go on refreshing, each waiter's turn comes, in order, within the time
-    /// for which those before it may hold, although nobody releases anything.
+    /// Nobody is refused what is free unless a living waiter is before it, and nobody waits who did not want to.
     #[test]
-    fn every_waiters_turn_comes(steps in steps(80)) {
+    fn nobody_is_refused_what_fits(steps in steps(160)) {
         let mut world = World::new();
-        world.run(&steps);
-        for name in 0..NAMES {
-            let refresh_all = |world: &mut World, served: &mut Vec<Owner>| {
-                for by in 0..COORDINATORS {
-                    let event = world.deed(name, by, Deed::Refresh);
-                    served.extend(event.handed.map(|handed| handed.owner));
+        let mut models = Model::of_all_names();
+        for step in &steps {
+            let Some(event) = world.step(step) else { continue };
+            let model = &mut models[event.name];
+            model.enter(&event, &world.asked);
+            let Deed::Acquire(owner) = event.deed else { continue };
+            let ask = world.asked[owner.0].ask;
+            let waits = model.line.position(owner).is_some();
+            match event.reply {
+                Reply::Busy { .. } => {
+                    let behind = model.line.first_living(event.at).is_some();
+                    prop_assert!(behind || !model.ledger.fits(ask.mode), "{event:#?}");
+                    prop_assert!(!ask.wait && !waits);
                 }
-            };
-            let before = world.view(name);
-            let mut served = Vec::new();
-            refresh_all(&mut world, &mut served);
-            let after = world.deed(name, 0, Deed::Refresh);
-            let mut waiting = served.clone();
-            waiting.extend(after.waiters());
-            prop_assert_eq!(waiting.len(), before.waiters.len(), "a refresh takes nobody's place");
-
-            let delays = waiting.iter().map(|owner| world.asked[owner.0].ask).map(|ask| ask.ttl + ask.lock_delay);
-            let stands = after.after.holder.is_some() || after.after.closed_for.is_some();
-            let mut patience = delays.sum::<std::time::Duration>() + REFRESH_INTERVAL * (waiting.len() as u32 + 1);
-            if stands {
-                patience += crate::steps::LONGEST * 2;
+                Reply::Queued { .. } => {
+                    prop_assert!(!event.is_free(), "{event:#?}");
+                    prop_assert!(ask.wait && waits);
+                }
+                Reply::Granted { .. } => prop_assert!(model.ledger.get(owner).is_some() && !waits),
+                _ => {}
             }
-            // A hand-off from another coordinator stands for the claim time at least.
-            patience += leasehold_core::command::CLAIM_TIME * waiting.len() as u32;
-            let end = world.now.after(patience);
-            while served.len() < waiting.len() {
-                prop_assert!(world.now < end, "served {served:?} of {waiting:?}");
-                world.now = world.now.after(REFRESH_INTERVAL);
-                refresh_all(&mut world, &mut served);
-            }
-            prop_assert_eq!(served, waiting);
         }
     }
 }

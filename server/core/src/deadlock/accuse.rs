@@ -1,0 +1,180 @@
+//! Whose waits are to end.
+
+use std::{cmp::Reverse, collections::HashSet};
+
+use crate::{id::OwnerId, time::StoreTime, view::WaitEdge};
+
+use super::{
+    Deadlock, knots,
+    world::{Party, Room, World},
+};
+
+/// What the end of an actor's wait would be good for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Merit {
+    /// Nothing yet.
+    None,
+    /// It holds what others wait for.
+    IsWaitedFor,
+    /// One of the others goes on at once.
+    LetsGoOn,
+}
+
+/// A wait that is to end.
+struct Accused {
+    wait: usize,
+    merit: Merit,
+    deadlock: Deadlock,
+}
+
+/// The deadlocks of a world that has settled.
+pub(super) fn accuse(settled: &World<'_>) -> Vec<Deadlock> {
+    let mut accused = Vec::new();
+    let mut world = settled.clone();
+    loop {
+        let knots = world.knots();
+        let mut victims: Vec<_> = knots.iter().filter_map(|knot| world.accuse(knot)).collect();
+        if victims.is_empty() {
+            break;
+        }
+        // No knot is in another's way: which one ends first makes no difference.
+        victims.sort_unstable_by_key(|victim| world.youth(victim.wait));
+        for victim in &victims {
+            world.go_on(world.waits[victim.wait].party);
+        }
+        world.settle();
+        accused.append(&mut victims);
+    }
+    spare(settled, &mut accused);
+    accused
+        .into_iter()
+        .map(|accused| accused.deadlock)
+        .collect()
+}
+
+/// Strikes out who let nobody go on at once, if everybody goes on without its end too. Those who were accused last are tried
+/// first.
+fn spare(settled: &World<'_>, accused: &mut Vec<Accused>) {
+    for number in (0..accused.len()).rev() {
+        if accused[number].merit == Merit::LetsGoOn {
+            continue;
+        }
+        let mut world = settled.clone();
+        for (other, accused) in accused.iter().enumerate() {
+            if other != number {
+                world.go_on(world.waits[accused.wait].party);
+            }
+        }
+        world.settle();
+        if world.left().next().is_none() {
+            accused.remove(number);
+        }
+    }
+}
+
+impl World<'_> {
+    /// The sets of parties each of whom is in the way of all of its set, with nobody else in theirs, once everything has
+    /// settled.
+    fn knots(&self) -> Vec<Vec<usize>> {
+        // Who is ahead of the one ahead, and who holds the name, is in the way by way of the one ahead. Nobody at a head fits,
+        // so all holders are in its way.
+        let mut in_the_way = vec![Vec::new(); self.parties.len()];
+        for name in 0..self.names.len() {
+            let mut ahead = None;
+            for wait in self.queue(name) {
+                match ahead.replace(wait.party) {
+                    Some(ahead) => in_the_way[wait.party].push(ahead),
+                    None => in_the_way[wait.party].extend(self.holders(name)),
+                }
+            }
+        }
+        knots::find(&in_the_way)
+    }
+
+    /// Chooses the wait that is to end for a knot.
+    fn accuse(&self, knot: &[usize]) -> Option<Accused> {
+        let members: HashSet<usize> = knot.iter().copied().collect();
+        let waits = |party: &usize| self.parties[*party].waits.iter().copied();
+        let mut candidates: Vec<usize> = knot.iter().flat_map(waits).collect();
+        candidates.retain(|wait| self.waits[*wait].blocked);
+        candidates.sort_unstable_by_key(|wait| self.youth(*wait));
+        let mut best: Option<(usize, Merit)> = None;
+        for wait in candidates {
+            let merit = self.merit(self.waits[wait].party, &members);
+            if best.is_none_or(|(_, best)| best < merit) {
+                best = Some((wait, merit));
+            }
+            if merit == Merit::LetsGoOn {
+                break;
+            }
+        }
+        let (wait, merit) = best?;
+        let deadlock = self.deadlock(wait)?;
+        Some(Accused {
+            wait,
+            merit,
+            deadlock,
+        })
+    }
+
+    /// What waits are ordered by, the youngest first.
+    fn youth(&self, wait: usize) -> Reverse<(StoreTime, OwnerId)> {
+        let WaitEdge { since, owner, .. } = self.waits[wait].edge;
+        Reverse((*since, *owner))
+    }
+
+    fn merit(&self, party: usize, knot: &HashSet<usize>) -> Merit {
+        let holds = &self.parties[party].holds;
+        if self.lets_go_on(party, knot) {
+            Merit::LetsGoOn
+        } else if holds
+            .iter()
+            .any(|hold| self.queue(self.holds[*hold].name).next().is_some())
+        {
+            Merit::IsWaitedFor
+        } else {
+            Merit::None
+        }
+    }
+
+    /// Whether another actor of the knot would go on if this one did.
+    fn lets_go_on(&self, party: usize, knot: &HashSet<usize>) -> bool {
+        let mut gone = HashSet::from([party]);
+        let mut names: Vec<usize> = self.touched(party).collect();
+        while let Some(name) = names.pop() {
+            let room = self.room_without(party, name);
+            for wait in self.queue(name) {
+                if gone.contains(&wait.party) {
+                    continue;
+                }
+                // Nobody in the knot waits for anybody outside.
+                if !knot.contains(&wait.party) || !room.fits(wait.edge.mode) {
+                    break;
+                }
+                if self.parties[wait.party].blocked {
+                    return true;
+                }
+                gone.insert(wait.party);
+                names.extend(self.touched(wait.party).filter(|other| *other != name));
+            }
+        }
+        false
+    }
+
+    fn touched(&self, party: usize) -> impl Iterator<Item = usize> {
+        let Party { holds, waits, .. } = &self.parties[party];
+        let held = holds.iter().map(|hold| self.holds[*hold].name);
+        held.chain(waits.iter().map(|wait| self.waits[*wait].name))
+    }
+
+    fn room_without(&self, party: usize, name: usize) -> Room {
+        let mut room = self.names[name].room;
+        let holds = self.parties[party].holds.iter();
+        for hold in holds.map(|hold| &self.holds[*hold]) {
+            if hold.name == name {
+                room.leave(hold.edge.mode);
+            }
+        }
+        room
+    }
+}

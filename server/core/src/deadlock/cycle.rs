@@ -1,0 +1,109 @@
+//! The way from a victim round to itself.
+
+use std::collections::VecDeque;
+
+use super::{Because, Deadlock, Step, world::World};
+
+impl World<'_> {
+    /// The deadlock that is to end with this wait; `None` if it is not in a circle, or was not published.
+    pub(super) fn deadlock(&self, victim: usize) -> Option<Deadlock> {
+        let links = Search::new(self).back_to(victim)?;
+        Some(Deadlock {
+            victim: self.blocked(victim)?,
+            cycle: links.into_iter().map(|link| self.step(link)).collect(),
+        })
+    }
+
+    fn step(&self, link: Link) -> Step {
+        let wait = &self.waits[link.wait];
+        Step {
+            session: wait.edge.session,
+            client_name: wait.edge.client_name.clone(),
+            actor: wait.edge.actor,
+            holds: self.parties[wait.party].blocked,
+            name: self.names[wait.name].name.clone(),
+            because: link.because,
+        }
+    }
+}
+
+/// How the search came to a party: from which wait, and how the party is in its way.
+#[derive(Clone, Copy)]
+struct Link {
+    wait: usize,
+    because: Because,
+}
+
+/// A search for a shortest way from a wait over whoever is in the way.
+struct Search<'w, 'a> {
+    world: &'w World<'a>,
+    /// How each party was come to.
+    links: Vec<Option<Link>>,
+    /// The parties that are to be looked at.
+    next: VecDeque<usize>,
+    /// Of each name, how many at the head of its queue have been come to, and whether its holders have: nobody is come to
+    /// once for every waiter behind.
+    ahead: Vec<usize>,
+    holders: Vec<bool>,
+}
+
+impl<'w, 'a> Search<'w, 'a> {
+    fn new(world: &'w World<'a>) -> Self {
+        Self {
+            world,
+            links: vec![None; world.parties.len()],
+            next: VecDeque::new(),
+            ahead: vec![0; world.names.len()],
+            holders: vec![false; world.names.len()],
+        }
+    }
+
+    /// The links of the way round, from the victim's wait on.
+    fn back_to(mut self, victim: usize) -> Option<Vec<Link>> {
+        let goal = self.world.waits[victim].party;
+        self.look_at(victim);
+        while self.links[goal].is_none() {
+            let party = self.next.pop_front()?;
+            for wait in &self.world.parties[party].waits {
+                self.look_at(*wait);
+            }
+        }
+        let mut links = Vec::new();
+        let mut party = goal;
+        while links.last().is_none_or(|link: &Link| link.wait != victim) {
+            let link = self.links[party]?;
+            links.push(link);
+            party = self.world.waits[link.wait].party;
+        }
+        links.reverse();
+        Some(links)
+    }
+
+    /// Comes to all who are in a wait's way.
+    fn look_at(&mut self, number: usize) {
+        let world = self.world;
+        let wait = &world.waits[number];
+        let name = &world.names[wait.name];
+        let fits = name.room.fits(wait.edge.mode);
+        if !fits && !std::mem::replace(&mut self.holders[wait.name], true) {
+            for holder in world.holders(wait.name) {
+                self.come_to(holder, number, Because::Holds);
+            }
+        }
+        let first = self.ahead[wait.name].max(name.head);
+        for ahead in name.queue.iter().take(wait.place).skip(first) {
+            let ahead = &world.waits[*ahead];
+            if !ahead.over {
+                self.come_to(ahead.party, number, Because::IsAhead);
+            }
+        }
+        self.ahead[wait.name] = first.max(wait.place);
+    }
+
+    fn come_to(&mut self, party: usize, wait: usize, because: Because) {
+        if self.links[party].is_none() {
+            self.links[party] = Some(Link { wait, because });
+            self.next.push_back(party);
+        }
+    }
+}

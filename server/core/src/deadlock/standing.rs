@@ -1,0 +1,173 @@
+//! What is in both of two passes.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{
+    id::{Actor, OwnerId, SessionId},
+    name::LockName,
+    view::{HoldEdge, NameEdges, WaitEdge},
+};
+
+use super::{
+    BlockedWait, Pass,
+    world::{Hold, Party, Wait, World},
+};
+
+/// A wait of an actor: whose, which ticket, for what.
+type Key<'a> = (SessionId, Actor, OwnerId, &'a LockName);
+type Who = (SessionId, Actor);
+
+/// The world of what is in both.
+pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
+    let names = names(before, now);
+    let published = published(before, now);
+    let moving = moving(before, now, &names, &published);
+
+    let mut world = World::default();
+    let mut actors: HashMap<Who, usize> = HashMap::new();
+    for (index, name) in names.iter().enumerate() {
+        let mut queue = Vec::new();
+        for edge in &name.waiters {
+            let who = who(edge.session, edge.actor);
+            if who.is_some_and(|who| moving.contains(&who)) {
+                continue;
+            }
+            let blocked = key(edge, name.name).is_some_and(|key| published.contains(&key));
+            let new = world.parties.len();
+            // A waiter that is nobody in particular is a party of its own.
+            let party = who.map_or(new, |who| *actors.entry(who).or_insert(new));
+            if party == new {
+                world.parties.push(Party::default());
+            }
+            let wait = world.waits.len();
+            world.waits.push(Wait {
+                edge,
+                name: index,
+                place: queue.len(),
+                party,
+                blocked,
+                over: false,
+            });
+            queue.push(wait);
+            world.parties[party].waits.push(wait);
+            world.parties[party].blocked |= blocked;
+        }
+        world.name(name.name, queue);
+    }
+    for (index, name) in names.iter().enumerate() {
+        for edge in &name.holders {
+            let party = who(edge.session, edge.actor).and_then(|who| actors.get(&who));
+            // Everybody else is taken to release it.
+            if let Some(&party) = party
+                && world.parties[party].blocked
+            {
+                world.hold(Hold {
+                    edge,
+                    name: index,
+                    party,
+                });
+            }
+        }
+    }
+    world
+}
+
+/// What is in both passes of one name.
+struct Both<'a> {
+    name: &'a LockName,
+    holders: Vec<&'a HoldEdge>,
+    waiters: Vec<&'a WaitEdge>,
+}
+
+/// The names that both passes know all about, in their order.
+fn names<'a>(before: &'a Pass, now: &'a Pass) -> Vec<Both<'a>> {
+    let mut names: Vec<_> = now
+        .names
+        .iter()
+        .filter_map(|(name, now)| {
+            let before = before.names.get(name)?;
+            (before.complete && now.complete).then(|| both_of(name, before, now))
+        })
+        .collect();
+    names.sort_unstable_by_key(|both| both.name);
+    names
+}
+
+fn both_of<'a>(name: &'a LockName, before: &'a NameEdges, now: &'a NameEdges) -> Both<'a> {
+    let held: HashSet<_> = before.holders.iter().map(|edge| edge.owner).collect();
+    let waited: HashSet<_> = before
+        .waiters
+        .iter()
+        .map(|edge| (edge.owner, edge.since))
+        .collect();
+    let mut holders: Vec<_> = now
+        .holders
+        .iter()
+        .filter(|edge| held.contains(&edge.owner))
+        .collect();
+    // As the store tells them, by the time that they have left, their order changes with each renewal.
+    holders.sort_unstable_by_key(|edge| (edge.session, edge.actor, edge.owner));
+    let waiters = now
+        .waiters
+        .iter()
+        .filter(|edge| waited.contains(&(edge.owner, edge.since)))
+        .collect();
+    Both {
+        name,
+        holders,
+        waiters,
+    }
+}
+
+/// What coordinators had published both times.
+fn published<'a>(before: &'a Pass, now: &'a Pass) -> HashSet<Key<'a>> {
+    let before: HashSet<_> = before.blocked.iter().map(BlockedWait::key).collect();
+    now.blocked
+        .iter()
+        .map(BlockedWait::key)
+        .filter(|key| before.contains(key))
+        .collect()
+}
+
+/// The actors with a wait that is not in both passes, or of which that is not known.
+fn moving<'a>(
+    before: &'a Pass,
+    now: &'a Pass,
+    names: &[Both<'a>],
+    published: &HashSet<Key<'a>>,
+) -> HashSet<Who> {
+    let standing: HashSet<Key<'a>> = names
+        .iter()
+        .flat_map(|both| both.waiters.iter().filter_map(|edge| key(edge, both.name)))
+        .collect();
+    let passes = || [before, now].into_iter();
+    let seen = passes()
+        .flat_map(|pass| &pass.names)
+        .flat_map(|(name, edges)| edges.waiters.iter().filter_map(|edge| key(edge, name)))
+        .filter(|key| !standing.contains(key));
+    let said = passes()
+        .flat_map(|pass| &pass.blocked)
+        .map(BlockedWait::key)
+        .filter(|key| !(standing.contains(key) && published.contains(key)));
+    seen.chain(said)
+        .map(|(session, actor, ..)| (session, actor))
+        .collect()
+}
+
+impl BlockedWait {
+    fn key(&self) -> Key<'_> {
+        (self.session, self.actor, self.ticket, &self.name)
+    }
+}
+
+fn key<'a>(edge: &WaitEdge, name: &'a LockName) -> Option<Key<'a>> {
+    let (session, actor) = who(edge.session, edge.actor)?;
+    Some((session, actor, edge.owner, name))
+}
+
+/// Which actor that is; `None` for nobody in particular.
+fn who(session: Option<SessionId>, actor: Actor) -> Option<Who> {
+    session
+        .filter(|_| !actor.is_nobody())
+        .map(|session| (session, actor))
+}

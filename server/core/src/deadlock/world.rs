@@ -1,0 +1,201 @@
+//! Who holds what and waits for what, and who goes on.
+
+use crate::{
+    mode::{Mode, Taken},
+    name::LockName,
+    view::{HoldEdge, WaitEdge},
+};
+
+use super::BlockedWait;
+
+/// Everything that counts. Parties, waits, holds and names are known by their numbers.
+#[derive(Clone, Default)]
+pub(super) struct World<'a> {
+    pub(super) parties: Vec<Party>,
+    pub(super) waits: Vec<Wait<'a>>,
+    pub(super) holds: Vec<Hold<'a>>,
+    /// In the order of their names.
+    pub(super) names: Vec<Name<'a>>,
+    /// The names at whose heads somebody may have come to fit.
+    changed: Vec<usize>,
+}
+
+/// An actor that waits, or a waiter that is nobody in particular.
+#[derive(Clone, Default)]
+pub(super) struct Party {
+    /// Whether it has published waits: then it may be accused, and its holds count.
+    pub(super) blocked: bool,
+    /// All that it waits for. It waits for all or none of them: with one it has what it needs to go on.
+    pub(super) waits: Vec<usize>,
+    pub(super) holds: Vec<usize>,
+    /// Whether it went on.
+    gone: bool,
+}
+
+#[derive(Clone)]
+pub(super) struct Wait<'a> {
+    pub(super) edge: &'a WaitEdge,
+    pub(super) name: usize,
+    /// Which one it is in the name's queue.
+    pub(super) place: usize,
+    pub(super) party: usize,
+    /// Whether it was published.
+    pub(super) blocked: bool,
+    pub(super) over: bool,
+}
+
+#[derive(Clone)]
+pub(super) struct Hold<'a> {
+    pub(super) edge: &'a HoldEdge,
+    pub(super) name: usize,
+    pub(super) party: usize,
+}
+
+#[derive(Clone)]
+pub(super) struct Name<'a> {
+    pub(super) name: &'a LockName,
+    /// All that wait, in order, those who went on included.
+    pub(super) queue: Vec<usize>,
+    /// How many at its head are known to have gone on.
+    pub(super) head: usize,
+    /// By all that hold it, those who went on included.
+    pub(super) holds: Vec<usize>,
+    pub(super) room: Room,
+}
+
+/// What the holders of a name leave of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Room {
+    exclusive: usize,
+    shared: usize,
+    permits: u64,
+    limit: u32,
+}
+
+impl Room {
+    fn enter(&mut self, mode: Mode) {
+        match mode {
+            Mode::Exclusive => self.exclusive += 1,
+            Mode::Shared => self.shared += 1,
+            Mode::Semaphore(permits) => {
+                self.permits += u64::from(permits.number());
+                self.limit = permits.limit();
+            }
+        }
+    }
+
+    /// Ends what has entered.
+    pub(super) fn leave(&mut self, mode: Mode) {
+        match mode {
+            Mode::Exclusive => self.exclusive -= 1,
+            Mode::Shared => self.shared -= 1,
+            Mode::Semaphore(permits) => self.permits -= u64::from(permits.number()),
+        }
+    }
+
+    pub(super) fn fits(self, mode: Mode) -> bool {
+        let taken = match self {
+            Self { exclusive: 1.., .. } => Taken::All,
+            Self { shared: 1.., .. } => Taken::Shared,
+            Self {
+                permits: number @ 1..,
+                limit,
+                ..
+            } => Taken::Permits { number, limit },
+            _ => Taken::Nothing,
+        };
+        taken.fits(mode)
+    }
+}
+
+impl<'a> World<'a> {
+    /// Adds a name that nobody holds, with its queue.
+    pub(super) fn name(&mut self, name: &'a LockName, queue: Vec<usize>) {
+        self.changed.push(self.names.len());
+        self.names.push(Name {
+            name,
+            queue,
+            head: 0,
+            holds: Vec::new(),
+            room: Room::default(),
+        });
+    }
+
+    pub(super) fn hold(&mut self, hold: Hold<'a>) {
+        let number = self.holds.len();
+        let name = &mut self.names[hold.name];
+        name.holds.push(number);
+        name.room.enter(hold.edge.mode);
+        self.parties[hold.party].holds.push(number);
+        self.holds.push(hold);
+    }
+
+    /// Lets go on whoever can.
+    pub(super) fn settle(&mut self) {
+        while let Some(name) = self.changed.pop() {
+            while let Some(&wait) = self.names[name].queue.get(self.names[name].head) {
+                let Wait {
+                    edge, party, over, ..
+                } = self.waits[wait];
+                if !over {
+                    if !self.names[name].room.fits(edge.mode) {
+                        break;
+                    }
+                    self.go_on(party);
+                }
+                self.names[name].head += 1;
+            }
+        }
+    }
+
+    /// Has a party release everything and wait for nothing.
+    pub(super) fn go_on(&mut self, party: usize) {
+        let party = &mut self.parties[party];
+        if std::mem::replace(&mut party.gone, true) {
+            return;
+        }
+        for &hold in &party.holds {
+            let Hold { edge, name, .. } = self.holds[hold];
+            self.names[name].room.leave(edge.mode);
+            self.changed.push(name);
+        }
+        for &wait in &party.waits {
+            self.waits[wait].over = true;
+            self.changed.push(self.waits[wait].name);
+        }
+    }
+
+    /// All waits that are not over, by name and place.
+    pub(super) fn left(&self) -> impl Iterator<Item = usize> {
+        (0..self.waits.len()).filter(|wait| !self.waits[*wait].over)
+    }
+
+    /// Who still waits for a name, in order.
+    pub(super) fn queue(&self, name: usize) -> impl Iterator<Item = &Wait<'a>> {
+        let Name { queue, head, .. } = &self.names[name];
+        queue[*head..]
+            .iter()
+            .map(|wait| &self.waits[*wait])
+            .filter(|wait| !wait.over)
+    }
+
+    /// Who still holds a name, once for each hold.
+    pub(super) fn holders(&self, name: usize) -> impl Iterator<Item = usize> {
+        self.names[name]
+            .holds
+            .iter()
+            .map(|hold| self.holds[*hold].party)
+            .filter(|party| !self.parties[*party].gone)
+    }
+
+    /// The wait as it was published, if it was.
+    pub(super) fn blocked(&self, wait: usize) -> Option<BlockedWait> {
+        let wait = &self.waits[wait];
+        Some(BlockedWait {
+            session: wait.edge.session.filter(|_| wait.blocked)?,
+            actor: wait.edge.actor,
+            ticket: wait.edge.owner,
+            name: self.names[wait.name].name.clone(),
+        })
+    }
+}

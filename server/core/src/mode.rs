@@ -1,0 +1,176 @@
+//! How a lock is held, and what goes together.
+
+use crate::name::Invalid;
+
+/// Most permits that a semaphore may have.
+pub const MAX_LIMIT: u32 = 1_000_000;
+
+/// How a lock is held, or is to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// By one holder.
+    #[default]
+    Exclusive,
+    /// Together with others that share it.
+    Shared,
+    /// As permits of a semaphore, together with others while there are enough.
+    Semaphore(Permits),
+}
+
+/// Some of a semaphore's permits: at least one, at most all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Permits {
+    number: u32,
+    limit: u32,
+}
+
+impl Permits {
+    /// So many permits of a semaphore that has `limit` of them: 1 to `limit`, and that 1 to [`MAX_LIMIT`].
+    pub fn new(number: u32, limit: u32) -> Result<Self, Invalid> {
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            let what = format!("must be of a limit of 1 to {MAX_LIMIT}, not {limit}");
+            return Err(Invalid(what));
+        }
+        if !(1..=limit).contains(&number) {
+            let what = format!("must be 1 to the limit, {limit}, not {number}");
+            return Err(Invalid(what));
+        }
+        Ok(Self { number, limit })
+    }
+
+    /// How many.
+    pub const fn number(self) -> u32 {
+        self.number
+    }
+
+    /// Of how many.
+    pub const fn limit(self) -> u32 {
+        self.limit
+    }
+}
+
+impl Mode {
+    /// The semaphore's limit, if it is one.
+    pub const fn limit(self) -> Option<u32> {
+        match self {
+            Self::Semaphore(permits) => Some(permits.limit),
+            Self::Exclusive | Self::Shared => None,
+        }
+    }
+
+    /// Permits that it takes of a semaphore; 0 in other modes.
+    pub const fn permits(self) -> u32 {
+        match self {
+            Self::Semaphore(permits) => permits.number,
+            Self::Exclusive | Self::Shared => 0,
+        }
+    }
+
+    /// Whether whoever holds a lock like this may do all that a holder like `other` may.
+    pub const fn covers(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Exclusive, Self::Exclusive | Self::Shared) | (Self::Shared, Self::Shared) => {
+                true
+            }
+            (Self::Semaphore(held), Self::Semaphore(asked)) => {
+                held.limit == asked.limit && held.number >= asked.number
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What holders that go together take of a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Taken {
+    /// Nothing: it is free.
+    #[default]
+    Nothing,
+    /// It is shared.
+    Shared,
+    /// So many permits of a semaphore.
+    Permits {
+        /// How many, all holders together.
+        number: u64,
+        /// Of how many.
+        limit: u32,
+    },
+    /// All of it.
+    All,
+}
+
+impl Taken {
+    /// Whether there is room for one more like this.
+    pub fn fits(self, mode: Mode) -> bool {
+        match (self, mode) {
+            (Self::Nothing, _) | (Self::Shared, Mode::Shared) => true,
+            (Self::Permits { number, limit }, Mode::Semaphore(more)) => {
+                limit == more.limit && number + u64::from(more.number) <= u64::from(limit)
+            }
+            _ => false,
+        }
+    }
+
+    /// With one more like this.
+    #[must_use]
+    pub fn with(self, mode: Mode) -> Self {
+        match (self, mode) {
+            (_, Mode::Exclusive) => Self::All,
+            (_, Mode::Shared) => Self::Shared,
+            (Self::Permits { number, limit }, Mode::Semaphore(more)) => Self::Permits {
+                number: number + u64::from(more.number),
+                limit,
+            },
+            (_, Mode::Semaphore(permits)) => Self::Permits {
+                number: u64::from(permits.number),
+                limit: permits.limit,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn permits(number: u32, limit: u32) -> Mode {
+        Mode::Semaphore(Permits::new(number, limit).unwrap())
+    }
+
+    #[test]
+    fn permits_are_bounded() {
+        assert!(Permits::new(0, 3).is_err());
+        assert!(Permits::new(4, 3).is_err());
+        assert!(Permits::new(1, 0).is_err());
+        assert!(Permits::new(1, MAX_LIMIT + 1).is_err());
+        assert!(Permits::new(MAX_LIMIT, MAX_LIMIT).is_ok());
+    }
+
+    #[test]
+    fn what_fits() {
+        let modes = [Mode::Exclusive, Mode::Shared, permits(2, 3)];
+        for mode in modes {
+            assert!(Taken::Nothing.fits(mode));
+            assert!(!Taken::All.fits(mode));
+            assert!(!Taken::Nothing.with(Mode::Exclusive).fits(mode));
+            assert_eq!(Taken::Shared.fits(mode), mode == Mode::Shared);
+        }
+        let two = Taken::Nothing.with(permits(2, 3));
+        assert!(two.fits(permits(1, 3)));
+        assert!(!two.fits(permits(2, 3)));
+        assert!(!two.fits(permits(1, 4)));
+        assert!(!two.fits(Mode::Shared));
+        assert!(!two.with(permits(1, 3)).fits(permits(1, 3)));
+    }
+
+    #[test]
+    fn what_covers() {
+        assert!(Mode::Exclusive.covers(Mode::Shared));
+        assert!(!Mode::Shared.covers(Mode::Exclusive));
+        assert!(permits(2, 3).covers(permits(1, 3)));
+        assert!(!permits(1, 3).covers(permits(2, 3)));
+        assert!(!permits(2, 3).covers(permits(1, 4)));
+        assert!(!Mode::Exclusive.covers(permits(1, 3)));
+    }
+}

@@ -1,0 +1,161 @@
+//! What is answered and what can be seen is what must be, in every detail, given who was granted what.
+
+use std::cell::Cell;
+
+use leasehold_core::{
+    command::{Former, Loss, Reply},
+    id::FencingToken,
+    time::StoreTime,
+};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestCaseResult, TestRunner},
+};
+
+use crate::{
+    config,
+    history::{Asked, Deed, Event},
+    ledger::Grant,
+    model::Model,
+    steps::{Step, steps},
+    world::{TOKEN_MEMORY, World, coordinator},
+};
+
+/// Commands whose answers are to be compared at least.
+const COMMANDS: usize = 50_000;
+/// Histories that these take, and more.
+const HISTORIES: u32 = 1_000;
+
+/// What is remembered of a name's tokens.
+#[derive(Clone, Copy, Debug, Default)]
+struct Record {
+    newest: Option<(FencingToken, StoreTime)>,
+}
+
+impl Record {
+    /// Each grant, a force release, and whoever asks about a hold has the newest token remembered anew.
+    fn enter(&mut self, event: &Event, grants: &[Grant]) {
+        self.newest.take_if(|(_, until)| *until <= event.at);
+        let until = event.at.after(TOKEN_MEMORY);
+        match (event.deed, &event.reply) {
+            (Deed::Renew(..), Reply::Renewed | Reply::Lost(Loss::Expired)) => {
+                self.newest = self.newest.map(|(token, _)| (token, until));
+            }
+            (
+                Deed::Force,
+                Reply::Forced {
+                    released: true,
+                    token,
+                    ..
+                },
+            ) => self.newest = Some((*token, until)),
+            _ => {}
+        }
+        if let Some(grant) = grants.last() {
+            self.newest = Some((grant.hold.token, until));
+        }
+    }
+
+    fn token(&self) -> Option<FencingToken> {
+        self.newest.map(|(token, _)| token)
+    }
+}
+
+/// Every answer, view and set of edges over many histories of all modes.
+#[test]
+fn every_answer_and_view_is_right() {
+    let config = config();
+    let mut runner = TestRunner::new(Config {
+        cases: config.cases.max(HISTORIES),
+        ..config
+    });
+    let commands = Cell::new(0);
+    let result = runner.run(&steps(160), |steps| {
+        let mut world = World::new();
+        let result = compare(&mut world, &steps);
+        commands.set(commands.get() + world.commands);
+        result
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+    let commands = commands.get();
+    eprintln!("compared the answers to {commands} commands");
+    assert!(commands >= COMMANDS, "only {commands} commands");
+}
+
+fn compare(world: &mut World, steps: &[Step]) -> TestCaseResult {
+    let mut models = Model::of_all_names();
+    let mut records = models.each_ref().map(|_| Record::default());
+    for step in steps {
+        let Some(event) = world.step(step) else {
+            continue;
+        };
+        let (model, record) = (&mut models[event.name], &mut records[event.name]);
+        model.pass(event.at);
+        let before = model.clone();
+        let grants = model.enter(&event, &world.asked);
+        record.enter(&event, &grants);
+        compare_answer(&event, &before, model, record, &world.asked)?;
+        let view = model.view(&world.asked, record.token(), event.at);
+        prop_assert_eq!(&event.after, &view, "after {:#?}", event);
+        let edges = world.edges(event.name);
+        let due = model.edges(&world.asked, event.at);
+        prop_assert_eq!(edges, due, "after {:#?}", event);
+    }
+    Ok(())
+}
+
+/// Compares what the answer says of others, and who is told of grants.
+fn compare_answer(
+    event: &Event,
+    before: &Model,
+    after: &Model,
+    record: &Record,
+    asked: &[Asked],
+) -> TestCaseResult {
+    match &event.reply {
+        Reply::Busy { holder } => {
+            prop_assert_eq!(holder.as_ref(), event.after.holders.first(), "{:#?}", event);
+        }
+        Reply::Queued { expires_in, .. } => {
+            prop_assert_eq!(*expires_in, after.expires_in(event.at), "{:#?}", event);
+        }
+        Reply::Refreshed {
+            expires_in,
+            attached,
+            ..
+        } => {
+            prop_assert_eq!(*expires_in, after.expires_in(event.at), "{:#?}", event);
+            if let Deed::Refresh(Some(oldest)) = event.deed {
+                let holds = after.ledger.get(oldest).is_some();
+                let waits = after.line.position(oldest).is_some();
+                prop_assert_eq!(*attached, holds || waits, "{:#?}", event);
+            } else {
+                prop_assert!(*attached, "{event:#?}");
+            }
+        }
+        Reply::Forced {
+            former,
+            released,
+            token,
+        } => {
+            let mut holds = before.ledger.holds.clone();
+            holds.sort_unstable_by_key(|hold| hold.owner);
+            let due = holds.iter().map(|hold| Former {
+                owner: hold.owner.id(),
+                coordinator: coordinator(hold.coordinator),
+            });
+            prop_assert_eq!(former, &due.collect::<Vec<_>>(), "{:#?}", event);
+            let nothing = holds.is_empty() && before.ledger.ghosts.is_empty();
+            prop_assert_eq!(*released, !nothing, "{:#?}", event);
+            prop_assert_eq!(*token, record.token().unwrap_or_default(), "{:#?}", event);
+        }
+        _ => {}
+    }
+    for handed in &event.handed {
+        let unary = asked[handed.owner.0].ask.unary;
+        prop_assert_eq!(handed.of_session, !unary, "{:#?}", event);
+    }
+    Ok(())
+}

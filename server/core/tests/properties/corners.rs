@@ -1,0 +1,236 @@
+//! Which corners a history reaches.
+
+use leasehold_core::{
+    command::{Loss, Reply},
+    mode::Mode,
+};
+
+use crate::{
+    history::{Asked, Deed, Event, Owner},
+    ledger::{Grant, go_together},
+    model::Model,
+    steps::Step,
+    world::World,
+};
+
+/// The corners that are met by these steps, each as often as it is met.
+pub(crate) fn corners(steps: &[Step]) -> Vec<&'static str> {
+    let mut world = World::new();
+    let mut models = Model::of_all_names();
+    let mut met = Vec::new();
+    // What is over since the last grant: a hold, a lock-delay.
+    let mut over = models.each_ref().map(|_| (false, false));
+    let mut had_token = over.map(|_| false);
+    for step in steps {
+        let Some(event) = world.step(step) else {
+            continue;
+        };
+        let (model, over) = (&mut models[event.name], &mut over[event.name]);
+        let (holds, ghosts) = (model.ledger.holds.len(), model.ledger.ghosts.len());
+        let waiters = model.line.waiters.len();
+        model.pass(event.at);
+        over.0 |= model.ledger.holds.len() < holds;
+        over.1 |= model.ledger.ghosts.len() < ghosts;
+        met.extend((model.line.waiters.len() < waiters).then_some("lost a place"));
+
+        let before = model.clone();
+        let grants = model.enter(&event, &world.asked);
+        if !grants.is_empty() {
+            met.extend(over.0.then_some("granted after a hold ran out"));
+            met.extend(over.1.then_some("granted after a lock-delay ran out"));
+            *over = (false, false);
+        }
+        if let Deed::Acquire(owner) = event.deed {
+            met.extend(of_acquire(&event, owner, &before, &grants, &world.asked));
+        }
+        met.extend(of_hold(&event, &before, &grants, &world.asked));
+        met.extend(of_coordinator(&event, &before, model));
+        met.extend(of_grants(&event, &before, &grants, &world.asked));
+        let has_token = event.after.token.is_some();
+        let ran_out = had_token[event.name] && !has_token;
+        met.extend(ran_out.then_some("token record ran out"));
+        had_token[event.name] = has_token;
+    }
+    met
+}
+
+/// How an acquire was answered.
+fn of_acquire(
+    event: &Event,
+    owner: Owner,
+    before: &Model,
+    grants: &[Grant],
+    asked: &[Asked],
+) -> Option<&'static str> {
+    let Asked { ask, .. } = asked[owner.0];
+    let is_new = grants.iter().any(|grant| grant.hold.owner == owner);
+    let is_held = |mode: Mode| before.ledger.holds.iter().any(|hold| hold.mode == mode);
+    let ghosts: Vec<Mode> = before
+        .ledger
+        .ghosts
+        .iter()
+        .map(|ghost| ghost.mode)
+        .collect();
+    let mut holds: Vec<Mode> = before.ledger.holds.iter().map(|hold| hold.mode).collect();
+    let limit = ask.mode.limit();
+    Some(match event.reply {
+        Reply::Granted { .. } if !is_new => "told of a grant once more",
+        Reply::Granted { .. } if ask.wait && !before.line.waiters.is_empty() => {
+            "granted from the queue in its own acquire"
+        }
+        Reply::OtherLimit { .. } if holds.iter().any(|mode| mode.limit().is_some()) => {
+            "permits: another limit, of holders"
+        }
+        Reply::OtherLimit { .. } if ghosts.iter().any(|mode| mode.limit().is_some()) => {
+            "permits: another limit, of ghosts"
+        }
+        Reply::OtherLimit { .. } => "permits: another limit, of waiters",
+        Reply::Queued { .. } if before.line.position(owner).is_some() => {
+            "told of a place once more"
+        }
+        Reply::Queued { .. } if is_held(Mode::Shared) && before.ledger.fits(ask.mode) => {
+            "readers: behind a writer"
+        }
+        Reply::Queued { .. } if limit.is_some() && before.permits().1 == limit => {
+            holds.push(ask.mode);
+            if before.ledger.fits(ask.mode) {
+                "permits: too many are wanted before"
+            } else if go_together(&holds) {
+                "permits: too many are taken by ghosts"
+            } else {
+                "permits: too many are taken"
+            }
+        }
+        Reply::Busy { .. } => "refused as busy",
+        Reply::Late => "refused as late",
+        _ => return None,
+    })
+}
+
+/// What came of a command about a hold.
+fn of_hold(
+    event: &Event,
+    before: &Model,
+    grants: &[Grant],
+    asked: &[Asked],
+) -> Option<&'static str> {
+    let mode = |owner| before.ledger.get(owner).map(|hold| hold.mode);
+    let is_ghost = |owner| {
+        before
+            .ledger
+            .ghosts
+            .iter()
+            .any(|ghost| ghost.owner == owner)
+    };
+    Some(match (event.deed, &event.reply) {
+        (Deed::Renew(owner, _), Reply::Renewed) if asked[owner.0].by != event.by => {
+            "renewed elsewhere"
+        }
+        (Deed::Renew(owner, _), Reply::Lost(Loss::Taken)) if is_ghost(owner) => "lost: a ghost",
+        (_, Reply::Renewed) => "renewed",
+        (_, Reply::Lost(Loss::Expired)) => "lost: expired",
+        (_, Reply::Lost(Loss::Deleted)) => "lost: deleted",
+        (_, Reply::Lost(Loss::Taken)) => "lost: taken",
+        (
+            Deed::Release(owner, _),
+            Reply::Released {
+                closed_for: Some(_),
+                ..
+            },
+        ) => match mode(owner) {
+            Some(Mode::Exclusive) => "released, and closed",
+            _ if is_ghost(owner) => "released, and a second ghost left",
+            _ => "released, and a ghost left",
+        },
+        (Deed::Release(..), Reply::Released { waited: true, .. }) if !grants.is_empty() => {
+            "released by a waiter, and those behind let in"
+        }
+        (Deed::Release(..), Reply::Released { waited: true, .. }) => "released by a waiter",
+        (Deed::Downgrade(owner), Reply::Changed(true)) => match mode(owner) {
+            Some(Mode::Shared) => "downgraded, though shared",
+            _ if grants.is_empty() => "downgraded",
+            _ => "downgraded, and readers let in",
+        },
+        (Deed::Downgrade(owner), Reply::Changed(false)) if mode(owner).is_some() => {
+            "not downgraded, of a semaphore"
+        }
+        (Deed::SetCount(..), Reply::Changed(true)) => "counted",
+        _ => return None,
+    })
+}
+
+/// What came of a refresh, or of a force release.
+fn of_coordinator(event: &Event, before: &Model, after: &Model) -> Option<&'static str> {
+    let closed = before
+        .ledger
+        .ghosts
+        .iter()
+        .any(|ghost| ghost.mode == Mode::Exclusive);
+    Some(match &event.reply {
+        Reply::Refreshed { current, .. } => {
+            let mut holds = current
+                .iter()
+                .filter_map(|c| after.ledger.get(Owner::of(&c.owner)));
+            holds.find(|hold| hold.fresh && hold.mode != Mode::Exclusive)?;
+            "told of a hand-off"
+        }
+        Reply::Forced {
+            released: true,
+            former,
+            ..
+        } => match former.len() {
+            0 if closed => "taken by force from a lock-delay",
+            0 => "taken by force from ghosts alone",
+            1 => "taken by force",
+            _ => "taken by force from several",
+        },
+        _ => return None,
+    })
+}
+
+/// To whom something was granted, and beside whom.
+fn of_grants(
+    event: &Event,
+    before: &Model,
+    grants: &[Grant],
+    asked: &[Asked],
+) -> Vec<&'static str> {
+    let mut met = Vec::new();
+    let mut waited: Vec<Owner> = before
+        .line
+        .waiters
+        .iter()
+        .map(|waiter| waiter.owner)
+        .collect();
+    let mut last = None;
+    for grant in grants {
+        let owner = grant.hold.owner;
+        let place = waited.iter().position(|waiter| *waiter == owner);
+        met.push(match place {
+            Some(0) if asked[owner.0].by == event.by => "granted to a waiter here",
+            Some(0) => "granted to a waiter elsewhere",
+            Some(_) => "granted past a waiter that is dead",
+            None if waited.is_empty() => "granted at once",
+            None => "granted past the queue, all dead",
+        });
+        waited.retain(|waiter| *waiter != owner);
+        let [beside, together, ghost] = match grant.hold.mode {
+            Mode::Exclusive => continue,
+            Mode::Shared => [
+                "readers: granted beside others",
+                "readers: granted together",
+                "readers: granted beside a ghost",
+            ],
+            Mode::Semaphore(_) => [
+                "permits: granted beside others",
+                "permits: granted together",
+                "permits: granted beside a ghost",
+            ],
+        };
+        met.extend((!grant.beside.is_empty()).then_some(beside));
+        met.extend((last == Some(beside)).then_some(together));
+        met.extend((!before.ledger.ghosts.is_empty() && !grant.closed.is_empty()).then_some(ghost));
+        last = Some(beside);
+    }
+    met
+}

@@ -1,0 +1,133 @@
+//! Who waits for one name, and whose turn it is, from the replies alone.
+
+use std::collections::HashMap;
+
+use leasehold_core::{
+    command::{DEAD_AFTER, PLACES_KEPT, Reply},
+    mode::Mode,
+    time::StoreTime,
+};
+
+use crate::{
+    history::{Asked, Deed, Event, Owner},
+    ledger::Grant,
+};
+
+/// An acquire that waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) owner: Owner,
+    pub(crate) mode: Mode,
+    pub(crate) coordinator: usize,
+    pub(crate) since: StoreTime,
+}
+
+/// Who waits for one name, in the order in which they came, and when each coordinator last showed that it lives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Line {
+    pub(crate) waiters: Vec<Waiting>,
+    /// Of the first that asked for permits since the line was empty.
+    pub(crate) limit: Option<u32>,
+    signs: HashMap<usize, StoreTime>,
+    /// What was not in order.
+    pub(crate) complaints: Vec<String>,
+}
+
+impl Line {
+    /// Those whose coordinators have been silent for too long lose their places.
+    pub(crate) fn pass(&mut self, now: StoreTime) {
+        let signs = self.signs.clone();
+        self.keep(|waiter| now < signs[&waiter.coordinator].after(PLACES_KEPT));
+    }
+
+    /// Enters an event and the grants that it made.
+    pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked], grants: &[Grant]) {
+        match (event.deed, &event.reply) {
+            (Deed::Acquire(owner), Reply::Granted { .. }) => {
+                let is_new = grants.iter().any(|grant| grant.hold.owner == owner);
+                if is_new && asked[owner.0].ask.wait {
+                    self.join(owner, event, asked);
+                }
+            }
+            (Deed::Acquire(owner), Reply::Queued { .. }) => self.join(owner, event, asked),
+            (Deed::Release(owner, _), Reply::Released { waited, .. }) => {
+                let waits = self.position(owner).is_some();
+                self.check(*waited == waits, "not told right whether it waits", event);
+                self.keep(|waiter| waiter.owner != owner);
+            }
+            (Deed::Refresh(_), _) => {
+                self.signs.insert(event.by, event.at);
+            }
+            _ => {}
+        }
+        for grant in grants {
+            let owner = grant.hold.owner;
+            let first = self.first_living(event.at).copied();
+            if asked[owner.0].ask.wait {
+                let in_turn = first.map(|first| first.owner) == Some(owner);
+                self.check(in_turn, "out of turn", event);
+                let coordinator = first.map_or(event.by, |first| first.coordinator);
+                let to_it = grant.hold.coordinator == coordinator;
+                self.check(to_it, "handed to another coordinator", event);
+            } else {
+                self.check(first.is_none(), "past a living waiter", event);
+            }
+            self.keep(|waiter| waiter.owner != owner);
+        }
+        if let (Deed::Acquire(owner), Reply::Queued { position, .. }) = (event.deed, &event.reply) {
+            // The place is told as it is after the hand-offs that the acquire brought about.
+            let place = self.position(owner).map(|place| place as u64);
+            self.check(place == Some(*position), "told another place", event);
+        }
+        let waiters: Vec<Owner> = self.waiters.iter().map(|waiter| waiter.owner).collect();
+        self.check(waiters == event.waiters(), "others wait", event);
+    }
+
+    /// Those whose coordinators live.
+    pub(crate) fn living(&self, now: StoreTime) -> impl Iterator<Item = &Waiting> {
+        let lives =
+            move |waiter: &&Waiting| now < self.signs[&waiter.coordinator].after(DEAD_AFTER);
+        self.waiters.iter().filter(lives)
+    }
+
+    pub(crate) fn first_living(&self, now: StoreTime) -> Option<&Waiting> {
+        self.living(now).next()
+    }
+
+    /// The place of a waiter, 1 for the next.
+    pub(crate) fn position(&self, owner: Owner) -> Option<usize> {
+        let mut waiters = self.waiters.iter();
+        Some(waiters.position(|waiter| waiter.owner == owner)? + 1)
+    }
+
+    fn join(&mut self, owner: Owner, event: &Event, asked: &[Asked]) {
+        self.signs.insert(event.by, event.at);
+        if self.position(owner).is_none() {
+            let mode = asked[owner.0].ask.mode;
+            self.limit = self.limit.or(mode.limit());
+            self.waiters.push(Waiting {
+                owner,
+                mode,
+                coordinator: event.by,
+                since: event.at,
+            });
+        }
+    }
+
+    fn keep(&mut self, stays: impl FnMut(&Waiting) -> bool) {
+        self.waiters.retain(stays);
+        if self.waiters.is_empty() {
+            self.limit = None;
+        }
+    }
+
+    fn check(&mut self, holds: bool, complaint: &str, event: &Event) {
+        if !holds {
+            let complaint = format!(
+                "{complaint}: {event:#?} while these wait: {:#?}",
+                self.waiters
+            );
+            self.complaints.push(complaint);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! One name as its clients and its operators know it: who holds it, who waits for it, and what is therefore to be seen.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    id::FencingToken,
+    mode::Mode,
+    time::StoreTime,
+    view::{
+        EDGES, HOLDERS_SHOWN, HoldEdge, HoldView, HolderView, NameEdges, NameView, WaitEdge,
+        WaiterView,
+    },
+};
+
+use crate::{
+    history::{Asked, Event, Owner},
+    ledger::{Grant, Hold, Ledger},
+    line::{Line, Waiting},
+    steps::NAMES,
+    world::{coordinator, value_of},
+};
+
+/// One name, from the replies alone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) ledger: Ledger,
+    pub(crate) line: Line,
+}
+
+impl Model {
+    pub(crate) fn of_all_names() -> [Self; NAMES] {
+        std::array::from_fn(|_| Self::default())
+    }
+
+    /// Drops what is over.
+    pub(crate) fn pass(&mut self, now: StoreTime) {
+        self.ledger.pass(now);
+        self.line.pass(now);
+    }
+
+    /// Enters an event, and gives the grants that it made, in order. To be called with each event of this name.
+    pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked]) -> Vec<Grant> {
+        self.pass(event.at);
+        let direct = self.line.waiters.is_empty();
+        let grants = self.ledger.enter(event, asked, direct);
+        self.line.enter(event, asked, &grants);
+        grants
+    }
+
+    /// Whether the next living waiter could be granted the name.
+    pub(crate) fn next_fits(&self, now: StoreTime) -> bool {
+        let next = self.line.first_living(now);
+        next.is_some_and(|next| self.ledger.fits(next.mode))
+    }
+
+    /// Permits that are taken, and of how many, if it is held as a semaphore.
+    pub(crate) fn permits(&self) -> (u64, Option<u32>) {
+        let holds = self.ledger.holds.iter().map(|hold| hold.mode);
+        let ghosts = self.ledger.ghosts.iter().map(|ghost| ghost.mode);
+        let modes: Vec<Mode> = holds.chain(ghosts).collect();
+        let number = modes.iter().map(|mode| u64::from(mode.permits())).sum();
+        (number, modes.iter().find_map(|mode| mode.limit()))
+    }
+
+    /// The limit on which everybody has to agree.
+    pub(crate) fn limit(&self) -> Option<u32> {
+        self.permits().1.or(self.line.limit)
+    }
+
+    /// When the first of what is in the way runs out.
+    pub(crate) fn expires_in(&self, now: StoreTime) -> Option<Duration> {
+        let holds = self.ledger.holds.iter().map(Hold::over);
+        let ghosts = self.ledger.ghosts.iter().map(|ghost| ghost.until);
+        holds.chain(ghosts).min().map(|first| now.until(first))
+    }
+
+    /// Those who hold it, who runs out first before the others.
+    pub(crate) fn holders(&self) -> Vec<Hold> {
+        let mut holds = self.ledger.holds.clone();
+        holds.sort_unstable_by_key(|hold| (hold.over(), hold.owner));
+        holds
+    }
+
+    /// What an operator is to see.
+    pub(crate) fn view(
+        &self,
+        asked: &[Asked],
+        token: Option<FencingToken>,
+        now: StoreTime,
+    ) -> NameView {
+        let holders = self.holders();
+        let (permits_taken, _) = self.permits();
+        let closed_until = self.ledger.ghosts.iter().map(|ghost| ghost.until).max();
+        NameView {
+            holders: holders
+                .iter()
+                .take(HOLDERS_SHOWN)
+                .map(|hold| HolderView::Ours(Box::new(hold_view(hold, asked, now))))
+                .collect(),
+            holder_count: holders.len() as u64,
+            closed_for: closed_until.map(|until| now.until(until)),
+            limit: self.limit(),
+            permits_taken,
+            token,
+            waiters: self
+                .line
+                .waiters
+                .iter()
+                .map(|w| waiter_view(w, asked))
+                .collect(),
+            waiter_count: self.line.waiters.len() as u64,
+        }
+    }
+
+    /// What the detector of deadlocks is to see.
+    pub(crate) fn edges(&self, asked: &[Asked], now: StoreTime) -> NameEdges {
+        let holders = self.holders();
+        let complete = holders.len() <= EDGES;
+        let shown: &[Hold] = if complete { &holders } else { &[] };
+        let waiters = self.line.living(now).take(EDGES);
+        NameEdges {
+            holders: shown
+                .iter()
+                .map(|hold| HoldEdge {
+                    owner: hold.owner.id(),
+                    session: session_of(hold.owner, asked),
+                    actor: hold.owner.actor(),
+                    client_name: hold.owner.client_name(),
+                    mode: hold.mode,
+                })
+                .collect(),
+            waiters: waiters
+                .map(|waiter| WaitEdge {
+                    owner: waiter.owner.id(),
+                    session: session_of(waiter.owner, asked),
+                    actor: waiter.owner.actor(),
+                    client_name: waiter.owner.client_name(),
+                    mode: waiter.mode,
+                    since: waiter.since,
+                })
+                .collect(),
+            complete,
+        }
+    }
+}
+
+fn session_of(owner: Owner, asked: &[Asked]) -> Option<leasehold_core::id::SessionId> {
+    (!asked[owner.0].ask.unary).then(|| owner.session())
+}
+
+fn hold_view(hold: &Hold, asked: &[Asked], now: StoreTime) -> HoldView {
+    HoldView {
+        session: session_of(hold.owner, asked),
+        actor: hold.owner.actor(),
+        client_name: hold.owner.client_name(),
+        mode: hold.mode,
+        count: hold.count,
+        coordinator: coordinator(hold.coordinator),
+        token: hold.token,
+        acquired_at: hold.from,
+        expires_in: now.until(hold.until),
+        lock_delay: hold.lock_delay,
+        value: value_of(hold.value),
+    }
+}
+
+fn waiter_view(waiter: &Waiting, asked: &[Asked]) -> WaiterView {
+    WaiterView {
+        session: session_of(waiter.owner, asked),
+        actor: waiter.owner.actor(),
+        client_name: waiter.owner.client_name(),
+        mode: waiter.mode,
+        coordinator: coordinator(waiter.coordinator),
+        since: waiter.since,
+    }
+}

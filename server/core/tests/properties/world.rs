@@ -1,0 +1,303 @@
+//! Carries steps out on a lock table, and notes what was asked and answered.
+
+use std::{collections::HashMap, time::Duration};
+
+use leasehold_core::{
+    command::{Acquire, Caller, Command, Executed, Op, Reply},
+    id::{CoordinatorId, FencingToken},
+    name::{LockName, Value},
+    table::LockTable,
+    time::StoreTime,
+    view::{NameEdges, NameView},
+};
+
+use crate::{
+    history::{Asked, Deed, Event, Handed, Owner},
+    steps::{Ask, COORDINATORS, LONGEST, Step, Who},
+};
+
+/// How long tokens are remembered: as a coordinator would ask for, given the longest TTL.
+pub(crate) const TOKEN_MEMORY: Duration = LONGEST.saturating_mul(2);
+
+/// Several names in a store, and what was done to them.
+pub(crate) struct World {
+    pub(crate) table: LockTable,
+    pub(crate) now: StoreTime,
+    pub(crate) asked: Vec<Asked>,
+    pub(crate) token_memory: Duration,
+    /// How many commands were carried out, looks at a name not counted.
+    pub(crate) commands: usize,
+    /// Given to the commands that are sent now.
+    not_after: Option<StoreTime>,
+    granted: HashMap<usize, Vec<Owner>>,
+    ended: HashMap<usize, Vec<Owner>>,
+    floors: Option<[i64; COORDINATORS]>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            table: LockTable::default(),
+            now: StoreTime::from_micros(1_700_000_000_000_000),
+            asked: Vec::new(),
+            token_memory: TOKEN_MEMORY,
+            commands: 0,
+            not_after: None,
+            granted: HashMap::new(),
+            ended: HashMap::new(),
+            floors: None,
+        }
+    }
+
+    /// A world in which each coordinator asks for tokens greater than all it has seen.
+    pub(crate) fn with_floors() -> Self {
+        Self {
+            floors: Some([0; COORDINATORS]),
+            ..Self::new()
+        }
+    }
+
+    /// Carries steps out, and gives what happened.
+    pub(crate) fn run(&mut self, steps: &[Step]) -> Vec<Event> {
+        steps.iter().filter_map(|step| self.step(step)).collect()
+    }
+
+    /// Carries a step out; none if it only moved time, or if it was about an owner id and there is none yet.
+    pub(crate) fn step(&mut self, step: &Step) -> Option<Event> {
+        match *step {
+            Step::Pause(pause) => {
+                self.now = self.now.after(pause);
+                None
+            }
+            Step::SetBack(back) => {
+                self.now = self.now.before(back);
+                None
+            }
+            Step::Acquire {
+                name,
+                by,
+                ask,
+                late,
+            } => {
+                if late {
+                    return self.late(|world| Some(world.ask(name, by, ask)));
+                }
+                Some(self.ask(name, by, ask))
+            }
+            Step::AcquireAgain { name, who } => self.about(name, who, Deed::Acquire),
+            Step::Renew {
+                name,
+                who,
+                ttl,
+                elsewhere,
+            } => {
+                let owner = self.owner(name, who)?;
+                let by = elsewhere.unwrap_or(self.asked[owner.0].by);
+                Some(self.deed(name, by, Deed::Renew(owner, ttl)))
+            }
+            Step::Release { name, who, end } => self.about(name, who, |o| Deed::Release(o, end)),
+            Step::Refresh { name, by, oldest } => {
+                let oldest = oldest.and_then(|who| self.owner(name, who));
+                Some(self.deed(name, by, Deed::Refresh(oldest)))
+            }
+            Step::Force { name, by } => Some(self.deed(name, by, Deed::Force)),
+            Step::Downgrade { name, who } => self.about(name, who, Deed::Downgrade),
+            Step::SetCount { name, who, count } => {
+                self.about(name, who, |owner| Deed::SetCount(owner, count))
+            }
+            Step::SetValue { name, who, value } => {
+                self.about(name, who, |owner| Deed::SetValue(owner, value))
+            }
+        }
+    }
+
+    /// Does something whose commands arrive when their sender has given up.
+    pub(crate) fn late<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        self.not_after = Some(self.now.before(Duration::from_micros(1)));
+        let done = act(self);
+        self.not_after = None;
+        done
+    }
+
+    /// A fresh owner id asks for a lock at this moment.
+    pub(crate) fn ask(&mut self, name: usize, by: usize, ask: Ask) -> Event {
+        let owner = Owner(self.asked.len());
+        self.asked.push(Asked { name, by, ask });
+        self.deed(name, by, Deed::Acquire(owner))
+    }
+
+    /// Carries a deed out at this moment.
+    pub(crate) fn deed(&mut self, name: usize, by: usize, deed: Deed) -> Event {
+        self.commands += 1;
+        let op = self.op(deed);
+        let Executed {
+            reply,
+            at,
+            handed,
+            more,
+        } = self.send(name, by, &op);
+        let handed: Vec<Handed> = handed
+            .iter()
+            .map(|handed| Handed {
+                owner: Owner::of(&handed.owner),
+                token: handed.token,
+                coordinator: handed.coordinator.as_str().parse().unwrap(),
+                of_session: handed.of_session,
+            })
+            .collect();
+        self.note(name, by, deed, &reply, &handed);
+        Event {
+            name,
+            by,
+            at,
+            deed,
+            reply,
+            handed,
+            more,
+            after: self.view(name),
+        }
+    }
+
+    /// The operation that a deed is.
+    pub(crate) fn op(&self, deed: Deed) -> Op {
+        match deed {
+            Deed::Acquire(owner) => self.acquire(owner),
+            Deed::Renew(owner, ttl) => Op::Renew {
+                owner: owner.id(),
+                ttl,
+            },
+            Deed::Release(owner, end) => Op::Release {
+                owner: owner.id(),
+                end,
+            },
+            Deed::Refresh(oldest) => Op::Refresh {
+                oldest: oldest.map(Owner::id),
+            },
+            Deed::Force => Op::ForceRelease,
+            Deed::Downgrade(owner) => Op::Downgrade { owner: owner.id() },
+            Deed::SetCount(owner, count) => Op::SetCount {
+                owner: owner.id(),
+                count,
+            },
+            Deed::SetValue(owner, value) => Op::SetValue {
+                owner: owner.id(),
+                value: value_of(value),
+            },
+        }
+    }
+
+    /// A coordinator, as its commands name it.
+    pub(crate) fn caller(&self, by: usize) -> Caller {
+        Caller {
+            coordinator: coordinator(by),
+            floor: FencingToken::new(self.floors.map_or(0, |floors| floors[by])),
+            token_memory: self.token_memory,
+            not_after: self.not_after,
+        }
+    }
+
+    /// What can be seen of a name at this moment.
+    pub(crate) fn view(&mut self, name: usize) -> NameView {
+        let op = Op::View {
+            waiters: usize::MAX,
+        };
+        match self.send(name, 0, &op).reply {
+            Reply::Seen(view) => *view,
+            other => panic!("a view was answered by {other:?}"),
+        }
+    }
+
+    /// Who waits for whom on a name at this moment.
+    pub(crate) fn edges(&mut self, name: usize) -> NameEdges {
+        match self.send(name, 0, &Op::Edges).reply {
+            Reply::Edges(edges) => *edges,
+            other => panic!("edges were answered by {other:?}"),
+        }
+    }
+
+    fn about(&mut self, name: usize, who: Who, deed: impl FnOnce(Owner) -> Deed) -> Option<Event> {
+        let owner = self.owner(name, who)?;
+        Some(self.deed(name, self.asked[owner.0].by, deed(owner)))
+    }
+
+    fn owner(&self, name: usize, who: Who) -> Option<Owner> {
+        match who {
+            Who::Granted(back) => self.granted.get(&name)?.iter().rev().nth(back).copied(),
+            Who::Ended(back) => self.ended.get(&name)?.iter().rev().nth(back).copied(),
+            Who::Asked(back) => {
+                let of_name = |(_, asked): &(usize, &Asked)| asked.name == name;
+                let mut newest_first = self.asked.iter().enumerate().rev().filter(of_name);
+                newest_first.nth(back).map(|(number, _)| Owner(number))
+            }
+        }
+    }
+
+    fn acquire(&self, owner: Owner) -> Op {
+        let Ask {
+            mode,
+            wait,
+            ttl,
+            lock_delay,
+            unary,
+        } = self.asked[owner.0].ask;
+        Op::Acquire(Acquire {
+            owner: owner.id(),
+            session: (!unary).then(|| owner.session()),
+            actor: owner.actor(),
+            client_name: owner.client_name(),
+            mode,
+            value: value_of(0),
+            ttl,
+            lock_delay,
+            wait,
+        })
+    }
+
+    /// Notes who was granted what and who gave it up, and which tokens each coordinator has seen.
+    fn note(&mut self, name: usize, by: usize, deed: Deed, reply: &Reply, handed: &[Handed]) {
+        let granted = self.granted.entry(name).or_default();
+        granted.extend(handed.iter().map(|handed| handed.owner));
+        if let Reply::Granted { token } = reply {
+            let Deed::Acquire(owner) = deed else {
+                panic!("{deed:?} was answered by a grant")
+            };
+            granted.push(owner);
+            self.see(by, *token);
+        }
+        if let (Deed::Release(owner, _), Reply::Released { held: true, .. }) = (deed, reply) {
+            self.ended.entry(name).or_default().push(owner);
+        }
+        for handed in handed {
+            self.see(by, handed.token);
+            self.see(handed.coordinator, handed.token);
+        }
+        if let Reply::Forced { token, .. } = reply {
+            self.see(by, *token);
+        }
+    }
+
+    fn see(&mut self, coordinator: usize, token: FencingToken) {
+        if let Some(floors) = &mut self.floors {
+            floors[coordinator] = floors[coordinator].max(token.get() + 1);
+        }
+    }
+
+    fn send(&mut self, name: usize, by: usize, op: &Op) -> Executed {
+        let command = Command {
+            name: LockName::parse(&format!("name/{name}")).unwrap(),
+            caller: self.caller(by),
+            op: op.clone(),
+        };
+        self.table.apply(&command, self.now)
+    }
+}
+
+/// A coordinator's id.
+pub(crate) fn coordinator(number: usize) -> CoordinatorId {
+    CoordinatorId::new(&number.to_string())
+}
+
+/// A value of so many bytes.
+pub(crate) fn value_of(bytes: usize) -> Value {
+    Value::parse(&vec![0; bytes]).unwrap()
+}
