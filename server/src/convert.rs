@@ -1,10 +1,14 @@
 //! Between protobuf and the rules: the one place where fields are checked and answers are put together.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::HashSet,
+    time::{Duration, SystemTime},
+};
 
 use leasehold_core::{
     command::Loss,
     id::OwnerId,
+    mode::{MAX_LIMIT, Mode, Permits},
     name::{ClientName, LockName, TtlBounds, Value},
     time::StoreTime,
     view::{HoldView, HolderView, NameView, WaiterView},
@@ -15,6 +19,8 @@ use prost_types::Timestamp;
 
 use crate::{coordinator::acquire::Wait, status::Refusal};
 
+/// Most names of one acquire.
+const MAX_NAMES: usize = 64;
 /// Most entries of a session's metadata.
 const MAX_METADATA: usize = 16;
 /// Most bytes of a metadata key.
@@ -92,15 +98,69 @@ pub fn client_name(field: &str, name: &str) -> Result<ClientName, Refusal> {
     ClientName::parse(name).map_err(|invalid| Refusal::field(field, invalid))
 }
 
-/// A mode: only exclusive locks are served.
-pub fn mode(field: &str, mode: i32) -> Result<(), Refusal> {
-    match v1::LockMode::try_from(mode) {
-        Ok(v1::LockMode::Unspecified | v1::LockMode::Exclusive) => Ok(()),
-        Err(_) => Err(Refusal::field(
-            field,
-            format!("must be LOCK_MODE_EXCLUSIVE or unset, not {mode}"),
-        )),
+/// How a lock is to be held; `path` comes before the names of the fields.
+pub fn mode(path: &str, mode: i32, permits: u32, limit: u32) -> Result<Mode, Refusal> {
+    let field = |name: &str| format!("{path}{name}");
+    let asked = v1::LockMode::try_from(mode).map_err(|_| {
+        let what = format!(
+            "must be LOCK_MODE_EXCLUSIVE, LOCK_MODE_SHARED, LOCK_MODE_SEMAPHORE or unset, not {mode}"
+        );
+        Refusal::field(&field("mode"), what)
+    })?;
+    if asked == v1::LockMode::Semaphore {
+        let permits = if permits == 0 { 1 } else { permits };
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            let what = format!("must be 1 to {MAX_LIMIT} for a semaphore, not {limit}");
+            return Err(Refusal::field(&field("limit"), what));
+        }
+        return Permits::new(permits, limit)
+            .map(Mode::Semaphore)
+            .map_err(|invalid| Refusal::field(&field("permits"), invalid));
     }
+    for (name, number) in [("permits", permits), ("limit", limit)] {
+        if number != 0 {
+            let what = "must be unset but for a semaphore (LOCK_MODE_SEMAPHORE)";
+            return Err(Refusal::field(&field(name), what));
+        }
+    }
+    Ok(match asked {
+        v1::LockMode::Shared => Mode::Shared,
+        _ => Mode::Exclusive,
+    })
+}
+
+/// The names of an acquire on a session: one, or several that are all different.
+pub fn lock_names(
+    request: &v1::SessionAcquire,
+    store: &Store,
+) -> Result<(LockName, Vec<LockName>), Refusal> {
+    const FIELD: &str = "acquire.names";
+    let [first, ..] = &request.names[..] else {
+        let name = lock_name("acquire.name", &request.name, store)?;
+        return Ok((name, Vec::new()));
+    };
+    if !request.name.is_empty() {
+        let what = "must be empty where `name` is set: ask for one name or for several";
+        return Err(Refusal::field(FIELD, what));
+    }
+    if request.names.len() > MAX_NAMES {
+        let what = format!(
+            "must be at most {MAX_NAMES} names, not {}",
+            request.names.len()
+        );
+        return Err(Refusal::field(FIELD, what));
+    }
+    let first = lock_name(FIELD, first, store)?;
+    let mut seen = HashSet::new();
+    let mut names = Vec::with_capacity(request.names.len());
+    for name in &request.names {
+        if !seen.insert(name) {
+            let what = format!("must be different names; {name:?} is there twice");
+            return Err(Refusal::field(FIELD, what));
+        }
+        names.push(lock_name(FIELD, name, store)?);
+    }
+    Ok((first, names))
 }
 
 /// What a session says of itself.
@@ -198,8 +258,10 @@ fn hold_view(hold: &HoldView) -> v1::Holder {
         acquired_at: Some(wire_time(hold.acquired_at)),
         ttl: Some(wire_duration(hold.expires_in)),
         value: hold.value.as_bytes().to_vec(),
-        hold_count: 1,
+        hold_count: hold.count,
         foreign: false,
+        permits: hold.mode.permits(),
+        actor: hold.actor.get(),
     }
 }
 
@@ -213,23 +275,29 @@ fn waiter(position: u64, waiter: &WaiterView) -> v1::Waiter {
         coordinator: waiter.coordinator.to_string(),
         waiting_since: Some(wire_time(waiter.since)),
         position,
+        mode: wire_mode(waiter.mode).into(),
+        permits: waiter.mode.permits(),
+        actor: waiter.actor.get(),
     }
 }
 
 /// Everything that can be seen of a lock.
 pub fn lock_view(name: &LockName, view: &NameView) -> v1::LockView {
-    let lock_delay = match &view.holder {
-        Some(HolderView::Ours(hold)) if !hold.lock_delay.is_zero() => Some(hold.lock_delay),
-        _ => None,
-    };
-    let mode = match view.holder {
-        Some(_) => v1::LockMode::Exclusive,
+    let ours = view.holders.iter().filter_map(|holder| match holder {
+        HolderView::Ours(hold) => Some(hold),
+        HolderView::Foreign { .. } => None,
+    });
+    let lock_delay = ours.clone().map(|hold| hold.lock_delay).max();
+    let mode = match ours.clone().next() {
+        Some(hold) => wire_mode(hold.mode),
+        None if !view.holders.is_empty() => v1::LockMode::Exclusive,
+        None if view.permits_taken > 0 => v1::LockMode::Semaphore,
         None => v1::LockMode::Unspecified,
     };
     v1::LockView {
         name: name.as_str().to_owned(),
         mode: mode.into(),
-        holders: view.holder.iter().map(holder).collect(),
+        holders: view.holders.iter().map(holder).collect(),
         waiters: (1..)
             .zip(&view.waiters)
             .map(|(position, view)| waiter(position, view))
@@ -237,7 +305,22 @@ pub fn lock_view(name: &LockName, view: &NameView) -> v1::LockView {
         waiter_count: view.waiter_count,
         fencing_token: view.token.map_or(0, |token| token.get()),
         closed_for: view.closed_for.map(wire_duration),
-        lock_delay: lock_delay.map(wire_duration),
+        lock_delay: lock_delay
+            .filter(|delay| !delay.is_zero())
+            .map(wire_duration),
+        holder_count: view.holder_count,
+        limit: view.limit.unwrap_or(0),
+        // Never more than the limit.
+        permits_taken: u32::try_from(view.permits_taken).unwrap_or(u32::MAX),
+    }
+}
+
+/// How a lock is held.
+fn wire_mode(mode: Mode) -> v1::LockMode {
+    match mode {
+        Mode::Exclusive => v1::LockMode::Exclusive,
+        Mode::Shared => v1::LockMode::Shared,
+        Mode::Semaphore(_) => v1::LockMode::Semaphore,
     }
 }
 

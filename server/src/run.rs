@@ -213,6 +213,7 @@ fn start_coordinator(
         },
         max_wait: config.max_wait,
         store_timeout: config.store_timeout,
+        deadlock_detection: config.deadlock_detection,
         metrics,
     };
     Ok(Coordinator::start(parts, background))

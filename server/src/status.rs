@@ -1,5 +1,8 @@
 //! Refusals: the one place where an error becomes a gRPC status or a session's `error` message.
 
+use std::collections::HashMap;
+
+use leasehold_core::name::LockName;
 use leasehold_proto::v1::{FieldViolation, SessionFailure};
 use leasehold_store::StoreError;
 use tonic::{Code, Status};
@@ -23,6 +26,18 @@ pub enum Reason {
     UnknownRequest,
     /// The request id belongs to an acquire that is still in flight.
     RequestIdInUse,
+    /// The actor holds the lock already, or waits for it, and did not ask to hold it once more.
+    SelfDeadlock,
+    /// The actor holds the lock in a weaker mode than it asks for.
+    UpgradeRefused,
+    /// Those who hold or wait for the semaphore agree on another limit.
+    LimitMismatch,
+    /// The hold is one of a semaphore: it can't be made a shared one.
+    NotExclusive,
+    /// The wait was part of a deadlock, and was ended for the others to go on.
+    Deadlock,
+    /// A lock that the request counts on was lost before it could be served.
+    LockLost,
     /// The session fell silent for its TTL.
     SessionSilent,
     /// The coordinator is going away.
@@ -55,6 +70,12 @@ impl Reason {
             Self::OpenTimeout => "OPEN_TIMEOUT",
             Self::UnknownRequest => "UNKNOWN_REQUEST",
             Self::RequestIdInUse => "REQUEST_ID_IN_USE",
+            Self::SelfDeadlock => "SELF_DEADLOCK",
+            Self::UpgradeRefused => "UPGRADE_REFUSED",
+            Self::LimitMismatch => "LIMIT_MISMATCH",
+            Self::NotExclusive => "NOT_EXCLUSIVE",
+            Self::Deadlock => "DEADLOCK",
+            Self::LockLost => "LOCK_LOST",
             Self::SessionSilent => "SESSION_SILENT",
             Self::Draining => "DRAINING",
             Self::TooManySessions => "TOO_MANY_SESSIONS",
@@ -73,7 +94,14 @@ impl Reason {
             Self::InvalidField | Self::UnknownRequest | Self::RequestIdInUse => {
                 Code::InvalidArgument
             }
-            Self::NotOpen | Self::AlreadyOpen | Self::KeyNotALock => Code::FailedPrecondition,
+            Self::NotOpen
+            | Self::AlreadyOpen
+            | Self::SelfDeadlock
+            | Self::UpgradeRefused
+            | Self::LimitMismatch
+            | Self::NotExclusive
+            | Self::KeyNotALock => Code::FailedPrecondition,
+            Self::Deadlock | Self::LockLost => Code::Aborted,
             Self::OpenTimeout | Self::SessionSilent => Code::DeadlineExceeded,
             Self::TooManySessions | Self::TooManyLocks | Self::TooManyRequests => {
                 Code::ResourceExhausted
@@ -93,6 +121,7 @@ pub struct Refusal {
     reason: Reason,
     message: String,
     violations: Vec<(String, String)>,
+    metadata: Vec<(&'static str, String)>,
 }
 
 impl Refusal {
@@ -102,7 +131,24 @@ impl Refusal {
             reason,
             message: message.into(),
             violations: Vec::new(),
+            metadata: Vec::new(),
         }
+    }
+
+    /// With something that goes with the reason, as `docs/errors.md` lists it.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: impl ToString) -> Self {
+        self.metadata.push((key, value.to_string()));
+        self
+    }
+
+    /// The refusal of an acquire of a semaphore with another limit than the one in force.
+    pub fn other_limit(name: &LockName, limit: u32) -> Self {
+        let message = format!(
+            "those who hold or wait for the semaphore {name:?} agree on a limit of {limit}; ask with that one",
+            name = name.as_str(),
+        );
+        Self::new(Reason::LimitMismatch, message).with("limit", limit)
     }
 
     /// A refusal for a field that is out of bounds; `what` completes the sentence "the field …".
@@ -112,6 +158,7 @@ impl Refusal {
             reason: Reason::InvalidField,
             message: format!("{field} {what}"),
             violations: vec![(field.to_owned(), what)],
+            metadata: Vec::new(),
         }
     }
 
@@ -126,13 +173,26 @@ impl Refusal {
                 .into_iter()
                 .map(|(field, description)| FieldViolation { field, description })
                 .collect(),
+            metadata: self
+                .metadata
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect(),
         }
     }
 }
 
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
-        let mut details = ErrorDetails::with_error_info(refusal.reason.as_str(), DOMAIN, []);
+        let mut details = ErrorDetails::with_error_info(
+            refusal.reason.as_str(),
+            DOMAIN,
+            refusal
+                .metadata
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect::<HashMap<_, _>>(),
+        );
         if !refusal.violations.is_empty() {
             let violations = refusal
                 .violations
@@ -163,13 +223,19 @@ mod tests {
     use super::Reason;
 
     /// Every reason; the compiler reminds whoever adds one, in `code`.
-    const ALL: [Reason; 16] = [
+    const ALL: [Reason; 22] = [
         Reason::InvalidField,
         Reason::NotOpen,
         Reason::AlreadyOpen,
         Reason::OpenTimeout,
         Reason::UnknownRequest,
         Reason::RequestIdInUse,
+        Reason::SelfDeadlock,
+        Reason::UpgradeRefused,
+        Reason::LimitMismatch,
+        Reason::NotExclusive,
+        Reason::Deadlock,
+        Reason::LockLost,
         Reason::SessionSilent,
         Reason::Draining,
         Reason::TooManySessions,

@@ -94,6 +94,8 @@ pub struct Families {
     pub handoffs: Counter,
     /// `leasehold_renewals_total`: leases renewed.
     pub renewals: Counter,
+    /// `leasehold_deadlocks_total`: waits of this coordinator's clients that were ended because of a deadlock.
+    pub deadlocks: Counter,
     /// `leasehold_slow_readers_total`: clients cut off because they did not read.
     pub slow_readers: Counter,
     /// `leasehold_store_operations_total`: operations asked of the store, before they are coalesced into calls.
@@ -140,6 +142,7 @@ impl Metrics {
             "Locks that this coordinator's commands handed to the next waiter, here or elsewhere",
         );
         let renewals = counter("renewals", "Leases renewed");
+        let deadlocks = counter("deadlocks", "Waits that were ended because of a deadlock");
         let slow_readers = counter("slow_readers", "Clients cut off because they did not read");
         let store_operations = counter(
             "store_operations",
@@ -165,6 +168,7 @@ impl Metrics {
             grants,
             handoffs,
             renewals,
+            deadlocks,
             slow_readers,
             store_operations,
             store_errors,

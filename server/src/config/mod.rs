@@ -77,6 +77,8 @@ pub struct Config {
     pub max_concurrent_streams: u32,
     /// Messages that may wait for a client to read them before it is cut off. 1024 by default.
     pub outbound_queue: usize,
+    /// Whether deadlocks are found and ended. True by default.
+    pub deadlock_detection: bool,
     /// Threads that serve clients. Half of the processors by default, at least one.
     pub worker_threads: usize,
     /// What is logged: directives of `tracing`'s `EnvFilter`. `info` by default.
@@ -120,6 +122,7 @@ impl Default for Config {
             max_locks_per_session: 10_000,
             max_concurrent_streams: 10_000,
             outbound_queue: 1024,
+            deadlock_detection: true,
             worker_threads: half_of_the_processors(),
             log: "info".to_owned(),
             log_format: LogFormat::Human,

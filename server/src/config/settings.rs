@@ -88,7 +88,7 @@ macro_rules! a_number {
 }
 
 /// Every setting, in the order of the help and of the reference file.
-pub(super) static SETTINGS: [Setting; 25] = [
+pub(super) static SETTINGS: [Setting; 26] = [
     Setting {
         name: "listen",
         shape: Shape::Text,
@@ -270,6 +270,16 @@ pub(super) static SETTINGS: [Setting; 25] = [
         1_000_000,
         "Answers handed over for sending before a backlog begins: 8 to 1000000. A client that takes nothing of its backlog for keepalive-timeout is cut off."
     ),
+    Setting {
+        name: "deadlock-detection",
+        shape: Shape::Boolean,
+        value_name: "true|false",
+        help: "Whether deadlocks among the actors of sessions are found and ended, about a second after they close. Looks at \
+               locks only while an actor waits that holds something.",
+        set: |config, text| put(&mut config.deadlock_detection, boolean(text)),
+        show: |config| Some(config.deadlock_detection.to_string()),
+        example: None,
+    },
     Setting {
         name: "worker-threads",
         shape: Shape::Number,

@@ -142,6 +142,7 @@ fn every_setting_can_be_given_in_each_way() {
         ("max-locks-per-session", "12"),
         ("max-concurrent-streams", "13"),
         ("outbound-queue", "14"),
+        ("deadlock-detection", "false"),
         ("worker-threads", "15"),
         ("log", "info,leasehold_server=debug"),
         ("log-format", "json"),

@@ -4,16 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
     command::{Acquire, End, Op, Reply},
-    id::{FencingToken, OwnerId},
+    deadlock::BlockedWait,
+    id::OwnerId,
     name::LockName,
-    time::Moment,
     view::HolderView,
 };
 use leasehold_store::{Answer, LockStore, Stamped, StoreError, clock};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    Coordinator, cleanup::Leftover, contention::Waiting, inbox::Inbox, registry::Delivery,
+    Coordinator,
+    contention::Waiting,
+    deadlock::BlockedHere,
+    hold::{Claim, Hold, OnDrop},
+    registry::Delivery,
     unexpected,
 };
 use crate::telemetry::Tracked;
@@ -42,48 +46,24 @@ impl Wait {
 
 /// How an acquire ended.
 #[derive(Debug)]
-pub enum Acquired {
+pub enum Acquired<Granted = Hold> {
     /// The lock is held.
-    Granted(Hold),
+    Granted(Granted),
     /// It is not free, and the acquire did not want to wait.
     Busy(Option<HolderView>),
     /// It did not come free in time.
     TimedOut(Option<HolderView>),
     /// It was cancelled.
     Cancelled,
-}
-
-/// A lock that is held. Dropping it releases it, in the background, as an unclean end.
-#[derive(Debug)]
-pub struct Hold {
-    claim: Claim,
-    token: FencingToken,
-    sent_at: Moment,
-}
-
-/// Everything that an owner id stands for at the store, from before its acquire is sent. Dropping it ends that in the
-/// background, whatever it is by then, so that an acquire may be dropped at any point.
-#[derive(Debug)]
-struct Claim {
-    coordinator: Coordinator,
-    name: LockName,
-    owner: OwnerId,
-    ttl: Duration,
-    lock_delay: Duration,
-    /// Until when the acquire may still reach the store though its reply was given up.
-    may_arrive_until: Option<Moment>,
-    on_drop: OnDrop,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum OnDrop {
-    /// It may be in the store, and nobody wants it.
-    Release(End),
-    /// It is not in the store, or somebody else sees to it.
-    Forget,
-    /// It stays in the store until it expires, and stays known here: an answer that tells of it must not have it handed
-    /// on as nobody's.
-    Keep,
+    /// Those who hold or wait for the semaphore agree on another limit.
+    OtherLimit {
+        /// The lock.
+        name: LockName,
+        /// The limit in force.
+        limit: u32,
+    },
+    /// It would have waited for ever: what it was in the middle of, for people.
+    Deadlocked(String),
 }
 
 /// An acquire that was sent. Dropping it ends in the background whatever it came to.
@@ -93,6 +73,7 @@ pub struct Asked {
     acquire: Acquire,
     wait: Wait,
     started: Instant,
+    holding: bool,
 }
 
 /// What the store said to an acquire.
@@ -104,6 +85,13 @@ pub enum Answered {
     Busy(Option<HolderView>),
     /// It waits for its turn.
     Queued(InLine),
+    /// It was refused, without a trace: see [`Acquired::OtherLimit`].
+    OtherLimit {
+        /// The lock.
+        name: LockName,
+        /// The limit in force.
+        limit: u32,
+    },
 }
 
 /// An acquire that waits for its turn. Dropping it leaves the queue in the background.
@@ -114,13 +102,23 @@ pub struct InLine {
     /// When it has waited for as long as it wanted to.
     until: Option<Instant>,
     delivery: oneshot::Receiver<Delivery>,
+    /// Known to the detector of deadlocks.
+    blocked: Option<BlockedHere>,
     _waiting: Waiting,
     _tracked: Tracked,
 }
 
 impl Coordinator {
-    /// Sends an acquire.
-    pub fn ask(&self, name: LockName, acquire: Acquire, wait: Wait, answer: Answer) -> Asked {
+    /// Sends an acquire. `holding` says whether its actor holds something while it waits, and so may be part of a
+    /// deadlock.
+    pub fn ask(
+        &self,
+        name: LockName,
+        acquire: Acquire,
+        wait: Wait,
+        holding: bool,
+        answer: Answer,
+    ) -> Asked {
         self.registry().ask(acquire.owner);
         let claim = Claim {
             coordinator: self.clone(),
@@ -137,13 +135,14 @@ impl Coordinator {
             acquire: acquire.clone(),
             wait,
             started: Instant::now(),
+            holding,
         };
         let command = self.command(name, Op::Acquire(acquire));
         self.store().send(command, answer);
         asked
     }
 
-    /// Takes a lock, and waits for it as long as `wait` says.
+    /// Takes a lock, and waits for it as long as `wait` says; `queued` is told when it has to.
     ///
     /// May be dropped at any point: what the store knows of it by then is released in the background.
     pub async fn acquire(
@@ -151,20 +150,24 @@ impl Coordinator {
         name: LockName,
         acquire: Acquire,
         wait: Wait,
+        holding: bool,
+        queued: impl FnOnce(&InLine),
     ) -> Result<Acquired, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let asked = self.ask(name, acquire, wait, Answer::once(answer));
+        let asked = self.ask(name, acquire, wait, holding, Answer::once(answer));
         // An answer always comes.
         let result = answered.await.map_err(|_| unexpected("acquire"))?;
-        match asked.answered(result)? {
-            Answered::Granted(hold) => Ok(Acquired::Granted(hold)),
-            Answered::Busy(holder) => Ok(Acquired::Busy(holder)),
+        Ok(match asked.answered(result)? {
+            Answered::Granted(hold) => Acquired::Granted(hold),
+            Answered::Busy(holder) => Acquired::Busy(holder),
+            Answered::OtherLimit { name, limit } => Acquired::OtherLimit { name, limit },
             Answered::Queued(in_line) => {
+                queued(&in_line);
                 // Nothing but dropping this call cancels it.
                 let (_cancel, cancelled) = oneshot::channel();
-                Ok(in_line.wait(cancelled).await)
+                in_line.wait(cancelled).await
             }
-        }
+        })
     }
 }
 
@@ -192,6 +195,11 @@ impl Asked {
                 position,
                 expires_in,
             } => Ok(Answered::Queued(self.queued(position, expires_in))),
+            Reply::OtherLimit { limit } => {
+                self.claim.on_drop = OnDrop::Forget;
+                let name = self.claim.name.clone();
+                Ok(Answered::OtherLimit { name, limit })
+            }
             _ => Err(unexpected("acquire")),
         }
     }
@@ -202,10 +210,23 @@ impl Asked {
             acquire,
             wait,
             started,
+            holding,
         } = self;
         let coordinator = claim.coordinator.clone();
         let name = claim.name.clone();
+        let blocked = match acquire.session {
+            Some(session) if holding && !acquire.actor.is_nobody() => {
+                Some(coordinator.blocked().add(BlockedWait {
+                    session,
+                    actor: acquire.actor,
+                    ticket: acquire.owner,
+                    name: name.clone(),
+                }))
+            }
+            _ => None,
+        };
         InLine {
+            blocked,
             delivery: coordinator.registry().wait(claim.owner),
             claim,
             position,
@@ -237,6 +258,7 @@ impl InLine {
             claim,
             until,
             mut delivery,
+            mut blocked,
             _waiting,
             _tracked,
             ..
@@ -244,6 +266,12 @@ impl InLine {
         let timeout = async {
             match until {
                 Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        let deadlocked = async {
+            match &mut blocked {
+                Some(blocked) => blocked.deadlocked().await,
                 None => std::future::pending().await,
             }
         };
@@ -256,141 +284,11 @@ impl InLine {
                 claim.give_up().await;
                 Acquired::Cancelled
             }
+            deadlock = deadlocked => {
+                claim.give_up().await;
+                Acquired::Deadlocked(deadlock)
+            }
             () = timeout => Acquired::TimedOut(claim.give_up().await),
         }
-    }
-}
-
-impl Claim {
-    fn granted(mut self, token: FencingToken, sent_at: Moment) -> Hold {
-        self.coordinator.metrics().grants.inc();
-        // From here on the client may learn of it: if it is lost before it gives the lock back, the lock-delay applies.
-        self.on_drop = OnDrop::Release(End::Unclean);
-        Hold {
-            claim: self,
-            token,
-            sent_at,
-        }
-    }
-
-    /// Notes that its acquire failed. One that the store refused may have acted half-way, so it is released all the same.
-    fn failed(&mut self, error: &StoreError) {
-        if matches!(error, StoreError::Unavailable { .. }) {
-            self.on_drop = OnDrop::Forget;
-        }
-    }
-
-    /// Leaves the queue, or gives back a grant that came meanwhile; gives who holds the lock instead, if that is known.
-    async fn give_up(mut self) -> Option<HolderView> {
-        // It waits no more: nobody may put it back into the queue behind the release.
-        self.coordinator.registry().in_flight(&self.owner);
-        let op = Op::Release {
-            owner: self.owner,
-            end: End::Clean,
-        };
-        // On an error the claim's drop goes on trying in the background.
-        self.coordinator.execute(&self.name, op).await.ok()?;
-        self.on_drop = OnDrop::Forget;
-        let (coordinator, name) = (self.coordinator.clone(), self.name.clone());
-        // From here on a grant to it is nobody's, and is handed on.
-        drop(self);
-        let view = coordinator.view(&name, 0).await.ok()?;
-        view.holder
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        match self.on_drop {
-            OnDrop::Forget => self.coordinator.registry().forget(&self.owner),
-            OnDrop::Keep => self.coordinator.registry().in_flight(&self.owner),
-            OnDrop::Release(end) => {
-                self.coordinator.registry().in_flight(&self.owner);
-                let lasts = self.ttl + self.lock_delay + self.coordinator.shared.store_timeout * 2;
-                self.coordinator.leave(Leftover {
-                    name: self.name.clone(),
-                    owner: self.owner,
-                    end,
-                    may_arrive_until: self.may_arrive_until,
-                    gone_at: clock::now().after(lasts),
-                    tracked: self.coordinator.metrics().inflight_cleanups.track(),
-                });
-            }
-        }
-    }
-}
-
-impl Hold {
-    /// The lock's name.
-    pub fn name(&self) -> &LockName {
-        &self.claim.name
-    }
-
-    /// The owner id.
-    pub fn owner(&self) -> &OwnerId {
-        &self.claim.owner
-    }
-
-    /// The fencing token.
-    pub fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    /// Until when it stands in the store at least.
-    pub fn stands_until(&self) -> Moment {
-        self.sent_at.after(self.claim.ttl)
-    }
-
-    /// The command that renews it.
-    pub fn renewal(&self) -> Op {
-        Op::Renew {
-            owner: self.claim.owner,
-            ttl: self.claim.ttl,
-        }
-    }
-
-    /// Notes that a renewal sent at this moment was carried out.
-    pub fn renewed(&mut self, sent_at: Moment) {
-        self.sent_at = self.sent_at.max(sent_at);
-    }
-
-    /// Makes a session the one that hears if the hold is taken.
-    pub fn tell(&self, session: Arc<Inbox>) {
-        self.claim
-            .coordinator
-            .registry()
-            .held(&self.claim.owner, session);
-    }
-
-    /// Gives the lock back; false if it was lost before. If the store does not answer, or this is dropped, the release
-    /// goes on in the background.
-    pub async fn release(self) -> Result<bool, StoreError> {
-        let mut hold = self.given_back();
-        let claim = &mut hold.claim;
-        let released = claim.coordinator.release(&claim.name, claim.owner).await?;
-        claim.on_drop = OnDrop::Forget;
-        Ok(released)
-    }
-
-    /// Notes that its client gave it back: from here on, dropping it ends it cleanly.
-    #[must_use]
-    pub fn given_back(mut self) -> Self {
-        self.claim.on_drop = OnDrop::Release(End::Clean);
-        self
-    }
-
-    /// Ends it in the background as given back by its client.
-    pub fn release_detached(self) {
-        drop(self.given_back());
-    }
-
-    /// Leaves it in the store until it expires, because this process ends while its client may believe in it.
-    pub fn leave_to_expire(mut self) {
-        self.claim.on_drop = OnDrop::Keep;
-    }
-
-    /// Lets go of it without touching the store: it is gone there, or its caller renews it from now on.
-    pub fn forget(mut self) {
-        self.claim.on_drop = OnDrop::Forget;
     }
 }

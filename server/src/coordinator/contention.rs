@@ -64,6 +64,11 @@ pub enum Message {
         /// How long that will take.
         after: Duration,
     },
+    /// More waiters of a name can be granted it than one command does, whoever's waiters they are.
+    Look {
+        /// The lock.
+        name: LockName,
+    },
 }
 
 impl Contention {
@@ -79,6 +84,11 @@ impl Contention {
             name: name.clone(),
             after,
         });
+    }
+
+    /// Has a name refreshed at once, whoever waits for it.
+    pub fn look(&self, name: &LockName) {
+        let _ = self.messages.send(Message::Look { name: name.clone() });
     }
 }
 
@@ -199,6 +209,7 @@ impl Task {
             } => self.on_waits(name, acquire, expires_in),
             Message::Gone { name, owner } => self.on_gone(&name, &owner),
             Message::Recheck { name, after } => self.schedule(&name, after + EXPIRY_SLACK),
+            Message::Look { name } => self.look(name),
         }
     }
 
@@ -344,7 +355,8 @@ impl Task {
         }
     }
 
-    /// Asks the store about a grant that nobody here knows of: a message is a hint, and no ground to release anything.
+    /// Asks the store about a grant that nobody here knows of (a message is a hint, and no ground to release anything), or
+    /// to hand on what is left.
     fn look(&mut self, name: LockName) {
         let coordinator = self.coordinator.clone();
         self.under_way.push(

@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
+use leasehold_proto::v1::SessionQueued;
 use leasehold_store::{Answers, Stamped, StoreError};
 
 use super::registry::Taken;
@@ -18,6 +19,8 @@ use super::registry::Taken;
 pub enum News {
     /// The store has answered the command of this number.
     Answered(u64, Result<Stamped, StoreError>),
+    /// The acquire of this request id, for several names, has to wait.
+    Queued(u64, SessionQueued),
     /// A hold was taken.
     Taken(Taken),
 }

@@ -2,17 +2,23 @@
 //!
 //! - [`registry`]: which owner ids are ours, and whom to tell.
 //! - [`acquire`]: one acquire from asking to holding, safe to drop at any point.
+//! - [`hold`]: what an owner id stands for, and what becomes of it.
+//! - [`several`]: several names at once.
 //! - [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
 //! - `refresh`: what that task asks of the store.
 //! - [`inbox`]: what a session hears from the store and from others.
 //! - [`cleanup`]: releases that nobody waits for.
+//! - [`deadlock`]: which actors wait while they hold something, and the task that ends their deadlocks.
 
 pub mod acquire;
 pub mod cleanup;
 pub mod contention;
+pub mod deadlock;
+pub mod hold;
 pub mod inbox;
 mod refresh;
 pub mod registry;
+pub mod several;
 
 use std::{
     sync::{
@@ -35,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     cleanup::Leftover,
     contention::Contention,
+    deadlock::Blocked,
     registry::{Delivery, Registry},
 };
 use crate::telemetry::Metrics;
@@ -54,6 +61,7 @@ struct Shared {
     store_timeout: Duration,
     registry: Registry,
     contention: Contention,
+    blocked: Blocked,
     leftovers: mpsc::UnboundedSender<Leftover>,
     metrics: Metrics,
     /// One more than the largest token seen of any name.
@@ -75,6 +83,8 @@ pub struct Parts {
     pub max_wait: Duration,
     /// How long a command to the store may take.
     pub store_timeout: Duration,
+    /// Whether deadlocks are looked for.
+    pub deadlock_detection: bool,
     /// What it counts.
     pub metrics: Metrics,
 }
@@ -93,6 +103,7 @@ impl Coordinator {
                 store_timeout: parts.store_timeout,
                 registry: Registry::default(),
                 contention,
+                blocked: Blocked::default(),
                 leftovers,
                 metrics: parts.metrics,
                 floor: AtomicI64::new(0),
@@ -117,6 +128,9 @@ impl Coordinator {
             parts.wake_ups,
             stop.clone(),
         ));
+        if parts.deadlock_detection {
+            tokio::spawn(deadlock::run(coordinator.clone(), stop.clone()));
+        }
         coordinator
     }
 
@@ -158,6 +172,10 @@ impl Coordinator {
         &self.shared.contention
     }
 
+    fn blocked(&self) -> &Blocked {
+        &self.shared.blocked
+    }
+
     /// A command from this coordinator, counted as about to be sent.
     pub fn command(&self, name: LockName, op: Op) -> Command {
         let caller = Caller {
@@ -194,29 +212,31 @@ impl Coordinator {
         result
     }
 
-    /// Sees to what came with a reply: learns its tokens, and gives a grant to the waiter of ours that it is for.
+    /// Sees to what came with a reply: learns its tokens, and gives each grant to the waiter of ours that it is for.
     fn note(&self, name: &LockName, stamped: &Stamped) {
         match &stamped.executed.reply {
             Reply::Granted { token } | Reply::Forced { token, .. } => self.learn(*token),
             _ => {}
         }
-        let Some(handed) = &stamped.executed.handed else {
-            return;
-        };
-        self.learn(handed.token);
-        self.shared.metrics.handoffs.inc();
-        if handed.coordinator != self.shared.id {
-            return;
+        for handed in &stamped.executed.handed {
+            self.learn(handed.token);
+            self.shared.metrics.handoffs.inc();
+            if handed.coordinator != self.shared.id {
+                continue;
+            }
+            let delivery = Delivery {
+                token: handed.token,
+                sent_at: stamped.sent_at,
+            };
+            if !self.shared.registry.deliver(&handed.owner, delivery)
+                && handed.of_session
+                && !self.shared.registry.knows(&handed.owner)
+            {
+                self.discard(name, handed.owner);
+            }
         }
-        let delivery = Delivery {
-            token: handed.token,
-            sent_at: stamped.sent_at,
-        };
-        if !self.shared.registry.deliver(&handed.owner, delivery)
-            && handed.of_session
-            && !self.shared.registry.knows(&handed.owner)
-        {
-            self.discard(name, handed.owner);
+        if stamped.executed.more {
+            self.shared.contention.look(name);
         }
     }
 
@@ -266,7 +286,7 @@ impl Coordinator {
         value: Value,
     ) -> Result<bool, StoreError> {
         let stamped = self.execute(name, Op::SetValue { owner, value }).await?;
-        Ok(matches!(stamped.executed.reply, Reply::ValueSet(true)))
+        Ok(stamped.executed.reply == Reply::Changed(true))
     }
 
     /// Shows a name with at most this many waiters.
@@ -287,7 +307,7 @@ impl Coordinator {
                 token,
                 former,
             } => {
-                if let Some(former) = former {
+                for former in former {
                     self.shared.registry.take(name, &former.owner, Loss::Forced);
                 }
                 Ok((released, token))

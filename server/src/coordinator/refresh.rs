@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use leasehold_core::{
     command::{Acquire, Op, Reply},
     id::FencingToken,
@@ -47,18 +48,19 @@ pub(super) async fn refresh(
     else {
         return unknown;
     };
-    if let Some(current) = current {
-        let waiter = waiters
-            .iter()
-            .find(|acquire| acquire.owner == current.owner);
-        if let Some(acquire) = waiter
-            && coordinator.registry().waits(&current.owner)
+    let mut missed = Vec::new();
+    for current in current {
+        if coordinator.registry().waits(&current.owner)
+            && let Some(acquire) = waiters
+                .iter()
+                .find(|acquire| acquire.owner == current.owner)
         {
-            confirm(coordinator, name, acquire, current.token).await;
+            missed.push(confirm(coordinator, name, acquire, current.token));
         } else if current.of_session && !coordinator.registry().knows(&current.owner) {
             coordinator.discard(name, current.owner);
         }
     }
+    join_all(missed).await;
     let all_joined = if rejoin || !attached {
         join_again(coordinator, name, &waiters).await
     } else {

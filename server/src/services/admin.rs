@@ -63,7 +63,7 @@ impl AdminService for Admin {
                 Err(error) => return Err(Refusal::from(error).into()),
             };
             // One that came free since it was found is not listed.
-            if view.holder.is_some() || view.closed_for.is_some() || view.waiter_count > 0 {
+            if view.holder_count > 0 || view.closed_for.is_some() || view.waiter_count > 0 {
                 locks.push(convert::lock_view(name, &view));
             }
         }

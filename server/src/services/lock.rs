@@ -7,7 +7,7 @@ use std::{
 
 use leasehold_core::{
     command::{Acquire, Op, Reply},
-    id::{OwnerId, SessionId},
+    id::{Actor, OwnerId, SessionId},
     lease::{Lease, drift_margin, heartbeat_interval},
     time::Moment,
 };
@@ -111,10 +111,12 @@ impl LockService for Locks {
         let bounds = self.coordinator.bounds();
         let name = convert::lock_name("name", &request.name, self.coordinator.store())?;
         let wait = convert::wait("wait", request.wait, Wait::No, self.coordinator.max_wait())?;
-        convert::mode("mode", request.mode)?;
+        let mode = convert::mode("", request.mode, request.permits, request.limit)?;
         let acquire = Acquire {
             owner: OwnerId::from_bytes(Uuid::new_v4().into_bytes()),
             session: None,
+            actor: Actor::NOBODY,
+            mode,
             client_name: convert::client_name("client_name", &request.client_name)?,
             value: convert::value("value", &request.value)?,
             ttl: convert::ttl("ttl", request.ttl, bounds)?,
@@ -124,7 +126,7 @@ impl LockService for Locks {
         let ttl = acquire.ttl;
         let acquired = tokio::select! {
             biased;
-            acquired = self.coordinator.acquire(name, acquire, wait) => {
+            acquired = self.coordinator.acquire(name, acquire, wait, false, |_| {}) => {
                 acquired.map_err(Refusal::from)?
             }
             () = self.shutdown.stopping.cancelled() => return Err(stopping().into()),
@@ -145,6 +147,11 @@ impl LockService for Locks {
             Acquired::Busy(holder) => (AcquireOutcome::Busy, holder),
             Acquired::TimedOut(holder) => (AcquireOutcome::TimedOut, holder),
             Acquired::Cancelled => (AcquireOutcome::Cancelled, None),
+            Acquired::OtherLimit { name, limit } => {
+                return Err(Refusal::other_limit(&name, limit).into());
+            }
+            // Nobody's waits are never accused.
+            Acquired::Deadlocked(why) => return Err(Refusal::new(Reason::Deadlock, why).into()),
         };
         Ok(Response::new(AcquireResponse {
             outcome: outcome.into(),

@@ -8,7 +8,7 @@ use leasehold_store::clock;
 
 use super::task::{Done, Session, Shutdown};
 use crate::{
-    coordinator::acquire::Hold,
+    coordinator::hold::Hold,
     status::{Reason, Refusal},
 };
 
@@ -101,7 +101,7 @@ impl Session {
                 () = self.inbox.arrived(), if !self.asked.is_empty() => self.on_news(),
                 Some(done) = self.operations.next() => match done {
                     Done::Renewed(_) => {}
-                    done @ Done::Acquired { .. } => self.on_done(done),
+                    done => self.on_done(done),
                 },
                 else => return,
             }

@@ -1,7 +1,8 @@
 //! Lease streams.
 //!
 //! - [`task`]: one task owns one session: what it holds and waits for, and its lease.
-//! - `requests`: what a client may ask on its stream.
+//! - `requests`: what a client may ask on its stream; `acquires`, `grants`: how an acquire goes on.
+//! - `actors`, `counts`: what each flow of a client holds, and how many times.
 //! - `renewal`: keeping the holds alive, and telling what could not be.
 //! - `ending`: how it ends, and what becomes of what it held.
 //! - [`outbox`]: answers on their way to a client that may not read.
@@ -13,14 +14,18 @@ pub mod outbox;
 pub mod sessions;
 pub mod task;
 
+mod acquires;
+mod actors;
 mod alarm;
+mod counts;
 mod ending;
+mod grants;
 mod renewal;
 mod requests;
 mod second_look;
 mod signals;
 
-/// Most releases and changes of values that a session may have in flight.
+/// Most releases and changes of holds that a session may have in flight.
 pub const MAX_IN_FLIGHT: usize = 1024;
 /// Most heartbeats that wait for a renewal before they are answered; of more, the oldest are not.
 pub const MAX_PENDING_ACKS: usize = 16;

@@ -140,6 +140,7 @@ impl Session {
                     _ => {
                         held.hold.renewed(stamped.sent_at);
                         self.coordinator.metrics().renewals.inc();
+                        self.tell_count(&owner);
                     }
                 },
                 Err(_) => {

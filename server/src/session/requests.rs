@@ -1,21 +1,18 @@
-//! What a client may ask on its stream.
+//! What a client may ask on its stream; how an acquire goes on is in `acquires`.
 
 use std::sync::Arc;
 
-use futures_util::FutureExt;
 use leasehold_core::{
-    command::{self, Acquire, Op, Reply},
+    command::{self, Op, Reply},
     id::OwnerId,
+    mode::Mode,
     name::{LockName, Value},
 };
 use leasehold_proto::v1::{
-    AcquireOutcome, GrantedLock, SessionAcquire, SessionGranted, SessionNotGranted, SessionQueued,
-    SessionRelease, SessionReleased, SessionRequest, SessionSetValue, SessionValueSet,
-    session_request::Request, session_response::Response,
+    SessionDowngrade, SessionDowngraded, SessionRelease, SessionReleased, SessionRequest,
+    SessionSetValue, SessionValueSet, session_request::Request, session_response::Response,
 };
 use leasehold_store::{Answer, LockStore, Stamped, StoreError};
-use tokio::sync::oneshot;
-use uuid::Uuid;
 
 use super::{
     MAX_IN_FLIGHT,
@@ -24,36 +21,9 @@ use super::{
 };
 use crate::{
     convert,
-    coordinator::acquire::{self, Acquired, Answered, Hold, InLine, Wait},
+    coordinator::{acquire, hold::Hold},
     status::{Reason, Refusal},
 };
-
-/// Where an acquire is that has not been answered.
-#[derive(Debug)]
-pub(super) enum Acquiring {
-    /// On its way to the store.
-    Asked,
-    /// The same, and cancelled: if it has to wait, it does not.
-    Cancelled,
-    /// In the queue, with what cancels it, once.
-    InLine(Option<oneshot::Sender<()>>),
-}
-
-impl Acquiring {
-    /// Ends the wait. A grant that is there before stands.
-    pub(super) fn cancel(&mut self) {
-        match self {
-            Self::Asked => *self = Self::Cancelled,
-            Self::Cancelled => {}
-            Self::InLine(cancel) => {
-                if let Some(cancel) = cancel.take() {
-                    // Its answer may have crossed the cancel: then there is nothing to do.
-                    let _ = cancel.send(());
-                }
-            }
-        }
-    }
-}
 
 /// What the store was asked. Dropping it ends what it may come to in the background.
 #[derive(Debug)]
@@ -72,6 +42,16 @@ pub(super) enum Asked {
         request_id: u64,
         name: LockName,
     },
+    Downgrade {
+        request_id: u64,
+        name: LockName,
+    },
+    /// How many times a hold is held, for others to see.
+    Count {
+        name: LockName,
+        owner: OwnerId,
+        count: u32,
+    },
 }
 
 impl Session {
@@ -84,6 +64,7 @@ impl Session {
             Some(Request::Release(release)) => self.on_release(request_id, &release),
             Some(Request::Heartbeat(heartbeat)) => self.on_heartbeat(request_id, heartbeat),
             Some(Request::SetValue(set_value)) => self.on_set_value(request_id, &set_value),
+            Some(Request::Downgrade(downgrade)) => self.on_downgrade(request_id, &downgrade),
             Some(Request::Cancel(cancel)) => {
                 if let Some(acquiring) = self.acquiring.get_mut(&cancel.acquire_request_id) {
                     acquiring.cancel();
@@ -106,61 +87,13 @@ impl Session {
         None
     }
 
-    fn refuse(&mut self, request_id: u64, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, request_id: u64, refusal: Refusal) {
         self.outbox
             .send(request_id, Response::Error(refusal.into_failure()));
     }
 
-    fn on_acquire(&mut self, request_id: u64, request: SessionAcquire) -> Result<(), Refusal> {
-        let name = convert::lock_name("acquire.name", &request.name, self.coordinator.store())?;
-        convert::mode("acquire.mode", request.mode)?;
-        let wait = convert::wait(
-            "acquire.wait",
-            request.wait,
-            Wait::Forever,
-            self.coordinator.max_wait(),
-        )?;
-        let value = convert::value("acquire.value", &request.value)?;
-        let bounds = self.coordinator.bounds();
-        let lock_delay = convert::lock_delay("acquire.lock_delay", request.lock_delay, bounds)?;
-        if self.acquiring.contains_key(&request_id) {
-            return Err(Refusal::new(
-                Reason::RequestIdInUse,
-                format!(
-                    "request id {request_id} belongs to an acquire that is still in flight; use another"
-                ),
-            ));
-        }
-        if self.holds.len() + self.acquiring.len() >= self.max_locks {
-            return Err(Refusal::new(
-                Reason::TooManyLocks,
-                format!(
-                    "the session holds and waits for {} locks, which is the limit; release some first",
-                    self.max_locks
-                ),
-            ));
-        }
-        let owner = OwnerId::from_bytes(Uuid::new_v4().into_bytes());
-        let acquire = Acquire {
-            owner,
-            session: Some(self.id),
-            client_name: self.client_name.clone(),
-            value,
-            ttl: self.lease.ttl(),
-            lock_delay,
-            wait: wait != Wait::No,
-        };
-        self.acquiring.insert(request_id, Acquiring::Asked);
-        self.count();
-        let (number, answer) = self.next_answer();
-        let asked = self.coordinator.ask(name, acquire, wait, answer);
-        self.asked
-            .insert(number, Asked::Acquire { request_id, asked });
-        Ok(())
-    }
-
     /// The place of the next answer from the store.
-    fn next_answer(&mut self) -> (u64, Answer) {
+    pub(super) fn next_answer(&mut self) -> (u64, Answer) {
         self.asked_so_far += 1;
         let number = self.asked_so_far;
         let inbox = Arc::clone(&self.inbox);
@@ -172,6 +105,18 @@ impl Session {
             ("release.name", &request.name),
             ("release.owner_id", &request.owner_id),
         )?;
+        if self
+            .holds
+            .get(&owner)
+            .is_some_and(|held| held.count.get() > 1)
+        {
+            let released = SessionReleased {
+                released: true,
+                hold_count: self.count_down(&owner),
+            };
+            self.outbox.send(request_id, Response::Released(released));
+            return Ok(());
+        }
         // Given back from here on, whatever becomes of what follows.
         let hold = self.unhold(&owner).map(Hold::given_back);
         if self.is_busy() {
@@ -213,7 +158,38 @@ impl Session {
         Ok(())
     }
 
-    fn ask(&mut self, name: LockName, op: Op, asked: Asked) {
+    fn on_downgrade(&mut self, request_id: u64, request: &SessionDowngrade) -> Result<(), Refusal> {
+        let (name, owner) = self.hold_named(
+            ("downgrade.name", &request.name),
+            ("downgrade.owner_id", &request.owner_id),
+        )?;
+        if let Some(held) = self.holds.get(&owner)
+            && held.mode.limit().is_some()
+        {
+            return Err(Refusal::new(
+                Reason::NotExclusive,
+                format!(
+                    "{:?} is held as permits of a semaphore, and only an exclusive hold can be made a shared one",
+                    name.as_str()
+                ),
+            ));
+        }
+        if self.is_busy() {
+            return Err(too_many_requests("the hold was not downgraded"));
+        }
+        // From here on, whatever becomes of it: nothing may count on its being exclusive.
+        if let Some(held) = self.holds.get_mut(&owner) {
+            held.mode = Mode::Shared;
+        }
+        self.ask(
+            name.clone(),
+            Op::Downgrade { owner },
+            Asked::Downgrade { request_id, name },
+        );
+        Ok(())
+    }
+
+    pub(super) fn ask(&mut self, name: LockName, op: Op, asked: Asked) {
         self.others_in_flight += 1;
         let (number, answer) = self.next_answer();
         self.asked.insert(number, asked);
@@ -222,7 +198,7 @@ impl Session {
     }
 
     /// Whether as much is in flight as may be, beside the acquires, which count among the locks, and renewals.
-    fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         self.others_in_flight >= MAX_IN_FLIGHT
     }
 
@@ -246,16 +222,9 @@ impl Session {
     /// Takes an answer of the store in.
     pub(super) fn on_answer(&mut self, number: u64, result: Result<Stamped, StoreError>) {
         match self.asked.remove(&number) {
-            Some(Asked::Acquire { request_id, asked }) => match asked.answered(result) {
-                Ok(Answered::Granted(hold)) => {
-                    self.on_acquired(request_id, Ok(Acquired::Granted(hold)));
-                }
-                Ok(Answered::Busy(holder)) => {
-                    self.on_acquired(request_id, Ok(Acquired::Busy(holder)));
-                }
-                Ok(Answered::Queued(in_line)) => self.on_queued(request_id, in_line),
-                Err(error) => self.on_acquired(request_id, Err(error)),
-            },
+            Some(Asked::Acquire { request_id, asked }) => {
+                self.on_answered(request_id, asked.answered(result));
+            }
             Some(Asked::Release {
                 request_id,
                 name,
@@ -272,7 +241,10 @@ impl Session {
                     hold.forget();
                 }
                 self.answer(request_id, released, |released| {
-                    Response::Released(SessionReleased { released })
+                    Response::Released(SessionReleased {
+                        released,
+                        hold_count: 0,
+                    })
                 });
             }
             Some(Asked::SetValue { request_id, name }) => {
@@ -280,39 +252,29 @@ impl Session {
                 let value_set = self
                     .coordinator
                     .outcome(&name, result)
-                    .map(|stamped| stamped.executed.reply == Reply::ValueSet(true));
+                    .map(|stamped| stamped.executed.reply == Reply::Changed(true));
                 self.answer(request_id, value_set, |value_set| {
                     Response::ValueSet(SessionValueSet { value_set })
                 });
             }
+            Some(Asked::Downgrade { request_id, name }) => {
+                self.others_in_flight -= 1;
+                let downgraded = self
+                    .coordinator
+                    .outcome(&name, result)
+                    .map(|stamped| stamped.executed.reply == Reply::Changed(true));
+                self.answer(request_id, downgraded, |downgraded| {
+                    Response::Downgraded(SessionDowngraded { downgraded })
+                });
+            }
+            Some(Asked::Count { name, owner, count }) => {
+                self.others_in_flight -= 1;
+                let noted = self.coordinator.outcome(&name, result).is_ok();
+                self.on_counted(&owner, noted.then_some(count));
+            }
             // The session has let go of it.
             None => {}
         }
-    }
-
-    fn on_queued(&mut self, request_id: u64, in_line: InLine) {
-        let (cancel, cancelled) = oneshot::channel();
-        let mut acquiring = Acquiring::InLine(Some(cancel));
-        if let Some(Acquiring::Asked) = self.acquiring.get(&request_id) {
-            let queued = SessionQueued {
-                position: in_line.position(),
-                ticket: in_line.ticket().as_bytes().to_vec(),
-            };
-            self.outbox.send(request_id, Response::Queued(queued));
-        } else {
-            acquiring.cancel();
-        }
-        self.acquiring.insert(request_id, acquiring);
-        self.operations.push(
-            async move {
-                let acquired = in_line.wait(cancelled).await;
-                Done::Acquired {
-                    request_id,
-                    acquired,
-                }
-            }
-            .boxed(),
-        );
     }
 
     pub(super) fn on_done(&mut self, done: Done) {
@@ -320,7 +282,11 @@ impl Session {
             Done::Acquired {
                 request_id,
                 acquired,
-            } => self.on_acquired(request_id, Ok(acquired)),
+            } => self.on_acquired(request_id, Ok(acquired.map(|hold| [hold]))),
+            Done::AcquiredSeveral {
+                request_id,
+                acquired,
+            } => self.on_acquired(request_id, acquired),
             Done::Renewed(results) => self.on_renewed(results),
         }
     }
@@ -336,52 +302,6 @@ impl Session {
             Err(error) => self.refuse(request_id, error.into()),
         }
     }
-
-    fn on_acquired(&mut self, request_id: u64, result: Result<Acquired, StoreError>) {
-        self.acquiring.remove(&request_id);
-        self.count();
-        let (outcome, holder) = match result {
-            Ok(Acquired::Granted(hold)) => return self.on_granted(request_id, hold),
-            Ok(Acquired::Busy(holder)) => (AcquireOutcome::Busy, holder),
-            Ok(Acquired::TimedOut(holder)) => (AcquireOutcome::TimedOut, holder),
-            Ok(Acquired::Cancelled) => (AcquireOutcome::Cancelled, None),
-            Err(error) => return self.refuse(request_id, error.into()),
-        };
-        let not_granted = SessionNotGranted {
-            outcome: outcome.into(),
-            holder: holder.as_ref().map(convert::holder),
-        };
-        self.outbox
-            .send(request_id, Response::NotGranted(not_granted));
-    }
-
-    fn on_granted(&mut self, request_id: u64, hold: Hold) {
-        if self.closing {
-            return hold.release_detached();
-        }
-        let Some(valid_for) = self
-            .lease
-            .promise(self.lease.heard_at(), Some(hold.stands_until()))
-        else {
-            // It took so long that nothing is left of it.
-            hold.release_detached();
-            let reason =
-                "the grant came so late that its time was over; it is being released".to_owned();
-            return self.refuse(request_id, StoreError::Indeterminate { reason }.into());
-        };
-        let granted = SessionGranted {
-            locks: vec![GrantedLock {
-                name: hold.name().as_str().to_owned(),
-                owner_id: hold.owner().as_bytes().to_vec(),
-                fencing_token: hold.token().get(),
-                hold_count: 1,
-            }],
-            valid_for: Some(convert::wire_duration(valid_for)),
-            acked_heartbeat: self.lease.sequence(),
-        };
-        self.hold(hold);
-        self.outbox.send(request_id, Response::Granted(granted));
-    }
 }
 
 /// The refusal of a request while too many others are in flight; `so` says what became of it.
@@ -389,7 +309,7 @@ fn too_many_requests(so: &str) -> Refusal {
     Refusal::new(
         Reason::TooManyRequests,
         format!(
-            "the session has {MAX_IN_FLIGHT} releases and set_values in flight, which is the limit, so {so}; wait for answers before asking for more"
+            "the session has {MAX_IN_FLIGHT} releases, set_values and downgrades in flight, which is the limit, so {so}; wait for answers before asking for more"
         ),
     )
 }

@@ -13,8 +13,9 @@ use std::{
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::{
     command::Loss,
-    id::{OwnerId, SessionId},
+    id::{Actor, OwnerId, SessionId},
     lease::Lease,
+    mode::Mode,
     name::ClientName,
     time::Moment,
 };
@@ -25,11 +26,14 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
 
 use super::{
+    acquires::Acquiring,
+    actors::Actors,
     alarm::Alarm,
+    counts::Count,
     ending::End,
     outbox::Outbox,
     renewal::PendingAck,
-    requests::{Acquiring, Asked},
+    requests::Asked,
     second_look::SecondLook,
     sessions::Listed,
     signals::{Signal, signals},
@@ -38,7 +42,8 @@ use crate::{
     convert,
     coordinator::{
         Coordinator,
-        acquire::{Acquired, Hold},
+        acquire::Acquired,
+        hold::Hold,
         inbox::{Inbox, News},
         registry::Taken,
     },
@@ -80,13 +85,23 @@ pub struct Opened {
 
 /// What a longer operation of the session came to.
 pub(super) enum Done {
-    Acquired { request_id: u64, acquired: Acquired },
+    Acquired {
+        request_id: u64,
+        acquired: Acquired,
+    },
+    AcquiredSeveral {
+        request_id: u64,
+        acquired: Result<Acquired<Vec<Hold>>, StoreError>,
+    },
     Renewed(Vec<(OwnerId, Result<Stamped, StoreError>)>),
 }
 
 /// A hold of the session.
 pub(super) struct Held {
     pub(super) hold: Hold,
+    pub(super) actor: Actor,
+    pub(super) mode: Mode,
+    pub(super) count: Count,
     _tracked: Tracked,
 }
 
@@ -103,6 +118,9 @@ pub(super) struct Session {
     pub(super) holds: HashMap<OwnerId, Held>,
     /// Acquires that have not been answered, by their request ids.
     pub(super) acquiring: HashMap<u64, Acquiring>,
+    /// How many locks those ask for.
+    pub(super) asked_locks: usize,
+    pub(super) actors: Actors,
     /// What the store was asked and has not answered, by number.
     pub(super) asked: HashMap<u64, Asked>,
     /// How much it was asked so far.
@@ -150,6 +168,8 @@ pub async fn serve(
         outbox,
         holds: HashMap::new(),
         acquiring: HashMap::new(),
+        asked_locks: 0,
+        actors: Actors::default(),
         asked: HashMap::new(),
         asked_so_far: 0,
         others_in_flight: 0,
@@ -239,6 +259,7 @@ impl Session {
         for news in taken_out.drain(..) {
             match news {
                 News::Answered(number, result) => self.on_answer(number, result),
+                News::Queued(request_id, queued) => self.on_several_queued(request_id, queued),
                 News::Taken(taken) => self.on_taken(taken),
             }
         }
@@ -289,18 +310,24 @@ impl Session {
     }
 
     /// Takes a new hold in.
-    pub(super) fn hold(&mut self, hold: Hold) {
+    pub(super) fn hold(&mut self, hold: Hold, actor: Actor, mode: Mode) {
         hold.tell(Arc::clone(&self.inbox));
         let stands_until = hold.stands_until();
         self.check_at = Some(
             self.check_at
                 .map_or(stands_until, |at| at.min(stands_until)),
         );
+        if !actor.is_nobody() {
+            self.actors.hold(actor, hold.name().clone(), *hold.owner());
+        }
         let tracked = self.coordinator.metrics().holds.track();
         self.holds.insert(
             *hold.owner(),
             Held {
                 hold,
+                actor,
+                mode,
+                count: Count::once(),
                 _tracked: tracked,
             },
         );
@@ -310,6 +337,7 @@ impl Session {
     /// Removes a hold, whatever becomes of it.
     pub(super) fn unhold(&mut self, owner: &OwnerId) -> Option<Hold> {
         let held = self.holds.remove(owner)?;
+        self.actors.unhold(held.actor, held.hold.name());
         self.count();
         Some(held.hold)
     }

@@ -3,45 +3,55 @@
 -- KEYS  all four
 -- ARGV  a to take it or be told who has it, w to wait for it: owner id, TTL and lock-delay together (ms), details of
 --       the hold to be
--- Reply token | {handed, 1, place, ms until the key in the way expires (below 0: never)}
---       | {handed, 2, holder (see view_holder)}
+-- Reply token | {handed, 0, token}
+--       | {handed, 1, place, ms until the first that is in the way expires (below 0: never)}
+--       | {handed, 2, false | who holds it (see view_holders)}
+--       | {false, 7, the semaphore's limit in force, which is another one}
 -- The same owner id again: its grant or place stands.
 
-local QUEUED, BUSY = 1, 2
+local QUEUED, BUSY, OTHER_LIMIT = 1, 2, 7
 
--- The reply was lost, or the waiter was granted meanwhile, from elsewhere perhaps.
-local function take_again(owner, lasts, details)
-  local found = record_of(owner)
-  call('PEXPIRE', lock, lasts)
-  -- Without one: somebody deleted it.
-  if not found then return mint(owner .. details) end
-  confirm(found)
-  return token_of(found)
-end
+local function acquire(owner, lasts, details)
+  look()
+  -- The reply was lost, or the waiter was granted meanwhile, from elsewhere perhaps.
+  if many then
+    local found = many.get(owner)
+    if found then
+      many.extend(owner, found, lasts)
+      return token_of(found)
+    end
+  elseif holder == owner then
+    local found = record_of(owner)
+    call('PEXPIRE', lock, lasts)
+    -- Without one: somebody deleted it.
+    if not found then return mint(owner .. details) end
+    call('SET', record, with(found, 'c', me), 'KEEPTTL')
+    return token_of(found)
+  end
 
-local function acquire(owner, lasts, details, waits)
-  local holder = call('GET', lock)
-  if holder == owner then return take_again(owner, lasts, details) end
   load_queue()
-  if not holder and not attached then return grant(owner, lasts, details, me) end
-
-  local handed = false
-  if waits then
-    local place = join(owner, lasts, details)
-    if not holder then
-      handed = hand_on()
-      if handed and handed[1] == owner then return handed[2] end
-    end
-    return { handed, QUEUED, count(place), call('PTTL', lock) }
+  local _, mode, permits, limit = read_request(details, me)
+  if mode == 'p' then
+    local in_force = many and many.limit() or queue_limit
+    if in_force and in_force ~= limit then return { false, OTHER_LIMIT, in_force } end
   end
+  if not attached and fits(mode, permits, limit) then return grant(owner, lasts, details, me, mode, limit) end
 
-  if not holder then
-    handed = hand_on()
-    if not handed then
-      leave(owner)
-      return grant(owner, lasts, details, me)
+  local waits = letter == 'w'
+  local place = waits and join(owner, lasts, details, mode == 'p' and limit)
+  local handed, is_waited_for = hand_on()
+  for i = 1, handed and #handed or 0, 4 do
+    if handed[i] == owner then
+      local token = handed[i + 1]
+      for _ = 1, 4 do table.remove(handed, i) end
+      return answer(handed[1] and handed, token)
     end
-    holder = handed[1]
   end
-  return { handed, BUSY, view_holder(holder) }
+  if waits then return { handed, QUEUED, count(place), many and many.first_left() or call('PTTL', lock) } end
+  if is_waited_for or not fits(mode, permits, limit) then
+    return { handed, BUSY, view_holders(1)[1] or false }
+  end
+  -- It may wait at a coordinator that is taken for dead.
+  leave(owner)
+  return answer(handed, grant(owner, lasts, details, me, mode, limit))
 end

@@ -8,16 +8,20 @@
 -- needed, as making them takes as long as several operations.
 --
 -- The keys of a lock:
---       lock      string  the owner id of the hold, 'lh:closed', or whatever a foreign locker wrote; expires
+--       lock      string  the owner id of the one hold, 'lh:many' for those that share it or hold permits, 'lh:closed',
+--                         or whatever a foreign locker wrote; expires
 --       record    string  the newest token of the name, when it was minted (µs), 8 bytes each; then owner id and
 --                         details (see hold.lua) of the grant that it was minted for, if any. They are of a hold only
 --                         while lock holds that owner id. Outlives the hold
 --       queue     zset    who waits: coordinator id, a zero byte, place (8 bytes), owner id; all of score 0
---       waiters   hash    owner id → what it asked for; '' → the places given, and the coordinators (see queue.lua)
+--       waiters   hash    owner id → what it asked for; '' → the places given, the coordinators, the semaphore's limit
+--                         (see queue.lua)
+--       holders, holds    of those that hold it together: see many.lua, which names them itself
 -- KEYS, ARGV  see dispatch.lua
 -- Reply {nonce, now (µs), reply, …}, one reply for each operation: an error, or the token of a grant, or one of the
---       negative numbers below, or {handed, status, …}, where handed is false or
---       {owner id, token, coordinator, 1 if a session's}
+--       negative numbers below, or {handed, status, …}. There handed is false or tells of the grants made to waiters:
+--       {owner id, token, coordinator, 1 if a session's, and so on, at the end 1 if there could be more grants at once};
+--       and the status is 0 before what would be the whole reply had nothing been handed on
 --
 -- Tokens and times are integers below 2^53: exact in Lua, and exact as 8 bytes or replied as numbers. They never go
 -- through tostring, '..' or cjson, which round at 14 digits. What Redis is given is text or bytes wherever that can
@@ -27,9 +31,10 @@ local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
 -- What is replied where there is nothing more to say; decode.rs has the same.
 local LATE, RENEWED, RELEASED, NOTHING, CANCELLED = -1, -2, -3, -4, -5
-local DELETED, TAKEN, EXPIRED, VALUE_SET, NO_HOLD = -6, -7, -8, -9, -10
+local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD = -6, -7, -8, -9, -10
 
-local lock, record, queue, waiters -- the keys of the operation at hand
+local letter                       -- the operation at hand
+local lock, record, queue, waiters -- its keys
 local me, memory                   -- the caller's coordinator id; how long to remember the token (ms, text)
 local mine                         -- how details begin that the caller has confirmed, with no lock-delay
 local newest, stamp                -- a token minted now, and how a record with it begins

@@ -1,25 +1,29 @@
--- Takes the lock from whoever holds it, raises the token, and hands the lock on.
+-- Takes the lock from all that hold it, raises the token, and hands the lock on.
 --
 -- KEYS  all four
 -- ARGV  x
--- Reply {handed, 5, 1 if anything was released, token now, false | {owner id, coordinator} of our former hold}
+-- Reply {handed, 5, 1 if anything was released, token now, {{owner id, coordinator}, …} of our former holds, unordered}
 
 local FORCED = 5
 
 local function force_release()
   load_queue()
-  local holder = call('GET', lock)
-  local former = false
-  if holder then
-    local found = record_of(holder)
-    if found then
-      local _, _, coordinator = read_details(found, DETAILS)
-      former = { holder, coordinator }
-      if coordinator ~= me then redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, 'F' .. holder .. lock) end
-    end
-    call('DEL', lock)
+  look()
+  local found = many and many.all() or {}
+  if holder and not many then found[1] = record_of(holder) or nil end
+  local former = {}
+  for i, hold in ipairs(found) do
+    local owner = hold:sub(17, 32)
+    local _, _, coordinator = read_details(hold, DETAILS)
+    former[i] = { owner, coordinator }
+    if coordinator ~= me then redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, 'F' .. owner .. lock) end
+  end
+  local is_taken = holder
+  if is_taken then
+    if many then many.drop() else call('DEL', lock) end
+    holder = false
     mint('')
   end
   local handed = hand_on()
-  return { handed, FORCED, holder and 1 or 0, token_of(call('GET', record)), former }
+  return { handed, FORCED, is_taken and 1 or 0, token_of(call('GET', record)), former }
 end

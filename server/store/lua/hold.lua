@@ -1,20 +1,50 @@
--- Holds. The details of one, besides its token, time and owner id, all big-endian:
+-- Holds. A hold is kept as the newest token, when it was minted (µs), 8 bytes each, its owner id, and its details, all
+-- big-endian:
 --
---   state        1 byte   'c', or 'h' while a hand-off is unconfirmed: its client knows nothing yet, no lock-delay is due
+--   state        1 byte   'c'; or 'h' while a hand-off is unconfirmed: its client knows nothing yet, no lock-delay is
+--                         due. 'C' and 'H' are the same of one that holds together with others and is fresh: it was
+--                         handed to a waiter, and has not been renewed since
 --   lock-delay   8 bytes  ms
 --   coordinator           length in 2 bytes, text
 --   session               length in 1 byte, 0 or 16 bytes
+--   extras                length in 1 byte; none of an exclusive hold of nobody's that is held once; otherwise the mode
+--                         'x' (exclusive), 's' (shared) or 'p' (permits), permits and their limit, 4 bytes each, the
+--                         actor, 8 bytes, and how many times it is held, 4 bytes
 --   client name           length in 2 bytes, text
 --   value                 the rest
+--
+-- The exclusive one is in the record, the others see many.lua.
 
-local CLOSED = 'lh:closed'
+local CLOSED, MANY = 'lh:closed', 'lh:many'
 local CLAIM = '3000' -- ms that a hand-off to another coordinator stands unconfirmed
-local DETAILS = 33   -- where they begin in a record
+local DETAILS = 33   -- where they begin in a hold
 
--- Of details at a place in a text: state, lock-delay, coordinator, session, client name, where the value begins.
+local holder -- what the lock was found to hold: false for nothing
+local many   -- the functions of many.lua, while it is held together
+
+-- Of details at a place in a text: state, lock-delay, coordinator, session, extras, client name, where the value begins.
 local function read_details(text, at)
-  return unpack_bytes('>c1I8I2c0Bc0I2c0', text, at)
+  return unpack_bytes('>c1I8I2c0Bc0Bc0I2c0', text, at)
 end
+
+-- Of the details that a request of this coordinator's came with: how long its session id is, mode, permits, their limit.
+local function read_request(details, coordinator)
+  local session_at = 12 + #coordinator
+  local session = details:byte(session_at)
+  local extras_at = session_at + 1 + session
+  if details:byte(extras_at) == 0 then return session, 'x', 0, 0 end
+  return session, unpack_bytes('>c1I4I4', details, extras_at + 1)
+end
+
+-- The same hold with another state, coordinator or extras.
+local function with(found, state, coordinator, extras)
+  local now_state, delay, now_coordinator, session, now_extras, client, value = read_details(found, DETAILS)
+  state, coordinator, extras = state or now_state, coordinator or now_coordinator, extras or now_extras
+  return found:sub(1, DETAILS - 1) .. pack('>c1I8I2c0Bc0Bc0I2c0', state, delay, #coordinator, coordinator, #session,
+    session, #extras, extras, #client, client) .. found:sub(value)
+end
+
+local function is_confirmed(state) return state == 'c' or state == 'C' end
 
 -- The record, if it is of this hold.
 local function record_of(owner)
@@ -27,40 +57,20 @@ local function token_of(found)
   return found and unpack_bytes('>I8', found) or 0
 end
 
--- Makes the hold of a record one that the caller has confirmed and keeps.
-local function confirm(found)
-  local _, delay, _, session, client, value = read_details(found, DETAILS)
-  local details = pack('>c1I8I2c0Bc0I2c0', 'c', delay, #me, me, #session, session, #client, client)
-  call('SET', record, found:sub(1, DETAILS - 1) .. details .. found:sub(value), 'KEEPTTL')
-end
-
--- Writes a record, and gives its token: greater than all before it.
-local function mint(of)
-  local last = token_of(call('SET', record, stamp .. of, 'PX', memory, 'GET'))
+-- Writes a record, and gives its token: greater than all before it. `last` is the one before where this operation has
+-- minted it.
+local function mint(of, last)
+  last = last or token_of(call('SET', record, stamp .. of, 'PX', memory, 'GET'))
   if last < newest then return newest end
   call('SET', record, pack('>I8I8', last + 1, now) .. of, 'PX', memory)
   return last + 1
 end
 
--- Sets the lock, free until now, to the owner id, for `lasts` ms (text), or for the claim time if it waits elsewhere.
-local function grant(owner, lasts, details, coordinator)
-  if coordinator ~= me then
-    lasts, details = CLAIM, 'h' .. details:sub(2)
-  end
-  local minted = mint(owner .. details)
-  call('SET', lock, owner, 'PX', lasts)
-  return minted
-end
-
--- Who holds the lock: false if nobody, {'foreign', ms left}, or {session, client name, coordinator, token, granted at
+-- What may be seen of a hold that has so many ms left: {session, extras, client name, coordinator, token, granted at
 -- (µs), ms left without the lock-delay, lock-delay (ms), value}.
-local function view_holder(owner)
-  if not owner or owner == CLOSED then return false end
-  local left = call('PTTL', lock)
-  local found = record_of(owner)
-  if not found then return { 'foreign', left } end
+local function view_hold(found, left)
   local token, granted = unpack_bytes('>I8I8', found)
-  local state, delay, coordinator, session, client, value = read_details(found, DETAILS)
-  if state == 'h' then delay = 0 end
-  return { session, client, coordinator, token, granted, math.max(left - delay, 0), delay, found:sub(value) }
+  local state, delay, coordinator, session, extras, client, value = read_details(found, DETAILS)
+  if not is_confirmed(state) then delay = 0 end
+  return { session, extras, client, coordinator, token, granted, math.max(left - delay, 0), delay, found:sub(value) }
 end

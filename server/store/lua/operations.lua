@@ -1,43 +1,41 @@
--- Comes after every operation: gives the function for each letter.
+-- Comes after every operation: gives what carries them out.
 
-local operations = {
-  a = function(owner, lasts, details) return acquire(owner, lasts, details, false) end,
-  w = function(owner, lasts, details) return acquire(owner, lasts, details, true) end,
-  n = renew,
-  r = function(owner, holder) return release(owner, false, holder) end,
-  u = function(owner) return release(owner, true, false) end,
-  f = refresh,
-  x = force_release,
-  v = set_value,
-  s = view,
-}
--- letter → how many arguments it has in ARGV, whether it has but the first two keys, whether it may come late
-local arguments = { a = 3, w = 3, n = 2, r = 1, u = 1, f = 1, x = 0, v = 2, s = 1 }
-local few_keys = { n = true, v = true }
-local never_late = { r = true, u = true, s = true }
+-- The functions of most letters; the others are made where one comes up.
+local operations = { a = acquire, w = acquire, n = renew, r = release, u = release }
 
 -- Carries an operation out, on the keys that were set, whatever it comes to.
-local function carry_out(letter, ...)
-  if late and not never_late[letter] then return LATE end
+local function carry_out(of, ...)
+  letter, many = of, nil
+  if not operations[of] then
+    for other, operation in pairs(others()) do operations[other] = operation end
+  end
   local done, reply = pcall(operations[letter], ...)
+  if many then
+    local settled, problem = pcall(many.settle)
+    if done and not settled then done, reply = false, problem end
+  end
   if done then return reply end
   return { err = type(reply) == 'table' and reply.err or reply }
 end
 
 -- Carries out what could not be done together: the replies that are still missing, in order.
 local function rest(letters, replies, key, at)
+  -- letter → how many arguments it has in ARGV, whether it has but the first two keys, whether it may come late
+  local arguments = { a = 3, w = 3, n = 2, r = 1, u = 1, f = 1, d = 1, x = 0, v = 2, k = 2, s = 1, e = 0 }
+  local few_keys = { n = true, v = true, k = true }
+  local never_late = { r = true, u = true, s = true, e = true }
   for i = 1, #letters do
     if letters:byte(i) == 46 then
       if ARGV[at] == 'c' then
         set_caller(ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
         at = at + 5
       end
-      local letter = ARGV[at]
+      local of = ARGV[at]
       lock, record = KEYS[key + 1], KEYS[key + 2]
       queue, waiters = KEYS[key + 3], KEYS[key + 4]
-      replies[i + 2] = carry_out(letter, unpack(ARGV, at + 1, at + arguments[letter]))
-      key = key + (few_keys[letter] and 2 or 4)
-      at = at + 1 + arguments[letter]
+      replies[i + 2] = late and not never_late[of] and LATE or carry_out(of, unpack(ARGV, at + 1, at + arguments[of]))
+      key = key + (few_keys[of] and 2 or 4)
+      at = at + 1 + arguments[of]
     end
   end
 end

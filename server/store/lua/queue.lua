@@ -4,8 +4,9 @@
 -- What is known of a waiter: place, when it joined (µs), 8 bytes each; its coordinator and for how long its grant is
 -- to last (ms, text), each after its length in 2 bytes; the details of the hold to be (see hold.lua).
 --
--- The state is {next place, when the keys were last kept (µs), coordinator → {when it last showed that its waiters live (µs), the first place that
--- counts, whether there may be waiters below that}}. A coordinator that is silent for too long has its waiters'
+-- The state is {next place, when the keys were last kept (µs), coordinator → {when it last showed that its waiters live
+-- (µs), the first place that counts, whether there may be waiters below that}, the limit of the first that asked for
+-- permits of a semaphore since the queue was empty}. A coordinator that is silent for too long has its waiters'
 -- places given up: from then on they count as gone. They are removed some at a time, since thousands would hold Redis
 -- up.
 
@@ -15,12 +16,13 @@ local KEPT_FOR = '11000'       -- ms for which the keys are kept, renewed at mos
 local KEEP_AFTER = 1000000     -- together no less than places are kept
 local STATE = ''               -- the field that has it: no owner id is empty
 local AT_ONCE = 200            -- waiters that an operation removes, at most
+local GRANTS_AT_ONCE = 100     -- waiters that an operation grants the lock to, at most
 
-local next_place, kept_at, attached -- the state, while there is a queue
+local next_place, kept_at, attached, queue_limit -- the state, while there is a queue
 
 -- Saves the state, together with another field perhaps.
 local function save_state(...)
-  call('HSET', waiters, STATE, cmsgpack.pack({ next_place, kept_at, attached }), ...)
+  call('HSET', waiters, STATE, cmsgpack.pack({ next_place, kept_at, attached, queue_limit }), ...)
 end
 
 -- What a coordinator's waiters from a place on sort after, and all its waiters before.
@@ -41,17 +43,21 @@ local function counts(place, coordinator)
   return sign and place >= sign[2]
 end
 
-local function waits(owner)
-  if not attached then return false end
-  local place, _, coordinator = read_waiter(owner)
-  return place and counts(place, coordinator)
-end
-
 local function forget_queue_if_empty()
   if call('EXISTS', queue) == 0 then
     call('DEL', waiters)
-    attached = nil
+    attached, queue_limit = nil, nil
   end
+end
+
+-- How many wait up to a place; all of them without one.
+local function count(place)
+  local sum = 0
+  for coordinator, sign in pairs(attached or {}) do
+    local to = place and '(' .. from(coordinator, place + 1) or beyond(coordinator)
+    sum = sum + call('ZLEXCOUNT', queue, '[' .. from(coordinator, sign[2]), to)
+  end
+  return sum
 end
 
 -- Removes some of the waiters who have lost their places.
@@ -69,19 +75,24 @@ end
 -- Looks at the queue, and gives up the places of coordinators that have been silent for too long. Saves nothing
 -- before it has removed something, so that Redis does not refuse it when it is out of memory.
 local function load_queue()
-  attached = nil
+  attached, queue_limit = nil, nil
   local state = call('HGET', waiters, STATE)
   if not state then return end
-  next_place, kept_at, attached = unpack(cmsgpack.unpack(state))
-  local removed = 0
+  next_place, kept_at, attached, queue_limit = unpack(cmsgpack.unpack(state))
+  local removed, are_more = 0, false
   for coordinator, sign in pairs(attached) do
     if sign[1] > 0 and sign[1] + PLACES_KEPT <= now then
       sign[1], sign[2], sign[3] = 0, next_place, true
     end
     if sign[3] and removed == 0 then removed = purge(coordinator, sign) and 1 or 0 end
     if sign[1] == 0 and not sign[3] then attached[coordinator] = nil end
+    are_more = are_more or sign[3]
   end
-  if removed > 0 then
+  if are_more and count() == 0 then
+    -- Nobody is left whose place counts: then it is as if they were gone, and the queue's limit with them.
+    call('UNLINK', queue, waiters)
+    attached, queue_limit = nil, nil
+  elseif removed > 0 then
     save_state()
     forget_queue_if_empty()
   end
@@ -101,12 +112,14 @@ local function attach(...)
   end
 end
 
--- Joins the queue at its end, or stays where it is. Gives the place.
-local function join(owner, lasts, details)
+-- Joins the queue at its end, or stays where it is. Gives the place. `limit` is that of the semaphore that it asks
+-- permits of, if it does.
+local function join(owner, lasts, details, limit)
   if not attached then
     if call('EXISTS', queue, waiters) > 0 then call('DEL', queue, waiters) end
     next_place, kept_at, attached = 1, 0, {}
   end
+  queue_limit = queue_limit or limit or nil
   local place, _, coordinator = read_waiter(owner)
   local member = place and from(coordinator, place) .. owner
   if place and counts(place, coordinator) and call('ZSCORE', queue, member) then
@@ -123,11 +136,11 @@ local function join(owner, lasts, details)
   return place
 end
 
--- Removes a waiter that is in the queue.
-local function remove(owner, member, is_last)
+-- Removes a waiter that is in the queue, perhaps the last.
+local function remove(owner, member, may_be_last)
   call('ZREM', queue, member)
   call('HDEL', waiters, owner)
-  if is_last then forget_queue_if_empty() end
+  if may_be_last then forget_queue_if_empty() end
 end
 
 local function leave(owner)
@@ -138,63 +151,68 @@ local function leave(owner)
   return true
 end
 
--- How many wait up to a place; all of them without one.
-local function count(place)
-  local sum = 0
-  for coordinator, sign in pairs(attached or {}) do
-    local to = place and '(' .. from(coordinator, place + 1) or beyond(coordinator)
-    sum = sum + call('ZLEXCOUNT', queue, '[' .. from(coordinator, sign[2]), to)
-  end
-  return sum
-end
-
--- The first waiters of a coordinator, as the queue has them.
-local function first(coordinator, most)
-  local start = '[' .. from(coordinator, attached[coordinator][2])
-  return call('ZRANGEBYLEX', queue, start, beyond(coordinator), 'LIMIT', '0', most)
-end
-
--- Grants a free lock to the next waiter whose coordinator lives. Those of a dead one are skipped but keep their
--- places.
+-- Grants what is free to the next waiters whose coordinators live, one after the other, as long as the next one fits.
+-- Those of a dead one are skipped but keep their places. Gives what common.lua calls handed, and, unless somebody has it
+-- all, whether anybody else is next.
 local function hand_on()
-  local coordinator, place, line = nil, math.huge, nil
-  for candidate, sign in pairs(attached or {}) do
+  if not attached or (holder and not many) then return false, false end
+  -- The first two of each line, as two are enough to hand on to one; `at` is whose turn it is, from the second on.
+  local lines = {}
+  for coordinator, sign in pairs(attached) do
     if sign[1] + DEAD_AFTER > now then
-      local found = first(candidate, '2')
-      local at = found[1] and unpack_bytes('>I8', found[1], #found[1] - 23)
-      if at and at < place then coordinator, place, line = candidate, at, found end
+      lines[coordinator] = call('ZRANGEBYLEX', queue, '[' .. from(coordinator, sign[2]), beyond(coordinator), 'LIMIT',
+        '0', '2')
     end
   end
-  if not coordinator then return false end
-  local owner = line[1]:sub(-16)
-  local _, _, _, lasts, details = read_waiter(owner)
-  remove(owner, line[1], not line[2])
-  -- Somebody meddled.
-  if not lasts then return hand_on() end
-  local minted = grant(owner, lasts, details, coordinator)
-  local _, _, _, session = read_details(details, 1)
-  if coordinator ~= me then
-    -- Only a hint: where it is not allowed, a refresh finds the grant.
-    local kind = session == '' and 'U' or 'G'
-    redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, kind .. owner .. string.format('%020.0f', minted) .. lock)
+
+  local handed, minted = false, nil
+  while true do
+    local coordinator, place = nil, math.huge
+    for candidate, line in pairs(lines) do
+      local member = line[line.at or 1]
+      local of = member and unpack_bytes('>I8', member, #member - 23)
+      if of and of < place then coordinator, place = candidate, of end
+    end
+    if not coordinator then return handed, false end
+
+    local line = lines[coordinator]
+    local at = line.at or 1
+    local member, is_last = line[at], not line[at + 1]
+    local owner = member:sub(-16)
+    local _, _, _, lasts, details = read_waiter(owner)
+    if lasts then
+      local session, mode, permits, limit = read_request(details, coordinator)
+      if not fits(mode, permits, limit) then return handed, true end
+      if handed and #handed == 4 * GRANTS_AT_ONCE then
+        handed[#handed + 1] = 1
+        return handed, true
+      end
+      remove(owner, member, is_last)
+      minted = grant(owner, lasts, details, coordinator, mode, limit, true, minted)
+      if coordinator ~= me then
+        -- Only a hint: where it is not allowed, a refresh finds the grant.
+        local kind = session == 0 and 'U' or 'G'
+        redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, kind .. owner .. string.format('%020.0f', minted) .. lock)
+      end
+      local of_session = session > 0 and 1 or 0
+      if handed then
+        local size = #handed
+        handed[size + 1], handed[size + 2], handed[size + 3], handed[size + 4] = owner, minted, coordinator, of_session
+      else
+        handed = { owner, minted, coordinator, of_session }
+      end
+      if mode == 'x' then return handed, false end
+    else
+      -- Somebody meddled.
+      remove(owner, member, is_last)
+    end
+
+    line.at = at + 1
+    if is_last and at > 1 then
+      lines[coordinator] = call('ZRANGEBYLEX', queue, '(' .. member, beyond(coordinator), 'LIMIT', '0', GRANTS_AT_ONCE)
+    end
   end
-  return { owner, minted, coordinator, session ~= '' and 1 or 0 }
 end
 
--- The first waiters, in order: {{coordinator, since (µs), session, client name}, …}.
-local function view_waiters(most)
-  local found = {}
-  for coordinator in pairs(attached or {}) do
-    for _, member in ipairs(first(coordinator, most)) do
-      found[#found + 1] = { unpack_bytes('>I8', member, #member - 23), member:sub(-16) }
-    end
-  end
-  table.sort(found, function(a, b) return a[1] < b[1] end)
-  local shown = {}
-  for i = 1, math.min(most, #found) do
-    local _, since, coordinator, _, details = read_waiter(found[i][2])
-    local _, _, _, session, client = read_details(details, 1)
-    shown[i] = { coordinator, since, session, client }
-  end
-  return shown
-end
+-- A reply that is a number unless something was handed on.
+local function answer(handed, number) return handed and { handed, 0, number } or number end

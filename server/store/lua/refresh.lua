@@ -1,27 +1,34 @@
--- Tells that the caller's waiters live, hands a free lock on, and looks for a grant that the caller may have missed.
+-- Tells that the caller's waiters live, hands on what is free, and looks for grants that the caller may have missed.
 --
 -- KEYS  all four
 -- ARGV  f: the caller's oldest waiter, or empty
--- Reply {handed, 4, false | {owner id, token, 1 if a session's} of the hold if it is the caller's,
---       ms until the key expires (below 0: never, or no key), 1 if the oldest waiter waits or holds}
+-- Reply {handed, 4, {{owner id, token, 1 if a session's}, …} of the caller's hold if it holds it alone, or of its first
+--       100 fresh ones, oldest first, ms until the first that is in the way expires (below 0: never, or nothing is),
+--       1 if the oldest waiter waits or holds}
 
 local REFRESHED = 4
+local CURRENT_AT_ONCE = 100
+
+local function waits(owner)
+  if not attached then return false end
+  local place, _, coordinator = read_waiter(owner)
+  return place and counts(place, coordinator)
+end
 
 local function refresh(oldest)
   load_queue()
   if attached then attach() end
-  local holder = call('GET', lock)
-  local handed = false
-  if not holder then
-    handed = hand_on()
-    holder = handed and handed[1]
-  end
-  local current = false
-  local found = holder and record_of(holder)
-  if found then
+  look()
+  local handed = hand_on()
+  local current = {}
+  local alone = not many and holder and record_of(holder)
+  for _, found in ipairs(many and many.fresh(CURRENT_AT_ONCE) or { alone or nil }) do
     local _, _, coordinator, session = read_details(found, DETAILS)
-    if coordinator == me then current = { holder, token_of(found), session ~= '' and 1 or 0 } end
+    if coordinator == me then
+      current[#current + 1] = { found:sub(17, 32), token_of(found), session ~= '' and 1 or 0 }
+    end
   end
-  local known = oldest == '' or (found and holder == oldest) or waits(oldest)
-  return { handed, REFRESHED, current, call('PTTL', lock), known and 1 or 0 }
+  local is_known = oldest == '' or (alone and holder == oldest) or (many and many.get(oldest)) or waits(oldest)
+  return { handed, REFRESHED, current, many and many.first_left() or call('PTTL', lock),
+    is_known and 1 or 0 }
 end

@@ -1,31 +1,42 @@
 -- Ends whatever an owner id stands for, a hold or a place in the queue, and hands the lock on.
 --
 -- KEYS  all four
--- ARGV  r, or u if the end is unclean, when the name stays closed for the hold's lock-delay: owner id
--- Reply RELEASED | NOTHING | CANCELLED
---       | {handed, 3, ms for which the name is closed now (0: it is not)} where it held
+-- ARGV  r, or u if the end is unclean, when what the hold took stays closed for its lock-delay: owner id
+-- Reply RELEASED | NOTHING | CANCELLED | {handed, 0, RELEASED | CANCELLED}
+--       | {false, 3, ms for which the name is closed now} where it held
 -- Deletes first: after that Redis lets a script go on even when it is out of memory.
 
-local ENDED = 3
+local CLOSING = 3
 
-local function release(owner, unclean, holder)
+local function release(owner, known)
   load_queue()
-  holder = holder or redis.pcall('GET', lock)
-  if holder ~= owner then
-    local waited = leave(owner)
-    -- An error: it is no lock.
-    if type(holder) == 'table' then return holder end
-    return waited and CANCELLED or NOTHING
-  end
-  local found = unclean and record_of(owner)
-  call('DEL', lock)
-  if found then
-    local state, delay = read_details(found, DETAILS)
-    if state ~= 'h' and delay > 0 then
-      call('SET', lock, CLOSED, 'PX', delay)
-      return { false, ENDED, delay }
+  if known and known ~= MANY then
+    holder = known
+  else
+    local is_lock, problem = pcall(look, known)
+    if not is_lock then
+      leave(owner)
+      error(problem, 0)
     end
   end
-  local handed = hand_on()
-  return handed and { handed, ENDED, 0 } or RELEASED
+  local is_unclean = letter == 'u'
+  local found = many and many.get(owner) or is_unclean and holder == owner and record_of(owner)
+  if not found and holder ~= owner then
+    if not leave(owner) then return NOTHING end
+    return answer(hand_on(), CANCELLED)
+  end
+  local delay = 0
+  if is_unclean and found then
+    local state, of = read_details(found, DETAILS)
+    if is_confirmed(state) then delay = of end
+  end
+  if many then
+    many.remove(owner, found, delay)
+  else
+    call('DEL', lock)
+    holder = false
+    if delay > 0 then call('SET', lock, CLOSED, 'PX', delay) end
+  end
+  if delay > 0 then return { false, CLOSING, delay } end
+  return answer(hand_on(), RELEASED)
 end

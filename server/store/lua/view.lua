@@ -2,17 +2,26 @@
 --
 -- KEYS  all four
 -- ARGV  s: most waiters to show
--- Reply {false, 6, holder (see view_holder), ms for which the name stays closed (0: it is not closed), newest token or
---       0, how many wait, {{coordinator, since (µs), session, client name}, …} in order}
+-- Reply {false, 6, the first 100 holders (see view_holders), how many there are, ms for which the name stays closed, to
+--       some at least (0: it does not), the semaphore's limit or 0, permits taken, newest token or 0, how many wait,
+--       {{coordinator, since (µs), session, extras, client name}, …} in order}
 
 local SEEN = 6
+local HOLDERS_SHOWN = 100
 
 local function view(most)
   most = tonumber(most)
   load_queue()
-  local holder = call('GET', lock)
-  local closed = 0
-  if holder == CLOSED then closed = math.max(call('PTTL', lock), 1) end
-  local shown = most > 0 and view_waiters(most) or {}
-  return { false, SEEN, view_holder(holder), closed, token_of(call('GET', record)), count(), shown }
+  look()
+  local shown = view_holders(HOLDERS_SHOWN)
+  local number, closed, permits = #shown, 0, 0
+  if many then
+    number, closed, permits = many.count(), many.haunted_for(), many.permits_taken()
+  elseif holder == CLOSED then
+    closed = math.max(call('PTTL', lock), 1)
+  end
+  local waiting = most > 0 and first_waiters(most, false) or {}
+  for _, waiter in ipairs(waiting) do table.remove(waiter, 1) end
+  return { false, SEEN, shown, number, closed, many and many.limit() or queue_limit or 0, permits, token_of(call('GET', record)), count(),
+    waiting }
 end

@@ -7,6 +7,7 @@ use std::{
 
 use leasehold_core::{
     command::Command,
+    deadlock::BlockedWait,
     name::{Invalid, LockName},
     table::LockTable,
     time::{Moment, StoreTime},
@@ -112,6 +113,11 @@ impl LockStore for MemoryStore {
             _ => String::new(),
         };
         Ok(Ok(Page { names, next }))
+    }
+
+    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
+        // There is no other coordinator.
+        Ok(mine)
     }
 
     fn check_name(&self, _name: &LockName) -> Result<(), Invalid> {

@@ -4,6 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use leasehold_core::{
     command::{Command, Executed},
+    deadlock::BlockedWait,
     id::{CoordinatorId, OwnerId},
     name::{Invalid, LockName},
     time::Moment,
@@ -67,6 +68,14 @@ pub trait LockStore {
         token: &str,
         size: usize,
     ) -> impl Future<Output = Result<Result<Page, Invalid>, StoreError>> + Send;
+
+    /// Tells the other coordinators which of this one's actors wait while they hold something, in place of what was told
+    /// before, and gives what all of them have told lately, this one included. It is for the detector of deadlocks, and
+    /// forgotten after a few seconds unless it is told again.
+    fn exchange(
+        &self,
+        mine: Vec<BlockedWait>,
+    ) -> impl Future<Output = Result<Vec<BlockedWait>, StoreError>> + Send;
 
     /// Whether this store can keep a lock of this name.
     fn check_name(&self, name: &LockName) -> Result<(), Invalid>;
@@ -266,6 +275,13 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.list(prefix, token, size).await,
             Self::Redis(store) => store.list(prefix, token, size).await,
+        }
+    }
+
+    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
+        match self {
+            Self::Memory(store) => store.exchange(mine).await,
+            Self::Redis(store) => store.exchange(mine).await,
         }
     }
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{Current, Executed, Former, Handed, Loss, Reply},
-    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::{Mode, Permits},
     name::{ClientName, Value as LockValue},
     time::StoreTime,
-    view::{HoldView, HolderView, NameView, WaiterView},
+    view::{HoldEdge, HoldView, HolderView, NameEdges, NameView, WaitEdge, WaiterView},
 };
 use redis::{ServerError, Value};
 
@@ -46,11 +47,20 @@ pub fn decode(
 }
 
 fn answer(item: Value, at: StoreTime) -> Decoded<Executed> {
-    let (reply, handed) = match item {
-        Value::Int(number) => (short_answer(number)?, None),
-        item => long_answer(Fields::of(item)?)?,
+    let (reply, handed, more) = match item {
+        Value::Int(number) => (short_answer(number)?, Vec::new(), false),
+        item => {
+            let mut fields = Fields::of(item)?;
+            let (handed, more) = handed(&mut fields)?;
+            (long_answer(fields)?, handed, more)
+        }
     };
-    Ok(Executed { reply, at, handed })
+    Ok(Executed {
+        reply,
+        at,
+        handed,
+        more,
+    })
 }
 
 /// The answers that are one number: see `lua/common.lua`.
@@ -72,21 +82,21 @@ fn short_answer(number: i64) -> Decoded<Reply> {
         -6 => Reply::Lost(Loss::Deleted),
         -7 => Reply::Lost(Loss::Taken),
         -8 => Reply::Lost(Loss::Expired),
-        -9 => Reply::ValueSet(true),
-        -10 => Reply::ValueSet(false),
+        -9 => Reply::Changed(true),
+        -10 => Reply::Changed(false),
         _ => return Err(Garbled::Shape("unknown number")),
     })
 }
 
-fn long_answer(mut fields: Fields) -> Decoded<(Reply, Option<Handed>)> {
-    let handed = fields.list()?.map(handed).transpose()?;
-    let reply = match fields.int()? {
+fn long_answer(mut fields: Fields) -> Decoded<Reply> {
+    Ok(match fields.int()? {
+        0 => short_answer(fields.int()?)?,
         1 => Reply::Queued {
             position: fields.count()?,
             expires_in: fields.expiry()?,
         },
         2 => Reply::Busy {
-            holder: holder(&mut fields)?,
+            holder: fields.list()?.map(holder).transpose()?,
         },
         3 => Reply::Released {
             held: true,
@@ -94,28 +104,48 @@ fn long_answer(mut fields: Fields) -> Decoded<(Reply, Option<Handed>)> {
             closed_for: fields.non_zero()?,
         },
         4 => Reply::Refreshed {
-            current: fields.list()?.map(current).transpose()?,
+            current: fields.each(current)?,
             expires_in: fields.expiry()?,
             attached: fields.flag()?,
         },
-        5 => Reply::Forced {
-            released: fields.flag()?,
-            token: fields.token()?,
-            former: fields.list()?.map(former).transpose()?,
-        },
+        5 => {
+            let (released, token) = (fields.flag()?, fields.token()?);
+            let mut former = fields.each(former)?;
+            former.sort_unstable_by_key(|former| former.owner);
+            Reply::Forced {
+                former,
+                released,
+                token,
+            }
+        }
         6 => Reply::Seen(Box::new(seen(&mut fields)?)),
+        7 => Reply::OtherLimit {
+            limit: fields.number()?,
+        },
+        8 => Reply::Edges(Box::new(NameEdges {
+            complete: fields.flag()?,
+            holders: fields.each(hold_edge)?,
+            waiters: fields.each(wait_edge)?,
+        })),
         _ => return Err(Garbled::Shape("unknown status")),
-    };
-    Ok((reply, handed))
+    })
 }
 
-fn handed(mut fields: Fields) -> Decoded<Handed> {
-    Ok(Handed {
-        owner: fields.owner()?,
-        token: fields.token()?,
-        coordinator: fields.coordinator()?,
-        of_session: fields.flag()?,
-    })
+/// The grants to waiters, and whether there could be more: see `lua/common.lua`.
+fn handed(fields: &mut Fields) -> Decoded<(Vec<Handed>, bool)> {
+    let Some(mut list) = fields.list()? else {
+        return Ok((Vec::new(), false));
+    };
+    let mut handed = Vec::with_capacity(list.left() / 4);
+    while list.left() > 1 {
+        handed.push(Handed {
+            owner: list.owner()?,
+            token: list.token()?,
+            coordinator: list.coordinator()?,
+            of_session: list.flag()?,
+        });
+    }
+    Ok((handed, list.left() > 0))
 }
 
 fn current(mut fields: Fields) -> Decoded<Current> {
@@ -133,51 +163,117 @@ fn former(mut fields: Fields) -> Decoded<Former> {
     })
 }
 
-fn holder(fields: &mut Fields) -> Decoded<Option<HolderView>> {
-    let Some(mut hold) = fields.list()? else {
-        return Ok(None);
-    };
-    if hold.left() == 2 {
-        hold.bytes()?;
-        return Ok(Some(HolderView::Foreign {
-            expires_in: hold.expiry()?,
-        }));
+fn holder(mut fields: Fields) -> Decoded<HolderView> {
+    if fields.left() == 2 {
+        fields.bytes()?;
+        return Ok(HolderView::Foreign {
+            expires_in: fields.expiry()?,
+        });
     }
-    Ok(Some(HolderView::Ours(Box::new(HoldView {
-        session: hold.session()?,
-        client_name: hold.client_name()?,
-        coordinator: hold.coordinator()?,
-        token: hold.token()?,
-        acquired_at: StoreTime::from_micros(hold.int()?),
-        expires_in: hold.expiry()?.unwrap_or_default(),
-        lock_delay: hold.expiry()?.unwrap_or_default(),
-        value: LockValue::parse(&hold.bytes()?).map_err(|_| Garbled::Shape("value"))?,
-    }))))
+    let session = fields.session()?;
+    let Extras { mode, actor, count } = fields.extras()?;
+    Ok(HolderView::Ours(Box::new(HoldView {
+        session,
+        actor,
+        client_name: fields.client_name()?,
+        mode,
+        count,
+        coordinator: fields.coordinator()?,
+        token: fields.token()?,
+        acquired_at: fields.time()?,
+        expires_in: fields.expiry()?.unwrap_or_default(),
+        lock_delay: fields.expiry()?.unwrap_or_default(),
+        value: LockValue::parse(&fields.bytes()?).map_err(|_| Garbled::Shape("value"))?,
+    })))
 }
 
 fn seen(fields: &mut Fields) -> Decoded<NameView> {
-    let holder = holder(fields)?;
-    let closed_for = fields.non_zero()?;
-    let token = Some(fields.token()?).filter(|token| token.get() != 0);
-    let waiter_count = fields.count()?;
-    let mut waiters = Vec::new();
-    let mut list = fields.list()?.ok_or(Garbled::Shape("no waiters"))?;
-    while list.left() > 0 {
-        let mut waiter = list.list()?.ok_or(Garbled::Shape("no waiter"))?;
-        waiters.push(WaiterView {
-            coordinator: waiter.coordinator()?,
-            since: StoreTime::from_micros(waiter.int()?),
-            session: waiter.session()?,
-            client_name: waiter.client_name()?,
-        });
-    }
     Ok(NameView {
-        holder,
-        closed_for,
-        token,
-        waiters,
-        waiter_count,
+        holders: fields.each(holder)?,
+        holder_count: fields.count()?,
+        closed_for: fields.non_zero()?,
+        limit: Some(fields.number()?).filter(|limit| *limit != 0),
+        permits_taken: fields.count()?,
+        token: Some(fields.token()?).filter(|token| token.get() != 0),
+        waiter_count: fields.count()?,
+        waiters: fields.each(waiter)?,
     })
+}
+
+fn waiter(mut fields: Fields) -> Decoded<WaiterView> {
+    let (coordinator, since) = (fields.coordinator()?, fields.time()?);
+    let session = fields.session()?;
+    let Extras { mode, actor, .. } = fields.extras()?;
+    Ok(WaiterView {
+        session,
+        actor,
+        client_name: fields.client_name()?,
+        mode,
+        coordinator,
+        since,
+    })
+}
+
+fn hold_edge(mut fields: Fields) -> Decoded<HoldEdge> {
+    let (owner, session) = (fields.owner()?, fields.session()?);
+    let Extras { mode, actor, .. } = fields.extras()?;
+    Ok(HoldEdge {
+        owner,
+        session,
+        actor,
+        client_name: fields.client_name()?,
+        mode,
+    })
+}
+
+fn wait_edge(mut fields: Fields) -> Decoded<WaitEdge> {
+    let owner = fields.owner()?;
+    let waiter = waiter(fields)?;
+    Ok(WaitEdge {
+        owner,
+        session: waiter.session,
+        actor: waiter.actor,
+        client_name: waiter.client_name,
+        mode: waiter.mode,
+        since: waiter.since,
+    })
+}
+
+/// What most holds do without: see `lua/hold.lua`.
+struct Extras {
+    mode: Mode,
+    actor: Actor,
+    count: u32,
+}
+
+impl Extras {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        if bytes.is_empty() {
+            return Some(Self {
+                mode: Mode::Exclusive,
+                actor: Actor::NOBODY,
+                count: 1,
+            });
+        }
+        let (letter, bytes) = bytes.split_first()?;
+        let (permits, bytes) = bytes.split_first_chunk()?;
+        let (limit, bytes) = bytes.split_first_chunk()?;
+        let (actor, bytes) = bytes.split_first_chunk()?;
+        let mode = match letter {
+            b'x' => Mode::Exclusive,
+            b's' => Mode::Shared,
+            b'p' => {
+                let (permits, limit) = (u32::from_be_bytes(*permits), u32::from_be_bytes(*limit));
+                Mode::Semaphore(Permits::new(permits, limit).ok()?)
+            }
+            _ => return None,
+        };
+        Some(Self {
+            mode,
+            actor: Actor::new(u64::from_be_bytes(*actor)),
+            count: u32::from_be_bytes(bytes.try_into().ok()?),
+        })
+    }
 }
 
 /// The elements of an array, one after the other.
@@ -221,12 +317,34 @@ impl Fields {
         }
     }
 
+    fn nested(&mut self) -> Decoded<Self> {
+        self.list()?.ok_or(Garbled::Shape("no array"))
+    }
+
+    /// What the elements of a nested array are.
+    fn each<T>(&mut self, element: impl Fn(Self) -> Decoded<T>) -> Decoded<Vec<T>> {
+        let list = self.nested()?.0;
+        list.map(|item| element(Self::of(item)?)).collect()
+    }
+
     fn flag(&mut self) -> Decoded<bool> {
         Ok(self.int()? != 0)
     }
 
     fn count(&mut self) -> Decoded<u64> {
         u64::try_from(self.int()?).map_err(|_| Garbled::Shape("negative count"))
+    }
+
+    fn number(&mut self) -> Decoded<u32> {
+        u32::try_from(self.int()?).map_err(|_| Garbled::Shape("number out of range"))
+    }
+
+    fn time(&mut self) -> Decoded<StoreTime> {
+        self.int().map(StoreTime::from_micros)
+    }
+
+    fn extras(&mut self) -> Decoded<Extras> {
+        Extras::parse(&self.bytes()?).ok_or(Garbled::Shape("extras"))
     }
 
     fn token(&mut self) -> Decoded<FencingToken> {

@@ -9,6 +9,7 @@ use std::{
 use leasehold_core::{
     command::{Acquire, Caller, Command, End, Op},
     id::FencingToken,
+    mode::Mode,
     time::StoreTime,
 };
 use redis::{Cmd, RedisWrite, Script};
@@ -16,11 +17,16 @@ use redis::{Cmd, RedisWrite, Script};
 use super::keys::{Key, LockKeys};
 
 /// The script: what the operations share, the operations as the body of a function that few calls need, and what carries
-/// them out.
+/// them out. Inside that function are two more: what is only needed where many hold a lock together, and the operations that
+/// are not asked for often.
 pub static SCRIPT: &str = concat!(
     include_str!("../../lua/common.lua"),
     "\nlocal function operations()\n",
     include_str!("../../lua/hold.lua"),
+    "\nlocal function many_functions()\n",
+    include_str!("../../lua/many.lua"),
+    "\nend\n",
+    include_str!("../../lua/holders.lua"),
     "\n",
     include_str!("../../lua/queue.lua"),
     "\n",
@@ -29,15 +35,27 @@ pub static SCRIPT: &str = concat!(
     include_str!("../../lua/renew.lua"),
     "\n",
     include_str!("../../lua/release.lua"),
+    "\nlocal function others()\n",
+    include_str!("../../lua/found.lua"),
     "\n",
     include_str!("../../lua/refresh.lua"),
+    "\n",
+    include_str!("../../lua/downgrade.lua"),
     "\n",
     include_str!("../../lua/force_release.lua"),
     "\n",
     include_str!("../../lua/set_value.lua"),
     "\n",
+    include_str!("../../lua/set_count.lua"),
+    "\n",
+    include_str!("../../lua/waiting.lua"),
+    "\n",
     include_str!("../../lua/view.lua"),
     "\n",
+    include_str!("../../lua/edges.lua"),
+    "\n",
+    include_str!("../../lua/others.lua"),
+    "\nend\n",
     include_str!("../../lua/operations.lua"),
     "\nend\n",
     include_str!("../../lua/dispatch.lua"),
@@ -51,6 +69,9 @@ const TYPICAL: usize = 384;
 const ARGUMENTS: usize = 13;
 /// Arguments of a call besides those.
 const FIXED: usize = 12;
+
+/// Length of the extras of a hold, if it has any.
+const EXTRAS: u8 = 21;
 
 /// Stands for a command that is not carried out together with others.
 const ALONE: u8 = b'.';
@@ -154,8 +175,12 @@ impl<'a> Plan<'a> {
             let caller = &command.caller;
             let agrees = agree(plan.first.get_or_insert(caller), caller);
             let letter = letter(&command.op);
+            let goes_together = match &command.op {
+                Op::Acquire(acquire) => acquire.mode == Mode::Exclusive,
+                _ => b"rn".contains(&letter),
+            };
             plan.keys += keys_of(&command.op);
-            if is_first && agrees && b"rnaw".contains(&letter) {
+            if is_first && agrees && goes_together {
                 plan.floor = plan.floor.max(caller.floor);
                 plan.letters.push(letter);
             } else {
@@ -196,15 +221,18 @@ fn letter(op: &Op) -> u8 {
         Op::Refresh { .. } => b'f',
         Op::ForceRelease => b'x',
         Op::SetValue { .. } => b'v',
+        Op::SetCount { .. } => b'k',
+        Op::Downgrade { .. } => b'd',
         Op::View { .. } => b's',
+        Op::Edges => b'e',
     }
 }
 
-/// How many keys an operation is given. Renewals and values name only keys that exist while the lock is held, so that a
-/// slot that is being migrated does not answer TRYAGAIN.
+/// How many keys an operation is given. Renewals, values and counts name only keys that exist while the lock is held, so
+/// that a slot that is being migrated does not answer TRYAGAIN.
 fn keys_of(op: &Op) -> usize {
     match op {
-        Op::Renew { .. } | Op::SetValue { .. } => 2,
+        Op::Renew { .. } | Op::SetValue { .. } | Op::SetCount { .. } => 2,
         _ => 4,
     }
 }
@@ -220,15 +248,18 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
         Op::Renew { owner, ttl } => {
             cmd.arg(&owner.as_bytes()[..]).arg(millis(*ttl));
         }
-        Op::Release { owner, .. } => {
+        Op::Release { owner, .. } | Op::Downgrade { owner } => {
             cmd.arg(&owner.as_bytes()[..]);
         }
         Op::Refresh { oldest } => {
             cmd.arg(oldest.as_ref().map_or(&[][..], |owner| owner.as_bytes()));
         }
-        Op::ForceRelease => {}
+        Op::ForceRelease | Op::Edges => {}
         Op::SetValue { owner, value } => {
             cmd.arg(&owner.as_bytes()[..]).arg(value.as_bytes());
+        }
+        Op::SetCount { owner, count } => {
+            cmd.arg(&owner.as_bytes()[..]).arg(*count);
         }
         Op::View { waiters } => {
             cmd.arg(*waiters);
@@ -245,8 +276,25 @@ fn details(writer: &mut impl Write, caller: &Caller, acquire: &Acquire) -> io::R
     sized(writer, caller.coordinator.as_str())?;
     writer.write_all(&[if session.is_empty() { 0 } else { 16 }])?;
     writer.write_all(session)?;
+    extras(writer, acquire)?;
     sized(writer, acquire.client_name.as_str())?;
     writer.write_all(acquire.value.as_bytes())
+}
+
+/// What most holds do without, after its length.
+fn extras(writer: &mut impl Write, acquire: &Acquire) -> io::Result<()> {
+    let mode = match acquire.mode {
+        Mode::Exclusive if acquire.actor.is_nobody() => return writer.write_all(&[0]),
+        Mode::Exclusive => b'x',
+        Mode::Shared => b's',
+        Mode::Semaphore(_) => b'p',
+    };
+    writer.write_all(&[EXTRAS, mode])?;
+    writer.write_all(&acquire.mode.permits().to_be_bytes())?;
+    writer.write_all(&acquire.mode.limit().unwrap_or(0).to_be_bytes())?;
+    writer.write_all(&acquire.actor.get().to_be_bytes())?;
+    // Held once.
+    writer.write_all(&1_u32.to_be_bytes())
 }
 
 /// A text after its length, of at most 64 KiB less one byte.

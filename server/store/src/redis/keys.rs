@@ -99,6 +99,11 @@ impl Keys {
         LockKeys { lock, slot }
     }
 
+    /// The key of what coordinators tell one another of blocked actors.
+    pub fn blocked(&self) -> String {
+        format!("{OURS}blocked:{}", self.prefix)
+    }
+
     /// The lock whose key this is, if it is one.
     pub fn name_of(&self, key: &[u8]) -> Option<LockName> {
         let key = std::str::from_utf8(key).ok()?;

@@ -3,10 +3,12 @@
 //! - [`store`]: the [`LockStore`](crate::LockStore) itself.
 //! - [`keys`]: the one place where key strings are made.
 //! - [`encode`] and [`decode`]: commands to script calls, and replies to answers. The scripts are in `lua/`.
+//! - [`blocked`]: what coordinators tell one another for the detector of deadlocks.
 //! - [`lanes`]: commands coalesced into few calls.
 //! - [`link`]: connections to one server, ours because a lease service must know when one is dead.
 //! - [`url`] and [`status`]: where a server is, and whether it can be reached.
 
+pub mod blocked;
 pub mod decode;
 pub mod encode;
 pub mod keys;

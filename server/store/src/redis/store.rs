@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use leasehold_core::{
     command::Command,
-    id::{FencingToken, OwnerId},
+    deadlock::BlockedWait,
+    id::{CoordinatorId, FencingToken, OwnerId},
     name::{Invalid, LockName},
 };
 use redis::{Cmd, Value};
 use tokio::sync::{mpsc, watch};
 
 use super::{
+    blocked,
     encode::SCRIPT,
     keys::{Keys, wake_channel},
     lanes::{Lanes, call_error, link_error},
@@ -33,6 +35,7 @@ const SCANS: usize = 10;
 pub struct RedisStore {
     lanes: Arc<Lanes>,
     keys: Keys,
+    coordinator: CoordinatorId,
 }
 
 impl RedisStore {
@@ -46,7 +49,7 @@ impl RedisStore {
             LinkOptions {
                 connections: options.connections,
                 command_timeout: options.timeout,
-                scripts: vec![Arc::from(SCRIPT)],
+                scripts: vec![Arc::from(SCRIPT), Arc::from(blocked::SCRIPT)],
                 subscription: Some(Subscription {
                     channel: wake_channel(&options.coordinator).into_bytes(),
                     messages,
@@ -57,7 +60,12 @@ impl RedisStore {
         let wake_ups = read_wake_ups(incoming, keys.clone());
         let lanes = Arc::new(Lanes::new(link, options.timeout));
         learn_time(&lanes);
-        Ok((Self { lanes, keys }, wake_ups))
+        let store = Self {
+            lanes,
+            keys,
+            coordinator: options.coordinator,
+        };
+        Ok((store, wake_ups))
     }
 
     async fn call(&self, command: Cmd) -> Result<Value, StoreError> {
@@ -116,6 +124,16 @@ impl LockStore for RedisStore {
             cursor.to_string()
         };
         Ok(Ok(Page { names, next }))
+    }
+
+    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
+        let key = self.keys.blocked();
+        let reply = self
+            .call(blocked::encode(&key, &self.coordinator, &mine))
+            .await?;
+        blocked::decode(reply).ok_or_else(|| StoreError::Garbled {
+            reason: "it does not tell blocked actors as this version does".into(),
+        })
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {

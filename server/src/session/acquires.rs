@@ -1,0 +1,280 @@
+//! Acquires, from the request to the store; what becomes of them is in `grants`.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use leasehold_core::{
+    command::Acquire,
+    id::{Actor, OwnerId},
+    mode::Mode,
+    name::LockName,
+};
+use leasehold_proto::v1::{SessionAcquire, SessionQueued};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::{
+    requests::Asked,
+    task::{Done, Session},
+};
+use crate::{
+    convert,
+    coordinator::{
+        acquire::{InLine, Wait},
+        inbox::News,
+        several::Several,
+    },
+    status::{Reason, Refusal},
+};
+
+/// An acquire that has not been answered.
+#[derive(Debug)]
+pub(super) struct Acquiring {
+    pub(super) stage: Stage,
+    pub(super) wanted: Wanted,
+}
+
+/// What it asks for.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) actor: Actor,
+    pub(super) mode: Mode,
+    /// The names in the order asked for; empty for a single name of nobody's.
+    pub(super) names: Vec<LockName>,
+    /// The actor's holds that it counts on, each counted once more already.
+    pub(super) again: Vec<OwnerId>,
+}
+
+/// How far it is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// On its way to the store.
+    Asked,
+    /// The same, and cancelled: if it has to wait, it does not.
+    Cancelled,
+    /// In the queue, with what cancels it, once.
+    InLine(Option<oneshot::Sender<()>>),
+}
+
+impl Acquiring {
+    /// Ends the wait. A grant that is there before stands.
+    pub(super) fn cancel(&mut self) {
+        match &mut self.stage {
+            Stage::Asked => self.stage = Stage::Cancelled,
+            Stage::Cancelled => {}
+            Stage::InLine(cancel) => {
+                if let Some(cancel) = cancel.take() {
+                    // Its answer may have crossed the cancel: then there is nothing to do.
+                    let _ = cancel.send(());
+                }
+            }
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn on_acquire(
+        &mut self,
+        request_id: u64,
+        request: SessionAcquire,
+    ) -> Result<(), Refusal> {
+        let (name, mut names) = convert::lock_names(&request, self.coordinator.store())?;
+        let mode = convert::mode("acquire.", request.mode, request.permits, request.limit)?;
+        let wait = convert::wait(
+            "acquire.wait",
+            request.wait,
+            Wait::Forever,
+            self.coordinator.max_wait(),
+        )?;
+        let value = convert::value("acquire.value", &request.value)?;
+        let bounds = self.coordinator.bounds();
+        let lock_delay = convert::lock_delay("acquire.lock_delay", request.lock_delay, bounds)?;
+        let actor = Actor::new(request.actor);
+        if request.reentrant && actor.is_nobody() {
+            let what = "needs an actor: nobody (actor 0) is a stranger to itself";
+            return Err(Refusal::field("acquire.reentrant", what));
+        }
+        if self.acquiring.contains_key(&request_id) {
+            return Err(Refusal::new(
+                Reason::RequestIdInUse,
+                format!(
+                    "request id {request_id} belongs to an acquire that is still in flight; use another"
+                ),
+            ));
+        }
+        let is_several = !names.is_empty();
+        if !is_several && !actor.is_nobody() {
+            names.push(name.clone());
+        }
+        let again = self.held_before(actor, &names, mode, request.reentrant)?;
+        let wanted = Wanted {
+            actor,
+            mode,
+            names,
+            again,
+        };
+        let more = wanted.locks();
+        if self.holds.len() + self.asked_locks + more > self.max_locks {
+            return Err(Refusal::new(
+                Reason::TooManyLocks,
+                format!(
+                    "the session holds and waits for {} locks, of {} that it may, and asks for {more} more; release some first",
+                    self.holds.len() + self.asked_locks,
+                    self.max_locks
+                ),
+            ));
+        }
+        let acquire = Acquire {
+            owner: fresh_owner(),
+            session: Some(self.id),
+            actor,
+            client_name: self.client_name.clone(),
+            mode,
+            value,
+            ttl: self.lease.ttl(),
+            lock_delay,
+            wait: wait != Wait::No,
+        };
+        self.begin(request_id, name, acquire, wait, wanted);
+        Ok(())
+    }
+
+    /// The holds of the actor among these names, each of which it may hold once more.
+    fn held_before(
+        &self,
+        actor: Actor,
+        names: &[LockName],
+        mode: Mode,
+        reentrant: bool,
+    ) -> Result<Vec<OwnerId>, Refusal> {
+        let mut again = Vec::new();
+        if actor.is_nobody() {
+            return Ok(again);
+        }
+        for name in names {
+            let held = self.actors.held(actor, name);
+            let held = held.and_then(|owner| Some((owner, self.holds.get(&owner)?)));
+            let shown = name.as_str();
+            match held {
+                Some((owner, held)) if reentrant && held.mode.covers(mode) => again.push(owner),
+                Some(_) if reentrant => {
+                    return Err(Refusal::new(
+                        Reason::UpgradeRefused,
+                        format!(
+                            "actor {actor} holds {shown:?} in a weaker mode than it asks for; two that did so would wait for each other: release it first, or take it in the stronger mode from the start"
+                        ),
+                    ));
+                }
+                Some(_) => {
+                    return Err(self_deadlock(format!(
+                        "actor {actor} holds {shown:?} already and would wait for itself"
+                    )));
+                }
+                None if self.actors.asks(actor, name) => {
+                    return Err(self_deadlock(format!(
+                        "actor {actor} waits for {shown:?} already; an actor does one thing after the other"
+                    )));
+                }
+                None => {}
+            }
+        }
+        Ok(again)
+    }
+
+    /// Sends an acquire that is in order.
+    fn begin(
+        &mut self,
+        request_id: u64,
+        name: LockName,
+        acquire: Acquire,
+        wait: Wait,
+        wanted: Wanted,
+    ) {
+        for owner in &wanted.again {
+            self.count_up(owner);
+        }
+        let holding = self.actors.holds_any(wanted.actor);
+        let fresh: Vec<LockName> = wanted
+            .names
+            .iter()
+            .filter(|name| self.actors.held(wanted.actor, name).is_none())
+            .cloned()
+            .collect();
+        for name in &fresh {
+            self.actors.ask(wanted.actor, name.clone());
+        }
+        let is_single = wanted.names.is_empty() || wanted.again.is_empty() && fresh.len() == 1;
+        self.asked_locks += wanted.locks();
+        let mut stage = Stage::Asked;
+        if fresh.is_empty() && !wanted.names.is_empty() {
+            return self.on_granted(request_id, wanted, []);
+        }
+        if is_single {
+            let (number, answer) = self.next_answer();
+            let asked = self.coordinator.ask(name, acquire, wait, holding, answer);
+            self.asked
+                .insert(number, Asked::Acquire { request_id, asked });
+        } else {
+            let (cancel, cancelled) = oneshot::channel();
+            stage = Stage::InLine(Some(cancel));
+            let several = Several {
+                names: fresh,
+                acquire,
+                wait,
+                holding,
+            };
+            self.ask_several(request_id, several, cancelled);
+        }
+        self.acquiring
+            .insert(request_id, Acquiring { stage, wanted });
+        self.count();
+    }
+
+    fn ask_several(&mut self, request_id: u64, several: Several, cancelled: oneshot::Receiver<()>) {
+        let coordinator = self.coordinator.clone();
+        let inbox = Arc::clone(&self.inbox);
+        let mut told = false;
+        let queued = move |in_line: &InLine| {
+            if !std::mem::replace(&mut told, true) {
+                inbox.put(News::Queued(request_id, told_queued(in_line)));
+            }
+        };
+        self.operations.push(
+            async move {
+                let acquired = coordinator
+                    .acquire_several(several, fresh_owner, queued, cancelled)
+                    .await;
+                Done::AcquiredSeveral {
+                    request_id,
+                    acquired,
+                }
+            }
+            .boxed(),
+        );
+    }
+}
+
+impl Wanted {
+    /// How many locks it asks for beside those that the actor holds.
+    pub(super) fn locks(&self) -> usize {
+        self.names.len().max(1) - self.again.len()
+    }
+}
+
+/// The owner id of a grant to be.
+fn fresh_owner() -> OwnerId {
+    OwnerId::from_bytes(Uuid::new_v4().into_bytes())
+}
+
+/// What its client is told of an acquire that waits.
+pub(super) fn told_queued(in_line: &InLine) -> SessionQueued {
+    SessionQueued {
+        position: in_line.position(),
+        ticket: in_line.ticket().as_bytes().to_vec(),
+    }
+}
+
+fn self_deadlock(what: String) -> Refusal {
+    let message = format!("{what}; set `reentrant` to hold it once more, or ask as another actor");
+    Refusal::new(Reason::SelfDeadlock, message)
+}

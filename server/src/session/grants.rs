@@ -1,0 +1,203 @@
+//! What becomes of an acquire: how it was answered, and what its client is told.
+
+use std::collections::HashMap;
+
+use futures_util::FutureExt;
+use leasehold_core::name::LockName;
+use leasehold_proto::v1::{
+    AcquireOutcome, GrantedLock, SessionGranted, SessionNotGranted, SessionQueued,
+    session_response::Response,
+};
+use leasehold_store::StoreError;
+use tokio::sync::oneshot;
+
+use super::{
+    acquires::{Acquiring, Stage, Wanted, told_queued},
+    task::{Done, Session},
+};
+use crate::{
+    convert,
+    coordinator::{
+        acquire::{Acquired, Answered, InLine},
+        hold::Hold,
+    },
+    status::{Reason, Refusal},
+};
+
+impl Session {
+    /// One of several names has to be waited for.
+    pub(super) fn on_several_queued(&mut self, request_id: u64, queued: SessionQueued) {
+        if self.acquiring.contains_key(&request_id) {
+            self.outbox.send(request_id, Response::Queued(queued));
+        }
+    }
+
+    /// The store has answered an acquire of a single name.
+    pub(super) fn on_answered(&mut self, request_id: u64, answered: Result<Answered, StoreError>) {
+        let acquired = match answered {
+            Ok(Answered::Queued(in_line)) => return self.on_queued(request_id, in_line),
+            Ok(Answered::Granted(hold)) => Ok(Acquired::Granted(hold)),
+            Ok(Answered::Busy(holder)) => Ok(Acquired::Busy(holder)),
+            Ok(Answered::OtherLimit { name, limit }) => Ok(Acquired::OtherLimit { name, limit }),
+            Err(error) => Err(error),
+        };
+        self.on_acquired(
+            request_id,
+            acquired.map(|acquired| acquired.map(|hold| [hold])),
+        );
+    }
+
+    fn on_queued(&mut self, request_id: u64, in_line: InLine) {
+        let (cancel, cancelled) = oneshot::channel();
+        let Some(acquiring) = self.acquiring.get_mut(&request_id) else {
+            return;
+        };
+        let is_wanted = matches!(acquiring.stage, Stage::Asked);
+        acquiring.stage = Stage::InLine(Some(cancel));
+        if is_wanted {
+            let queued = told_queued(&in_line);
+            self.outbox.send(request_id, Response::Queued(queued));
+        } else {
+            acquiring.cancel();
+        }
+        self.operations.push(
+            async move {
+                let acquired = in_line.wait(cancelled).await;
+                Done::Acquired {
+                    request_id,
+                    acquired,
+                }
+            }
+            .boxed(),
+        );
+    }
+
+    /// An acquire has come to its end.
+    pub(super) fn on_acquired<Holds>(
+        &mut self,
+        request_id: u64,
+        result: Result<Acquired<Holds>, StoreError>,
+    ) where
+        Holds: AsRef<[Hold]> + IntoIterator<Item = Hold>,
+    {
+        let Some(Acquiring { wanted, .. }) = self.acquiring.remove(&request_id) else {
+            // It was cancelled by the end of the session: what was granted is given back as it drops.
+            return;
+        };
+        let (outcome, holder) = match result {
+            Ok(Acquired::Granted(holds)) => return self.on_granted(request_id, wanted, holds),
+            Ok(Acquired::Busy(holder)) => (AcquireOutcome::Busy, holder),
+            Ok(Acquired::TimedOut(holder)) => (AcquireOutcome::TimedOut, holder),
+            Ok(Acquired::Cancelled) => (AcquireOutcome::Cancelled, None),
+            Ok(Acquired::OtherLimit { name, limit }) => {
+                self.end_wanted(&wanted);
+                return self.refuse(request_id, Refusal::other_limit(&name, limit));
+            }
+            Ok(Acquired::Deadlocked(why)) => {
+                self.end_wanted(&wanted);
+                return self.refuse(request_id, Refusal::new(Reason::Deadlock, why));
+            }
+            Err(error) => {
+                self.end_wanted(&wanted);
+                return self.refuse(request_id, error.into());
+            }
+        };
+        self.end_wanted(&wanted);
+        let not_granted = SessionNotGranted {
+            outcome: outcome.into(),
+            holder: holder.as_ref().map(convert::holder),
+        };
+        self.outbox
+            .send(request_id, Response::NotGranted(not_granted));
+    }
+
+    /// Lets go of what an acquire that was not granted had begun with.
+    fn end_wanted(&mut self, wanted: &Wanted) {
+        self.answered(wanted);
+        for owner in &wanted.again {
+            self.count_down(owner);
+        }
+    }
+
+    /// Notes that an acquire is no longer under way.
+    fn answered(&mut self, wanted: &Wanted) {
+        self.asked_locks -= wanted.locks();
+        for name in &wanted.names {
+            self.actors.answered(wanted.actor, name);
+        }
+        self.count();
+    }
+
+    pub(super) fn on_granted<Holds>(&mut self, request_id: u64, wanted: Wanted, holds: Holds)
+    where
+        Holds: AsRef<[Hold]> + IntoIterator<Item = Hold>,
+    {
+        let again = wanted.again.iter().map(|owner| self.holds.get(owner));
+        let stand_until = holds
+            .as_ref()
+            .iter()
+            .map(|hold| Some(hold.stands_until()))
+            .chain(again.map(|held| held.map(|held| held.hold.stands_until())))
+            .min()
+            .flatten();
+        let promise = self.lease.promise(self.lease.heard_at(), stand_until);
+        let promise = promise.filter(|_| stand_until.is_some() && !self.closing);
+        let Some(valid_for) = promise else {
+            holds.into_iter().for_each(Hold::release_detached);
+            self.end_wanted(&wanted);
+            if !self.closing {
+                self.refuse(request_id, too_late(stand_until.is_some()));
+            }
+            return;
+        };
+        self.answered(&wanted);
+        let mut locks = Vec::with_capacity(wanted.names.len().max(1));
+        for hold in holds {
+            locks.push(granted_lock(&hold, 1));
+            self.hold(hold.told(), wanted.actor, wanted.mode);
+        }
+        for owner in &wanted.again {
+            if let Some(held) = self.holds.get(owner) {
+                locks.push(granted_lock(&held.hold, held.count.get()));
+            }
+        }
+        if wanted.names.len() > 1 {
+            in_order(&mut locks, &wanted.names);
+        }
+        let granted = SessionGranted {
+            locks,
+            valid_for: Some(convert::wire_duration(valid_for)),
+            acked_heartbeat: self.lease.sequence(),
+        };
+        self.outbox.send(request_id, Response::Granted(granted));
+    }
+}
+
+fn granted_lock(hold: &Hold, hold_count: u32) -> GrantedLock {
+    GrantedLock {
+        name: hold.name().as_str().to_owned(),
+        owner_id: hold.owner().as_bytes().to_vec(),
+        fencing_token: hold.token().get(),
+        hold_count,
+    }
+}
+
+/// Puts locks into the order of these names.
+fn in_order(locks: &mut [GrantedLock], names: &[LockName]) {
+    let places: HashMap<&str, usize> = names.iter().map(LockName::as_str).zip(0..).collect();
+    locks.sort_by_key(|lock| places.get(lock.name.as_str()).copied());
+}
+
+/// The refusal of what was granted, but with nothing left of its time, or (`stands` is false) without a hold that it was to
+/// come on top of.
+fn too_late(stands: bool) -> Refusal {
+    if stands {
+        let reason =
+            "the grant came so late that its time was over; it is being released".to_owned();
+        return StoreError::Indeterminate { reason }.into();
+    }
+    Refusal::new(
+        Reason::LockLost,
+        "a lock that the actor held, and was to hold once more, was lost meanwhile; nothing was granted",
+    )
+}

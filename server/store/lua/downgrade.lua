@@ -1,0 +1,19 @@
+-- Makes an exclusive hold a shared one, with the same token and times, and lets shared waiters in.
+--
+-- KEYS  all four
+-- ARGV  d: owner id
+-- Reply CHANGED, for one that is shared already too | {handed, 0, CHANGED} | NO_HOLD
+
+local function downgrade(owner)
+  look()
+  local found = find(owner)
+  if not found or many then return found and many.mode() == 's' and CHANGED or NO_HOLD end
+  load_queue()
+  local left = call('PTTL', lock)
+  -- Somebody made it last for ever. Whoever holds it renews it in time.
+  if left < 0 then left = memory end
+  many_made = many_made or many_functions()
+  many_made.begin('s', 0)
+  many.add(owner, with_extras(found, 's', nil), now + left * 1000)
+  return answer(hand_on(), CHANGED)
+end

@@ -1,0 +1,23 @@
+-- The hold of an owner id, to look at and to change.
+
+local NO_ACTOR = ('\0'):rep(8)
+
+-- The hold, false without one.
+local function find(owner)
+  if many then return many.get(owner) end
+  return holder == owner and record_of(owner)
+end
+
+-- Replaces what is known of a hold that was found.
+local function keep(owner, found)
+  if many then return many.put(owner, found) end
+  call('SET', record, found, 'KEEPTTL')
+end
+
+-- The same hold with other extras: its mode if another is given, and how many times it is held.
+local function with_extras(found, mode, times)
+  local _, _, _, _, extras = read_details(found, DETAILS)
+  local now_mode, permits, limit, actor, now_times = 'x', 0, 0, NO_ACTOR, 1
+  if extras ~= '' then now_mode, permits, limit, actor, now_times = unpack_bytes('>c1I4I4c8I4', extras) end
+  return with(found, nil, nil, pack('>c1I4I4c8I4', mode or now_mode, permits, limit, actor, times or now_times))
+end

@@ -1,0 +1,54 @@
+-- Who holds the lock at hand, one or many (see many.lua), and whether there is room for more.
+
+local many_made -- its functions, once there are any
+
+-- Looks at the lock; `found` is what it holds where that is known. Sees to those of many whose time is over.
+local function look(found)
+  many = nil
+  holder = found or call('GET', lock)
+  if holder == MANY then
+    many_made = many_made or many_functions()
+    many_made.load()
+  end
+end
+
+-- Whether there is room for one more like this.
+local function fits(mode, permits, limit)
+  if many then return many.fits(mode, permits, limit) end
+  return not holder
+end
+
+-- Grants what fits to an owner id, for `lasts` ms (text), or for the claim time if it waits elsewhere. Gives the token;
+-- `last` is one that this operation has minted before.
+local function grant(owner, lasts, details, coordinator, mode, limit, is_handed, last)
+  local state = 'c'
+  if coordinator ~= me then state, lasts = 'h', CLAIM end
+  if mode == 'x' then
+    if state == 'h' then details = 'h' .. details:sub(2) end
+    local minted = mint(owner .. details, last)
+    call('SET', lock, owner, 'PX', lasts)
+    holder = owner
+    return minted
+  end
+  local minted = mint('', last)
+  if not many then
+    many_made = many_made or many_functions()
+    many_made.begin(mode, limit)
+  end
+  if is_handed then state = state:upper() end
+  many.add(owner, pack('>I8I8', minted, now) .. owner .. state .. details:sub(2), now + lasts * 1000)
+  return minted
+end
+
+-- Who holds it, those that end first before others, at most so many: {'foreign', ms left} or what view_hold gives of
+-- each.
+local function view_holders(most)
+  local shown = {}
+  if many then
+    for i, hold in ipairs(many.first(most)) do shown[i] = view_hold(hold[2], hold[3]) end
+  elseif holder and holder ~= CLOSED then
+    local left, found = call('PTTL', lock), record_of(holder)
+    shown[1] = found and view_hold(found, left) or { 'foreign', left }
+  end
+  return shown
+end

@@ -1,0 +1,242 @@
+-- Those that hold a name together: shared, or as permits of a semaphore. The functions for them are made where the first
+-- such name comes up in a call.
+--
+-- While the lock is 'lh:many', and not otherwise, whatever else is left of them, there are
+--
+--       holders   zset    who holds, by when that ends (µs): the owner id; or a ghost, 'z' and the owner id: a hold that
+--                         ended uncleanly, what it took stays taken for its lock-delay
+--       holds     hash    owner id → the hold (see hold.lua); ghost → its permits in 4 bytes; 'fresh at coordinator:' and a
+--                         coordinator id → the owner ids of its fresh holds, oldest first;
+--                         '' → {mode, limit, permits taken, ghosts}, ghosts included, as MessagePack
+--
+-- They are named after the record, 'lh:{…}:token:' and the lock key, with their names for 'token', so that no operation
+-- has to be told of them. The lock expires with the last of its holders, to the millisecond, and these a second later.
+
+local FRESH = 'fresh at coordinator:' -- longer than an owner id and a ghost
+local PORTION = 500                   -- holders that are asked for at once
+local KEPT_LONGER = 1000              -- ms
+
+local functions = {}
+local holders, holds                  -- their keys
+local mode, limit, taken, ghosts      -- the state
+local fresh                           -- coordinator → its fresh holds, as far as they were looked at
+local has_changed
+
+local function text(number) return string.format('%.0f', number) end
+
+local function name_keys()
+  local _, tag_ends = record:find('}', 1, true)
+  local ours = record:sub(1, tag_ends)
+  holders, holds = ours .. ':holders:' .. lock, ours .. ':holds:' .. lock
+  fresh, has_changed = {}, false
+end
+
+local function fresh_of(coordinator)
+  if not fresh[coordinator] then fresh[coordinator] = call('HGET', holds, FRESH .. coordinator) or '' end
+  return fresh[coordinator]
+end
+
+-- A hold is fresh no longer.
+local function no_longer_fresh(owner, coordinator)
+  local list = fresh_of(coordinator)
+  local at = list:find(owner, 1, true)
+  while at and at % 16 ~= 1 do at = list:find(owner, at + 1, true) end
+  if at then fresh[coordinator] = list:sub(1, at - 1) .. list:sub(at + 16) end
+end
+
+-- Counts no longer what was removed: a hold, or a ghost.
+local function discount(member, found)
+  has_changed = true
+  if not found then return end
+  if #member > 16 then
+    taken, ghosts = taken - unpack_bytes('>I4', found), ghosts - 1
+    return
+  end
+  local state, _, coordinator, _, extras = read_details(found, DETAILS)
+  taken = taken - unpack_bytes('>I4', extras, 2)
+  if state == 'C' or state == 'H' then no_longer_fresh(member, coordinator) end
+end
+
+-- Ends it if nothing is left of it.
+local function end_if_empty()
+  if call('ZCARD', holders) == 0 then functions.drop() end
+end
+
+local function purge()
+  local has_purged = false
+  repeat
+    local gone = call('ZRANGEBYSCORE', holders, '-inf', text(now), 'LIMIT', '0', PORTION)
+    if #gone > 0 then
+      has_purged = true
+      local found = call('HMGET', holds, unpack(gone))
+      call('ZREM', holders, unpack(gone))
+      call('HDEL', holds, unpack(gone))
+      for i = 1, #gone do discount(gone[i], found[i]) end
+    end
+  until #gone < PORTION
+  if has_purged then end_if_empty() end
+end
+
+-- Looks at who holds a lock that is 'lh:many', and drops what has run out. Without them the lock is like a foreign one.
+function functions.load()
+  name_keys()
+  local state = call('HGET', holds, '')
+  if not state then return end
+  mode, limit, taken, ghosts = unpack(cmsgpack.unpack(state))
+  many = functions
+  purge()
+end
+
+-- Begins with a free lock.
+function functions.begin(as, of)
+  name_keys()
+  call('DEL', holders, holds)
+  mode, limit, taken, ghosts = as, of, 0, 0
+  holder, many = MANY, functions
+end
+
+-- Nobody holds it any more.
+function functions.drop()
+  call('DEL', lock, holders, holds)
+  holder, many, has_changed = false, nil, false
+end
+
+-- Comes after everything else, since there is one state for all that an operation changes.
+function functions.settle()
+  if not has_changed then return end
+  has_changed = false
+  local state, gone = { '', cmsgpack.pack({ mode, limit, taken, ghosts }) }, {}
+  for coordinator, list in pairs(fresh) do
+    if list == '' then
+      gone[#gone + 1] = FRESH .. coordinator
+    else
+      state[#state + 1], state[#state + 2] = FRESH .. coordinator, list
+    end
+  end
+  if gone[1] then call('HDEL', holds, unpack(gone)) end
+  call('HSET', holds, unpack(state))
+  local last = call('ZREVRANGE', holders, '0', '0', 'WITHSCORES')
+  local ends = math.ceil(last[2] / 1000)
+  local keep = text(ends + KEPT_LONGER)
+  call('PEXPIREAT', holders, keep)
+  call('PEXPIREAT', holds, keep)
+  call('SET', lock, MANY, 'PXAT', text(ends))
+end
+
+-- Whether there is room for one more like this.
+function functions.fits(as, permits, of)
+  return as == mode and (as == 's' or (of == limit and taken + permits <= limit))
+end
+
+-- The semaphore's limit, nil if it is none.
+function functions.limit() return mode == 'p' and limit or nil end
+
+function functions.permits_taken() return taken end
+
+function functions.mode() return mode end
+
+-- Adds one that fits.
+function functions.add(owner, found, ends)
+  local state, _, coordinator, _, extras = read_details(found, DETAILS)
+  call('ZADD', holders, text(ends), owner)
+  call('HSET', holds, owner, found)
+  taken = taken + unpack_bytes('>I4', extras, 2)
+  if state == 'C' or state == 'H' then fresh[coordinator] = fresh_of(coordinator) .. owner end
+  has_changed = true
+end
+
+-- A hold, false if it is none.
+function functions.get(owner) return call('HGET', holds, owner) end
+
+-- Replaces what is known of a hold.
+function functions.put(owner, found) call('HSET', holds, owner, found) end
+
+-- Makes a hold one that the caller has confirmed and keeps, for `lasts` ms.
+function functions.extend(owner, found, lasts)
+  local state, _, coordinator = read_details(found, DETAILS)
+  if state == 'C' or state == 'H' then no_longer_fresh(owner, coordinator) end
+  if state ~= 'c' or coordinator ~= me then call('HSET', holds, owner, with(found, 'c', me)) end
+  call('ZADD', holders, text(now + lasts * 1000), owner)
+  has_changed = true
+end
+
+-- How long a hold has left (ms, not rounded).
+function functions.left(owner) return (call('ZSCORE', holders, owner) - now) / 1000 end
+
+-- How long the first of all has left (ms, rounded up).
+function functions.first_left()
+  local first = call('ZRANGE', holders, '0', '0', 'WITHSCORES')
+  return math.ceil((first[2] - now) / 1000)
+end
+
+-- Ends a hold. What it took stays taken for `delay` ms.
+function functions.remove(owner, found, delay)
+  call('ZREM', holders, owner)
+  call('HDEL', holds, owner)
+  discount(owner, found)
+  if delay == 0 then return end_if_empty() end
+  local ghost = 'z' .. owner
+  local former = call('HGET', holds, ghost)
+  if former then discount(ghost, former) end
+  local _, _, _, _, extras = read_details(found, DETAILS)
+  local permits = unpack_bytes('>I4', extras, 2)
+  call('ZADD', holders, text(now + delay * 1000), ghost)
+  call('HSET', holds, ghost, pack('>I4', permits))
+  taken, ghosts = taken + permits, ghosts + 1
+end
+
+-- How many hold it, ghosts not counted.
+function functions.count() return call('ZCARD', holders) - ghosts end
+
+-- The first holds to end, at most so many: {owner id, hold, ms left, rounded up}.
+function functions.first(most)
+  local shown, from = {}, 0
+  repeat
+    local portion = math.min(most + ghosts, PORTION)
+    local page = call('ZRANGE', holders, from, from + portion - 1, 'WITHSCORES')
+    for i = 1, #page, 2 do
+      local found = #shown < most and #page[i] == 16 and call('HGET', holds, page[i])
+      if found then shown[#shown + 1] = { page[i], found, math.ceil((page[i + 1] - now) / 1000) } end
+    end
+    from = from + portion
+  until #shown == most or #page < 2 * portion
+  return shown
+end
+
+-- All holds, unordered.
+function functions.all()
+  local found, from = {}, 0
+  repeat
+    local page = call('ZRANGE', holders, from, from + PORTION - 1)
+    for i = 1, #page do
+      found[#found + 1] = #page[i] == 16 and call('HGET', holds, page[i]) or nil
+    end
+    from = from + PORTION
+  until #page < PORTION
+  return found
+end
+
+-- How long the last ghost has left (ms, rounded up), 0 without one.
+function functions.haunted_for()
+  local from = 0
+  while ghosts > 0 do
+    local page = call('ZREVRANGE', holders, from, from + PORTION - 1, 'WITHSCORES')
+    for i = 1, #page, 2 do
+      if #page[i] > 16 then return math.ceil((page[i + 1] - now) / 1000) end
+    end
+    if #page < 2 * PORTION then break end
+    from = from + PORTION
+  end
+  return 0
+end
+
+-- The caller's fresh holds, oldest first, at most so many.
+function functions.fresh(most)
+  local list, found = fresh_of(me), {}
+  for at = 1, math.min(#list, 16 * most), 16 do
+    found[#found + 1] = call('HGET', holds, list:sub(at, at + 15)) or nil
+  end
+  return found
+end
+
+return functions

@@ -1,0 +1,13 @@
+-- Notes how many times its holder holds a hold.
+--
+-- KEYS  lock, record
+-- ARGV  k: owner id, how many times
+-- Reply CHANGED | NO_HOLD if it was lost before
+
+local function set_count(owner, times)
+  look()
+  local found = find(owner)
+  if not found then return NO_HOLD end
+  keep(owner, with_extras(found, nil, times))
+  return CHANGED
+end

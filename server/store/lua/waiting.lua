@@ -1,0 +1,23 @@
+-- The first waiters of all coordinators, or of those that live, in order: {{owner id, coordinator, since (µs), session,
+-- extras, client name}, …}.
+local function first_waiters(most, are_living)
+  local found, shown = {}, {}
+  for coordinator, sign in pairs(attached or {}) do
+    if not are_living or sign[1] + DEAD_AFTER > now then
+      local line = call('ZRANGEBYLEX', queue, '[' .. from(coordinator, sign[2]), beyond(coordinator), 'LIMIT', '0', most)
+      for _, member in ipairs(line) do
+        found[#found + 1] = { unpack_bytes('>I8', member, #member - 23), member:sub(-16) }
+      end
+    end
+  end
+  table.sort(found, function(a, b) return a[1] < b[1] end)
+  for i = 1, math.min(most, #found) do
+    local owner = found[i][2]
+    local _, since, coordinator, _, details = read_waiter(owner)
+    if since then
+      local _, _, _, session, extras, client = read_details(details, 1)
+      shown[#shown + 1] = { owner, coordinator, since, session, extras, client }
+    end
+  end
+  return shown
+end
