@@ -91,7 +91,8 @@ impl Admin {
         }
     }
 
-    /// One lock: holders, newest token, TTL left, waiters in order. A free name is shown as free.
+    /// One lock: how it is held and by whom, newest token, TTL left, waiters in order; at most 100 holders and 100
+    /// waiters, with how many there are. A free name is shown as free.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -147,7 +148,7 @@ impl Admin {
         }
     }
 
-    /// Takes a lock from its holder: the holder is told, the token is raised, the next waiter is granted.
+    /// Takes a lock from all its holders: they are told, the token is raised, the next waiters are granted.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -170,7 +171,7 @@ impl Admin {
         Ok(answer.into_inner())
     }
 
-    /// Whether a fencing token is still the newest of its name.
+    /// Whether a fencing token is still the newest of its name. Of several who hold a lock together, it is one's alone.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

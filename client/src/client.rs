@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tonic::transport::Channel;
 
 use crate::{
-    Admin, LockRequest, LockWatch, Session, SessionBuilder, WithLockError, error::ConnectError,
-    session::SessionOptions, settings::Settings,
+    Actor, Admin, LockAllRequest, LockRequest, LockWatch, Semaphore, Session, SessionBuilder,
+    WithLockError, error::ConnectError, session::SessionOptions, settings::Settings,
 };
 
 /// A connection to a coordinator. Cheap to clone; all clones share its default session.
@@ -65,6 +65,40 @@ impl Client {
     /// Asks for a lock on the default session; see [`Session::lock`].
     pub fn lock(&self, name: impl Into<Arc<str>>) -> LockRequest {
         self.0.session.lock(name)
+    }
+
+    /// Asks for permits of a semaphore on the default session; see [`Session::semaphore`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let permit = client.semaphore("downloads", 3).acquire(1).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn semaphore(&self, name: impl Into<Arc<str>>, limit: u32) -> Semaphore {
+        self.0.session.semaphore(name, limit)
+    }
+
+    /// Asks for several locks at once on the default session; see [`Session::lock_all`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guards = client.lock_all(["account/7", "account/9"]).acquire().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn lock_all(&self, names: impl IntoIterator<Item: Into<Arc<str>>>) -> LockAllRequest {
+        self.0.session.lock_all(names)
+    }
+
+    /// A new actor for the default session; see [`Session::actor`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let me = client.actor();
+    /// let guard = client.lock("orders/42").actor(me).acquire().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn actor(&self) -> Actor {
+        self.0.session.actor()
     }
 
     /// Runs work while holding a lock of the default session; see [`LockRequest::with`].

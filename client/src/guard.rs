@@ -8,10 +8,10 @@ use crate::{
     clock::Moment,
     error::{HoldError, HoldFailure},
     lease::{FencingToken, Lease, LostReason},
-    session::Note,
+    session::{Change, Granted, HoldReply, Note},
 };
 
-/// A lock that is held, until it is released, dropped or lost.
+/// A lock that is held, or permits of a semaphore, until released, dropped or lost.
 ///
 /// Dropping it releases it in the background; that never blocks and needs no runtime. [`LockGuard::release`] also tells
 /// whether it was still held.
@@ -31,16 +31,23 @@ use crate::{
 pub struct LockGuard {
     lease: Arc<Lease>,
     key: u64,
+    hold_count: u32,
     notes: mpsc::UnboundedSender<Note>,
     /// The session has been told that this guard is gone.
     told: bool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(lease: Arc<Lease>, key: u64, notes: mpsc::UnboundedSender<Note>) -> Self {
+    pub(crate) fn new(granted: Granted, notes: mpsc::UnboundedSender<Note>) -> Self {
+        let Granted {
+            key,
+            lease,
+            hold_count,
+        } = granted;
         Self {
             lease,
             key,
+            hold_count,
             notes,
             told: false,
         }
@@ -55,6 +62,20 @@ impl LockGuard {
     /// refuse smaller ones.
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.token
+    }
+
+    /// How many times its actor held the lock when this guard was granted, with this one: 1, but for reentrant grants.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let request = client.lock("orders/42").actor(client.actor()).reentrant();
+    /// let outer = request.clone().acquire().await?;
+    /// let inner = request.acquire().await?;
+    /// assert_eq!((outer.hold_count(), inner.hold_count()), (1, 2));
+    /// # Ok(()) });
+    /// ```
+    pub fn hold_count(&self) -> u32 {
+        self.hold_count
     }
 
     /// Whether the lock is held, by this process's own clock and all that it has been told. Reads the clock and one
@@ -127,6 +148,9 @@ impl LockGuard {
     /// Gives the lock back and hands it to the next waiter. From the call on, the lock counts as not held. If this
     /// future is dropped, the release is carried out all the same.
     ///
+    /// Of a lock that its actor holds more than once, it ends this guard alone: the lock is handed on when the last of
+    /// them is released.
+    ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// let guard = client.lock("orders/42").acquire().await?;
@@ -163,11 +187,40 @@ impl LockGuard {
     ///
     /// If the lock has been lost, if the stream ended before the answer, or if the coordinator could not carry it out.
     pub async fn set_value(&self, value: impl Into<Vec<u8>>) -> Result<(), HoldError> {
+        self.change(Change::Value(value.into())).await
+    }
+
+    /// Turns an exclusive hold into a shared one, in one step: nobody else holds the lock exclusively in between, and
+    /// shared waiters at the head of the queue are let in. The fencing token stays. Does nothing to a shared hold.
+    /// There is no way back but to release and acquire anew.
+    ///
+    /// Where the actor holds the lock more than once, all of its guards share the one hold, and are shared from then
+    /// on.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("catalogue").acquire().await?;
+    /// // Write; then let other readers in.
+    /// guard.downgrade().await?;
+    /// assert!(client.lock("catalogue").shared().try_acquire().await?.is_some());
+    /// assert!(guard.is_held());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the lock has been lost, if the stream ended before the answer, or if the coordinator could not carry it
+    /// out, as with permits of a semaphore. An exclusive hold that is still held after an error may be shared already.
+    pub async fn downgrade(&self) -> Result<(), HoldError> {
+        self.change(Change::Downgrade).await
+    }
+
+    async fn change(&self, change: Change) -> Result<(), HoldError> {
         let name = self.lease.name.clone();
         let (reply, answer) = oneshot::channel();
-        let note = Note::SetValue {
+        let note = Note::Change {
             key: self.key,
-            value: value.into(),
+            change,
             reply,
         };
         self.notes.send(note).ok();
@@ -176,10 +229,7 @@ impl LockGuard {
 
     /// Ends the hold here first, then tells the session: nobody may believe in it once the coordinator could hand it
     /// on. Fails if it had ended before.
-    fn tell_released(
-        &mut self,
-        reply: Option<crate::session::HoldReply>,
-    ) -> Result<(), LostReason> {
+    fn tell_released(&mut self, reply: Option<HoldReply>) -> Result<(), LostReason> {
         let ended = self.lease.end(Moment::now(), LostReason::Released);
         self.told = true;
         // A lost one is told too, for the session to forget it.

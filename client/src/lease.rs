@@ -143,7 +143,7 @@ impl fmt::Display for FencingToken {
 /// Set in `Lease::state` once the hold has ended; the reason is in the low byte then, else the deadline in all bits.
 const ENDED: u64 = 1 << 63;
 
-/// One hold, from its grant to its end. It goes from held to ended once and never back.
+/// What one guard holds, from its grant to its end. It goes from held to ended once and never back.
 pub(crate) struct Lease {
     pub(crate) name: Arc<str>,
     pub(crate) token: FencingToken,

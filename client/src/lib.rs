@@ -59,8 +59,11 @@
 //! | for | see |
 //! |---|---|
 //! | connecting, and its settings | [`Client`], [`ClientBuilder`] |
-//! | asking for a lock: how long to wait, what to attach | [`LockRequest`] |
-//! | holding one | [`LockGuard`], [`LockWatch`], [`LostReason`] |
+//! | asking for a lock: exclusive or shared, how long to wait, what to attach | [`Client::lock`], [`LockRequest`] |
+//! | permits of a semaphore | [`Client::semaphore`], [`Semaphore`] |
+//! | several locks at once, all or none | [`Client::lock_all`], [`LockAllRequest`], [`LockGuards`] |
+//! | holding a lock | [`LockGuard`], [`LockWatch`], [`LostReason`] |
+//! | holding one more than once; deadlocks | [`Client::actor`], [`Actor`], [`AcquireError::Deadlock`] |
 //! | locks with another fate than the rest | [`Client::session`], [`Session`] |
 //! | looking inside a coordinator | [`Admin`] |
 //! | everything else that the API can do | [`proto::v1`], with [`Client::channel`] |
@@ -70,22 +73,30 @@
     expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")
 )]
 
+mod actor;
 mod admin;
 mod client;
 mod clock;
 mod error;
 mod guard;
+mod guards;
 mod lease;
 mod lock;
+mod lock_all;
+mod semaphore;
 mod session;
 mod settings;
 
+pub use actor::Actor;
 pub use admin::Admin;
 pub use client::{Client, ClientBuilder};
 pub use error::{AcquireError, ConnectError, Failure, FieldViolation, HoldError, WithLockError};
 pub use guard::{LockGuard, LockWatch};
+pub use guards::LockGuards;
 pub use lease::{FencingToken, LostReason};
 pub use lock::LockRequest;
+pub use lock_all::LockAllRequest;
+pub use semaphore::Semaphore;
 pub use session::{Session, SessionBuilder, SessionInfo};
 
 /// The wire API: messages and generated stubs, for what this crate has no words for.

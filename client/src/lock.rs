@@ -1,11 +1,13 @@
 //! Asking for a lock.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    actor::Actor,
     error::{AcquireError, WithLockError},
     guard::{LockGuard, LockWatch},
-    session::{AcquireSpec, Session},
+    guards::LockGuards,
+    session::{AcquireSpec, Mode, Names, Session},
 };
 
 /// A lock that is asked for. Made by [`Client::lock`](crate::Client::lock) and [`Session::lock`]; nothing happens before
@@ -35,13 +37,30 @@ pub struct LockRequest {
 
 impl LockRequest {
     pub(crate) fn new(session: Session, name: Arc<str>) -> Self {
-        let spec = AcquireSpec {
-            name,
-            wait: None,
-            value: Vec::new(),
-            lock_delay: Duration::ZERO,
-        };
-        Self { session, spec }
+        Self {
+            session,
+            spec: AcquireSpec::new(Names::One(name), Mode::Exclusive),
+        }
+    }
+
+    /// Holds it together with other shared holders, and never with an exclusive one: readers, where exclusive holders
+    /// are writers. Who comes behind a waiting writer waits for it, so that writers are not starved. Default:
+    /// exclusive.
+    ///
+    /// Each shared holder has a fencing token of its own. What the lock protects is to refuse tokens that are smaller
+    /// than the largest of an exclusive holder; those of shared holders say nothing of one another.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let one = client.lock("catalogue").shared().acquire().await?;
+    /// let another = client.lock("catalogue").shared().acquire().await?;
+    /// assert!(one.is_held() && another.is_held());
+    /// assert!(client.lock("catalogue").try_acquire().await?.is_none());
+    /// # Ok(()) });
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.spec.mode = Mode::Shared;
+        self
     }
 
     /// How long to wait for the lock, at most 24 h; zero means not to wait. Default: for as long as it takes, over
@@ -91,6 +110,50 @@ impl LockRequest {
         self
     }
 
+    /// Asks in the name of a flow of this process, made by [`Session::actor`]. Default: nobody, a stranger to all
+    /// others.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::AcquireError;
+    ///
+    /// let me = client.actor();
+    /// let guard = client.lock("orders/42").actor(me).acquire().await?;
+    /// // It would wait for itself.
+    /// let error = client.lock("orders/42").actor(me).acquire().await.unwrap_err();
+    /// assert!(matches!(error, AcquireError::SelfDeadlock { .. }));
+    /// # Ok(()) });
+    /// ```
+    pub fn actor(mut self, actor: Actor) -> Self {
+        self.spec.actor = actor.get();
+        self
+    }
+
+    /// The actor may hold the lock already: then it holds it once more, under the same fencing token, and the lock is
+    /// free when the last of its guards has been released. Needs [`LockRequest::actor`].
+    ///
+    /// What is held shared can't be had exclusively on top: that is refused with [`AcquireError::UpgradeRefused`],
+    /// since two who try would wait for each other.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let me = client.actor();
+    /// let request = client.lock("orders/42").actor(me).reentrant();
+    /// let outer = request.clone().acquire().await?;
+    /// let inner = request.acquire().await?;
+    /// assert_eq!(inner.hold_count(), 2);
+    ///
+    /// inner.release().await?;
+    /// assert!(client.lock("orders/42").try_acquire().await?.is_none());
+    /// outer.release().await?;
+    /// assert!(client.lock("orders/42").try_acquire().await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub fn reentrant(mut self) -> Self {
+        self.spec.reentrant = true;
+        self
+    }
+
     /// Waits for the lock.
     ///
     /// ```
@@ -105,9 +168,10 @@ impl LockRequest {
     /// [`AcquireError::TimedOut`] if it did not come free within the wait, [`AcquireError::Busy`] if the wait was zero;
     /// [`AcquireError::Refused`] if the coordinator could not serve the request; [`AcquireError::Unavailable`] if none
     /// answered within the wait. Without a wait, a lost connection is not an error: the acquire is asked again on the
-    /// next one.
+    /// next one. With an actor also [`AcquireError::SelfDeadlock`], [`AcquireError::UpgradeRefused`] and
+    /// [`AcquireError::Deadlock`].
     pub async fn acquire(self) -> Result<LockGuard, AcquireError> {
-        self.session.acquire(self.spec).await
+        self.session.acquire_one(self.spec).await
     }
 
     /// Takes the lock if it is free, and returns none if it is not. Whatever was said by [`LockRequest::wait`] is not
@@ -156,37 +220,13 @@ impl LockRequest {
         F: Future<Output = T>,
     {
         let guard = self.acquire().await?;
-        let watch = guard.watch();
-        let outcome = {
-            let work = pin!(work(watch.clone()));
-            tokio::select! {
-                biased;
-                reason = watch.lost() => Err(reason),
-                done = work => watch.ended().map(|()| done),
-            }
-        };
-        match outcome {
-            Ok(done) => {
-                if let Err(error) = guard.release().await {
-                    tracing::debug!("the release after the work failed: {error}");
-                }
-                Ok(done)
-            }
-            Err(reason) => Err(WithLockError::Lost {
-                name: watch.name().into(),
-                token: watch.fencing_token(),
-                reason,
-            }),
-        }
+        let work = work(guard.watch());
+        LockGuards::new(vec![guard]).run(work).await
     }
 }
 
-impl std::fmt::Debug for LockRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LockRequest")
-            .field("name", &self.spec.name)
-            .field("wait", &self.spec.wait)
-            .field("lock_delay", &self.spec.lock_delay)
-            .finish_non_exhaustive()
+impl fmt::Debug for LockRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spec.debug("LockRequest", f)
     }
 }

@@ -47,6 +47,92 @@ pub enum AcquireError {
         /// What it answered.
         source: Failure,
     },
+    /// The actor holds the lock already, or waits for it, and would have waited for itself. What it holds, it has once
+    /// more with [`LockRequest::reentrant`](crate::LockRequest::reentrant).
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::AcquireError;
+    ///
+    /// let request = client.lock("printer").actor(client.actor());
+    /// let _held = request.clone().acquire().await?;
+    /// let error = request.acquire().await.unwrap_err();
+    /// assert!(matches!(error, AcquireError::SelfDeadlock { .. }));
+    /// # Ok(()) });
+    /// ```
+    #[error("failed to acquire lock {name:?}: its actor holds or waits for it already")]
+    SelfDeadlock {
+        /// The lock's name.
+        name: Arc<str>,
+        /// What the coordinator answered.
+        source: Failure,
+    },
+    /// The actor holds the lock already, but in a weaker way than it asks for now: shared where it wants it
+    /// exclusively, or fewer permits. Two who wait for that would wait for each other. Release it first, and ask
+    /// anew.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::AcquireError;
+    ///
+    /// let request = client.lock("printer").actor(client.actor()).reentrant();
+    /// let _held = request.clone().shared().acquire().await?;
+    /// let error = request.acquire().await.unwrap_err();
+    /// assert!(matches!(error, AcquireError::UpgradeRefused { .. }));
+    /// # Ok(()) });
+    /// ```
+    #[error("failed to acquire lock {name:?}: its actor holds it in a weaker way")]
+    UpgradeRefused {
+        /// The lock's name.
+        name: Arc<str>,
+        /// What the coordinator answered.
+        source: Failure,
+    },
+    /// Others hold or wait for permits of this semaphore with another limit.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::AcquireError;
+    ///
+    /// let _held = client.semaphore("downloads", 3).acquire(1).await?;
+    /// let error = client.semaphore("downloads", 5).acquire(1).await.unwrap_err();
+    /// assert!(matches!(error, AcquireError::LimitMismatch { limit: 3, .. }));
+    /// # Ok(()) });
+    /// ```
+    #[error("failed to acquire permits of semaphore {name:?}: its limit is {limit}")]
+    LimitMismatch {
+        /// The semaphore's name.
+        name: Arc<str>,
+        /// The limit in force.
+        limit: u32,
+        /// What the coordinator answered.
+        source: Failure,
+    },
+    /// Actors waited for one another in a circle, and this wait was chosen to be ended, as the youngest of them. The
+    /// message of the source names the circle. Let go of what the actor holds, and begin anew.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::AcquireError;
+    ///
+    /// let (one, two) = (client.actor(), client.actor());
+    /// let a = client.lock("a").actor(one).acquire().await?;
+    /// let b = client.lock("b").actor(two).acquire().await?;
+    /// let older = tokio::spawn(client.lock("b").actor(one).acquire());
+    /// while client.admin().get_lock("b").await?.waiter_count == 0 {}
+    /// let error = client.lock("a").actor(two).acquire().await.unwrap_err();
+    /// assert!(matches!(error, AcquireError::Deadlock { .. }));
+    /// b.release().await?;
+    /// assert!(older.await??.is_held());
+    /// # Ok(()) });
+    /// ```
+    #[error("failed to acquire lock {name:?}: the wait for it closed a deadlock")]
+    Deadlock {
+        /// The lock's name.
+        name: Arc<str>,
+        /// What the coordinator answered: who waited for whom.
+        source: Failure,
+    },
     /// There was no coordinator to ask within the wait.
     #[error("failed to acquire lock {name:?}: no connection to a coordinator")]
     Unavailable {
@@ -64,10 +150,54 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
-    /// Whether the same acquire may succeed later.
+    /// What a coordinator's refusal means.
+    pub(crate) fn refused(name: Arc<str>, source: Failure) -> Self {
+        let limit = source
+            .metadata("limit")
+            .and_then(|limit| limit.parse().ok());
+        match (source.reason(), limit) {
+            ("SELF_DEADLOCK", _) => Self::SelfDeadlock { name, source },
+            ("UPGRADE_REFUSED", _) => Self::UpgradeRefused { name, source },
+            ("DEADLOCK", _) => Self::Deadlock { name, source },
+            ("LIMIT_MISMATCH", Some(limit)) => Self::LimitMismatch {
+                name,
+                limit,
+                source,
+            },
+            _ => Self::Refused { name, source },
+        }
+    }
+
+    /// What the coordinator answered, where that is why.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let error = client.lock("").acquire().await.unwrap_err();
+    /// assert_eq!(error.failure().unwrap().reason(), "INVALID_FIELD");
+    /// # Ok(()) });
+    /// ```
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Refused { source, .. }
+            | Self::SelfDeadlock { source, .. }
+            | Self::UpgradeRefused { source, .. }
+            | Self::LimitMismatch { source, .. }
+            | Self::Deadlock { source, .. } => Some(source),
+            Self::Busy { .. }
+            | Self::TimedOut { .. }
+            | Self::Unavailable { .. }
+            | Self::SessionClosed { .. } => None,
+        }
+    }
+
+    /// Whether the same acquire may succeed later. After a deadlock, that is when the actor has let go of what it
+    /// holds.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::TimedOut { .. } => true,
+            Self::Busy { .. } | Self::TimedOut { .. } | Self::Deadlock { .. } => true,
+            Self::SelfDeadlock { .. }
+            | Self::UpgradeRefused { .. }
+            | Self::LimitMismatch { .. } => false,
             Self::Refused { source, .. } => source.is_retryable(),
             Self::Unavailable { source, .. } => {
                 source.as_ref().is_none_or(|source| source.is_retryable())

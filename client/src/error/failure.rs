@@ -1,6 +1,6 @@
 //! What a coordinator answers when it could not serve a request.
 
-use std::{error::Error as StdError, fmt, sync::Arc};
+use std::{collections::HashMap, error::Error as StdError, fmt, sync::Arc};
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -55,6 +55,7 @@ struct Parts {
     reason: String,
     message: String,
     field_violations: Vec<FieldViolation>,
+    metadata: HashMap<String, String>,
     status: Option<Status>,
 }
 
@@ -80,6 +81,21 @@ impl Failure {
         &self.0.field_violations
     }
 
+    /// What goes with the reason, as the documentation lists it: for `LIMIT_MISMATCH` the `limit` in force.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let _held = client.semaphore("downloads", 3).acquire(1).await?;
+    /// let error = client.semaphore("downloads", 5).acquire(1).await.unwrap_err();
+    /// let failure = error.failure().unwrap();
+    /// assert_eq!(failure.reason(), "LIMIT_MISMATCH");
+    /// assert_eq!(failure.metadata("limit"), Some("3"));
+    /// # Ok(()) });
+    /// ```
+    pub fn metadata(&self, key: &str) -> Option<&str> {
+        self.0.metadata.get(key).map(String::as_str)
+    }
+
     /// Whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         matches!(
@@ -94,6 +110,22 @@ impl Failure {
             reason: String::new(),
             message: message.into(),
             field_violations: Vec::new(),
+            metadata: HashMap::new(),
+            status: None,
+        }))
+    }
+
+    /// What a coordinator would answer, where it can't see the mistake.
+    pub(crate) fn invalid_field(field: &str, description: &str) -> Self {
+        Self(Arc::new(Parts {
+            code: Code::InvalidArgument,
+            reason: "INVALID_FIELD".to_owned(),
+            message: format!("{field}: {description}"),
+            field_violations: vec![FieldViolation {
+                field: field.to_owned(),
+                description: description.to_owned(),
+            }],
+            metadata: HashMap::new(),
             status: None,
         }))
     }
@@ -101,7 +133,10 @@ impl Failure {
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
-        let reason = status.get_details_error_info().map(|info| info.reason);
+        let (reason, metadata) = status
+            .get_details_error_info()
+            .map(|info| (info.reason, info.metadata))
+            .unwrap_or_default();
         let field_violations = status
             .get_details_bad_request()
             .map(|bad| bad.field_violations)
@@ -114,9 +149,10 @@ impl From<Status> for Failure {
             .collect();
         Self(Arc::new(Parts {
             code: status.code(),
-            reason: reason.unwrap_or_default(),
+            reason,
             message: status.message().to_owned(),
             field_violations,
+            metadata,
             status: Some(status),
         }))
     }
@@ -136,6 +172,7 @@ impl From<v1::SessionFailure> for Failure {
                     description: violation.description,
                 })
                 .collect(),
+            metadata: failure.metadata,
             status: None,
         }))
     }

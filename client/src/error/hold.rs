@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{AcquireError, Failure};
 use crate::lease::{FencingToken, LostReason};
 
-/// Why a request about a lock that one holds failed: a release, or a change of its value.
+/// Why a request about a lock that one holds failed: a release, a change of its value, a downgrade.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {

@@ -2,10 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tonic::Code;
+
 use super::{
     SessionInfo,
     holds::Owned,
-    machine::{Granted, Machine, Output, RETRY_FIRST},
+    machine::{Granted, Machine, Output},
+    releases::RETRY_FIRST,
     stream::{InFlight, Opened, duration},
     waits::Waiting,
 };
@@ -24,12 +27,14 @@ impl<A, H> Machine<A, H> {
     pub(super) fn message(&mut self, now: Moment, message: v1::SessionResponse) {
         self.expire(now);
         let id = message.request_id;
+        let abandoned_by = self.abandoned_by(id);
         match message.response {
             Some(Response::Opened(opened)) => self.opened(now, id, opened),
             Some(Response::Granted(granted)) => self.granted(now, id, granted),
             Some(Response::NotGranted(answer)) => self.not_granted(id, answer),
             Some(Response::Released(answer)) => self.released(now, id, answer.released),
-            Some(Response::ValueSet(answer)) => self.value_set(now, id, answer.value_set),
+            Some(Response::ValueSet(answer)) => self.changed(now, id, answer.value_set),
+            Some(Response::Downgraded(answer)) => self.changed(now, id, answer.downgraded),
             Some(Response::Heartbeat(ack)) => self.heartbeat_acked(now, ack),
             Some(Response::Lost(lost)) => self.lost(now, lost),
             Some(Response::Draining(draining)) => self.draining(now, draining),
@@ -38,10 +43,24 @@ impl<A, H> Machine<A, H> {
             // Nobody here asks for the place in the queue. What a newer coordinator says besides is not for us.
             Some(Response::Queued(_)) | None => {}
         }
+        if let Some(actor) = abandoned_by
+            && self.abandoned_by(id).is_none()
+        {
+            self.send_held_back(now, actor);
+        }
         self.leave_if_drained(now);
     }
 
-    fn answered(&mut self, id: u64) -> Option<InFlight<H>> {
+    /// Who asked for this, if it was abandoned and has not been answered.
+    fn abandoned_by(&self, id: u64) -> Option<u64> {
+        match self.stream.as_ref()?.in_flight.get(&id)? {
+            InFlight::Abandoned { actor } => Some(*actor),
+            _ => None,
+        }
+    }
+
+    /// What this is the answer to, if that is still in flight.
+    pub(super) fn answered(&mut self, id: u64) -> Option<InFlight<H>> {
         self.stream.as_mut()?.in_flight.remove(&id)
     }
 
@@ -76,76 +95,76 @@ impl<A, H> Machine<A, H> {
 
     fn granted(&mut self, now: Moment, id: u64, granted: v1::SessionGranted) {
         let waiting = match self.answered(id) {
-            Some(InFlight::Acquire(acquire)) => {
-                self.waiting.remove(&acquire).map(|found| (acquire, found))
-            }
+            Some(InFlight::Acquire(acquire)) => self.waiting.remove_entry(&acquire),
             _ => None,
         };
+        // Whatever was granted and has nobody to hold it is given back.
+        let Some((acquire, mut waiting)) = waiting else {
+            return self.give_back(granted.locks);
+        };
+        if !waiting.spec.names.are_of(&granted.locks) {
+            self.give_back(granted.locks);
+            let source = Failure::protocol("the coordinator granted another lock");
+            return self.refuse(waiting, source);
+        }
         let deadline = self
             .stream
             .as_ref()
             .and_then(|stream| stream.deadline(granted.acked_heartbeat, granted.valid_for))
             .filter(|deadline| now < *deadline);
-        let mut ours = None;
-        for lock in granted.locks {
-            let asked_for = waiting
-                .as_ref()
-                .is_some_and(|(_, waiting)| lock.name == *waiting.spec.name);
-            if ours.is_none() && asked_for {
-                ours = Some(lock);
-            } else {
-                // Whatever was granted and has nobody to hold it is given back.
-                self.give_back(lock);
-            }
+        if let Some(deadline) = deadline {
+            return self.hold(waiting, granted.locks, deadline);
         }
-        match (waiting, ours, deadline) {
-            (Some((_, waiting)), Some(lock), Some(deadline)) => {
-                self.hold(waiting, lock, deadline);
-            }
-            (Some((acquire, mut waiting)), Some(lock), None) => {
-                tracing::warn!(
-                    lock = &*waiting.spec.name,
-                    "a grant came too late to be used"
-                );
-                self.give_back(lock);
-                if waiting.spec.is_try() {
-                    let name = waiting.spec.name;
-                    let error = AcquireError::Unavailable { name, source: None };
-                    self.outputs
-                        .push_back(Output::Acquired(waiting.reply, Err(error)));
-                } else {
-                    waiting.sent_as = None;
-                    self.waiting.insert(acquire, waiting);
-                    self.send_acquire(now, acquire);
-                    self.wake_for_waits();
+        let name = waiting.spec.names.label();
+        tracing::warn!(lock = &*name, "a grant came too late to be used");
+        self.give_back(granted.locks);
+        if waiting.spec.is_try() {
+            let error = AcquireError::Unavailable { name, source: None };
+            self.outputs
+                .push_back(Output::Acquired(waiting.reply, Err(error)));
+        } else {
+            waiting.sent_as = None;
+            self.waiting.insert(acquire, waiting);
+            self.send_acquire(now, acquire);
+            self.wake_for_waits();
+        }
+    }
+
+    fn hold(&mut self, waiting: Waiting<A>, locks: Vec<v1::GrantedLock>, deadline: Moment) {
+        let Waiting { reply, spec, .. } = waiting;
+        let granted = spec
+            .names
+            .as_slice()
+            .iter()
+            .zip(locks)
+            .map(|(name, lock)| {
+                let token = FencingToken::from(lock.fencing_token);
+                let lease = Arc::new(Lease::new(name.clone(), token, deadline));
+                let owned = Owned {
+                    name: name.clone(),
+                    owner_id: lock.owner_id,
+                };
+                let key = self
+                    .holds
+                    .insert(lease.clone(), owned, spec.lock_delay, deadline);
+                Granted {
+                    key,
+                    lease,
+                    hold_count: lock.hold_count,
                 }
-            }
-            (Some((_, waiting)), None, _) => {
-                let source = Failure::protocol("the coordinator granted another lock");
-                self.refuse(waiting, source);
-            }
-            (None, _, _) => {}
+            })
+            .collect();
+        self.outputs.push_back(Output::Acquired(reply, Ok(granted)));
+    }
+
+    fn give_back(&mut self, locks: Vec<v1::GrantedLock>) {
+        for lock in locks {
+            let owned = Owned {
+                name: lock.name.into(),
+                owner_id: lock.owner_id,
+            };
+            self.send_release(owned, None, RETRY_FIRST);
         }
-    }
-
-    fn hold(&mut self, waiting: Waiting<A>, lock: v1::GrantedLock, deadline: Moment) {
-        let token = FencingToken::from(lock.fencing_token);
-        let lease = Arc::new(Lease::new(waiting.spec.name, token, deadline));
-        let delay = waiting.spec.lock_delay;
-        let key = self
-            .holds
-            .insert(lease.clone(), lock.owner_id, delay, deadline);
-        let granted = Granted { key, lease };
-        self.outputs
-            .push_back(Output::Acquired(waiting.reply, Ok(granted)));
-    }
-
-    fn give_back(&mut self, lock: v1::GrantedLock) {
-        let owned = Owned {
-            name: lock.name.into(),
-            owner_id: lock.owner_id,
-        };
-        self.send_release(owned, None, RETRY_FIRST);
     }
 
     fn not_granted(&mut self, id: u64, answer: v1::SessionNotGranted) {
@@ -156,7 +175,7 @@ impl<A, H> Machine<A, H> {
             return;
         };
         let holder = answer.holder.clone().map(Box::new);
-        let name = waiting.spec.name.clone();
+        let name = waiting.spec.names.label();
         let error = match (answer.outcome(), waiting.spec.wait) {
             (v1::AcquireOutcome::Busy | v1::AcquireOutcome::TimedOut, Some(wait)) => {
                 if wait.is_zero() {
@@ -181,30 +200,6 @@ impl<A, H> Machine<A, H> {
         };
         self.outputs
             .push_back(Output::Acquired(waiting.reply, Err(error)));
-    }
-
-    fn released(&mut self, now: Moment, id: u64, released: bool) {
-        let Some(InFlight::Release { reply, .. }) = self.answered(id) else {
-            return;
-        };
-        if !released {
-            self.hold_failed(reply, HoldFailure::Lost(LostReason::Unknown));
-        } else if let Some(reply) = reply {
-            self.outputs.push_back(Output::HoldDone(reply, Ok(())));
-        }
-        self.leave_if_drained(now);
-    }
-
-    fn value_set(&mut self, now: Moment, id: u64, value_set: bool) {
-        let Some(InFlight::SetValue { key, reply }) = self.answered(id) else {
-            return;
-        };
-        if value_set {
-            self.outputs.push_back(Output::HoldDone(reply, Ok(())));
-        } else {
-            let reason = self.holds.gone(key, now, LostReason::Unknown);
-            self.hold_failed(Some(reply), HoldFailure::Lost(reason));
-        }
     }
 
     fn heartbeat_acked(&mut self, now: Moment, ack: v1::SessionHeartbeatAck) {
@@ -253,7 +248,10 @@ impl<A, H> Machine<A, H> {
                 let Some(mut waiting) = self.waiting.remove(&acquire) else {
                     return;
                 };
-                if self.is_draining() && failure.is_retryable() && !waiting.spec.is_try() {
+                // What was aborted is about what the actor holds: a deadlock does not end by waiting on elsewhere.
+                let aborted = failure.code() == Code::Aborted;
+                let waits_on = failure.is_retryable() && !aborted && !waiting.spec.is_try();
+                if self.is_draining() && waits_on {
                     waiting.sent_as = None;
                     self.waiting.insert(acquire, waiting);
                 } else {
@@ -264,20 +262,12 @@ impl<A, H> Machine<A, H> {
                 owned,
                 reply,
                 retry_in,
-            }) => {
-                // Without its guard nobody else would give it back, and the coordinator goes on renewing it.
-                if failure.is_retryable() {
-                    self.retry_release(now, owned, retry_in);
-                } else {
-                    tracing::warn!(lock = &*owned.name, "a release was refused: {failure}");
-                }
-                self.hold_failed(reply, HoldFailure::Refused(failure));
-            }
-            Some(InFlight::SetValue { reply, .. }) => {
+            }) => self.release_failed(now, (owned, reply, retry_in), failure),
+            Some(InFlight::Change { reply, .. }) => {
                 self.hold_failed(Some(reply), HoldFailure::Refused(failure));
             }
             // A cancelled acquire that failed has ended as well.
-            Some(InFlight::Abandoned) => {}
+            Some(InFlight::Abandoned { .. }) => {}
             Some(InFlight::Other) | None => {
                 tracing::debug!("the coordinator could not serve a request: {failure}");
             }
@@ -285,8 +275,7 @@ impl<A, H> Machine<A, H> {
     }
 
     fn refuse(&mut self, waiting: Waiting<A>, source: Failure) {
-        let name = waiting.spec.name;
-        let error = AcquireError::Refused { name, source };
+        let error = AcquireError::refused(waiting.spec.names.label(), source);
         self.outputs
             .push_back(Output::Acquired(waiting.reply, Err(error)));
     }

@@ -9,9 +9,10 @@ use tokio::{
 
 use super::{
     SessionInfo,
+    changes::Change,
     link::{Event, Link, Outbound, Pauses},
     machine::{Granted, Machine, Output},
-    waits::AcquireSpec,
+    spec::AcquireSpec,
 };
 use crate::{
     clock::Moment,
@@ -29,7 +30,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// How many acquires may wait for the task to take them up; callers wait for room.
 pub(super) const ACQUIRE_QUEUE: usize = 256;
 
-pub(super) type AcquireReply = oneshot::Sender<Result<LockGuard, AcquireError>>;
+pub(super) type AcquireReply = oneshot::Sender<Result<Vec<LockGuard>, AcquireError>>;
 pub(crate) type HoldReply = oneshot::Sender<Result<(), HoldFailure>>;
 
 /// Somebody asks for a lock.
@@ -46,10 +47,10 @@ pub(crate) enum Note {
     Cancel(u64),
     /// A guard gives its lock back or is dropped: the last that it says.
     Release { key: u64, reply: Option<HoldReply> },
-    /// A guard changes its value.
-    SetValue {
+    /// A guard changes something about its hold.
+    Change {
         key: u64,
-        value: Vec<u8>,
+        change: Change,
         reply: HoldReply,
     },
     /// The session is to be closed. The sender is dropped when it has ended.
@@ -216,8 +217,8 @@ impl Driver {
         match note {
             Some(Note::Cancel(id)) => self.machine.cancel(now, id),
             Some(Note::Release { key, reply }) => self.machine.release(now, key, reply),
-            Some(Note::SetValue { key, value, reply }) => {
-                self.machine.set_value(now, key, value, reply);
+            Some(Note::Change { key, change, reply }) => {
+                self.machine.change(now, key, change, reply);
             }
             Some(Note::Close(done)) => {
                 self.closers.push(done);
@@ -277,21 +278,24 @@ impl Driver {
         }
     }
 
-    fn answer(&mut self, reply: AcquireReply, result: Result<Granted, AcquireError>) {
-        let answer = match result {
-            Err(error) => Err(error),
-            Ok(Granted { key, lease }) => match self.note_sender.upgrade() {
-                Some(notes) => Ok(LockGuard::new(lease, key, notes)),
-                // All handles are gone, and whoever asked with them.
-                None => {
-                    let now = Moment::now();
+    fn answer(&mut self, reply: AcquireReply, result: Result<Vec<Granted>, AcquireError>) {
+        let answer = match (result, self.note_sender.upgrade()) {
+            (Err(error), _) => Err(error),
+            (Ok(granted), Some(notes)) => Ok(granted
+                .into_iter()
+                .map(|granted| LockGuard::new(granted, notes.clone()))
+                .collect()),
+            // All handles are gone, and whoever asked with them.
+            (Ok(granted), None) => {
+                let now = Moment::now();
+                for Granted { key, lease, .. } in granted {
                     lease.end(now, LostReason::Released).ok();
                     self.machine.release(now, key, None);
-                    return;
                 }
-            },
+                return;
+            }
         };
-        // If nobody waits any more, the guard comes back, is dropped, and gives its lock back.
+        // If nobody waits any more, the guards come back, are dropped, and give their locks back.
         drop(reply.send(answer));
     }
 }

@@ -13,13 +13,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     driver::{ACQUIRE_QUEUE, AcquireCommand, Channels, Driver, Note, Status},
+    spec::AcquireSpec,
     stream::wire,
-    waits::AcquireSpec,
 };
 use crate::{
-    LockRequest, LockWatch, WithLockError,
+    Actor, LockAllRequest, LockRequest, LockWatch, Semaphore, WithLockError,
     clock::Moment,
-    error::{AcquireError, ConnectError},
+    error::{AcquireError, ConnectError, Failure},
     guard::LockGuard,
     proto::v1,
     settings::Settings,
@@ -192,6 +192,45 @@ impl Session {
         LockRequest::new(self.clone(), name.into())
     }
 
+    /// Asks for permits of the semaphore of this name, of which there are `limit`: 1 to 1000000.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let session = client.session().open().await?;
+    /// let permits = session.semaphore("downloads", 3).acquire(2).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn semaphore(&self, name: impl Into<Arc<str>>, limit: u32) -> Semaphore {
+        Semaphore::new(self.clone(), name.into(), limit)
+    }
+
+    /// Asks for the locks of these names, 1 to 64 different ones, all together or none.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let session = client.session().open().await?;
+    /// let guards = session.lock_all(["account/7", "account/9"]).acquire().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn lock_all(&self, names: impl IntoIterator<Item: Into<Arc<str>>>) -> LockAllRequest {
+        LockAllRequest::new(self.clone(), names.into_iter().map(Into::into).collect())
+    }
+
+    /// A new actor, different from all others: one of the flows inside this client, a task or a thread, to ask in its
+    /// name.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let session = client.session().open().await?;
+    /// let me = session.actor();
+    /// assert_ne!(me, session.actor());
+    /// let guard = session.lock("orders/42").actor(me).acquire().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn actor(&self) -> Actor {
+        Actor::new()
+    }
+
     /// Runs work while holding a lock; see [`LockRequest::with`].
     ///
     /// ```
@@ -266,8 +305,9 @@ impl Session {
         }
     }
 
-    pub(crate) async fn acquire(&self, spec: AcquireSpec) -> Result<LockGuard, AcquireError> {
-        let name = spec.name.clone();
+    /// One guard for each lock, in the order in which they are named.
+    pub(crate) async fn acquire(&self, spec: AcquireSpec) -> Result<Vec<LockGuard>, AcquireError> {
+        let names = spec.names.clone();
         let (reply, answer) = oneshot::channel();
         let mut pending = PendingAcquire {
             id: self.0.last_acquire.fetch_add(1, Ordering::Relaxed) + 1,
@@ -288,7 +328,20 @@ impl Session {
         };
         // Answered, or nobody is there to be told: nothing is left to cancel.
         pending.answer = None;
-        answer.unwrap_or(Err(AcquireError::SessionClosed { name }))
+        answer.unwrap_or_else(|| {
+            let name = names.label();
+            Err(AcquireError::SessionClosed { name })
+        })
+    }
+
+    /// For requests of a single name.
+    pub(crate) async fn acquire_one(&self, spec: AcquireSpec) -> Result<LockGuard, AcquireError> {
+        let names = spec.names.clone();
+        let mut guards = self.acquire(spec).await?;
+        guards.pop().ok_or_else(|| AcquireError::Refused {
+            name: names.label(),
+            source: Failure::protocol("the coordinator granted nothing"),
+        })
     }
 }
 
@@ -303,7 +356,7 @@ impl std::fmt::Debug for Session {
 /// An acquire whose caller may go away at any await.
 struct PendingAcquire<'a> {
     id: u64,
-    answer: Option<oneshot::Receiver<Result<LockGuard, AcquireError>>>,
+    answer: Option<oneshot::Receiver<Result<Vec<LockGuard>, AcquireError>>>,
     notes: &'a mpsc::UnboundedSender<Note>,
 }
 

@@ -1,4 +1,7 @@
 //! The locks that a session holds, from their grant until their guard is gone.
+//!
+//! What is counted here is guards, and each has its lease. A hold that an actor was granted again has several; they
+//! share an owner id, by which the coordinator loses them together, while each is given back for itself.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -24,19 +27,20 @@ enum State {
     Gone(LostReason),
 }
 
+/// What one guard holds.
 struct Hold {
     lease: Arc<Lease>,
-    owner_id: Vec<u8>,
+    owned: Owned,
     lock_delay: Duration,
     state: State,
 }
 
-/// All holds of a session, by a key that only this process knows.
+/// All holds of a session, by the keys of their guards, which only this process knows.
 #[derive(Default)]
 pub(super) struct Holds {
     by_key: HashMap<u64, Hold>,
-    /// Of those that the coordinator holds for us.
-    by_owner: HashMap<Vec<u8>, u64>,
+    /// Of those that the coordinator holds for us. Never empty lists.
+    by_owner: HashMap<Vec<u8>, Vec<u64>>,
     last_key: u64,
     /// Nothing needs to be done before this: a lower bound, made exact whenever it has passed.
     check_at: Option<Moment>,
@@ -54,18 +58,21 @@ impl Holds {
     pub(super) fn insert(
         &mut self,
         lease: Arc<Lease>,
-        owner_id: Vec<u8>,
+        owned: Owned,
         lock_delay: Duration,
         deadline: Moment,
     ) -> u64 {
         self.last_key += 1;
         self.check_at = earlier(self.check_at, Some(deadline));
-        self.by_owner.insert(owner_id.clone(), self.last_key);
+        self.by_owner
+            .entry(owned.owner_id.clone())
+            .or_default()
+            .push(self.last_key);
         self.by_key.insert(
             self.last_key,
             Hold {
                 lease,
-                owner_id,
+                owned,
                 lock_delay,
                 state: State::Held,
             },
@@ -88,8 +95,8 @@ impl Holds {
         match hold.state {
             State::Gone(reason) => Some(Removed::Gone(reason)),
             State::Held | State::Expired { .. } => {
-                self.by_owner.remove(&hold.owner_id);
-                Some(Removed::Release(hold.owned()))
+                unlink(&mut self.by_owner, &hold.owned.owner_id, key);
+                Some(Removed::Release(hold.owned))
             }
         }
     }
@@ -98,31 +105,29 @@ impl Holds {
     pub(super) fn owned(&self, key: u64, now: Moment) -> Result<Owned, LostReason> {
         let hold = self.by_key.get(&key).ok_or(LostReason::Released)?;
         hold.lease.held(now)?;
-        Ok(hold.owned())
+        Ok(hold.owned.clone())
     }
 
-    /// The coordinator says that it does not hold this for us any more.
+    /// The coordinator says that it does not hold this for us any more: every guard of it has lost it.
     pub(super) fn lost(&mut self, owner_id: &[u8], now: Moment, reason: LostReason) {
-        let Some(key) = self.by_owner.remove(owner_id) else {
-            return;
-        };
-        if let Some(hold) = self.by_key.get_mut(&key) {
-            // A guard that had reported another end before keeps that one.
-            hold.lease.end(now, reason).ok();
-            hold.state = State::Gone(reason);
+        for key in self.by_owner.remove(owner_id).unwrap_or_default() {
+            if let Some(hold) = self.by_key.get_mut(&key) {
+                // A guard that had reported another end before keeps that one.
+                hold.lease.end(now, reason).ok();
+                hold.state = State::Gone(reason);
+            }
         }
     }
 
-    /// The coordinator does not know a hold that it was asked about. Returns why its guard says that it is lost.
+    /// The coordinator does not know the hold that it was asked about for this guard. Returns why the guard says that
+    /// it is lost.
     pub(super) fn gone(&mut self, key: u64, now: Moment, reason: LostReason) -> LostReason {
-        let Some(hold) = self.by_key.get_mut(&key) else {
+        let Some(hold) = self.by_key.get(&key) else {
             return LostReason::Released;
         };
-        if !matches!(hold.state, State::Gone(_)) {
-            self.by_owner.remove(&hold.owner_id);
-            hold.state = State::Gone(reason);
-        }
-        hold.lease.end(now, reason).err().unwrap_or(reason)
+        let (lease, owner_id) = (hold.lease.clone(), hold.owned.owner_id.clone());
+        self.lost(&owner_id, now, reason);
+        lease.end(now, reason).err().unwrap_or(reason)
     }
 
     /// A heartbeat was answered: whatever is still held is good until then at least.
@@ -139,7 +144,7 @@ impl Holds {
         }
         self.check_at = None;
         let mut release = Vec::new();
-        for hold in self.by_key.values_mut() {
+        for (key, hold) in &mut self.by_key {
             let next = match (&hold.state, hold.lease.held(now)) {
                 (State::Gone(_), _) => continue,
                 (State::Held, Ok(deadline)) => deadline,
@@ -155,8 +160,8 @@ impl Holds {
                 self.check_at = earlier(self.check_at, Some(next));
             } else {
                 hold.state = State::Gone(LostReason::Expired);
-                self.by_owner.remove(&hold.owner_id);
-                release.push(hold.owned());
+                unlink(&mut self.by_owner, &hold.owned.owner_id, *key);
+                release.push(hold.owned.clone());
             }
         }
         release
@@ -182,11 +187,12 @@ impl Drop for Holds {
     }
 }
 
-impl Hold {
-    fn owned(&self) -> Owned {
-        Owned {
-            name: self.lease.name.clone(),
-            owner_id: self.owner_id.clone(),
+/// The coordinator does not hold it for this guard any more.
+fn unlink(by_owner: &mut HashMap<Vec<u8>, Vec<u64>>, owner_id: &[u8], key: u64) {
+    if let Some(keys) = by_owner.get_mut(owner_id) {
+        keys.retain(|other| *other != key);
+        if keys.is_empty() {
+            by_owner.remove(owner_id);
         }
     }
 }
@@ -202,8 +208,12 @@ mod tests {
 
     fn hold(holds: &mut Holds, owner: u8, lock_delay: u64, deadline: u64) -> (u64, Arc<Lease>) {
         let lease = Arc::new(Lease::new("a".into(), FencingToken::from(1), at(deadline)));
+        let owned = Owned {
+            name: "a".into(),
+            owner_id: vec![owner],
+        };
         let delay = Duration::from_millis(lock_delay);
-        let key = holds.insert(lease.clone(), vec![owner], delay, at(deadline));
+        let key = holds.insert(lease.clone(), owned, delay, at(deadline));
         (key, lease)
     }
 

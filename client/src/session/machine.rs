@@ -9,7 +9,8 @@ use std::{
 
 use super::{
     SessionInfo,
-    holds::{Holds, Owned, Removed},
+    holds::Holds,
+    releases::{RETRY_FIRST, Retry},
     stream::{CLOSE_TIMEOUT, InFlight, Stream},
     waits::Waiting,
 };
@@ -20,21 +21,20 @@ use crate::{
     proto::v1::{self, session_request::Request as Body},
 };
 
-/// The first and the longest pause before a release that could not be served is repeated.
-pub(super) const RETRY_FIRST: Duration = Duration::from_millis(100);
-pub(super) const RETRY_MAX: Duration = Duration::from_secs(2);
-
 /// A lock that was granted, for the driver to make a guard of.
 pub(crate) struct Granted {
     pub(crate) key: u64,
     pub(crate) lease: Arc<Lease>,
+    /// How many times it is held with this grant.
+    pub(crate) hold_count: u32,
 }
 
 /// What is to be done. `A` is how an acquire is answered, `H` a request about a hold.
 pub(super) enum Output<A, H> {
     /// Put this on the stream.
     Send(v1::SessionRequest),
-    Acquired(A, Result<Granted, AcquireError>),
+    /// One for each lock, in the order in which they were named.
+    Acquired(A, Result<Vec<Granted>, AcquireError>),
     HoldDone(H, Result<(), HoldFailure>),
     /// The session is open.
     Opened(SessionInfo),
@@ -44,13 +44,6 @@ pub(super) enum Output<A, H> {
     HangUp(Option<ConnectError>),
     /// There is nothing left to do.
     Ended,
-}
-
-/// A release to be repeated, since the coordinator could not serve it.
-struct Retry {
-    at: Moment,
-    pause: Duration,
-    owned: Owned,
 }
 
 /// One session, over all the streams that it has in its life.
@@ -64,7 +57,7 @@ pub(super) struct Machine<A, H> {
     pub(super) waiting: BTreeMap<u64, Waiting<A>>,
     /// No wait ends before this: a lower bound.
     pub(super) waits_end_at: Option<Moment>,
-    retries: Vec<Retry>,
+    pub(super) retries: Vec<Retry>,
     pub(super) stream: Option<Stream<H>>,
     /// This process wants the session to end.
     pub(super) ending: bool,
@@ -147,7 +140,7 @@ impl<A, H> Machine<A, H> {
         for (_, request) in stream.in_flight {
             if let InFlight::Release { reply, .. } = request {
                 self.hold_failed(reply, HoldFailure::Unconfirmed);
-            } else if let InFlight::SetValue { reply, .. } = request {
+            } else if let InFlight::Change { reply, .. } = request {
                 self.hold_failed(Some(reply), HoldFailure::Unconfirmed);
             }
         }
@@ -165,37 +158,6 @@ impl<A, H> Machine<A, H> {
             waiting.sent_as = None;
         }
         self.wake_for_waits();
-    }
-
-    /// A guard gives its lock back, or is gone: once for each guard, also for a lost one.
-    pub(super) fn release(&mut self, now: Moment, key: u64, reply: Option<H>) {
-        self.expire(now);
-        match self.holds.remove(key) {
-            Some(Removed::Release(owned)) => {
-                self.send_release(owned, reply, RETRY_FIRST);
-                self.leave_if_drained(now);
-            }
-            Some(Removed::Gone(reason)) => self.hold_failed(reply, HoldFailure::Lost(reason)),
-            None => self.hold_failed(reply, HoldFailure::Lost(LostReason::Released)),
-        }
-    }
-
-    /// A guard changes the value attached to its lock.
-    pub(super) fn set_value(&mut self, now: Moment, key: u64, value: Vec<u8>, reply: H) {
-        self.expire(now);
-        match (self.holds.owned(key, now), &mut self.stream) {
-            (Ok(owned), Some(stream)) => {
-                let body = Body::SetValue(v1::SessionSetValue {
-                    name: owned.name.to_string(),
-                    owner_id: owned.owner_id.clone(),
-                    value,
-                });
-                let request = stream.request(body, InFlight::SetValue { key, reply });
-                self.outputs.push_back(Output::Send(request));
-            }
-            (Ok(_), None) => self.hold_failed(Some(reply), HoldFailure::Unconfirmed),
-            (Err(reason), _) => self.hold_failed(Some(reply), HoldFailure::Lost(reason)),
-        }
     }
 
     /// This process ends the session. Its guards hear of it before the coordinator does.
@@ -261,73 +223,16 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    pub(super) fn send_release(&mut self, owned: Owned, reply: Option<H>, retry_in: Duration) {
-        let Some(stream) = &mut self.stream else {
-            return;
-        };
-        let body = Body::Release(v1::SessionRelease {
-            name: owned.name.to_string(),
-            owner_id: owned.owner_id.clone(),
-        });
-        let expects = InFlight::Release {
-            owned,
-            reply,
-            retry_in,
-        };
-        let request = stream.request(body, expects);
-        self.outputs.push_back(Output::Send(request));
-    }
-
-    pub(super) fn retry_release(&mut self, now: Moment, owned: Owned, pause: Duration) {
-        self.retries.push(Retry {
-            at: now.after(pause),
-            pause,
-            owned,
-        });
-    }
-
-    /// A coordinator that goes away is left as soon as it holds nothing for us: waiting for it has no future.
-    pub(super) fn leave_if_drained(&mut self, now: Moment) {
-        let Some(stream) = &self.stream else {
-            return;
-        };
-        let releasing = stream
-            .in_flight
-            .values()
-            .any(|request| matches!(request, InFlight::Release { .. }));
-        let busy = releasing || !self.retries.is_empty() || !self.holds.is_empty();
-        if stream.draining && stream.closing.is_none() && !busy {
-            self.send_close(now);
-        }
-    }
-
     pub(super) fn hang_up(&mut self, now: Moment, error: Option<ConnectError>) {
         self.stream_ended(now);
         self.outputs.push_back(Output::HangUp(error));
     }
 
-    fn send_close(&mut self, now: Moment) {
+    pub(super) fn send_close(&mut self, now: Moment) {
         if let Some(stream) = &mut self.stream {
             stream.closing = Some(now.after(CLOSE_TIMEOUT));
             let request = stream.request(Body::Close(v1::SessionClose {}), InFlight::Other);
             self.outputs.push_back(Output::Send(request));
-        }
-    }
-
-    fn repeat_releases(&mut self, now: Moment) {
-        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.retries)
-            .into_iter()
-            .partition(|retry| retry.at <= now);
-        self.retries = later;
-        for retry in due {
-            self.send_release(retry.owned, None, (retry.pause * 2).min(RETRY_MAX));
-        }
-    }
-
-    pub(super) fn hold_failed(&mut self, reply: Option<H>, failure: HoldFailure) {
-        if let Some(reply) = reply {
-            self.outputs
-                .push_back(Output::HoldDone(reply, Err(failure)));
         }
     }
 }

@@ -17,15 +17,19 @@ pub(super) enum InFlight<H> {
     /// An acquire, by its number in the session.
     Acquire(u64),
     /// An acquire that nobody waits for any more. Should it be granted, the lock is given back.
-    Abandoned,
+    Abandoned {
+        /// Who asked; 0 for nobody.
+        actor: u64,
+    },
     Release {
         owned: Owned,
         reply: Option<H>,
         /// How long to wait before it is repeated, should it fail.
         retry_in: Duration,
     },
-    SetValue {
-        /// The hold's key.
+    /// A change of a hold.
+    Change {
+        /// The guard's key.
         key: u64,
         reply: H,
     },
@@ -42,6 +46,15 @@ pub(super) struct Opened {
     pub(super) last_ack: Moment,
 }
 
+/// An actor that has abandoned acquires. Until they are answered, the coordinator takes it for waiting, or for holding
+/// what has been granted, and would refuse what it asks next.
+#[derive(Default)]
+struct Abandoning {
+    unanswered: usize,
+    /// What it asks next, by numbers in the session.
+    held_back: Vec<u64>,
+}
+
 pub(super) struct Stream<H> {
     pub(super) heartbeats: Heartbeats,
     pub(super) opened: Option<Opened>,
@@ -52,6 +65,8 @@ pub(super) struct Stream<H> {
     /// `close` was sent; the stream is cut if it has not ended by then.
     pub(super) closing: Option<Moment>,
     pub(super) in_flight: HashMap<u64, InFlight<H>>,
+    /// By the number of the actor, which is not nobody.
+    abandoning: HashMap<u64, Abandoning>,
     last_request_id: u64,
 }
 
@@ -64,6 +79,7 @@ impl<H> Stream<H> {
             draining: false,
             closing: None,
             in_flight: HashMap::new(),
+            abandoning: HashMap::new(),
             last_request_id: 0,
         }
     }
@@ -83,6 +99,38 @@ impl<H> Stream<H> {
             request_id: self.last_request_id,
             request: Some(body),
         }
+    }
+
+    /// Nobody waits for this acquire any more.
+    pub(super) fn abandon(&mut self, request_id: u64, actor: u64) {
+        self.in_flight
+            .insert(request_id, InFlight::Abandoned { actor });
+        if actor != 0 {
+            self.abandoning.entry(actor).or_default().unanswered += 1;
+        }
+    }
+
+    /// Whether an acquire of this actor has to be held back; if so, it is told of by [`Stream::abandoned_answered`].
+    pub(super) fn holds_back(&mut self, actor: u64, acquire: u64) -> bool {
+        let abandoning = self.abandoning.get_mut(&actor);
+        let holds_back = abandoning.is_some();
+        if let Some(abandoning) = abandoning {
+            abandoning.held_back.push(acquire);
+        }
+        holds_back
+    }
+
+    /// An abandoned acquire of this actor has been answered. Returns what was held back for it and can be sent now.
+    pub(super) fn abandoned_answered(&mut self, actor: u64) -> Vec<u64> {
+        let Some(abandoning) = self.abandoning.get_mut(&actor) else {
+            return Vec::new();
+        };
+        abandoning.unanswered -= 1;
+        if abandoning.unanswered > 0 {
+            return Vec::new();
+        }
+        let abandoning = self.abandoning.remove(&actor);
+        abandoning.map_or_else(Vec::new, |abandoning| abandoning.held_back)
     }
 
     /// When this stream needs attention next: a heartbeat is due, answers have been missing for too long, or a close.

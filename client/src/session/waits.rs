@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     machine::{Machine, Output},
-    stream::{InFlight, wire},
+    spec::AcquireSpec,
+    stream::InFlight,
 };
 use crate::{
     clock::{Moment, earlier},
@@ -14,22 +15,6 @@ use crate::{
 
 /// How much longer than its wait an acquire is left to the coordinator, before it is taken for unanswered.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(2);
-
-/// What is asked of a lock, apart from who asks.
-#[derive(Clone)]
-pub(crate) struct AcquireSpec {
-    pub(crate) name: Arc<str>,
-    /// None: for as long as it takes. Zero: do not wait.
-    pub(crate) wait: Option<Duration>,
-    pub(crate) value: Vec<u8>,
-    pub(crate) lock_delay: Duration,
-}
-
-impl AcquireSpec {
-    pub(super) fn is_try(&self) -> bool {
-        self.wait == Some(Duration::ZERO)
-    }
-}
 
 /// An acquire that has not been answered.
 pub(super) struct Waiting<A> {
@@ -46,7 +31,8 @@ impl<A, H> Machine<A, H> {
     pub(super) fn acquire(&mut self, now: Moment, id: u64, spec: AcquireSpec, reply: A) {
         self.expire(now);
         if self.ending {
-            let closed = AcquireError::SessionClosed { name: spec.name };
+            let name = spec.names.label();
+            let closed = AcquireError::SessionClosed { name };
             self.outputs.push_back(Output::Acquired(reply, Err(closed)));
             return;
         }
@@ -57,7 +43,7 @@ impl<A, H> Machine<A, H> {
             .as_ref()
             .is_some_and(|stream| stream.draining && stream.closing.is_none());
         if leaving && spec.is_try() {
-            let name = spec.name;
+            let name = spec.names.label();
             let error = AcquireError::Unavailable { name, source: None };
             self.outputs.push_back(Output::Acquired(reply, Err(error)));
             return;
@@ -94,17 +80,14 @@ impl<A, H> Machine<A, H> {
         if !stream.accepts() || waiting.sent_as.is_some() {
             return;
         }
+        if stream.holds_back(waiting.spec.actor, id) {
+            return;
+        }
         let remaining = match (waiting.spec.wait, waiting.deadline) {
             (Some(_), Some(deadline)) => Some(deadline.since(now)),
             (wait, _) => wait,
         };
-        let body = Body::Acquire(v1::SessionAcquire {
-            name: waiting.spec.name.to_string(),
-            mode: v1::LockMode::Exclusive.into(),
-            wait: remaining.map(wire),
-            value: waiting.spec.value.clone(),
-            lock_delay: Some(wire(waiting.spec.lock_delay)),
-        });
+        let body = Body::Acquire(waiting.spec.message(remaining));
         let request = stream.request(body, InFlight::Acquire(id));
         waiting.sent_as = Some(request.request_id);
         if waiting.spec.is_try() {
@@ -112,6 +95,15 @@ impl<A, H> Machine<A, H> {
             self.waits_end_at = earlier(self.waits_end_at, waiting.ends_at());
         }
         self.outputs.push_back(Output::Send(request));
+    }
+
+    /// An abandoned acquire of this actor has been answered, and what it was granted was given back.
+    pub(super) fn send_held_back(&mut self, now: Moment, actor: u64) {
+        let stream = self.stream.as_mut();
+        let held_back = stream.map(|stream| stream.abandoned_answered(actor));
+        for id in held_back.unwrap_or_default() {
+            self.send_acquire(now, id);
+        }
     }
 
     /// The alarm looks at every wait again.
@@ -128,7 +120,7 @@ impl<A, H> Machine<A, H> {
             self.abandon(&waiting);
             // Only a coordinator can say that a lock was busy all the while; here none did.
             let error = AcquireError::Unavailable {
-                name: waiting.spec.name,
+                name: waiting.spec.names.label(),
                 source: self.unreachable.clone(),
             };
             self.outputs
@@ -143,7 +135,7 @@ impl<A, H> Machine<A, H> {
         error: impl Fn(Arc<str>) -> AcquireError,
     ) {
         for waiting in self.take_waiting(which) {
-            let error = error(waiting.spec.name);
+            let error = error(waiting.spec.names.label());
             self.outputs
                 .push_back(Output::Acquired(waiting.reply, Err(error)));
         }
@@ -152,9 +144,7 @@ impl<A, H> Machine<A, H> {
     /// Tells the coordinator that nobody waits for this any more, and remembers to give back a grant that crossed it.
     fn abandon(&mut self, waiting: &Waiting<A>) {
         if let (Some(stream), Some(acquire_request_id)) = (&mut self.stream, waiting.sent_as) {
-            stream
-                .in_flight
-                .insert(acquire_request_id, InFlight::Abandoned);
+            stream.abandon(acquire_request_id, waiting.spec.actor);
             let body = Body::Cancel(v1::SessionCancel { acquire_request_id });
             let request = stream.request(body, InFlight::Other);
             self.outputs.push_back(Output::Send(request));

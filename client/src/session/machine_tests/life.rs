@@ -8,11 +8,14 @@ fn held(session: &mut Session) -> u64 {
     session.leases[0].0
 }
 
-fn released(released: bool) -> Response {
-    Response::Released(v1::SessionReleased { released })
+pub(super) fn released(released: bool) -> Response {
+    Response::Released(v1::SessionReleased {
+        released,
+        hold_count: 0,
+    })
 }
 
-fn draining() -> Response {
+pub(super) fn draining() -> Response {
     Response::Draining(v1::SessionDraining {
         deadline: wire_ms(8_000),
     })
@@ -65,8 +68,7 @@ fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
     session.acquire(100, 4, Some(0));
     session.acquire(100, 5, None);
     session.machine.cancel(at(100), 5);
-    session.machine.set_value(at(100), key, Vec::new(), 90);
-    session.seen();
+    session.change(100, 0, Change::Value(Vec::new()), 90);
 
     session.machine.stream_ended(at(200));
     assert_eq!(
@@ -224,7 +226,7 @@ fn a_refused_open_is_reported_with_its_reason() {
         code: tonic::Code::InvalidArgument as i32,
         reason: "INVALID_FIELD".into(),
         message: "open.ttl is out of bounds".into(),
-        field_violations: Vec::new(),
+        ..Default::default()
     };
     session.machine.message(
         at(1),

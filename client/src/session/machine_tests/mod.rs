@@ -3,14 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 mod deadlines;
+mod family;
 mod life;
+mod reentry;
 mod requests;
 mod simulation;
 
 use super::{
+    changes::Change,
     machine::{Machine, Output},
+    spec::{AcquireSpec, Mode, Names},
     stream::wire,
-    waits::AcquireSpec,
 };
 use crate::{
     clock::Moment,
@@ -49,6 +52,7 @@ enum Seen {
         owner: u8,
     },
     SetValue(u64),
+    Downgrade(u64),
     Heartbeat(u64),
     Close,
     Acquired(u32),
@@ -119,28 +123,64 @@ impl Session {
         lock_delay: u64,
     ) -> Vec<Seen> {
         let spec = AcquireSpec {
-            name: format!("lock{id}").into(),
             wait: wait.map(ms),
-            value: Vec::new(),
             lock_delay: ms(lock_delay),
+            ..exclusive(&[id])
         };
+        self.ask(now, id, spec)
+    }
+
+    fn ask(&mut self, now: u64, id: u64, spec: AcquireSpec) -> Vec<Seen> {
         self.machine.acquire(at(now), id, spec, id as u32);
         self.seen()
     }
 
     /// A grant of `lock<lock>`; the owner id is one byte.
     fn grant(&mut self, now: u64, request: u64, lock: u64, owner: u8, acked: u64) -> Vec<Seen> {
+        self.grant_all(now, request, &[(lock, owner, 1)], acked)
+    }
+
+    /// A grant of several locks, each with its owner id and hold count.
+    fn grant_all(
+        &mut self,
+        now: u64,
+        request: u64,
+        locks: &[(u64, u8, u32)],
+        acked: u64,
+    ) -> Vec<Seen> {
         let granted = v1::SessionGranted {
-            locks: vec![v1::GrantedLock {
-                name: format!("lock{lock}"),
-                owner_id: vec![owner],
-                fencing_token: 7,
-                hold_count: 1,
-            }],
+            locks: locks
+                .iter()
+                .map(|(lock, owner, hold_count)| v1::GrantedLock {
+                    name: format!("lock{lock}"),
+                    owner_id: vec![*owner],
+                    fencing_token: 7,
+                    hold_count: *hold_count,
+                })
+                .collect(),
             valid_for: wire_ms(9_900),
             acked_heartbeat: acked,
         };
         self.message(now, request, Response::Granted(granted))
+    }
+
+    /// A guard is released, as the guard itself does it: it ends its lease first.
+    fn release(&mut self, now: u64, index: usize, reply: Option<u32>) -> Vec<Seen> {
+        let (key, lease) = &self.leases[index];
+        lease.end(at(now), LostReason::Released).ok();
+        self.machine.release(at(now), *key, reply);
+        self.seen()
+    }
+
+    fn change(&mut self, now: u64, index: usize, change: Change, reply: u32) -> Vec<Seen> {
+        let key = self.leases[index].0;
+        self.machine.change(at(now), key, change, reply);
+        self.seen()
+    }
+
+    /// Whether the lease is held, or why not.
+    fn held(&self, now: u64, index: usize) -> Result<(), LostReason> {
+        self.lease(index).held(at(now)).map(|_| ())
     }
 
     fn ack(&mut self, now: u64, sequence: u64, valid_for: u64) -> Vec<Seen> {
@@ -178,7 +218,9 @@ impl Session {
             seen.push(match output {
                 Output::Send(request) => sent(request),
                 Output::Acquired(who, Ok(granted)) => {
-                    self.leases.push((granted.key, granted.lease));
+                    let granted = granted.into_iter();
+                    self.leases
+                        .extend(granted.map(|granted| (granted.key, granted.lease)));
                     Seen::Acquired(who)
                 }
                 Output::Acquired(who, Err(error)) => Seen::Failed(who, acquire_error(&error)),
@@ -201,7 +243,7 @@ fn sent(request: v1::SessionRequest) -> Seen {
         Request::Open(_) => Seen::Open,
         Request::Acquire(acquire) => Seen::Acquire {
             id,
-            name: acquire.name,
+            name: format!("{}{}", acquire.name, acquire.names.join(",")),
             wait: acquire
                 .wait
                 .map(|wait| Duration::try_from(wait).unwrap().as_millis() as u64),
@@ -212,6 +254,7 @@ fn sent(request: v1::SessionRequest) -> Seen {
             owner: release.owner_id[0],
         },
         Request::SetValue(_) => Seen::SetValue(id),
+        Request::Downgrade(_) => Seen::Downgrade(id),
         Request::Heartbeat(heartbeat) => Seen::Heartbeat(heartbeat.sequence),
         Request::Close(_) => Seen::Close,
     }
@@ -224,6 +267,10 @@ fn acquire_error(error: &AcquireError) -> &'static str {
         AcquireError::Refused { .. } => "refused",
         AcquireError::Unavailable { .. } => "unavailable",
         AcquireError::SessionClosed { .. } => "closed",
+        AcquireError::SelfDeadlock { .. } => "self-deadlock",
+        AcquireError::UpgradeRefused { .. } => "upgrade",
+        AcquireError::LimitMismatch { .. } => "limit",
+        AcquireError::Deadlock { .. } => "deadlock",
     }
 }
 
@@ -232,6 +279,24 @@ fn hold_error(error: &HoldFailure) -> &'static str {
         HoldFailure::Lost(_) => "lost",
         HoldFailure::Unconfirmed => "unconfirmed",
         HoldFailure::Refused(_) => "refused",
+    }
+}
+
+/// One of these locks, or several together.
+fn exclusive(locks: &[u64]) -> AcquireSpec {
+    let mut names = locks.iter().map(|lock| format!("lock{lock}").into());
+    let names = match locks {
+        [_] => Names::One(names.next().unwrap()),
+        _ => Names::All(names.collect()),
+    };
+    AcquireSpec::new(names, Mode::Exclusive)
+}
+
+fn reentrant(locks: &[u64], actor: u64) -> AcquireSpec {
+    AcquireSpec {
+        actor,
+        reentrant: true,
+        ..exclusive(locks)
     }
 }
 

@@ -114,10 +114,9 @@ fn answers_to_a_value_set_that_find_no_hold_end_it() {
     let mut session = Session::open_at(0);
     session.acquire(0, 1, None);
     session.grant(1, 2, 1, 1, 0);
-    let key = session.leases[0].0;
-    session.machine.set_value(at(2), key, b"x".to_vec(), 70);
-    session.machine.set_value(at(2), key, b"y".to_vec(), 71);
-    assert_eq!(session.seen(), [Seen::SetValue(3), Seen::SetValue(4)]);
+    let value = || Change::Value(b"x".to_vec());
+    assert_eq!(session.change(2, 0, value(), 70), [Seen::SetValue(3)]);
+    assert_eq!(session.change(2, 0, value(), 71), [Seen::SetValue(4)]);
     let answer = |value_set| Response::ValueSet(v1::SessionValueSet { value_set });
     assert_eq!(session.message(3, 3, answer(true)), [Seen::Done(70)]);
     assert_eq!(

@@ -1,0 +1,214 @@
+//! Several locks that are held together.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    slice,
+    sync::Arc,
+    task::Poll,
+    vec,
+};
+
+use futures_util::future::join_all;
+
+use crate::{
+    error::{HoldError, WithLockError},
+    guard::{LockGuard, LockWatch},
+    lease::LostReason,
+};
+
+/// Several locks that were granted together, in the order in which they were named. From then on each is a lock of its
+/// own, which can be released, or lost, alone.
+///
+/// Dropping this releases them all in the background.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let guards = client.lock_all(["account/7", "account/9"]).acquire().await?;
+/// for guard in &guards {
+///     println!("{} is ours, with token {}", guard.name(), guard.fencing_token());
+/// }
+/// guards.release().await?;
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+#[must_use = "the locks are released when their guards are dropped"]
+pub struct LockGuards(Vec<LockGuard>);
+
+impl LockGuards {
+    pub(crate) fn new(guards: Vec<LockGuard>) -> Self {
+        Self(guards)
+    }
+
+    /// The guards, in the order in which their locks were named.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guards = client.lock_all(["b", "a"]).acquire().await?;
+    /// assert_eq!(guards.guards()[0].name(), "b");
+    /// # Ok(()) });
+    /// ```
+    pub fn guards(&self) -> &[LockGuard] {
+        &self.0
+    }
+
+    /// As [`LockGuards::guards`], one after the other.
+    pub fn iter(&self) -> slice::Iter<'_, LockGuard> {
+        self.0.iter()
+    }
+
+    /// The guard of the lock of this name, if it was asked for.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guards = client.lock_all(["a", "b"]).acquire().await?;
+    /// assert!(guards.get("b").is_some_and(|guard| guard.is_held()));
+    /// assert!(guards.get("c").is_none());
+    /// # Ok(()) });
+    /// ```
+    pub fn get(&self, name: &str) -> Option<&LockGuard> {
+        self.0.iter().find(|guard| guard.name() == name)
+    }
+
+    /// Whether all of them are held; see [`LockGuard::is_held`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guards = client.lock_all(["a", "b"]).acquire().await?;
+    /// assert!(guards.is_held());
+    /// client.admin().force_release("b").await?;
+    /// guards.lost().await;
+    /// assert!(!guards.is_held());
+    /// # Ok(()) });
+    /// ```
+    pub fn is_held(&self) -> bool {
+        self.0.iter().all(LockGuard::is_held)
+    }
+
+    /// Completes when one of them is no longer held, with its name and the reason. May be awaited many times and from
+    /// many tasks; does not borrow the guards.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::LostReason;
+    ///
+    /// let guards = client.lock_all(["a", "b"]).acquire().await?;
+    /// client.admin().force_release("b").await?;
+    /// let (name, reason) = guards.lost().await;
+    /// assert_eq!((&*name, reason), ("b", LostReason::Forced));
+    /// # Ok(()) });
+    /// ```
+    pub fn lost(&self) -> impl Future<Output = (Arc<str>, LostReason)> + Send + use<> {
+        let watches = self.watches();
+        async move {
+            let (watch, reason) = first_lost(&watches).await;
+            (watch.name().into(), reason)
+        }
+    }
+
+    /// Gives them all back, as [`LockGuard::release`] does with one.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guards = client.lock_all(["a", "b"]).acquire().await?;
+    /// guards.release().await?;
+    /// assert!(client.lock("b").try_acquire().await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If one of them was lost before, or could not be released; the others are released all the same. Of several
+    /// errors, that of the lock that was named first.
+    pub async fn release(self) -> Result<(), HoldError> {
+        let releases = self.0.into_iter().map(LockGuard::release);
+        join_all(releases).await.into_iter().collect()
+    }
+
+    /// The guards by themselves, for locks that are to be released one after the other.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guards = client.lock_all(["a", "b"]).acquire().await?.into_guards();
+    /// assert_eq!(guards.len(), 2);
+    /// # Ok(()) });
+    /// ```
+    pub fn into_guards(self) -> Vec<LockGuard> {
+        self.0
+    }
+
+    pub(crate) fn watches(&self) -> Vec<LockWatch> {
+        self.0.iter().map(LockGuard::watch).collect()
+    }
+
+    /// Runs the work until it is done or one of the locks is lost, then releases them.
+    pub(crate) async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, WithLockError> {
+        let watches = self.watches();
+        let outcome = {
+            let work = pin!(work);
+            tokio::select! {
+                biased;
+                lost = first_lost(&watches) => Err(lost),
+                // Not made under all of them from beginning to end, if one was lost meanwhile.
+                done = work => match watches.iter().find_map(ended) {
+                    None => Ok(done),
+                    Some(lost) => Err(lost),
+                },
+            }
+        };
+        match outcome {
+            Ok(done) => {
+                if let Err(error) = self.release().await {
+                    tracing::debug!("the release after the work failed: {error}");
+                }
+                Ok(done)
+            }
+            Err((watch, reason)) => Err(WithLockError::Lost {
+                name: watch.name().into(),
+                token: watch.fencing_token(),
+                reason,
+            }),
+        }
+    }
+}
+
+impl IntoIterator for LockGuards {
+    type Item = LockGuard;
+    type IntoIter = vec::IntoIter<LockGuard>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a LockGuards {
+    type Item = &'a LockGuard;
+    type IntoIter = slice::Iter<'a, LockGuard>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+fn ended(watch: &LockWatch) -> Option<(&LockWatch, LostReason)> {
+    let reason = watch.ended().err()?;
+    Some((watch, reason))
+}
+
+/// Completes when one of them has ended. Every poll asks them all, whichever of them was woken: see
+/// [`LockWatch::lost`].
+async fn first_lost(watches: &[LockWatch]) -> (&LockWatch, LostReason) {
+    let mut ends: Vec<_> = watches
+        .iter()
+        .map(|watch| (watch, Box::pin(watch.lost())))
+        .collect();
+    poll_fn(|cx| {
+        for (watch, end) in &mut ends {
+            if let Poll::Ready(reason) = end.as_mut().poll(cx) {
+                return Poll::Ready((*watch, reason));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

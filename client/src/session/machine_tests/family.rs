@@ -1,0 +1,290 @@
+//! Several names, the other modes, and what a coordinator refuses of them.
+
+use super::{life::draining, *};
+
+/// The acquire that is sent next.
+fn sent_acquire(session: &mut Session) -> v1::SessionAcquire {
+    let Some(Output::Send(request)) = session.machine.next_output() else {
+        panic!("expected a request");
+    };
+    match request.request {
+        Some(Request::Acquire(acquire)) => acquire,
+        other => panic!("expected an acquire, got {other:?}"),
+    }
+}
+
+fn refusal(code: tonic::Code, reason: &str) -> v1::SessionFailure {
+    v1::SessionFailure {
+        code: code as i32,
+        reason: reason.into(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn several_names_are_asked_for_and_granted_together_in_the_order_named() {
+    let mut session = Session::open_at(0);
+    let spec = exclusive(&[3, 1, 2]);
+    session.machine.acquire(at(0), 1, spec, 1);
+    let acquire = sent_acquire(&mut session);
+    assert_eq!(acquire.name, "");
+    assert_eq!(acquire.names, ["lock3", "lock1", "lock2"]);
+
+    let granted = session.grant_all(1, 2, &[(3, 30, 1), (1, 10, 1), (2, 20, 1)], 0);
+    assert_eq!(granted, [Seen::Acquired(1)]);
+    let names: Vec<_> = session
+        .leases
+        .iter()
+        .map(|(_, lease)| &*lease.name)
+        .collect();
+    assert_eq!(names, ["lock3", "lock1", "lock2"]);
+    // From here on each has its own fate.
+    assert_eq!(
+        session.release(2, 1, Some(80)),
+        [Seen::Release { id: 3, owner: 10 }]
+    );
+    assert_eq!(session.held(2, 0), Ok(()));
+    assert_eq!(session.held(2, 1), Err(LostReason::Released));
+    assert_eq!(session.held(2, 2), Ok(()));
+}
+
+#[test]
+fn several_names_granted_otherwise_than_asked_are_all_given_back_and_reported() {
+    let release = |id, owner| Seen::Release { id, owner };
+    for (granted, given_back) in [
+        (
+            vec![(2, 20, 1), (1, 10, 1)],
+            vec![release(3, 20), release(4, 10)],
+        ),
+        (vec![(1, 10, 1)], vec![release(3, 10)]),
+        (
+            vec![(1, 10, 1), (2, 20, 1), (2, 21, 1)],
+            vec![release(3, 10), release(4, 20), release(5, 21)],
+        ),
+        (vec![], vec![]),
+    ] {
+        let mut session = Session::open_at(0);
+        session.ask(0, 1, exclusive(&[1, 2]));
+        let mut expected = given_back;
+        expected.push(Seen::Failed(1, "refused"));
+        assert_eq!(session.grant_all(1, 2, &granted, 0), expected);
+        assert!(session.machine.holds.is_empty());
+    }
+}
+
+#[test]
+fn no_names_are_never_granted() {
+    let mut session = Session::open_at(0);
+    session.ask(0, 1, exclusive(&[]));
+    assert_eq!(
+        session.grant_all(1, 2, &[], 0),
+        [Seen::Failed(1, "refused")]
+    );
+}
+
+#[test]
+fn several_names_that_cross_a_cancellation_are_all_given_back() {
+    let mut session = Session::open_at(0);
+    session.ask(0, 1, exclusive(&[1, 2]));
+    session.machine.cancel(at(1), 1);
+    assert_eq!(session.seen(), [Seen::Cancel(2)]);
+    assert_eq!(
+        session.grant_all(2, 2, &[(1, 10, 1), (2, 20, 1)], 0),
+        [
+            Seen::Release { id: 4, owner: 10 },
+            Seen::Release { id: 5, owner: 20 }
+        ]
+    );
+}
+
+#[test]
+fn several_names_that_come_too_late_are_given_back_and_asked_for_again() {
+    let mut session = Session::open_at(0);
+    session.ask(0, 1, exclusive(&[1, 2]));
+    let seen = session.grant_all(9_900, 2, &[(1, 10, 1), (2, 20, 1)], 0);
+    let again = Seen::Acquire {
+        id: 5,
+        name: "lock1,lock2".into(),
+        wait: None,
+    };
+    assert_eq!(
+        seen,
+        [
+            Seen::Release { id: 3, owner: 10 },
+            Seen::Release { id: 4, owner: 20 },
+            again
+        ]
+    );
+}
+
+#[test]
+fn one_of_several_names_is_lost_alone() {
+    let mut session = Session::open_at(0);
+    session.ask(0, 1, exclusive(&[1, 2]));
+    session.grant_all(1, 2, &[(1, 10, 1), (2, 20, 1)], 0);
+    let lost = v1::SessionLost {
+        locks: vec![v1::LostLock {
+            name: "lock2".into(),
+            owner_id: vec![20],
+            reason: v1::LostReason::Deleted.into(),
+        }],
+    };
+    session.message(2, 0, Response::Lost(lost));
+    assert_eq!(session.held(2, 0), Ok(()));
+    assert_eq!(session.held(2, 1), Err(LostReason::Deleted));
+}
+
+#[test]
+fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
+    let semaphore = AcquireSpec {
+        mode: Mode::Semaphore {
+            permits: 2,
+            limit: 5,
+        },
+        wait: Some(ms(5_000)),
+        value: b"who".to_vec(),
+        lock_delay: ms(700),
+        ..reentrant(&[1], 77)
+    };
+    let shared = AcquireSpec {
+        mode: Mode::Shared,
+        actor: 78,
+        ..exclusive(&[2, 3])
+    };
+    let mut session = Session::open_at(0);
+    session.machine.acquire(at(0), 1, semaphore, 1);
+    session.machine.acquire(at(0), 2, shared, 2);
+    let first = [sent_acquire(&mut session), sent_acquire(&mut session)];
+    assert_eq!(
+        first[0],
+        v1::SessionAcquire {
+            name: "lock1".into(),
+            mode: v1::LockMode::Semaphore.into(),
+            wait: wire_ms(5_000),
+            value: b"who".to_vec(),
+            lock_delay: wire_ms(700),
+            names: Vec::new(),
+            permits: 2,
+            limit: 5,
+            actor: 77,
+            reentrant: true,
+        }
+    );
+    assert_eq!(
+        first[1],
+        v1::SessionAcquire {
+            mode: v1::LockMode::Shared.into(),
+            lock_delay: wire_ms(0),
+            names: vec!["lock2".into(), "lock3".into()],
+            actor: 78,
+            ..Default::default()
+        }
+    );
+
+    session.machine.stream_ended(at(1_000));
+    session.machine.connected(at(1_000));
+    assert_eq!(session.seen(), [Seen::Open]);
+    let opened = v1::SessionResponse {
+        request_id: 1,
+        response: Some(Response::Opened(v1::SessionOpened::default())),
+    };
+    session.machine.message(at(1_000), opened);
+    assert!(matches!(
+        session.machine.next_output(),
+        Some(Output::Opened(_))
+    ));
+    let mut again = first;
+    again[0].wait = wire_ms(4_000);
+    assert_eq!(
+        [sent_acquire(&mut session), sent_acquire(&mut session)],
+        again
+    );
+}
+
+#[test]
+fn refusals_are_told_by_their_reason() {
+    let limit = v1::SessionFailure {
+        metadata: [("limit".to_owned(), "3".to_owned())].into(),
+        ..refusal(tonic::Code::FailedPrecondition, "LIMIT_MISMATCH")
+    };
+    for (failure, told, retryable) in [
+        (
+            refusal(tonic::Code::FailedPrecondition, "SELF_DEADLOCK"),
+            "self-deadlock",
+            false,
+        ),
+        (
+            refusal(tonic::Code::FailedPrecondition, "UPGRADE_REFUSED"),
+            "upgrade",
+            false,
+        ),
+        (limit, "limit", false),
+        // A limit that can't be read is no limit.
+        (
+            refusal(tonic::Code::FailedPrecondition, "LIMIT_MISMATCH"),
+            "refused",
+            false,
+        ),
+        (refusal(tonic::Code::Aborted, "DEADLOCK"), "deadlock", true),
+    ] {
+        let mut session = Session::open_at(0);
+        session.acquire(0, 1, None);
+        let message = v1::SessionResponse {
+            request_id: 2,
+            response: Some(Response::Error(failure)),
+        };
+        session.machine.message(at(1), message);
+        let Some(Output::Acquired(1, Err(error))) = session.machine.next_output() else {
+            panic!("expected the acquire to fail");
+        };
+        assert_eq!(acquire_error(&error), told);
+        assert_eq!(error.is_retryable(), retryable);
+        assert!(error.failure().is_some());
+        if let AcquireError::LimitMismatch { limit, .. } = error {
+            assert_eq!(limit, 3);
+        }
+    }
+}
+
+#[test]
+fn a_deadlock_is_told_although_the_coordinator_is_going_away() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.grant(1, 2, 1, 1, 0);
+    session.acquire(1, 2, None);
+    session.acquire(1, 3, None);
+    session.message(2, 0, draining());
+    let deadlock = refusal(tonic::Code::Aborted, "DEADLOCK");
+    assert_eq!(
+        session.message(3, 3, Response::Error(deadlock)),
+        [Seen::Failed(2, "deadlock")]
+    );
+    // What another coordinator may serve waits for that one.
+    let leaving = refusal(tonic::Code::Unavailable, "DRAINING");
+    assert_eq!(session.message(3, 4, Response::Error(leaving)), []);
+}
+
+#[test]
+fn a_downgrade_is_confirmed_or_finds_the_hold_lost() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.grant(1, 2, 1, 1, 0);
+    let answer = |downgraded| Response::Downgraded(v1::SessionDowngraded { downgraded });
+    assert_eq!(
+        session.change(2, 0, Change::Downgrade, 70),
+        [Seen::Downgrade(3)]
+    );
+    assert_eq!(session.message(3, 3, answer(true)), [Seen::Done(70)]);
+    assert_eq!(session.held(3, 0), Ok(()));
+
+    session.change(4, 0, Change::Downgrade, 71);
+    assert_eq!(
+        session.message(5, 4, answer(false)),
+        [Seen::HoldFailed(71, "lost")]
+    );
+    assert_eq!(session.held(5, 0), Err(LostReason::Unknown));
+    assert_eq!(
+        session.change(6, 0, Change::Downgrade, 72),
+        [Seen::HoldFailed(72, "lost")]
+    );
+}
