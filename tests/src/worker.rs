@@ -87,6 +87,16 @@ impl Worker {
     /// If it is not granted within ten seconds.
     pub async fn acquire(&mut self, name: &str) -> i64 {
         self.order(&format!("acquire {name}"));
+        self.granted(name).await
+    }
+
+    /// Waits until it has been granted a lock that it was told to take, and returns the fencing token. Of several names at
+    /// once, ask for them in the order named.
+    ///
+    /// # Panics
+    ///
+    /// If it is not granted within ten seconds.
+    pub async fn granted(&mut self, name: &str) -> i64 {
         let (_, token) = self.heard(&format!("granted {name} "), LIMIT).await;
         token.parse().expect("a token is a number")
     }

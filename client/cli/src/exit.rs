@@ -10,7 +10,7 @@ pub(crate) enum Exit {
     Success,
     /// Something else went wrong.
     Failure,
-    /// The command line is wrong, or the coordinator found its input to be.
+    /// The command line is wrong, or the coordinator found its input to be, or others do not agree to it.
     Usage,
     /// No coordinator could be reached, or it does not serve at present.
     Unavailable,
@@ -68,9 +68,11 @@ pub(crate) fn report(error: &anyhow::Error) {
 pub(crate) fn code(error: &anyhow::Error) -> Exit {
     if let Some(error) = error.downcast_ref::<AcquireError>() {
         return match error {
-            AcquireError::Busy { .. } | AcquireError::TimedOut { .. } => Exit::NotGranted,
-            AcquireError::Refused { source, .. } => failure(source),
-            _ => Exit::Unavailable,
+            AcquireError::Busy { .. }
+            | AcquireError::TimedOut { .. }
+            | AcquireError::Deadlock { .. } => Exit::NotGranted,
+            AcquireError::LimitMismatch { .. } => Exit::Usage,
+            _ => error.failure().map_or(Exit::Unavailable, failure),
         };
     }
     if let Some(error) = error.downcast_ref::<ConnectError>() {
@@ -111,6 +113,21 @@ mod tests {
                     holder: None,
                 },
                 Exit::NotGranted,
+            ),
+            (
+                AcquireError::Deadlock {
+                    name: name(),
+                    source: tonic::Status::aborted("").into(),
+                },
+                Exit::NotGranted,
+            ),
+            (
+                AcquireError::LimitMismatch {
+                    name: name(),
+                    limit: 2,
+                    source: tonic::Status::failed_precondition("").into(),
+                },
+                Exit::Usage,
             ),
             (
                 AcquireError::Unavailable {

@@ -1,6 +1,6 @@
 //! `ls`, `get`, `release` and `status`.
 
-use std::io;
+use std::{io, time::SystemTime};
 
 use anyhow::Context;
 use leasehold_client::{Admin, proto::v1};
@@ -11,9 +11,8 @@ use tonic_health::pb::{
 use crate::{
     exit::{Exit, Outcome},
     show::{
-        json,
+        json, lock,
         table::{self, Table},
-        text,
     },
 };
 
@@ -38,20 +37,7 @@ pub(crate) async fn list(endpoint: &str, prefix: &str, as_json: bool) -> Outcome
         table::print("no locks")?;
         return Ok(Exit::Success);
     }
-    let mut out = Table::new(&["NAME", "HOLDER", "TOKEN", "HELD FOR", "TTL", "WAITERS"]);
-    for lock in &locks {
-        let holder = lock.holders.first();
-        let duration = |duration| duration_or_dash(text::wire_duration(duration));
-        out.row(vec![
-            text::escaped(lock.name.as_bytes()),
-            holder.map_or_else(|| state(lock), text::holder),
-            token(lock.fencing_token),
-            duration_or_dash(holder.and_then(|holder| text::age(holder.acquired_at))),
-            duration(holder.map_or(lock.closed_for, |holder| holder.ttl)),
-            lock.waiter_count.to_string(),
-        ]);
-    }
-    out.print(&mut io::stdout().lock())?;
+    lock::list(&locks, SystemTime::now()).print(&mut io::stdout().lock())?;
     Ok(Exit::Success)
 }
 
@@ -65,52 +51,16 @@ pub(crate) async fn get(endpoint: &str, name: &str, as_json: bool) -> Outcome {
         json::print(&json::Lock::from(&lock))?;
         return Ok(Exit::Success);
     }
-    let mut out = io::stdout().lock();
-    let mut facts = Table::new(&["name", &text::escaped(lock.name.as_bytes())]);
-    let mut fact = |what: &str, is: String| facts.row(vec![what.to_owned(), is]);
-    fact("state", state(&lock));
-    fact("newest token", token(lock.fencing_token));
-    for holder in &lock.holders {
-        fact("holder", text::holder(holder));
-        if !holder.session_id.is_empty() {
-            fact("session", text::escaped(holder.session_id.as_bytes()));
-        }
-        if !holder.coordinator.is_empty() {
-            fact("coordinator", text::escaped(holder.coordinator.as_bytes()));
-        }
-        fact("held for", duration_or_dash(text::age(holder.acquired_at)));
-        let ttl = text::wire_duration(holder.ttl);
-        fact("ttl left", ttl.map_or("never ends".into(), text::duration));
-        if !holder.value.is_empty() {
-            fact("value", text::escaped(&holder.value));
-        }
-    }
-    if let Some(delay) = text::wire_duration(lock.lock_delay) {
-        fact("lock-delay", text::duration(delay));
-    }
-    fact("waiters", lock.waiter_count.to_string());
-    facts.print(&mut out)?;
-    if !lock.waiters.is_empty() {
-        let mut waiters = Table::new(&["", "WAITER", "WAITING FOR", "COORDINATOR"]);
-        for waiter in &lock.waiters {
-            waiters.row(vec![
-                waiter.position.to_string(),
-                who_waits(waiter),
-                duration_or_dash(text::age(waiter.waiting_since)),
-                text::escaped(waiter.coordinator.as_bytes()),
-            ]);
-        }
-        waiters.print(&mut out)?;
-    }
+    table::print(lock::whole(&lock, SystemTime::now()).trim_end())?;
     Ok(Exit::Success)
 }
 
-/// Takes a lock from its holder.
+/// Takes a lock from all that hold it.
 pub(crate) async fn release(endpoint: &str, name: &str, force: bool, as_json: bool) -> Outcome {
     if !force {
         eprintln!(
-            "leasehold: lock {name:?} can only be released by its holder. To take it from the holder, which may still \
-             be at work, say --force."
+            "leasehold: lock {name:?} can only be released by its holders. To take it from them, who may still be at \
+             work, say --force."
         );
         return Ok(Exit::Usage);
     }
@@ -196,36 +146,4 @@ pub(crate) async fn status(endpoint: &str, as_json: bool) -> Outcome {
     } else {
         Exit::Unavailable
     })
-}
-
-fn state(lock: &v1::LockView) -> String {
-    match (
-        lock.holders.is_empty(),
-        text::wire_duration(lock.closed_for),
-    ) {
-        (false, _) => "held".into(),
-        (true, Some(left)) => format!("closed for {}", text::duration(left)),
-        (true, None) => "free".into(),
-    }
-}
-
-fn token(token: i64) -> String {
-    match token {
-        0 => "-".into(),
-        token => token.to_string(),
-    }
-}
-
-fn duration_or_dash(duration: Option<std::time::Duration>) -> String {
-    duration.map_or("-".into(), text::duration)
-}
-
-fn who_waits(waiter: &v1::Waiter) -> String {
-    if !waiter.client_name.is_empty() {
-        text::escaped(waiter.client_name.as_bytes())
-    } else if !waiter.session_id.is_empty() {
-        format!("session {}", text::escaped(waiter.session_id.as_bytes()))
-    } else {
-        "(no session)".into()
-    }
 }

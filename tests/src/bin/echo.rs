@@ -55,7 +55,10 @@ impl Echo {
                 }],
                 ..SessionGranted::default()
             })),
-            Some(Asked::Release(_)) => Some(Said::Released(SessionReleased { released: true })),
+            Some(Asked::Release(_)) => Some(Said::Released(SessionReleased {
+                released: true,
+                ..SessionReleased::default()
+            })),
             _ => None,
         };
         SessionResponse {

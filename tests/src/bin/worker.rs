@@ -5,6 +5,10 @@
 //! | order | answer |
 //! |---|---|
 //! | `acquire NAME` | `granted NAME TOKEN` or `refused NAME ERROR`; `lost NAME REASON` whenever it is lost |
+//! | `share NAME` | the same; held shared |
+//! | `permits NAME NUMBER LIMIT` | the same; so many permits of a semaphore |
+//! | `acquire-all NAME…` | the same of several names at once: `granted NAME TOKEN` for each |
+//! | `closing MS` | nothing: acquires from here on have a lock-delay of MS |
 //! | `release NAME` | `released NAME true` or `released NAME false` |
 //! | `held NAME` | `held NAME true` or `held NAME false`: what the guard says |
 //! | `watch NAME MS` | `watching NAME`; after a pause of at least MS: `after a pause NAME held BOOL`, what the guard said first |
@@ -20,7 +24,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use leasehold_client::{Client, LockGuard, LockWatch};
+use leasehold_client::{AcquireError, Client, LockGuard, LockWatch};
 use leasehold_tests::FencedResource;
 use tokio::sync::mpsc;
 
@@ -39,16 +43,40 @@ async fn main() -> anyhow::Result<()> {
     println!("ready");
 
     let guards = Guards::default();
+    let mut lock_delay = Duration::ZERO;
     let mut orders = orders();
     while let Some(order) = orders.recv().await {
         let words: Vec<&str> = order.split_whitespace().collect();
         match words[..] {
             ["acquire", name] => {
-                tokio::spawn(acquire(
-                    client.clone(),
-                    name.to_owned(),
-                    Arc::clone(&guards),
-                ));
+                let request = client.lock(name).lock_delay(lock_delay);
+                tokio::spawn(hold_one(name.to_owned(), request.acquire(), guards.clone()));
+            }
+            ["share", name] => {
+                let request = client.lock(name).shared().lock_delay(lock_delay);
+                tokio::spawn(hold_one(name.to_owned(), request.acquire(), guards.clone()));
+            }
+            ["permits", name, number, limit] => {
+                let number = number.parse().context("NUMBER is a number")?;
+                let limit = limit.parse().context("LIMIT is a number")?;
+                let semaphore = client.semaphore(name, limit).lock_delay(lock_delay);
+                let acquire = semaphore.acquire(number);
+                tokio::spawn(hold_one(name.to_owned(), acquire, guards.clone()));
+            }
+            ["acquire-all", ref names @ ..] => {
+                let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+                let request = client.lock_all(names.clone()).lock_delay(lock_delay);
+                let guards = guards.clone();
+                tokio::spawn(async move {
+                    match request.acquire().await {
+                        Ok(all) => all.into_iter().for_each(|guard| hold(guard, &guards)),
+                        Err(error) => refused(&names.join(","), error),
+                    }
+                });
+            }
+            ["closing", delay] => {
+                let delay = delay.parse().context("MS is a number")?;
+                lock_delay = Duration::from_millis(delay);
             }
             ["release", name] => {
                 let guard = locked(&guards).remove(name);
@@ -100,16 +128,28 @@ fn orders() -> mpsc::UnboundedReceiver<String> {
     orders
 }
 
-async fn acquire(client: Client, name: String, guards: Guards) {
-    match client.lock(name.clone()).acquire().await {
-        Ok(guard) => {
-            let lost = guard.lost();
-            println!("granted {name} {}", guard.fencing_token().get());
-            locked(&guards).insert(name.clone(), guard);
-            println!("lost {name} {}", lost.await);
-        }
-        Err(error) => println!("refused {name} {error}"),
+async fn hold_one(
+    name: String,
+    acquire: impl Future<Output = Result<LockGuard, AcquireError>>,
+    guards: Guards,
+) {
+    match acquire.await {
+        Ok(guard) => hold(guard, &guards),
+        Err(error) => refused(&name, error),
     }
+}
+
+fn refused(name: &str, error: AcquireError) {
+    println!("refused {name} {:#}", anyhow::Error::new(error));
+}
+
+/// Keeps a guard, and says that it was granted, and later that it was lost.
+fn hold(guard: LockGuard, guards: &Guards) {
+    let name = guard.name().to_owned();
+    let lost = guard.lost();
+    println!("granted {name} {}", guard.fencing_token().get());
+    locked(guards).insert(name.clone(), guard);
+    tokio::spawn(async move { println!("lost {name} {}", lost.await) });
 }
 
 /// Asks the guard all the time. After a pause of the process, the first answer that was asked for wholly after it is

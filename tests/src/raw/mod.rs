@@ -2,6 +2,7 @@
 
 mod heart;
 mod locks;
+mod modes;
 
 use std::{
     collections::VecDeque,
@@ -21,6 +22,9 @@ use tonic::{
 };
 
 use self::heart::Heart;
+pub use self::modes::{
+    by, closing_for, exclusive, for_at_most, once_more, semaphore, several, shared, with_value,
+};
 
 /// How long a helper waits for an answer that should come at once.
 pub const PROMPT: Duration = Duration::from_secs(5);

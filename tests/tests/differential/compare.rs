@@ -8,7 +8,7 @@ use leasehold_core::{
 };
 
 /// How far times left may be apart: Redis rounds to milliseconds.
-const TOLERANCE: Duration = Duration::from_millis(2);
+pub(crate) const TOLERANCE: Duration = Duration::from_millis(2);
 
 /// Whether two answers agree.
 pub(crate) enum Comparison {
@@ -34,10 +34,10 @@ pub(crate) fn compare(expected: &Executed, got: &Executed) -> Comparison {
 
 /// How far apart the times in two answers are that are the same otherwise.
 fn apart(expected: &Executed, got: &Executed) -> Result<Duration, String> {
-    if expected.handed != got.handed {
+    if (&expected.handed, expected.more) != (&got.handed, got.more) {
         return Err(format!(
-            "expected {:?} to be handed on, not {:?}",
-            expected.handed, got.handed
+            "expected {:?} to be handed on (and more: {}), not {:?} ({})",
+            expected.handed, expected.more, got.handed, got.more
         ));
     }
     let (expected_reply, expected_times) = without_times(&expected.reply);
@@ -70,23 +70,27 @@ fn without_times(reply: &Reply) -> (Reply, Vec<Option<Duration>>) {
             times.push(expires_in.take())
         }
         Reply::Released { closed_for, .. } => times.push(closed_for.take()),
-        Reply::Busy { holder } => holder_times(holder, &mut times),
+        Reply::Busy { holder } => holder_times(holder.iter_mut(), &mut times),
         Reply::Seen(view) => {
             let NameView {
-                holder, closed_for, ..
+                holders,
+                closed_for,
+                ..
             } = &mut **view;
             times.push(closed_for.take());
-            holder_times(holder, &mut times);
+            holder_times(holders.iter_mut(), &mut times);
         }
         _ => {}
     }
     (reply, times)
 }
 
-fn holder_times(holder: &mut Option<HolderView>, times: &mut Vec<Option<Duration>>) {
-    match holder {
-        Some(HolderView::Ours(hold)) => times.push(Some(std::mem::take(&mut hold.expires_in))),
-        Some(HolderView::Foreign { expires_in }) => times.push(expires_in.take()),
-        None => times.push(None),
-    }
+fn holder_times<'a>(
+    holders: impl Iterator<Item = &'a mut HolderView>,
+    times: &mut Vec<Option<Duration>>,
+) {
+    times.extend(holders.map(|holder| match holder {
+        HolderView::Ours(hold) => Some(std::mem::take(&mut hold.expires_in)),
+        HolderView::Foreign { expires_in } => expires_in.take(),
+    }));
 }

@@ -1,20 +1,37 @@
 //! Redis has no memory left.
 
-use leasehold_core::command::{Op, Reply};
+use leasehold_core::{
+    command::{End, Op, Reply},
+    mode::{Mode, Permits},
+};
 use leasehold_store::StoreError;
 use leasehold_tests::RedisServer;
 
-use crate::crowd::{Pair, acquire, release};
+use crate::pair::{Pair, acquire, owner, release};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_holds_or_waits_can_let_go_while_nobody_can_acquire() {
     let redis = RedisServer::start();
+    let exclusive = Mode::Exclusive;
     let mut held = Pair::new(&redis, "held").await;
     let mut free = Pair::new(&redis, "free").await;
+    let mut shared = Pair::new(&redis, "shared").await;
+    let mut closing = Pair::new(&redis, "closing").await;
     for number in 0..4 {
-        held.run("here", acquire(number)).await;
+        held.run("here", acquire(number, exclusive)).await;
     }
-    free.run("here", acquire(10)).await;
+    free.run("here", acquire(10, exclusive)).await;
+    for number in 0..3 {
+        shared.run("here", acquire(number, Mode::Shared)).await;
+        let permits = Mode::Semaphore(Permits::new(1, 2).unwrap());
+        let Op::Acquire(mut asked) = acquire(number, permits) else {
+            panic!("it is an acquire")
+        };
+        asked.lock_delay = std::time::Duration::from_secs(60);
+        closing.run("here", Op::Acquire(asked)).await;
+    }
+    shared.run("here", acquire(3, exclusive)).await;
+    shared.run("here", acquire(4, Mode::Shared)).await;
     let mut set = redis::cmd("CONFIG");
     set.arg("SET").arg("maxmemory").arg("1");
     let mut connection = redis.async_connection().await;
@@ -27,12 +44,38 @@ async fn whoever_holds_or_waits_can_let_go_while_nobody_can_acquire() {
     let seen = held.run("here", Op::View { waiters: 10 }).await;
     assert!(matches!(seen, Reply::Seen(view) if view.waiter_count == 1));
 
-    let refused = free.try_run("here", acquire(11)).await;
+    let refused = free.try_run("here", acquire(11, exclusive)).await;
     assert!(
         matches!(refused, Err(StoreError::Refused { .. })),
         "{refused:?}"
     );
-    let refused = held.try_run("here", acquire(11)).await;
+    let refused = held.try_run("here", acquire(11, exclusive)).await;
+    assert!(
+        matches!(refused, Err(StoreError::Refused { .. })),
+        "{refused:?}"
+    );
+
+    // One of several leaves, and the waiter behind another that leaves is let in; one of them is renewed; permits are
+    // closed for a while; the last ones leave.
+    shared.run("here", release(0)).await;
+    let done = shared.execute("here", release(3)).await;
+    assert_eq!(done.handed.len(), 1);
+    let renew = Op::Renew {
+        owner: owner(1),
+        ttl: std::time::Duration::from_secs(300),
+    };
+    shared.run("here", renew).await;
+    for number in [1, 2, 4] {
+        shared.run("here", release(number)).await;
+    }
+    let unclean = Op::Release {
+        owner: owner(0),
+        end: End::Unclean,
+    };
+    closing.run("here", unclean).await;
+    let done = closing.execute("here", release(1)).await;
+    assert_eq!(done.handed.len(), 1);
+    let refused = shared.try_run("here", acquire(5, Mode::Shared)).await;
     assert!(
         matches!(refused, Err(StoreError::Refused { .. })),
         "{refused:?}"

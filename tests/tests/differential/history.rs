@@ -1,159 +1,87 @@
 //! One random history on one name.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Op, Reply},
-    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
+    command::{Caller, Command, Op, Reply},
     lock::LockState,
-    name::{ClientName, LockName, Value},
+    name::LockName,
     time::{Moment, StoreTime},
+    view::{HolderView, NameView},
 };
 use leasehold_store::{LockStore, Store, clock};
-use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    compare::{Comparison, compare},
+    compare::{Comparison, TOLERANCE, compare},
     interruptions::{Interruptions, Since},
+    random::{self, TOKEN_MEMORY},
+    seen::Seen,
+    waves::{self, Waves},
 };
 
 /// No command is compared that falls closer than this to a deadline.
 const MARGIN: Duration = Duration::from_millis(5);
 /// Room to get there: a command is not even sent if a deadline is this near.
 const APPROACH: Duration = Duration::from_millis(9);
-/// Coordinators that take part.
-const COORDINATORS: usize = 3;
-/// Owner ids that take part at a time.
-const OWNERS: u8 = 8;
+/// Holds that end closer to one another than this may be shown in another order: Redis knows to the millisecond when an
+/// exclusive one ends, and so does whoever it is shared with after a downgrade.
+const SAME_TIME: Duration = Duration::from_millis(3);
 
 /// How a history ended.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Every answer was the same.
     Agreed,
-    /// A command fell too close to a deadline to tell.
+    /// Every answer was the same until a command fell too close to a deadline to tell.
     Ambiguous,
     /// An answer was not the same.
     Differed(String),
 }
 
-/// What the histories came by, so that it can be seen that they are worth something.
-#[derive(Debug, Default)]
-pub(crate) struct Seen(BTreeMap<&'static str, usize>);
-
-impl Seen {
-    fn note(&mut self, op: &Op, reply: &Reply, handed: bool) {
-        let what = match reply {
-            Reply::Granted { .. } => "granted",
-            Reply::Queued { .. } => "queued",
-            Reply::Busy { .. } => "busy",
-            Reply::Late => "late",
-            Reply::Renewed => "renewed",
-            Reply::Lost(leasehold_core::command::Loss::Expired) => {
-                "renewal refused in the lock-delay"
-            }
-            Reply::Lost(_) => "lost",
-            Reply::Released {
-                closed_for: Some(_),
-                ..
-            } => "closed",
-            Reply::Released { held: true, .. } => "released",
-            Reply::Released { waited: true, .. } => "cancelled",
-            Reply::Released { .. } => "nothing to release",
-            Reply::Refreshed {
-                current: Some(_), ..
-            } => "refresh found a grant",
-            Reply::Refreshed { .. } => "refreshed",
-            Reply::Forced { released: true, .. } => "forced",
-            Reply::Forced { .. } => "nothing to force",
-            Reply::ValueSet(true) => "value set",
-            Reply::ValueSet(false) => "value not set",
-            Reply::Seen(_) => "seen",
-        };
-        *self.0.entry(what).or_default() += 1;
-        if handed {
-            let what = match op {
-                Op::Acquire(_) => "handed on by an acquire",
-                Op::Release { .. } => "handed on by a release",
-                Op::Refresh { .. } => "handed on by a refresh",
-                _ => "handed on by force",
-            };
-            *self.0.entry(what).or_default() += 1;
-        }
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        for (what, count) in &other.0 {
-            *self.0.entry(what).or_default() += count;
-        }
-    }
-
-    pub(crate) fn assert_everything_happened(&self) {
-        for what in [
-            "granted",
-            "queued",
-            "busy",
-            "late",
-            "renewed",
-            "renewal refused in the lock-delay",
-            "lost",
-            "closed",
-            "released",
-            "cancelled",
-            "nothing to release",
-            "refresh found a grant",
-            "refreshed",
-            "forced",
-            "nothing to force",
-            "value set",
-            "value not set",
-            "seen",
-            "handed on by an acquire",
-            "handed on by a release",
-            "handed on by a refresh",
-            "handed on by force",
-        ] {
-            assert!(
-                self.0.contains_key(what),
-                "no history came by {what:?}: {:?}",
-                self.0
-            );
-        }
-    }
-}
-
 pub(crate) struct History {
     name: LockName,
     random: StdRng,
+    waves: Waves,
     state: LockState,
     /// The server's clock less ours, when it was last heard from.
     ahead: i64,
+    /// How many were answered alike.
     commands: usize,
     seen: Seen,
     seed: u64,
     began: Since,
+    /// How far the times were apart at most that Redis had because it was interrupted.
+    apart: Duration,
 }
 
 impl History {
     pub(crate) fn new(seed: u64) -> Self {
         // Braces, spaces and glob characters too: names are matched whole.
         let name = LockName::parse(&format!("history {seed} {{a}}*}}{{")).unwrap();
-        let random = StdRng::seed_from_u64(seed);
+        let mut random = StdRng::seed_from_u64(seed);
+        let waves = Waves::new(&mut random);
         let state = LockState::default();
         Self {
             name,
             random,
+            waves,
             state,
             ahead: 0,
             commands: 0,
             seen: Seen::default(),
             seed,
             began: Since::START,
+            apart: Duration::ZERO,
         }
     }
 
     pub(crate) fn seed(&self) -> u64 {
         self.seed
+    }
+
+    pub(crate) fn commands(&self) -> usize {
+        self.commands
     }
 
     pub(crate) fn seen(&self) -> &Seen {
@@ -177,7 +105,7 @@ impl History {
                 return (self, Verdict::Agreed);
             }
             self.rest().await;
-            op = self.random_op();
+            op = random::op(&mut self.random);
         }
     }
 
@@ -189,7 +117,8 @@ impl History {
         op: Op,
     ) -> Result<(), Verdict> {
         self.avoid_deadlines().await;
-        let caller = self.random_caller();
+        let now = self.now();
+        let caller = random::caller(&mut self.random, now);
         let command = Command {
             name: self.name.clone(),
             caller: caller.clone(),
@@ -199,159 +128,101 @@ impl History {
         let at = stamped.executed.at;
         self.ahead = at.as_micros() - micros(clock::now());
         let deadlines = self.state.deadlines();
-        if deadlines.iter().any(|deadline| near(*deadline, at, MARGIN)) {
+        let margin = MARGIN + self.apart;
+        if deadlines.iter().any(|deadline| near(*deadline, at, margin)) {
             return Err(Verdict::Ambiguous);
         }
         let expected = self.state.apply(&caller, &op, at);
-        self.commands += 1;
-        self.seen
-            .note(&op, &expected.reply, expected.handed.is_some());
-        // If Redis was interrupted in a script, expiries may be off by as long as that took.
-        let (difference, excused) = match compare(&expected, &stamped.executed) {
-            Comparison::Same => return Ok(()),
-            Comparison::Apart(apart, difference) => {
-                let interrupted = interruptions.longest(self.began).await;
-                (difference, apart <= interrupted + MARGIN)
+        let view = self.view(&caller, at);
+        self.seen.note(&op, &expected, &view);
+        let difference = match compare(&expected, &stamped.executed) {
+            Comparison::Same => {
+                self.commands += 1;
+                return Ok(());
             }
-            Comparison::Different(difference) => {
-                let margin = interruptions.longest(self.began).await + MARGIN;
-                let excused = deadlines.iter().any(|deadline| near(*deadline, at, margin));
-                (difference, excused && margin > 2 * MARGIN)
+            // If Redis was interrupted in a script, expiries may be off by as long as that took.
+            Comparison::Apart(apart, _)
+                if apart <= interruptions.longest(self.began).await + TOLERANCE =>
+            {
+                self.apart = self.apart.max(apart);
+                self.commands += 1;
+                return Ok(());
             }
+            Comparison::Apart(_, difference) | Comparison::Different(difference) => difference,
         };
-        if excused {
+        let margin = interruptions.longest(self.began).await + MARGIN;
+        let is_late = deadlines.iter().any(|deadline| near(*deadline, at, margin));
+        let shows_holders = matches!(op, Op::Acquire(_) | Op::View { .. } | Op::Edges);
+        if is_late || shows_holders && ends_together(&view) || may_be_unknown(&view, at) {
             return Err(Verdict::Ambiguous);
         }
         let (number, from) = (self.commands, &caller.coordinator);
-        let what = format!("command {number}, {op:?} from {from}: {difference}");
+        let what = format!("after {number} commands, {op:?} from {from}: {difference}");
         Err(Verdict::Differed(what))
     }
 
     /// Mostly no time passes; now and then enough for a lease to run out, or for a coordinator to be taken for dead.
     async fn rest(&mut self) {
-        let millis = match self.random.random_range(0..1000) {
-            0..1 => 10_100,
-            1..4 => 2_100,
-            4..40 => self.random.random_range(1..160),
+        let pause = match self.random.random_range(0..1000) {
+            0..1 => Duration::from_millis(10_100),
+            1..4 => Duration::from_millis(2_100),
+            4..50 => waves::one(),
             _ => return,
         };
-        tokio::time::sleep(Duration::from_millis(millis)).await;
+        tokio::time::sleep(pause).await;
     }
 
+    /// By the server's clock, as far as we know.
+    fn now(&self) -> StoreTime {
+        StoreTime::from_micros(micros(clock::now()) + self.ahead)
+    }
+
+    /// What can be seen of the name now.
+    fn view(&self, caller: &Caller, at: StoreTime) -> NameView {
+        let view = Op::View { waiters: 0 };
+        match self.state.clone().apply(caller, &view, at).reply {
+            Reply::Seen(view) => *view,
+            other => panic!("a view was answered {other:?}"),
+        }
+    }
+
+    /// Comes back when a command may be sent.
     async fn avoid_deadlines(&self) {
         loop {
-            let now = StoreTime::from_micros(micros(clock::now()) + self.ahead);
+            let now = self.now();
             let deadlines = self.state.deadlines();
-            if !deadlines
+            let is_near = deadlines
                 .iter()
-                .any(|deadline| near(*deadline, now, APPROACH))
-            {
-                return;
+                .any(|deadline| near(*deadline, now, APPROACH));
+            match self.waves.wait(now) {
+                Duration::ZERO if !is_near => return,
+                Duration::ZERO => tokio::time::sleep(Duration::from_millis(1)).await,
+                wait => tokio::time::sleep(wait).await,
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    fn random_op(&mut self) -> Op {
-        let owner = self.random_owner();
-        let random = &mut self.random;
-        match random.random_range(0..100) {
-            0..38 => Op::Acquire(self.random_acquire(owner)),
-            38..52 => Op::Renew {
-                owner,
-                ttl: Duration::from_millis(random.random_range(40..400)),
-            },
-            52..76 => Op::Release {
-                owner,
-                end: if random.random_bool(0.5) {
-                    End::Clean
-                } else {
-                    End::Unclean
-                },
-            },
-            76..88 => Op::Refresh {
-                oldest: random.random_bool(0.7).then_some(owner),
-            },
-            88..91 => Op::ForceRelease,
-            91..95 => Op::SetValue {
-                owner,
-                value: random_value(random),
-            },
-            _ => Op::View {
-                waiters: *[0, 1, 3, 100].choose(random).unwrap(),
-            },
-        }
-    }
-
-    fn random_acquire(&mut self, owner: OwnerId) -> Acquire {
-        let random = &mut self.random;
-        Acquire {
-            owner,
-            session: random
-                .random_bool(0.7)
-                .then(|| SessionId::from_bytes(random.random())),
-            client_name: ClientName::parse(["", "worker", "ключ"].choose(random).unwrap()).unwrap(),
-            value: random_value(random),
-            ttl: Duration::from_millis(random.random_range(40..400)),
-            lock_delay: Duration::from_millis(*[0, 0, 30, 90].choose(random).unwrap()),
-            wait: random.random_bool(0.65),
-        }
-    }
-
-    /// Owner ids come again, as after a lost reply; raw bytes of every kind among them.
-    fn random_owner(&mut self) -> OwnerId {
-        let number = self.random.random_range(0..OWNERS);
-        let mut bytes = [number.wrapping_mul(37); 16];
-        bytes[0] = number;
-        OwnerId::from_bytes(bytes)
-    }
-
-    /// Often one that other histories have too, so that commands on several locks are carried out together; it comes in
-    /// time, and the clock is ahead of its floor. Otherwise one with a will of its own.
-    fn random_caller(&mut self) -> Caller {
-        let coordinator = self.random.random_range(0..COORDINATORS);
-        let coordinator = CoordinatorId::new(&format!("c{coordinator}"));
-        if self.random.random_bool(0.7) {
-            return Caller {
-                coordinator,
-                floor: FencingToken::new(0),
-                token_memory: Duration::from_secs(6),
-                not_after: None,
-            };
-        }
-        Caller {
-            coordinator,
-            floor: FencingToken::new(self.random_floor()),
-            token_memory: Duration::from_millis(self.random.random_range(3_000..9_000)),
-            not_after: Some(self.random_not_after()),
-        }
-    }
-
-    /// Mostly in good time, now and then too late. No two are the same.
-    fn random_not_after(&mut self) -> StoreTime {
-        let now = StoreTime::from_micros(micros(clock::now()) + self.ahead);
-        match self.random.random_range(0..12) {
-            0 => now.before(Duration::from_secs(1)),
-            _ => now.after(Duration::from_micros(
-                self.random.random_range(60_000_000..90_000_000),
-            )),
-        }
-    }
-
-    /// Mostly nothing; now and then ahead of the server's clock, as after its data were lost.
-    fn random_floor(&mut self) -> i64 {
-        match self.random.random_range(0..12) {
-            0 => micros(clock::now()) + self.ahead + self.random.random_range(0..5_000_000),
-            1 => 9_007_199_254_740_000,
-            _ => 0,
         }
     }
 }
 
-fn random_value(random: &mut StdRng) -> Value {
-    let length = *[0, 1, 40, 4096].choose(random).unwrap();
-    let bytes: Vec<u8> = (0..length).map(|_| random.random()).collect();
-    Value::parse(&bytes).unwrap()
+/// Whether two holds end nearly at the same time.
+fn ends_together(view: &NameView) -> bool {
+    let ends: Vec<Duration> = view
+        .holders
+        .iter()
+        .filter_map(|holder| match holder {
+            HolderView::Ours(hold) => Some(hold.expires_in + hold.lock_delay),
+            HolderView::Foreign { .. } => None,
+        })
+        .collect();
+    ends.windows(2)
+        .any(|ends| ends[0].abs_diff(ends[1]) <= SAME_TIME)
+}
+
+/// Whether Redis may have forgotten what it knew of a hold, with its token, since the hold was only ever taken again.
+fn may_be_unknown(view: &NameView, at: StoreTime) -> bool {
+    view.holders.iter().any(|holder| match holder {
+        HolderView::Ours(hold) => hold.acquired_at.after(TOKEN_MEMORY) <= at,
+        HolderView::Foreign { .. } => false,
+    })
 }
 
 fn near(a: StoreTime, b: StoreTime, margin: Duration) -> bool {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{Acquire, Caller, Command, End, Op, Reply},
-    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::Mode,
     name::{ClientName, LockName, Value},
     table::LockTable,
     time::StoreTime,
@@ -63,7 +64,9 @@ fn acquire(number: u32) -> Op {
     Op::Acquire(Acquire {
         owner: owner(number),
         session: Some(SessionId::from_bytes([7; 16])),
+        actor: Actor::default(),
         client_name: ClientName::parse("worker-1").unwrap(),
+        mode: Mode::Exclusive,
         value: Value::default(),
         ttl: TTL,
         lock_delay: Duration::ZERO,
@@ -112,7 +115,7 @@ pub(crate) fn rules_contended() -> Cost {
         .collect();
     cost_of(CYCLES, |number| {
         let handed = table.apply(&releases[number as usize], now).handed;
-        assert_eq!(handed.unwrap().owner, owner(number + 1));
+        assert_eq!(handed[0].owner, owner(number + 1));
         table.apply(&acquires[number as usize], now);
     })
 }
@@ -149,7 +152,10 @@ pub(crate) fn wire() -> Cost {
             valid_for: raw::wire(TTL),
             acked_heartbeat: 3,
         })),
-        said(Response::Released(SessionReleased { released: true })),
+        said(Response::Released(SessionReleased {
+            released: true,
+            ..SessionReleased::default()
+        })),
     ];
     cost_of(CYCLES, |_| {
         for request in &requests {

@@ -12,4 +12,5 @@ mod fairness;
 mod killed;
 mod order;
 mod pollers;
+mod readers;
 mod turns;

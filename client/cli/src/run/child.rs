@@ -14,12 +14,18 @@ use rustix::{
         set_parent_process_death_signal, waitid,
     },
 };
+use serde_json::Value;
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
 };
 
 use super::{guardian::Guardian, terminal::Foreground};
+
+/// The variables that tell the command its lock and its token, and those of all locks as JSON.
+const NAME: &str = "LEASEHOLD_LOCK_NAME";
+const TOKEN: &str = "LEASEHOLD_FENCING_TOKEN";
+const LOCKS: &str = "LEASEHOLD_LOCKS";
 
 /// Why a command could not be started.
 #[derive(Debug)]
@@ -70,7 +76,7 @@ pub(super) enum Change {
 }
 
 /// Starts the command. Must be called on the main thread: the parent-death signal comes when the starting thread ends.
-pub(super) fn spawn(command: &[OsString], guard: &LockGuard) -> Result<Child, SpawnError> {
+pub(super) fn spawn(command: &[OsString], guards: &[LockGuard]) -> Result<Child, SpawnError> {
     let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => SpawnError::NotFound {
@@ -85,10 +91,9 @@ pub(super) fn spawn(command: &[OsString], guard: &LockGuard) -> Result<Child, Sp
     let mut prepared = Command::new(program);
     prepared
         .args(command.iter().skip(1))
-        .env("LEASEHOLD_LOCK_NAME", guard.name())
-        .env("LEASEHOLD_FENCING_TOKEN", guard.fencing_token().to_string())
         .process_group(0)
         .kill_on_drop(true);
+    tell(&mut prepared, guards);
     tie_to_parent(&mut prepared, foreground.is_some());
     // Only where the terminal's user could stop it: then somebody has to start it again. Listened for
     // from before it runs, so that no stop is missed.
@@ -112,6 +117,23 @@ pub(super) fn spawn(command: &[OsString], guard: &LockGuard) -> Result<Child, Sp
         guardian,
         ended: false,
     })
+}
+
+/// Tells the command what it runs under.
+fn tell(command: &mut Command, guards: &[LockGuard]) {
+    if let [guard] = guards {
+        command
+            .env(NAME, guard.name())
+            .env(TOKEN, guard.fencing_token().to_string());
+    } else {
+        // They may come from a `run` around this one.
+        command.env_remove(NAME).env_remove(TOKEN);
+    }
+    let tokens = guards.iter().map(|guard| {
+        let token = guard.fencing_token().get();
+        (guard.name().to_owned(), Value::from(token))
+    });
+    command.env(LOCKS, Value::Object(tokens.collect()).to_string());
 }
 
 #[expect(

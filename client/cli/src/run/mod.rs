@@ -1,7 +1,9 @@
-//! `run`: a command under a lock.
+//! `run`: a command under a lock, or under several.
 
 mod child;
 mod guardian;
+mod held;
+mod options;
 mod supervise;
 mod terminal;
 mod watchdog;
@@ -9,14 +11,14 @@ mod watchdog;
 use std::time::Duration;
 
 use anyhow::Context;
-use leasehold_client::{Client, HoldError, LockGuard};
+use leasehold_client::{Client, HoldError};
 use tokio::{signal::unix::SignalKind, time::timeout};
 
 pub(crate) use guardian::{GUARDIAN, guardian};
+pub(crate) use options::{HELP, RunOptions};
 
-use self::child::SpawnError;
+use self::{child::SpawnError, held::Held};
 use crate::{
-    args::RunOptions,
     exit::{Exit, Outcome},
     signals::Signals,
 };
@@ -28,17 +30,17 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
     let mut signals = Signals::listen(passed_on()).context("failed to listen for signals")?;
     // Dropped where a signal comes first: a request that waits is cancelled, and all else ends with the connection.
-    let (client, guard) = tokio::select! {
+    let (client, held) = tokio::select! {
         biased;
         signal = signals.next() => return Ok(Exit::Signal(signal)),
         acquired = acquire(endpoint, &options) => acquired?,
     };
     let session = client.default_session();
     let ttl = session.info().map_or(Duration::ZERO, |info| info.ttl);
-    let mut child = match child::spawn(&options.command, &guard) {
+    let mut child = match child::spawn(&options.command, held.guards()) {
         Ok(child) => child,
         Err(error) => {
-            release(guard).await;
+            release(held).await;
             let exit = match error {
                 SpawnError::NotFound { .. } => Exit::NotFound,
                 SpawnError::Other { .. } => Exit::NotExecutable,
@@ -47,15 +49,15 @@ pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
             return Ok(exit);
         }
     };
-    let watch = guard.watch();
+    let watch = held.watch();
     let exit =
         supervise::supervise(&mut child, &watch, &mut signals, ttl, options.lock_delay).await?;
     drop(child);
     if exit == Exit::LockLost {
         // Where it is not lost yet, the next one need not wait for the deadline. How that ends is of no interest here.
-        timeout(RELEASE_TIMEOUT, guard.release()).await.ok();
+        timeout(RELEASE_TIMEOUT, held.release()).await.ok();
     } else {
-        release(guard).await;
+        release(held).await;
     }
     Ok(exit)
 }
@@ -72,7 +74,7 @@ fn passed_on() -> [SignalKind; 6] {
     ]
 }
 
-async fn acquire(endpoint: &str, options: &RunOptions) -> anyhow::Result<(Client, LockGuard)> {
+async fn acquire(endpoint: &str, options: &RunOptions) -> anyhow::Result<(Client, Held)> {
     let client_name = options.client_name.clone().unwrap_or_else(|| {
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
@@ -83,19 +85,12 @@ async fn acquire(endpoint: &str, options: &RunOptions) -> anyhow::Result<(Client
         builder = builder.ttl(ttl);
     }
     let client = builder.connect(endpoint).await?;
-    let mut request = client
-        .lock(options.name.as_str())
-        .value(options.value.as_str())
-        .lock_delay(options.lock_delay);
-    if let Some(wait) = options.wait {
-        request = request.wait(wait);
-    }
-    let guard = request.acquire().await?;
-    Ok((client, guard))
+    let held = Held::acquire(&client, options).await?;
+    Ok((client, held))
 }
 
-async fn release(guard: LockGuard) {
-    match timeout(RELEASE_TIMEOUT, guard.release()).await {
+async fn release(held: Held) {
+    match timeout(RELEASE_TIMEOUT, held.release()).await {
         // Lost ones have been reported, or were lost when the command had ended.
         Ok(Ok(()) | Err(HoldError::Lost { .. })) => {}
         Ok(Err(error)) => crate::exit::report(&error.into()),

@@ -1,9 +1,8 @@
-//! Waits for the command, passes signals on, and stops it when the lock is lost.
+//! Waits for the command, passes signals on, and stops it when a lock is lost.
 
 use std::{process::ExitStatus, time::Duration};
 
 use anyhow::Context;
-use leasehold_client::{LockWatch, LostReason};
 use rustix::{
     process::Signal,
     time::{ClockId, clock_gettime},
@@ -12,6 +11,7 @@ use tokio::time::sleep;
 
 use super::{
     child::{Change, Child},
+    held::{Loss, Watch},
     watchdog::{Action, Watchdog},
 };
 use crate::{
@@ -21,28 +21,23 @@ use crate::{
 
 pub(super) async fn supervise(
     child: &mut Child,
-    watch: &LockWatch,
+    watch: &Watch,
     signals: &mut Signals,
     ttl: Duration,
     lock_delay: Duration,
 ) -> Outcome {
     let mut watchdog = Watchdog::new(ttl, lock_delay);
-    let mut lost: Option<LostReason> = None;
+    let mut lost: Option<Loss> = None;
     let status = loop {
         let now = now();
         let left = watch.valid_for();
         // A lease that has run out is lost, though the future has not been polled yet.
-        let held = match lost {
-            Some(reason) => Err(reason),
-            None if left.is_zero() => {
-                let reason = watch.lost().await;
-                lost = Some(reason);
-                Err(reason)
-            }
-            None => Ok(left),
-        };
+        if lost.is_none() && left.is_zero() {
+            lost = Some(watch.lost().await);
+        }
+        let held = lost.as_ref().map_or(Ok(left), |loss| Err(loss.reason));
         if let Some(action) = watchdog.check(now, held) {
-            explain(watch.name(), action, lost);
+            explain(watch, action, lost.as_ref());
             child.signal(match action {
                 Action::Terminate => Signal::TERM,
                 Action::Kill => Signal::KILL,
@@ -54,7 +49,7 @@ pub(super) async fn supervise(
                 Change::Ended(status) => break status,
                 Change::Stopped => child.resume(),
             },
-            reason = watch.lost(), if lost.is_none() => lost = Some(reason),
+            loss = watch.lost(), if lost.is_none() => lost = Some(loss),
             signal = signals.next() => child.pass_on(signal),
             () = sleep(watchdog.pause(now, held.ok())) => {}
         }
@@ -67,13 +62,14 @@ pub(super) async fn supervise(
     Ok(exit_of(status))
 }
 
-fn explain(name: &str, action: Action, lost: Option<LostReason>) {
+fn explain(watch: &Watch, action: Action, lost: Option<&Loss>) {
     match (action, lost) {
-        (_, Some(reason)) => {
+        (_, Some(Loss { name, reason })) => {
             eprintln!("leasehold: lock {name:?} was lost, so the command is stopped: {reason}");
         }
         (Action::Terminate, None) => eprintln!(
-            "leasehold: the lease of lock {name:?} is not renewed, so the command is stopped before it runs out"
+            "leasehold: the lease of lock {} is not renewed, so the command is stopped before it runs out",
+            watch.names()
         ),
         (Action::Kill, None) => {
             eprintln!("leasehold: the command did not end in time, so it is killed");

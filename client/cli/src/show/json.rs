@@ -1,5 +1,5 @@
 //! The JSON that programs read: the fields of the wire API by their JSON names, durations as seconds with an `s`,
-//! times as RFC 3339, tokens as numbers (they stay below 2^53).
+//! times as RFC 3339, tokens as numbers (they stay below 2^53), actors as text (they may be anything).
 
 use leasehold_client::proto::v1;
 use serde::Serialize;
@@ -13,6 +13,10 @@ pub(crate) struct Lock {
     name: String,
     mode: Option<&'static str>,
     holders: Vec<Holder>,
+    holder_count: u64,
+    /// None but for semaphores.
+    limit: Option<u32>,
+    permits_taken: Option<u32>,
     waiters: Vec<Waiter>,
     waiter_count: u64,
     fencing_token: i64,
@@ -32,6 +36,10 @@ struct Holder {
     /// Escaped where it is not UTF-8.
     value: String,
     hold_count: u32,
+    /// None but for semaphores.
+    permits: Option<u32>,
+    /// None if the client named none.
+    actor: Option<String>,
     foreign: bool,
 }
 
@@ -43,6 +51,9 @@ struct Waiter {
     coordinator: String,
     waiting_since: Option<String>,
     position: u64,
+    mode: Option<&'static str>,
+    permits: Option<u32>,
+    actor: Option<String>,
 }
 
 /// What a force release did.
@@ -78,11 +89,11 @@ impl From<&v1::LockView> for Lock {
     fn from(view: &v1::LockView) -> Self {
         Self {
             name: view.name.clone(),
-            mode: match view.mode() {
-                v1::LockMode::Unspecified => None,
-                mode => Some(mode.as_str_name()),
-            },
+            mode: mode(view.mode()),
             holders: view.holders.iter().map(Holder::from).collect(),
+            holder_count: view.holder_count,
+            limit: unless_zero(view.limit),
+            permits_taken: (view.limit > 0).then_some(view.permits_taken),
             waiters: view.waiters.iter().map(Waiter::from).collect(),
             waiter_count: view.waiter_count,
             fencing_token: view.fencing_token,
@@ -103,6 +114,8 @@ impl From<&v1::Holder> for Holder {
             ttl: holder.ttl.map(|duration| duration.to_string()),
             value: text::escaped(&holder.value),
             hold_count: holder.hold_count,
+            permits: unless_zero(holder.permits),
+            actor: unless_zero(holder.actor).map(|actor| actor.to_string()),
             foreign: holder.foreign,
         }
     }
@@ -116,8 +129,23 @@ impl From<&v1::Waiter> for Waiter {
             coordinator: waiter.coordinator.clone(),
             waiting_since: waiter.waiting_since.map(|time| time.to_string()),
             position: waiter.position,
+            mode: mode(waiter.mode()),
+            permits: unless_zero(waiter.permits),
+            actor: unless_zero(waiter.actor).map(|actor| actor.to_string()),
         }
     }
+}
+
+fn mode(mode: v1::LockMode) -> Option<&'static str> {
+    match mode {
+        v1::LockMode::Unspecified => None,
+        mode => Some(mode.as_str_name()),
+    }
+}
+
+/// The wire API says 0 where there is nothing to say.
+fn unless_zero<T: Default + PartialEq>(number: T) -> Option<T> {
+    (number != T::default()).then_some(number)
 }
 
 /// Prints one document to standard output.
@@ -162,5 +190,59 @@ mod tests {
         assert_eq!(holder["ttl"], "9.500s");
         assert_eq!(holder["acquiredAt"], "1970-01-01T00:00:00Z");
         assert_eq!(holder["value"], r"v\xff");
+        // Null is what there is none of.
+        for none in [&json["limit"], &json["permitsTaken"], &holder["permits"]] {
+            assert_eq!(none, &serde_json::Value::Null);
+        }
+        assert_eq!(holder["actor"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_semaphore_has_its_permits_and_actors_are_text() {
+        let view = v1::LockView {
+            mode: v1::LockMode::Semaphore.into(),
+            holders: vec![v1::Holder {
+                permits: 2,
+                actor: u64::MAX,
+                hold_count: 3,
+                ..Default::default()
+            }],
+            holder_count: 150,
+            limit: 9,
+            permits_taken: 8,
+            waiters: vec![v1::Waiter {
+                mode: v1::LockMode::Semaphore.into(),
+                permits: 4,
+                actor: 5,
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let json = serde_json::to_value(Lock::from(&view)).unwrap();
+        assert_eq!(json["mode"], "LOCK_MODE_SEMAPHORE");
+        assert_eq!(json["holderCount"], 150);
+        assert_eq!(json["limit"], 9);
+        assert_eq!(json["permitsTaken"], 8);
+        let holder = &json["holders"][0];
+        assert_eq!(holder["permits"], 2);
+        assert_eq!(holder["actor"], "18446744073709551615");
+        assert_eq!(holder["holdCount"], 3);
+        let waiter = &json["waiters"][0];
+        assert_eq!(waiter["mode"], "LOCK_MODE_SEMAPHORE");
+        assert_eq!(waiter["permits"], 4);
+        assert_eq!(waiter["actor"], "5");
+    }
+
+    #[test]
+    fn a_semaphore_of_which_nothing_is_taken_says_so() {
+        // Held exclusively, and waited for by those who want permits.
+        let view = v1::LockView {
+            mode: v1::LockMode::Exclusive.into(),
+            limit: 9,
+            ..Default::default()
+        };
+        let json = serde_json::to_value(Lock::from(&view)).unwrap();
+        assert_eq!(json["limit"], 9);
+        assert_eq!(json["permitsTaken"], 0);
     }
 }

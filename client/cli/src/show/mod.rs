@@ -1,5 +1,6 @@
 //! What is printed: tables for people, JSON for programs.
 
 pub(crate) mod json;
+pub(crate) mod lock;
 pub(crate) mod table;
 pub(crate) mod text;

@@ -18,6 +18,31 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// A row of a table of two columns: what, and what it is.
+    pub(crate) fn fact(&mut self, what: &str, is: impl Into<String>) {
+        self.row(vec![what.to_owned(), is.into()]);
+    }
+
+    /// Without the columns that have nothing below their heads.
+    pub(crate) fn without_empty_columns(self) -> Self {
+        let filled = |column: usize| {
+            let mut below = self.rows.iter().skip(1);
+            below.any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()))
+        };
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let kept: Vec<bool> = (0..columns).map(filled).collect();
+        let keep = |row: &Vec<String>| {
+            let cells = row.iter().zip(&kept);
+            cells
+                .filter(|(_, kept)| **kept)
+                .map(|(cell, _)| cell.clone())
+                .collect()
+        };
+        Self {
+            rows: self.rows.iter().map(keep).collect(),
+        }
+    }
+
     /// Prints to `out`. A reader that has had enough (`| head`) is not an error.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         match out.write_all(self.to_string().as_bytes()) {
@@ -71,5 +96,13 @@ mod tests {
             table.to_string(),
             "NAME       TTL\norders/42  9s\nü          10s\n"
         );
+    }
+    #[test]
+    fn columns_without_anything_in_them_are_left_out() {
+        let mut table = Table::new(&["NAME", "ACTOR", "TTL"]);
+        table.row(vec!["a".into(), String::new(), "9s".into()]);
+        table.row(vec!["b".into(), String::new(), "10s".into()]);
+        let table = table.without_empty_columns();
+        assert_eq!(table.to_string(), "NAME  TTL\na     9s\nb     10s\n");
     }
 }

@@ -26,10 +26,23 @@ pub(crate) fn wire_duration(wire: Option<prost_types::Duration>) -> Option<Durat
     wire.and_then(|wire| Duration::try_from(wire).ok())
 }
 
+/// A duration, if there is one.
+pub(crate) fn or_dash(of: Option<Duration>) -> String {
+    of.map_or("-".into(), duration)
+}
+
+/// A number of which none is nothing.
+pub(crate) fn unless_zero(number: impl Into<u64>) -> String {
+    match number.into() {
+        0 => String::new(),
+        number => number.to_string(),
+    }
+}
+
 /// Time since a wall-clock time; zero where clocks disagree.
-pub(crate) fn age(since: Option<prost_types::Timestamp>) -> Option<Duration> {
+pub(crate) fn age(since: Option<prost_types::Timestamp>, now: SystemTime) -> Option<Duration> {
     let since = SystemTime::try_from(since?).ok()?;
-    Some(SystemTime::now().duration_since(since).unwrap_or_default())
+    Some(now.duration_since(since).unwrap_or_default())
 }
 
 /// What others have written, made harmless for a terminal: control characters and invalid UTF-8 are escaped.
@@ -54,10 +67,21 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
 pub(crate) fn holder(holder: &v1::Holder) -> String {
     if holder.foreign {
         "(not a Leasehold client)".to_owned()
-    } else if !holder.client_name.is_empty() {
-        escaped(holder.client_name.as_bytes())
-    } else if !holder.session_id.is_empty() {
-        format!("session {}", escaped(holder.session_id.as_bytes()))
+    } else {
+        client(&holder.client_name, &holder.session_id)
+    }
+}
+
+/// Who waits for a lock, in a word.
+pub(crate) fn waiter(waiter: &v1::Waiter) -> String {
+    client(&waiter.client_name, &waiter.session_id)
+}
+
+fn client(name: &str, session_id: &str) -> String {
+    if !name.is_empty() {
+        escaped(name.as_bytes())
+    } else if !session_id.is_empty() {
+        format!("session {}", escaped(session_id.as_bytes()))
     } else {
         "(no session)".to_owned()
     }

@@ -1,10 +1,10 @@
 //! `ls`, `get`, `release` and `status`.
 
 use leasehold_client::Client;
-use leasehold_tests::Coordinator;
+use leasehold_tests::{Coordinator, wait};
 use serde_json::Value;
 
-use super::{output, stderr, stdout};
+use super::{LIMIT, output, stderr, stdout};
 
 fn json(endpoint: &str, args: &[&str]) -> Value {
     let output = output(endpoint, &[args, &["--json"]].concat());
@@ -32,13 +32,19 @@ async fn locks_are_listed_by_prefix_and_shown_with_their_waiters() {
     let table = stdout(&output(&endpoint, &["ls", "orders/"]));
     let lines: Vec<_> = table.lines().collect();
     assert_eq!(lines.len(), 2, "{table}");
-    assert!(lines[0].starts_with("NAME      HOLDER   TOKEN"), "{table}");
-    assert!(lines[1].starts_with("orders/1  holder\u{e9}  "), "{table}");
+    assert!(
+        lines[0].starts_with("NAME      MODE       HOLDER   TOKEN"),
+        "{table}"
+    );
+    assert!(
+        lines[1].starts_with("orders/1  exclusive  holder\u{e9}  "),
+        "{table}"
+    );
     assert!(lines[1].ends_with(" 1"), "{table}");
 
     let text = stdout(&output(&endpoint, &["get", "orders/1"]));
     assert!(text.contains(r"step \xff\u{1b}[2J"), "{text}");
-    assert!(text.contains("1  waiter"), "{text}");
+    assert!(text.contains("1  waiter  exclusive  "), "{text}");
 
     let list = json(&endpoint, &["ls"]);
     assert_eq!(list.as_array().unwrap().len(), 2);
@@ -118,4 +124,116 @@ fn many_locks_take_many_pages() {
     });
     let list = json(&endpoint, &["ls", "many/"]);
     assert_eq!(list.as_array().unwrap().len(), 2_500);
+}
+
+#[tokio::test]
+async fn what_several_hold_is_shown_with_all_of_them() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = |name: &str| {
+        let builder = Client::builder().client_name(name);
+        builder.connect(&endpoint)
+    };
+    let (one, two) = (client("one").await.unwrap(), client("two").await.unwrap());
+    let _reading = one.lock("docs").shared().acquire().await.unwrap();
+    let _reading_too = two.lock("docs").shared().acquire().await.unwrap();
+    let semaphore = one.semaphore("gpu", 4).value("training");
+    let training = semaphore.acquire(2).await.unwrap();
+    let _rendering = two.semaphore("gpu", 4).acquire(1).await.unwrap();
+    let me = two.actor();
+    let waiting = tokio::spawn(two.semaphore("gpu", 4).actor(me).acquire(3));
+    let admin = one.admin();
+    while admin.get_lock("gpu").await.unwrap().waiter_count == 0 {
+        tokio::task::yield_now().await;
+    }
+
+    let table = stdout(&output(&endpoint, &["ls"]));
+    let lines: Vec<_> = table.lines().collect();
+    assert_eq!(lines.len(), 3, "{table}");
+    assert!(lines[1].starts_with("docs  shared"), "{table}");
+    assert!(lines[1].contains(" and 1 more  "), "{table}");
+    assert!(lines[2].starts_with("gpu   semaphore, 3 of 4"), "{table}");
+    assert!(lines[2].ends_with("  1"), "{table}");
+
+    let text = stdout(&output(&endpoint, &["get", "docs"]));
+    assert!(text.contains("state         shared by 2\n"), "{text}");
+    assert!(
+        text.contains("\none     ") && text.contains("\ntwo     "),
+        "{text}"
+    );
+    let text = stdout(&output(&endpoint, &["get", "gpu"]));
+    assert!(text.contains("3 of 4 permits taken\n"), "{text}");
+    assert!(text.contains("\none     2        "), "{text}");
+    assert!(text.contains("\ntwo     1        "), "{text}");
+    assert!(text.contains("\n1  two     3 of 4 permits  "), "{text}");
+
+    let lock = json(&endpoint, &["get", "gpu"]);
+    assert_eq!(lock["mode"], "LOCK_MODE_SEMAPHORE");
+    assert_eq!(
+        (&lock["limit"], &lock["permitsTaken"]),
+        (&4.into(), &3.into())
+    );
+    assert_eq!(lock["holderCount"], 2);
+    let mut holders = lock["holders"].as_array().unwrap().clone();
+    holders.sort_by_key(|holder| holder["clientName"].to_string());
+    assert_eq!(holders[0]["permits"], 2);
+    assert_eq!(holders[0]["value"], "training");
+    assert_eq!(holders[0]["fencingToken"], training.fencing_token().get());
+    assert_eq!(holders[1]["permits"], 1);
+    assert_eq!(holders[1]["actor"], Value::Null);
+    let waiter = &lock["waiters"][0];
+    assert_eq!(waiter["mode"], "LOCK_MODE_SEMAPHORE");
+    assert_eq!(waiter["permits"], 3);
+    assert_eq!(waiter["actor"], me.get().to_string());
+    let list = json(&endpoint, &["ls"]);
+    assert_eq!(list[0]["mode"], "LOCK_MODE_SHARED");
+    assert_eq!(list[0]["holderCount"], 2);
+    assert_eq!(list[0]["limit"], Value::Null);
+    assert_eq!(list[1]["permitsTaken"], 3);
+
+    training.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_more_than_once_says_how_often() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let request = client.lock("a").actor(client.actor()).reentrant();
+    let _once = request.clone().acquire().await.unwrap();
+    let _twice = request.acquire().await.unwrap();
+    let text = stdout(&output(&endpoint, &["get", "a"]));
+    assert!(text.contains("held          2 times\n"), "{text}");
+    assert_eq!(json(&endpoint, &["get", "a"])["holders"][0]["holdCount"], 2);
+}
+
+#[tokio::test]
+async fn what_an_unclean_end_closes_is_shown() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let _stays = client.semaphore("gpu", 3).acquire(1).await.unwrap();
+    for options in [&["gpu", "--semaphore", "3"][..], &["alone"]] {
+        let closing = ["--lock-delay", "5m", "--", "sh", "-c", "kill -9 $PPID"];
+        output(&endpoint, &[&["run"], options, &closing].concat());
+    }
+    for (name, wanted) in [
+        ("alone", "state         closed for 4m 5"),
+        ("gpu", "closed        the permits of lost holds, for 4m 5"),
+        ("gpu", "state         2 of 3 permits taken\n"),
+        ("gpu", "holders       1\n"),
+    ] {
+        wait::until_blocking("the end to be shown", LIMIT, || {
+            let text = stdout(&output(&endpoint, &["get", name]));
+            if text.contains(wanted) {
+                Ok(())
+            } else {
+                Err(text)
+            }
+        });
+    }
+    let locks = json(&endpoint, &["ls"]);
+    assert_eq!(locks[1]["permitsTaken"], 2);
+    assert!(locks[1]["closedFor"].is_string(), "{locks}");
 }

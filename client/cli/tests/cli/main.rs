@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod bench;
+mod family;
 mod inspect;
 mod run;
 mod run_lost;

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{
-    AcquireRequest, SessionAcquire, SessionFailure, SessionOpen, SessionRelease, SessionSetValue,
-    session_request::Request, session_response::Response,
+    AcquireRequest, SessionAcquire, SessionDowngrade, SessionFailure, SessionOpen, SessionRelease,
+    SessionSetValue, session_request::Request, session_response::Response,
 };
 use leasehold_tests::{
     Coordinator, RawSession,
-    raw::{PROMPT, connect, wire},
+    raw::{PROMPT, by, connect, exclusive, once_more, several, wire},
 };
 use tonic::Code;
 
@@ -55,6 +55,8 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
             value,
             mode,
             lock_delay,
+            permits,
+            limit,
             ..
         } = request;
         let acquire = SessionAcquire {
@@ -63,6 +65,9 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
             wait,
             value,
             lock_delay,
+            permits,
+            limit,
+            ..SessionAcquire::default()
         };
         let failure = refused(&mut session, Request::Acquire(acquire)).await;
         assert_failure(&failure, &format!("acquire.{field}"), what);
@@ -83,7 +88,18 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
         let failure = refused(&mut session, Request::SetValue(set)).await;
         assert_failure(&failure, "set_value.name", what);
     }
+    for (what, name) in bad_names() {
+        let owner_id = held.lock.owner_id.clone();
+        let downgrade = SessionDowngrade { name, owner_id };
+        let failure = refused(&mut session, Request::Downgrade(downgrade)).await;
+        assert_failure(&failure, "downgrade.name", what);
+    }
     for length in [0, 15, 17] {
+        let (name, owner_id) = ("held".to_owned(), vec![7; length]);
+        let downgrade = SessionDowngrade { name, owner_id };
+        let failure = refused(&mut session, Request::Downgrade(downgrade)).await;
+        let what = "an owner id of a wrong length";
+        assert_failure(&failure, "downgrade.owner_id", what);
         let release = SessionRelease {
             name: "held".to_owned(),
             owner_id: vec![7; length],
@@ -122,6 +138,53 @@ async fn refused(session: &mut RawSession, request: Request) -> SessionFailure {
         Response::Error(failure) => failure,
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn names_and_actors_that_do_not_go_together_are_refused_and_take_nothing() {
+    let coordinator = Coordinator::in_process();
+    let bystander = Bystander::new(&coordinator).await;
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+
+    let many: Vec<String> = (0..65).map(|number| format!("many/{number}")).collect();
+    let many = || many.iter().map(String::as_str);
+    let mut bad = vec![
+        ("a name twice", several(["one", "two", "one"])),
+        ("65 names", several(many())),
+        (
+            "a name and names",
+            SessionAcquire {
+                name: "one".to_owned(),
+                ..several(["one", "two"])
+            },
+        ),
+    ];
+    let names = bad_names();
+    for (what, name) in &names {
+        bad.push((*what, several(["one", name])));
+        bad.push((*what, several([name.as_str()])));
+    }
+    for (what, acquire) in bad {
+        let failure = refused(&mut session, Request::Acquire(acquire)).await;
+        assert_failure(&failure, "acquire.names", what);
+    }
+    for (what, acquire) in [
+        ("a reentrant acquire of nobody's", exclusive("one")),
+        ("the same of several names", several(["one", "two"])),
+    ] {
+        let failure = refused(&mut session, Request::Acquire(once_more(0, acquire))).await;
+        assert_failure(&failure, "acquire.reentrant", what);
+    }
+
+    // The bounds themselves are fine, and nothing of the above was taken.
+    let all = several(many().take(62).chain(["one", "two"]));
+    let held = session.take(by(u64::MAX, all)).await;
+    assert_eq!(held.len(), 64);
+    for lock in &held {
+        assert!(session.release(lock).await);
+    }
+    session.close().await;
+    bystander.assert_undisturbed().await;
 }
 
 #[tokio::test]

@@ -21,6 +21,20 @@ async fn unary_acquires_out_of_bounds_are_refused_by_field() {
         let status = client.acquire(request).await.expect_err(what);
         assert_invalid(&status, field, what);
     }
+    // Permits count as one where they are unset, and all of them may be asked for.
+    for (permits, limit) in [(0, 1), (1_000_000, 1_000_000)] {
+        let name = format!("{permits} of {limit}");
+        let request = AcquireRequest {
+            name: name.clone(),
+            mode: LockMode::Semaphore.into(),
+            permits,
+            limit,
+            ..AcquireRequest::default()
+        };
+        let owner_id = client.acquire(request).await.unwrap().into_inner().owner_id;
+        let released = client.release(ReleaseRequest { name, owner_id });
+        assert!(released.await.unwrap().into_inner().released);
+    }
     // Nothing was taken on the way, and the bounds themselves are fine.
     for ttl in [seconds(1, 0), seconds(3_600, 0), None] {
         let request = AcquireRequest {
@@ -31,6 +45,7 @@ async fn unary_acquires_out_of_bounds_are_refused_by_field() {
             client_name: "c".repeat(256),
             mode: LockMode::Exclusive.into(),
             lock_delay: seconds(3_600, 0),
+            ..AcquireRequest::default()
         };
         let name = request.name.clone();
         let owner_id = client.acquire(request).await.unwrap().into_inner().owner_id;

@@ -1,6 +1,6 @@
 //! Values out of bounds.
 
-use leasehold_proto::v1::AcquireRequest;
+use leasehold_proto::v1::{AcquireRequest, LockMode};
 
 /// Names that are refused.
 pub(super) fn bad_names() -> Vec<(&'static str, String)> {
@@ -120,7 +120,42 @@ pub(super) fn bad_acquires() -> Vec<(&'static str, &'static str, AcquireRequest)
     bad.push((
         "a mode that is not known",
         "mode",
-        AcquireRequest { mode: 77, ..good },
+        AcquireRequest {
+            mode: 77,
+            ..good.clone()
+        },
     ));
+    for (what, field, mode, permits, limit) in bad_permits() {
+        let request = AcquireRequest {
+            mode: mode.into(),
+            permits,
+            limit,
+            ..good.clone()
+        };
+        bad.push((what, field, request));
+    }
     bad
+}
+
+/// Modes with permits and limits that do not go together, and which field is to blame.
+fn bad_permits() -> [(&'static str, &'static str, LockMode, u32, u32); 10] {
+    use LockMode::{Exclusive, Semaphore, Shared, Unspecified};
+    [
+        ("permits of no semaphore", "permits", Unspecified, 1, 0),
+        ("a limit of no semaphore", "limit", Unspecified, 0, 3),
+        ("permits of an exclusive lock", "permits", Exclusive, 1, 0),
+        ("a limit of an exclusive lock", "limit", Exclusive, 0, 1),
+        ("permits of a shared lock", "permits", Shared, 1, 0),
+        ("a limit of a shared lock", "limit", Shared, 0, 1),
+        ("a semaphore without a limit", "limit", Semaphore, 1, 0),
+        ("too large a limit", "limit", Semaphore, 1, 1_000_001),
+        ("more permits than there are", "permits", Semaphore, 4, 3),
+        (
+            "as many permits as a number can say",
+            "permits",
+            Semaphore,
+            u32::MAX,
+            1_000_000,
+        ),
+    ]
 }

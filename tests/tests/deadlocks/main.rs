@@ -1,0 +1,21 @@
+//! Deadlocks end, and nobody is accused of one that there is not: over coordinators, modes, actors and kinds of acquire, on
+//! Redis and in memory. The tests sleep most of the time and run side by side; those that measure or load the machine run
+//! alone.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod client;
+mod closing;
+mod cost;
+mod crowds;
+mod cycles;
+mod innocent;
+mod killed;
+mod monitor;
+mod off;
+mod scene;
+mod site;

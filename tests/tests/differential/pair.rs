@@ -1,0 +1,99 @@
+//! A lock in Redis beside one by the rules.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    command::{Acquire, Caller, Command, End, Executed, Op, Reply},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    lock::LockState,
+    mode::Mode,
+    name::{ClientName, LockName, Value},
+};
+use leasehold_store::{LockStore, Store, StoreError};
+use leasehold_tests::RedisServer;
+
+use crate::{
+    compare::{Comparison, compare},
+    connect,
+};
+
+/// A lock in Redis, and by the rules.
+pub(crate) struct Pair {
+    store: Store,
+    rules: LockState,
+    name: LockName,
+}
+
+impl Pair {
+    pub(crate) async fn new(redis: &RedisServer, name: &str) -> Self {
+        Self {
+            store: connect(redis).await,
+            rules: LockState::default(),
+            name: LockName::parse(name).unwrap(),
+        }
+    }
+
+    /// Carries an operation out in both, and gives the answer on which they agree.
+    pub(crate) async fn run(&mut self, coordinator: &str, op: Op) -> Reply {
+        self.execute(coordinator, op).await.reply
+    }
+
+    /// The same with all that the operation did.
+    pub(crate) async fn execute(&mut self, coordinator: &str, op: Op) -> Executed {
+        self.try_run(coordinator, op).await.unwrap()
+    }
+
+    /// The same with an operation that Redis may refuse; then it is as if it had not been asked for.
+    pub(crate) async fn try_run(
+        &mut self,
+        coordinator: &str,
+        op: Op,
+    ) -> Result<Executed, StoreError> {
+        let caller = Caller {
+            coordinator: CoordinatorId::new(coordinator),
+            floor: FencingToken::new(0),
+            token_memory: Duration::from_secs(60),
+            not_after: None,
+        };
+        let command = Command {
+            name: self.name.clone(),
+            caller: caller.clone(),
+            op: op.clone(),
+        };
+        let got = self.store.execute(command).await?.executed;
+        let expected = self.rules.apply(&caller, &op, got.at);
+        match compare(&expected, &got) {
+            // The lock's key outlasts the test; how long it has left is not what this is about.
+            Comparison::Same | Comparison::Apart(..) => Ok(got),
+            Comparison::Different(what) => panic!("{op:?} from {coordinator}: {what}"),
+        }
+    }
+}
+
+pub(crate) fn owner(number: u16) -> OwnerId {
+    let mut bytes = [0x2d; 16];
+    bytes[..2].copy_from_slice(&number.to_be_bytes());
+    OwnerId::from_bytes(bytes)
+}
+
+/// Waits for the lock, to have it for longer than any test takes.
+pub(crate) fn acquire(number: u16, mode: Mode) -> Op {
+    Op::Acquire(Acquire {
+        owner: owner(number),
+        session: Some(SessionId::from_bytes(*owner(number).as_bytes())),
+        actor: Actor::NOBODY,
+        client_name: ClientName::default(),
+        mode,
+        value: Value::default(),
+        ttl: Duration::from_secs(600),
+        lock_delay: Duration::ZERO,
+        wait: true,
+    })
+}
+
+pub(crate) fn release(number: u16) -> Op {
+    Op::Release {
+        owner: owner(number),
+        end: End::Clean,
+    }
+}

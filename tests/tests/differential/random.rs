@@ -1,0 +1,145 @@
+//! Random operations, and who asks for them.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    command::{Acquire, Caller, End, Op},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::{Mode, Permits},
+    name::{ClientName, Value},
+    time::StoreTime,
+};
+use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
+
+use crate::waves;
+
+/// Coordinators that take part.
+const COORDINATORS: usize = 3;
+/// Owner ids that take part at a time.
+const OWNERS: u8 = 8;
+/// The limit that nearly all agree on, and another.
+const LIMIT: u32 = 4;
+const OTHER_LIMIT: u32 = 3;
+/// How long tokens are remembered, at least: some waves and a bit more than a third.
+pub(crate) const TOKEN_MEMORY: Duration = Duration::from_millis(6_186);
+
+pub(crate) fn op(random: &mut StdRng) -> Op {
+    let owner = owner(random);
+    match random.random_range(0..100) {
+        0..38 => Op::Acquire(acquire(random, owner)),
+        38..51 => Op::Renew {
+            owner,
+            ttl: waves::some(random, 0..3),
+        },
+        51..71 => Op::Release {
+            owner,
+            end: *[End::Clean, End::Unclean].choose(random).unwrap(),
+        },
+        71..82 => Op::Refresh {
+            oldest: random.random_bool(0.7).then_some(owner),
+        },
+        82..84 => Op::ForceRelease,
+        84..87 => Op::SetValue {
+            owner,
+            value: value(random),
+        },
+        87..90 => Op::SetCount {
+            owner,
+            count: random.random_range(1..=u32::MAX),
+        },
+        90..94 => Op::Downgrade { owner },
+        94..97 => Op::Edges,
+        _ => Op::View {
+            waiters: *[0, 1, 3, 100].choose(random).unwrap(),
+        },
+    }
+}
+
+fn acquire(random: &mut StdRng, owner: OwnerId) -> Acquire {
+    Acquire {
+        owner,
+        session: random
+            .random_bool(0.7)
+            .then(|| SessionId::from_bytes(random.random())),
+        actor: Actor::new(*[0, 1, u64::MAX, 1 << 53 | 1].choose(random).unwrap()),
+        client_name: ClientName::parse(["", "worker", "ключ"].choose(random).unwrap()).unwrap(),
+        mode: mode(random),
+        value: value(random),
+        ttl: waves::some(random, 0..3),
+        lock_delay: match random.random_range(0..4) {
+            0 => waves::some(random, 0..1),
+            1 => waves::some(random, 0..2),
+            _ => Duration::ZERO,
+        },
+        wait: random.random_bool(0.65),
+    }
+}
+
+fn mode(random: &mut StdRng) -> Mode {
+    match random.random_range(0..100) {
+        0..30 => Mode::Exclusive,
+        30..65 => Mode::Shared,
+        _ => {
+            let limit = match random.random_range(0..10) {
+                0 => OTHER_LIMIT,
+                _ => LIMIT,
+            };
+            let number = *[1, 1, 1, 2, limit].choose(random).unwrap();
+            Mode::Semaphore(Permits::new(number, limit).unwrap())
+        }
+    }
+}
+
+/// Owner ids come again, as after a lost reply; raw bytes of every kind among them.
+fn owner(random: &mut StdRng) -> OwnerId {
+    let number = random.random_range(0..OWNERS);
+    let mut bytes = [number.wrapping_mul(37); 16];
+    bytes[0] = number;
+    OwnerId::from_bytes(bytes)
+}
+
+/// Often one that other histories have too, so that commands on several locks are carried out together; it comes in
+/// time, and the clock is ahead of its floor. Otherwise one with a will of its own. `now` is the server's clock.
+pub(crate) fn caller(random: &mut StdRng, now: StoreTime) -> Caller {
+    let coordinator = random.random_range(0..COORDINATORS);
+    let coordinator = CoordinatorId::new(&format!("c{coordinator}"));
+    if random.random_bool(0.7) {
+        return Caller {
+            coordinator,
+            floor: FencingToken::new(0),
+            token_memory: TOKEN_MEMORY,
+            not_after: None,
+        };
+    }
+    Caller {
+        coordinator,
+        floor: FencingToken::new(floor(random, now)),
+        token_memory: waves::some(random, 12..24),
+        not_after: Some(not_after(random, now)),
+    }
+}
+
+/// Mostly in good time, now and then too late. No two are the same.
+fn not_after(random: &mut StdRng, now: StoreTime) -> StoreTime {
+    match random.random_range(0..12) {
+        0 => now.before(Duration::from_secs(1)),
+        _ => now.after(Duration::from_micros(
+            random.random_range(60_000_000..90_000_000),
+        )),
+    }
+}
+
+/// Mostly nothing; now and then ahead of the server's clock, as after its data were lost.
+fn floor(random: &mut StdRng, now: StoreTime) -> i64 {
+    match random.random_range(0..12) {
+        0 => now.as_micros() + random.random_range(0..5_000_000),
+        1 => 9_007_199_254_740_000,
+        _ => 0,
+    }
+}
+
+fn value(random: &mut StdRng) -> Value {
+    let length = *[0, 1, 40, 4096].choose(random).unwrap();
+    let bytes: Vec<u8> = (0..length).map(|_| random.random()).collect();
+    Value::parse(&bytes).unwrap()
+}

@@ -1,0 +1,153 @@
+//! What the histories came by, so that it can be seen that they are worth something.
+
+use std::collections::BTreeMap;
+
+use leasehold_core::{
+    command::{Executed, Loss, Op, Reply},
+    mode::Mode,
+    view::{HolderView, NameView},
+};
+
+/// All that must have happened.
+const EVERYTHING: [&str; 38] = [
+    "granted",
+    "granted to share",
+    "granted permits",
+    "granted alone",
+    "queued",
+    "busy",
+    "other limit",
+    "late",
+    "renewed",
+    "renewed, as one of several",
+    "renewal refused in the lock-delay",
+    "lost",
+    "closed",
+    "ghost",
+    "released",
+    "cancelled",
+    "nothing to release",
+    "refresh found a grant",
+    "fresh found by a refresh",
+    "refreshed",
+    "forced",
+    "several forced",
+    "nothing to force",
+    "value set",
+    "value not set",
+    "count set",
+    "count not set",
+    "downgraded",
+    "not downgraded",
+    "seen",
+    "edges",
+    "edges of several",
+    "handed on by an acquire",
+    "handed on by a release",
+    "handed on by a refresh",
+    "handed on by force",
+    "handed on by a downgrade",
+    "handed several at once",
+];
+
+/// How often each of it did.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(BTreeMap<&'static str, usize>);
+
+impl Seen {
+    /// Notes what an operation did, and what could be seen of the name afterwards.
+    pub(crate) fn note(&mut self, op: &Op, executed: &Executed, view: &NameView) {
+        self.count(what(op, &executed.reply));
+        let several = view.holders.len() > 1;
+        match &executed.reply {
+            Reply::Granted { .. } => self.count(match op {
+                Op::Acquire(acquire) if acquire.mode == Mode::Shared => "granted to share",
+                Op::Acquire(acquire) if acquire.mode == Mode::Exclusive => "granted alone",
+                _ => "granted permits",
+            }),
+            Reply::Renewed if several => self.count("renewed, as one of several"),
+            // What an exclusive hold leaves stands alone.
+            Reply::Released {
+                closed_for: Some(_),
+                ..
+            } if view.permits_taken > 0 || !view.holders.is_empty() => self.count("ghost"),
+            Reply::Refreshed { current, .. } if !current.is_empty() && !is_exclusive(view) => {
+                self.count("fresh found by a refresh");
+            }
+            Reply::Forced { former, .. } if former.len() > 1 => self.count("several forced"),
+            Reply::Edges(edges) if edges.holders.len() > 1 => self.count("edges of several"),
+            _ => {}
+        }
+        if executed.handed.is_empty() {
+            return;
+        }
+        self.count(match op {
+            Op::Acquire(_) => "handed on by an acquire",
+            Op::Release { .. } => "handed on by a release",
+            Op::Refresh { .. } => "handed on by a refresh",
+            Op::Downgrade { .. } => "handed on by a downgrade",
+            _ => "handed on by force",
+        });
+        if executed.handed.len() > 1 {
+            self.count("handed several at once");
+        }
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.0.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (what, count) in &other.0 {
+            *self.0.entry(what).or_default() += count;
+        }
+    }
+
+    pub(crate) fn assert_everything_happened(&self) {
+        for what in EVERYTHING {
+            assert!(
+                self.0.contains_key(what),
+                "no history came by {what:?}: {:?}",
+                self.0
+            );
+        }
+    }
+}
+
+fn is_exclusive(view: &NameView) -> bool {
+    matches!(view.holders.first(), Some(HolderView::Ours(hold)) if hold.mode == Mode::Exclusive)
+}
+
+fn what(op: &Op, reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Granted { .. } => "granted",
+        Reply::Queued { .. } => "queued",
+        Reply::Busy { .. } => "busy",
+        Reply::OtherLimit { .. } => "other limit",
+        Reply::Late => "late",
+        Reply::Renewed => "renewed",
+        Reply::Lost(Loss::Expired) => "renewal refused in the lock-delay",
+        Reply::Lost(_) => "lost",
+        Reply::Released {
+            closed_for: Some(_),
+            ..
+        } => "closed",
+        Reply::Released { held: true, .. } => "released",
+        Reply::Released { waited: true, .. } => "cancelled",
+        Reply::Released { .. } => "nothing to release",
+        Reply::Refreshed { current, .. } if !current.is_empty() => "refresh found a grant",
+        Reply::Refreshed { .. } => "refreshed",
+        Reply::Forced { released: true, .. } => "forced",
+        Reply::Forced { .. } => "nothing to force",
+        Reply::Changed(done) => match (op, done) {
+            (Op::Downgrade { .. }, true) => "downgraded",
+            (Op::Downgrade { .. }, false) => "not downgraded",
+            (Op::SetCount { .. }, true) => "count set",
+            (Op::SetCount { .. }, false) => "count not set",
+            (_, true) => "value set",
+            (_, false) => "value not set",
+        },
+        Reply::Seen(_) => "seen",
+        Reply::Edges(_) => "edges",
+    }
+}

@@ -1,0 +1,24 @@
+//! Locks of every mode, as their clients have them: exclusive, shared, permits of a semaphore, several names at once,
+//! reentrant, with a lock-delay, with values. On a real Redis behind two coordinators, and where it makes no difference
+//! also in memory.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod delays;
+mod killed;
+mod losses;
+mod reentrancy;
+mod renewal;
+mod sampled;
+mod semaphore;
+mod several;
+mod shared;
+mod site;
+mod unary;
+mod values;
+mod waits;
+mod want;

@@ -1,0 +1,182 @@
+//! Permits of a semaphore.
+
+use std::{collections::HashMap, time::Duration};
+
+use leasehold_proto::v1::{AcquireRequest, LockMode, SessionAcquire};
+use leasehold_tests::raw::{PROMPT, exclusive, for_at_most, semaphore, several};
+use tonic::Code;
+use tonic_types::StatusExt;
+
+use crate::site::{Site, everywhere};
+
+/// A session and a unary call ask for one permit of another limit: both are refused, and told the limit in force.
+async fn refused(site: &Site, at: usize, name: &str, limit: u32, in_force: u32) {
+    let told = HashMap::from([("limit".to_owned(), in_force.to_string())]);
+    let mut session = site.session(at).await;
+    for wait in [Duration::ZERO, PROMPT] {
+        let acquire = for_at_most(wait, semaphore(name, 1, limit));
+        let id = session.ask_for(acquire).await;
+        let refusal = session.refusal(id, PROMPT).await;
+        assert_eq!(refusal.reason, "LIMIT_MISMATCH", "{refusal:?}");
+        assert_eq!(refusal.code, Code::FailedPrecondition as i32);
+        assert_eq!(refusal.metadata, told);
+        let said = format!("limit of {in_force}");
+        assert!(refusal.message.contains(&said), "{refusal:?}");
+        assert!(refusal.message.contains(name), "{refusal:?}");
+    }
+    let request = AcquireRequest {
+        name: name.to_owned(),
+        mode: LockMode::Semaphore.into(),
+        limit,
+        ..AcquireRequest::default()
+    };
+    let status = site.unary(at).acquire(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status:?}");
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!(info.reason, "LIMIT_MISMATCH");
+    assert_eq!(info.metadata, told);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_is_agreed_by_those_who_hold_and_wait() {
+    everywhere(async |site| {
+        let name = "limit";
+        let mut holder = site.session(0).await;
+        let held = holder.take_one(semaphore(name, 2, 3)).await;
+        refused(site, 1, name, 4, 3).await;
+        let mut waiter = site.session(1).await;
+        let id = waiter.wait_for(semaphore(name, 2, 3)).await;
+        refused(site, 0, name, 2, 3).await;
+        let view = site.view(1, name).await;
+        assert_eq!((view.limit, view.permits_taken), (3, 2), "{view:?}");
+        assert_eq!(view.mode(), LockMode::Semaphore);
+        assert_eq!(view.holders[0].permits, 2);
+        assert_eq!(view.waiters[0].permits, 2);
+        assert_eq!(view.waiters[0].mode(), LockMode::Semaphore);
+
+        assert!(holder.release(&held).await);
+        let held = waiter.granted_all(id, PROMPT).await;
+        refused(site, 0, name, 4, 3).await;
+        assert!(waiter.release(&held[0]).await);
+        assert_eq!(site.view(0, name).await.limit, 0);
+        // Nobody is left to agree with.
+        let held = holder.take_one(semaphore(name, 4, 4)).await;
+        refused(site, 1, name, 3, 4).await;
+        assert!(holder.release(&held).await);
+
+        // Whoever waits behind another mode says it as well, and several names are refused by any of them.
+        let held = holder.take_one(exclusive(name)).await;
+        let id = waiter.wait_for(semaphore(name, 1, 5)).await;
+        refused(site, 0, name, 6, 5).await;
+        let several = SessionAcquire {
+            mode: LockMode::Semaphore.into(),
+            limit: 6,
+            ..several(["limit/free", name])
+        };
+        let mut third = site.session(0).await;
+        let refusal = third.ask_for(several).await;
+        let refusal = third.refusal(refusal, PROMPT).await;
+        assert_eq!(refusal.reason, "LIMIT_MISMATCH", "{refusal:?}");
+        assert_eq!(site.view(0, "limit/free").await.holder_count, 0);
+        waiter.cancel(id).await;
+        waiter.not_granted(id, PROMPT).await;
+        let id = waiter.wait_for(semaphore(name, 1, 6)).await;
+        assert!(holder.release(&held).await);
+        waiter.granted_all(id, PROMPT).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn big_requests_are_not_starved_by_small_ones() {
+    everywhere(async |site| {
+        let name = "big";
+        let mut holders = [site.session(0).await, site.session(1).await];
+        let first = holders[0].take_one(semaphore(name, 2, 5)).await;
+        let second = holders[1].take_one(semaphore(name, 1, 5)).await;
+        let mut big = site.session(0).await;
+        let big_id = big.wait_for(semaphore(name, 4, 5)).await;
+        // Two permits are free all the time, and none of the small ones gets at them.
+        let mut small = site.session(1).await;
+        let mut ids = Vec::new();
+        for _ in 0..6 {
+            ids.push(small.wait_for(semaphore(name, 1, 5)).await);
+        }
+        assert!(!site.is_free_for(0, semaphore(name, 1, 5)).await);
+        assert!(holders[1].release(&second).await);
+        assert_eq!(site.view(0, name).await.waiter_count, 7);
+
+        assert!(holders[0].release(&first).await);
+        let held = big.granted_all(big_id, PROMPT).await;
+        let one = small.granted_all(ids[0], PROMPT).await;
+        assert!(one[0].fencing_token > held[0].fencing_token);
+        let view = site
+            .seen(0, name, "five of five taken", |view| {
+                view.permits_taken == 5 && view.waiter_count == 5
+            })
+            .await;
+        assert_eq!(view.holder_count, 2);
+        assert!(big.release(&held[0]).await);
+        for id in &ids[1..5] {
+            small.granted_all(*id, PROMPT).await;
+        }
+        let view = site.view(1, name).await;
+        assert_eq!(
+            (view.holder_count, view.permits_taken, view.waiter_count),
+            (5, 5, 1),
+            "{view:?}"
+        );
+        small.close().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_asks_for_the_whole_limit_drains_it() {
+    everywhere(async |site| {
+        let name = "drain";
+        let mut users = site.session(0).await;
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(users.take_one(semaphore(name, 1, 3)).await);
+        }
+        let mut drains = site.session(1).await;
+        let id = drains.wait_for(semaphore(name, 3, 3)).await;
+        let next = users.wait_for(semaphore(name, 1, 3)).await;
+        for (lock, left) in held.iter().zip([2, 1]) {
+            assert!(users.release(lock).await);
+            let view = site.view(1, name).await;
+            assert_eq!(view.permits_taken, left, "{view:?}");
+            assert_eq!(view.waiter_count, 2, "{view:?}");
+        }
+        assert!(users.release(&held[2]).await);
+        let all = drains.granted_all(id, PROMPT).await;
+        let view = site.view(0, name).await;
+        assert_eq!(
+            (view.holder_count, view.permits_taken, view.waiter_count),
+            (1, 3, 1),
+            "{view:?}"
+        );
+        assert!(!site.is_free_for(0, semaphore(name, 1, 3)).await);
+        assert!(drains.release(&all[0]).await);
+        users.granted_all(next, PROMPT).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_semaphore_there_may_be() {
+    const MOST: u32 = 1_000_000;
+    everywhere(async |site| {
+        let mut session = site.session(0).await;
+        // Unset is one.
+        session.take_one(semaphore("most", 0, MOST)).await;
+        session.take_one(semaphore("most", MOST - 2, MOST)).await;
+        assert!(!site.is_free_for(1, semaphore("most", 2, MOST)).await);
+        assert!(site.is_free_for(1, semaphore("most", 1, MOST)).await);
+        let view = site.view(1, "most").await;
+        assert_eq!((view.limit, view.permits_taken), (MOST, MOST - 1));
+        session.close().await;
+    })
+    .await;
+}
