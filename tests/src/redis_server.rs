@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redis::{Client, Connection, aio::MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, Connection, aio::MultiplexedConnection};
 use tempfile::TempDir;
 
 use crate::{ports::free_port, process::ChildProcess, wait};
@@ -129,14 +129,18 @@ impl RedisServer {
         connection
     }
 
-    /// A new asynchronous connection.
+    /// A new asynchronous connection, with time-outs of five seconds.
     ///
     /// # Panics
     ///
     /// If the server can't be reached.
     pub async fn async_connection(&self) -> MultiplexedConnection {
+        let limit = Some(Duration::from_secs(5));
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(limit)
+            .set_response_timeout(limit);
         self.client()
-            .get_multiplexed_async_connection()
+            .get_multiplexed_async_connection_with_config(&config)
             .await
             .expect("the server can be reached")
     }

@@ -75,9 +75,7 @@ impl Queue {
     }
 
     fn merged<'a>(lines: impl Iterator<Item = &'a Line>) -> impl Iterator<Item = &'a Waiter> {
-        let mut heads: Vec<_> = lines
-            .map(|line| line.by_place.iter().peekable())
-            .collect();
+        let mut heads: Vec<_> = lines.map(|line| line.by_place.iter().peekable()).collect();
         std::iter::from_fn(move || {
             let next = heads
                 .iter_mut()

@@ -106,6 +106,8 @@ fn only_known_variables_are_read() {
     let env = [
         ("LEASEHOLD_PORT", "tcp://10.0.0.1:7420"),
         ("LEASEHOLD_SERVICE_HOST", "10.0.0.1"),
+        ("LEASEHOLD_LOCKS", r#"{"a":17}"#),
+        ("LEASEHOLD_LOCK_NAME", "a"),
         ("LEASEHOLD_FENCING_TOKEN", "17"),
         ("LEASEHOLD_ENDPOINT", "http://localhost:1"),
     ];

@@ -27,9 +27,9 @@ use tokio_util::sync::CancellationToken;
 use super::Coordinator;
 
 /// How often to look. A deadlock is found by the second look after it closed.
-const LOOK_EVERY: Duration = Duration::from_millis(400);
+const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// How long an actor has waited before it is looked at: most waits are over sooner.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_millis(100);
 /// Most names that are looked at in one go. Waits for others count as about to end.
 const MAX_NAMES: usize = 4096;
 

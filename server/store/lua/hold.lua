@@ -1,4 +1,4 @@
--- Holds. A hold is kept as the newest token, when it was minted (µs), 8 bytes each, its owner id, and its details, all
+-- Holds. A hold is kept as its token, when that was minted (µs), 8 bytes each, its owner id, and its details, all
 -- big-endian:
 --
 --   state        1 byte   'c'; or 'h' while a hand-off is unconfirmed: its client knows nothing yet, no lock-delay is
@@ -13,7 +13,7 @@
 --   client name           length in 2 bytes, text
 --   value                 the rest
 --
--- The exclusive one is in the record, the others see many.lua.
+-- An exclusive one is the record; many.lua has the others.
 
 local CLOSED, MANY = 'lh:closed', 'lh:many'
 local CLAIM = '3000' -- ms that a hand-off to another coordinator stands unconfirmed
@@ -27,7 +27,8 @@ local function read_details(text, at)
   return unpack_bytes('>c1I8I2c0Bc0Bc0I2c0', text, at)
 end
 
--- Of the details that a request of this coordinator's came with: how long its session id is, mode, permits, their limit.
+-- Of the details of a request from a coordinator: how long its session id is, mode, permits, their limit. Faster than to
+-- read all of them.
 local function read_request(details, coordinator)
   local session_at = 12 + #coordinator
   local session = details:byte(session_at)

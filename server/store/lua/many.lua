@@ -20,7 +20,7 @@ local functions = {}
 local holders, holds                  -- their keys
 local mode, limit, taken, ghosts      -- the state
 local fresh                           -- coordinator → its fresh holds, as far as they were looked at
-local has_changed
+local has_changed, has_moved          -- whether any of those has, or only when something ends
 
 local function text(number) return string.format('%.0f', number) end
 
@@ -28,7 +28,7 @@ local function name_keys()
   local _, tag_ends = record:find('}', 1, true)
   local ours = record:sub(1, tag_ends)
   holders, holds = ours .. ':holders:' .. lock, ours .. ':holds:' .. lock
-  fresh, has_changed = {}, false
+  fresh, has_changed, has_moved = {}, false, false
 end
 
 local function fresh_of(coordinator)
@@ -41,12 +41,15 @@ local function no_longer_fresh(owner, coordinator)
   local list = fresh_of(coordinator)
   local at = list:find(owner, 1, true)
   while at and at % 16 ~= 1 do at = list:find(owner, at + 1, true) end
-  if at then fresh[coordinator] = list:sub(1, at - 1) .. list:sub(at + 16) end
+  if at then
+    fresh[coordinator] = list:sub(1, at - 1) .. list:sub(at + 16)
+    has_changed = true
+  end
 end
 
 -- Counts no longer what was removed: a hold, or a ghost.
 local function discount(member, found)
-  has_changed = true
+  has_changed, has_moved = true, true
   if not found then return end
   if #member > 16 then
     taken, ghosts = taken - unpack_bytes('>I4', found), ghosts - 1
@@ -98,13 +101,10 @@ end
 -- Nobody holds it any more.
 function functions.drop()
   call('DEL', lock, holders, holds)
-  holder, many, has_changed = false, nil, false
+  holder, many = false, nil
 end
 
--- Comes after everything else, since there is one state for all that an operation changes.
-function functions.settle()
-  if not has_changed then return end
-  has_changed = false
+local function save()
   local state, gone = { '', cmsgpack.pack({ mode, limit, taken, ghosts }) }, {}
   for coordinator, list in pairs(fresh) do
     if list == '' then
@@ -115,6 +115,12 @@ function functions.settle()
   end
   if gone[1] then call('HDEL', holds, unpack(gone)) end
   call('HSET', holds, unpack(state))
+end
+
+-- Comes after everything else that an operation does.
+function functions.settle()
+  if has_changed then save() end
+  if not has_moved then return end
   local last = call('ZREVRANGE', holders, '0', '0', 'WITHSCORES')
   local ends = math.ceil(last[2] / 1000)
   local keep = text(ends + KEPT_LONGER)
@@ -142,7 +148,7 @@ function functions.add(owner, found, ends)
   call('HSET', holds, owner, found)
   taken = taken + unpack_bytes('>I4', extras, 2)
   if state == 'C' or state == 'H' then fresh[coordinator] = fresh_of(coordinator) .. owner end
-  has_changed = true
+  has_changed, has_moved = true, true
 end
 
 -- A hold, false if it is none.
@@ -157,7 +163,7 @@ function functions.extend(owner, found, lasts)
   if state == 'C' or state == 'H' then no_longer_fresh(owner, coordinator) end
   if state ~= 'c' or coordinator ~= me then call('HSET', holds, owner, with(found, 'c', me)) end
   call('ZADD', holders, text(now + lasts * 1000), owner)
-  has_changed = true
+  has_moved = true
 end
 
 -- How long a hold has left (ms, not rounded).

@@ -29,6 +29,5 @@ local function refresh(oldest)
     end
   end
   local is_known = oldest == '' or (alone and holder == oldest) or (many and many.get(oldest)) or waits(oldest)
-  return { handed, REFRESHED, current, many and many.first_left() or call('PTTL', lock),
-    is_known and 1 or 0 }
+  return { handed, REFRESHED, current, many and many.first_left() or call('PTTL', lock), is_known and 1 or 0 }
 end

@@ -22,6 +22,6 @@ local function view(most)
   end
   local waiting = most > 0 and first_waiters(most, false) or {}
   for _, waiter in ipairs(waiting) do table.remove(waiter, 1) end
-  return { false, SEEN, shown, number, closed, many and many.limit() or queue_limit or 0, permits, token_of(call('GET', record)), count(),
-    waiting }
+  local limit = many and many.limit() or queue_limit or 0
+  return { false, SEEN, shown, number, closed, limit, permits, token_of(call('GET', record)), count(), waiting }
 end

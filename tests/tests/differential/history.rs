@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{Caller, Command, Op, Reply},
+    id::{CoordinatorId, FencingToken, OwnerId},
     lock::LockState,
     name::LockName,
     time::{Moment, StoreTime},
@@ -105,7 +106,8 @@ impl History {
                 return (self, Verdict::Agreed);
             }
             self.rest().await;
-            op = random::op(&mut self.random);
+            let known = self.known();
+            op = random::op(&mut self.random, &known);
         }
     }
 
@@ -133,7 +135,7 @@ impl History {
             return Err(Verdict::Ambiguous);
         }
         let expected = self.state.apply(&caller, &op, at);
-        let view = self.view(&caller, at);
+        let view = self.view(at);
         self.seen.note(&op, &expected, &view);
         let difference = match compare(&expected, &stamped.executed) {
             Comparison::Same => {
@@ -177,13 +179,35 @@ impl History {
         StoreTime::from_micros(micros(clock::now()) + self.ahead)
     }
 
-    /// What can be seen of the name now.
-    fn view(&self, caller: &Caller, at: StoreTime) -> NameView {
-        let view = Op::View { waiters: 0 };
-        match self.state.clone().apply(caller, &view, at).reply {
-            Reply::Seen(view) => *view,
-            other => panic!("a view was answered {other:?}"),
+    /// Who holds the lock or waits for it.
+    fn known(&self) -> Vec<OwnerId> {
+        match self.ask(Op::Edges, self.now()) {
+            Reply::Edges(edges) => {
+                let holders = edges.holders.iter().map(|edge| edge.owner);
+                let waiters = edges.waiters.iter().map(|edge| edge.owner);
+                holders.chain(waiters).collect()
+            }
+            other => panic!("edges were answered with {other:?}"),
         }
+    }
+
+    /// What can be seen of the name.
+    fn view(&self, at: StoreTime) -> NameView {
+        match self.ask(Op::View { waiters: 0 }, at) {
+            Reply::Seen(view) => *view,
+            other => panic!("a view was answered with {other:?}"),
+        }
+    }
+
+    /// What the rules answer to an operation, which changes nothing here.
+    fn ask(&self, op: Op, at: StoreTime) -> Reply {
+        let nobody = Caller {
+            coordinator: CoordinatorId::new("nobody"),
+            floor: FencingToken::new(0),
+            token_memory: TOKEN_MEMORY,
+            not_after: None,
+        };
+        self.state.clone().apply(&nobody, &op, at).reply
     }
 
     /// Comes back when a command may be sent.

@@ -22,6 +22,7 @@ mod random;
 mod readers;
 mod seen;
 mod strangers;
+mod wake_ups;
 mod waves;
 
 use std::time::Duration;
@@ -29,10 +30,10 @@ use std::time::Duration;
 use history::{History, Verdict};
 use interruptions::Interruptions;
 use leasehold_core::id::CoordinatorId;
-use leasehold_store::{LockStore, Options, Status, Store};
+use leasehold_store::{LockStore, Options, Status, Store, WakeUp};
 use leasehold_tests::RedisServer;
 use seen::Seen;
-use tokio::task::JoinSet;
+use tokio::{sync::mpsc, task::JoinSet};
 
 /// Commands that must have been compared.
 const COMMANDS: usize = 50_000;
@@ -79,7 +80,11 @@ async fn random_histories_agree() {
 }
 
 async fn connect(redis: &RedisServer) -> Store {
-    let (store, _wake_ups) = leasehold_store::open(Options {
+    connect_and_listen(redis).await.0
+}
+
+async fn connect_and_listen(redis: &RedisServer) -> (Store, mpsc::Receiver<WakeUp>) {
+    let (store, wake_ups) = leasehold_store::open(Options {
         url: redis.url(),
         ca: None,
         key_prefix: "lock:".into(),
@@ -94,5 +99,5 @@ async fn connect(redis: &RedisServer) -> Store {
         .await
         .unwrap()
         .unwrap();
-    store
+    (store, wake_ups)
 }

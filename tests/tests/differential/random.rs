@@ -23,8 +23,12 @@ const OTHER_LIMIT: u32 = 3;
 /// How long tokens are remembered, at least: some waves and a bit more than a third.
 pub(crate) const TOKEN_MEMORY: Duration = Duration::from_millis(6_186);
 
-pub(crate) fn op(random: &mut StdRng) -> Op {
-    let owner = owner(random);
+/// An operation, often on one of these, who hold the lock or wait for it.
+pub(crate) fn op(random: &mut StdRng, known: &[OwnerId]) -> Op {
+    let owner = match known.choose(random) {
+        Some(known) if random.random_bool(0.4) => *known,
+        _ => owner(random),
+    };
     match random.random_range(0..100) {
         0..38 => Op::Acquire(acquire(random, owner)),
         38..51 => Op::Renew {

@@ -13,6 +13,8 @@ use tonic::transport::Channel;
 use crate::site::{LATE, Site, everywhere, on_redis, set_nx};
 
 const TTL: Duration = Duration::from_secs(2);
+/// Of what is not to run out.
+const LONG: Duration = Duration::from_secs(60);
 
 type Client = LockServiceClient<Channel>;
 
@@ -87,6 +89,10 @@ async fn together(
 ) {
     let (mut here, mut there) = (site.unary(0), site.unary(1));
     let name = &first.name.clone();
+    let [first, second] = [first, second].map(|request| AcquireRequest {
+        ttl: wire(LONG),
+        ..request
+    });
     let first = granted(&mut here, first).await;
     let second = granted(&mut there, second).await;
     let view = site.view(1, name).await;
@@ -94,16 +100,17 @@ async fn together(
     for holder in &view.holders {
         assert_eq!(holder.session_id, "");
         assert_eq!(holder.client_name, "unary");
-        assert!(parse(holder.ttl) <= TTL);
+        assert!(parse(holder.ttl) <= LONG);
     }
     assert!(!site.is_free_for(0, blocked.clone()).await);
 
-    // One is renewed, at the other coordinator; the other is not, and runs out.
-    assert!(renew(&mut there, name, &first, PROMPT * 2).await);
+    // Each at the other coordinator, and one for a short time alone, which runs out.
+    assert!(renew(&mut there, name, &first, LONG * 2).await);
+    assert!(renew(&mut here, name, &second, TTL).await);
     let view = site
         .seen(0, name, "one holder", |view| view.holder_count == 1)
         .await;
-    assert!(parse(view.holders[0].ttl) > PROMPT, "{view:?}");
+    assert!(parse(view.holders[0].ttl) > LONG, "{view:?}");
     assert!(!renew(&mut here, name, &second, TTL).await);
     assert!(!release(&mut here, name, &second).await);
     assert!(!renew(&mut here, name, &[7; 16], TTL).await);
@@ -124,13 +131,13 @@ async fn calls_that_wait_are_served_in_their_turn() {
             served(
                 site,
                 exclusive("wait/read"),
-                reads("wait/read", PROMPT),
+                reads("wait/read", LONG),
                 reads("wait/read", wait),
             ),
             served(
                 site,
                 semaphore("wait/permits", 2, 3),
-                takes("wait/permits", 2, PROMPT),
+                takes("wait/permits", 2, LONG),
                 takes("wait/permits", 3, wait),
             ),
         );

@@ -4,17 +4,20 @@
 //! each writer counts for itself. All in the queue hold the lock for the same time, so a writer's wait is its groups times
 //! that, if nothing is lost between them and nobody comes in between. Readers that were served ask again at once, as long
 //! as there are writers: were they let in beside the others, no writer would ever be served.
+//!
+//! For how long they held is by their own account, from the grant until the release was sent: on a busy machine it is longer
+//! than they meant to.
 
 use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use leasehold_proto::v1::session_response::Response;
+use leasehold_proto::v1::{GrantedLock, session_response::Response};
 use leasehold_tests::{
     Coordinator, Latencies, RawSession, RedisServer,
     alone::alone,
@@ -30,16 +33,16 @@ const NAME: &str = "read";
 const READERS: usize = 200;
 const WRITERS: usize = 5;
 /// How long everybody holds the lock.
-const HOLD: Duration = Duration::from_millis(150);
-const ROUNDS: usize = 16;
+const HOLD: Duration = Duration::from_millis(250);
+const ROUNDS: usize = 10;
 /// Of every session.
 const TTL: Duration = Duration::from_secs(20);
 /// So many ask at a time.
 const AT_A_TIME: usize = 16;
 /// A round in which the machine stood still for longer says nothing, and is not counted.
-const STALL: Duration = Duration::from_millis(16);
+const STALL: Duration = Duration::from_millis(30000);
 /// Most rounds that may be left out for that.
-const LEFT_OUT: usize = ROUNDS / 4;
+const LEFT_OUT: usize = ROUNDS / 3;
 /// How long a writer may wait, by what is ahead of it.
 const BOUND: f64 = 1.2;
 
@@ -69,16 +72,28 @@ impl Member {
     }
 
     /// Holds the lock, and gives it back.
-    async fn hold(&mut self, held: &Held, inside: &Inside) {
+    async fn hold(&mut self, held: &Held, inside: &Inside) -> Turn {
         tokio::time::sleep_until((held.at + HOLD).into()).await;
         inside.leave(self.writes);
+        let turn = Turn {
+            granted: held.at,
+            held: held.at.elapsed(),
+        };
         assert!(self.session.release(&held.lock).await);
+        turn
     }
 }
 
 struct Held {
-    lock: leasehold_proto::v1::GrantedLock,
+    lock: GrantedLock,
     at: Instant,
+}
+
+/// One member's first turn.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    granted: Instant,
+    held: Duration,
 }
 
 /// Who is inside, by their own account.
@@ -128,66 +143,59 @@ async fn arrive(mut members: Vec<Member>) -> Vec<Member> {
     asking.join_all().await
 }
 
-/// The groups ahead of each writer, by its ticket.
-fn groups_ahead(order: &[Vec<u8>], members: &[Member]) -> HashMap<Vec<u8>, u32> {
-    let writes: HashMap<&[u8], bool> = members
-        .iter()
-        .map(|member| (&member.ticket[..], member.writes))
-        .collect();
-    let (mut ahead, mut groups, mut among_readers) = (HashMap::new(), 0, false);
+/// For each writer in the order of the queue: when it was granted, and for how long the groups ahead of it held.
+fn writers(order: &[Vec<u8>], turns: &HashMap<Vec<u8>, (bool, Turn)>) -> Vec<(Instant, Duration)> {
+    let mut writers = Vec::new();
+    let (mut before, mut readers) = (Duration::ZERO, Duration::ZERO);
     for ticket in order {
-        if writes[&ticket[..]] {
-            ahead.insert(ticket.clone(), groups);
-            groups += 1;
-            among_readers = false;
-        } else if !among_readers {
-            groups += 1;
-            among_readers = true;
+        let (writes, turn) = turns[ticket];
+        if writes {
+            before += std::mem::take(&mut readers);
+            writers.push((turn.granted, before));
+            before += turn.held;
+        } else {
+            readers = readers.max(turn.held);
         }
     }
-    ahead
+    writers
 }
 
-/// Serves everybody, the readers again and again until the last writer has been, and gives how long each writer waited.
+/// Serves everybody, the readers again and again until the last writer has been. Gives everybody's first turn, by ticket,
+/// and whether it was a writer's.
 async fn serve(
     members: Vec<Member>,
     inside: &Arc<Inside>,
     let_go: impl Future<Output = ()>,
-) -> (Vec<Member>, HashMap<Vec<u8>, Instant>, Instant) {
-    let writers = Arc::new(AtomicUsize::new(WRITERS));
-    let is_over = Arc::new(AtomicBool::new(false));
-    let mut turns = JoinSet::new();
+) -> (Vec<Member>, HashMap<Vec<u8>, (bool, Turn)>) {
+    let left = Arc::new(AtomicUsize::new(WRITERS));
+    let mut tasks = JoinSet::new();
     for mut member in members {
-        let (inside, writers) = (Arc::clone(inside), Arc::clone(&writers));
-        let is_over = Arc::clone(&is_over);
-        turns.spawn(async move {
+        let (inside, left) = (Arc::clone(inside), Arc::clone(&left));
+        tasks.spawn(async move {
             let held = member.granted(&inside).await;
-            let at = held.at;
-            member.hold(&held, &inside).await;
+            let first = member.hold(&held, &inside).await;
             if member.writes {
-                if writers.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    is_over.store(true, Ordering::SeqCst);
-                }
-                return (member, Some(at));
+                left.fetch_sub(1, Ordering::SeqCst);
+                return (member, first);
             }
-            while !is_over.load(Ordering::SeqCst) {
+            while left.load(Ordering::SeqCst) > 0 {
                 member.ask().await;
                 let held = member.granted(&inside).await;
                 member.hold(&held, &inside).await;
             }
-            (member, None)
+            (member, first)
         });
     }
-    let began = Instant::now();
     let_go.await;
-    let (mut members, mut granted) = (Vec::new(), HashMap::new());
-    for (member, at) in turns.join_all().await {
-        if let Some(at) = at {
-            granted.insert(member.ticket.clone(), at);
-        }
-        members.push(member);
-    }
-    (members, granted, began)
+    let served = tasks.join_all().await;
+    let turns = served
+        .iter()
+        .map(|(member, first)| (member.ticket.clone(), (member.writes, *first)))
+        .collect();
+    (
+        served.into_iter().map(|(member, _)| member).collect(),
+        turns,
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -225,29 +233,25 @@ async fn five_writers_among_two_hundred_readers_wait_no_longer_than_what_is_ahea
         members = arrive(members).await;
         let order = queue_order(&mut connection, NAME).await;
         assert_eq!(order.len(), READERS + WRITERS);
-        let ahead = groups_ahead(&order, &members);
         stalls.worst();
+        let began = Instant::now();
         let let_go = async { assert!(first.release(&held.lock).await) };
-        let (served, granted, began) = serve(members, &inside, let_go).await;
+        let (served, turns) = serve(members, &inside, let_go).await;
         members = served;
-        // Writers come in the order in which Redis saw them.
-        let mut turns: Vec<(Instant, u32)> = granted
-            .iter()
-            .map(|(ticket, at)| (*at, ahead[ticket]))
-            .collect();
-        turns.sort_unstable();
+        let writers = writers(&order, &turns);
+        assert_eq!(writers.len(), WRITERS);
         assert!(
-            turns.is_sorted_by_key(|(_, groups)| *groups),
-            "served out of turn: {turns:?}"
+            writers.is_sorted_by_key(|(granted, _)| *granted),
+            "served out of turn: {writers:?}"
         );
         if stalls.worst() > STALL {
             left_out += 1;
             continue;
         }
         // Whoever is first has nothing ahead to compare with.
-        for (at, groups) in turns.into_iter().filter(|(_, groups)| *groups > 0) {
-            waits.record(at - began);
-            shares.push((at - began).div_duration_f64(HOLD * groups));
+        for (granted, ahead) in writers.into_iter().filter(|(_, ahead)| !ahead.is_zero()) {
+            waits.record(granted - began);
+            shares.push((granted - began).div_duration_f64(ahead));
         }
     }
     waits.print();
@@ -255,7 +259,7 @@ async fn five_writers_among_two_hundred_readers_wait_no_longer_than_what_is_ahea
     assert!(left_out <= LEFT_OUT, "{left_out} rounds are left out");
     let p99 = shares[shares.len() * 99 / 100];
     report(format!(
-        "wait / (groups ahead x {HOLD:?}): n={} p50={:.3} p99={p99:.3} max={:.3}; at most {} readers at a time; {left_out} \
+        "wait / (groups ahead x hold), held for {HOLD:?}: n={} p50={:.3} p99={p99:.3} max={:.3}; at most {} readers at a time; {left_out} \
          rounds left out, in which the machine stood still",
         shares.len(),
         shares[shares.len() / 2],
@@ -263,6 +267,6 @@ async fn five_writers_among_two_hundred_readers_wait_no_longer_than_what_is_ahea
         inside.most_readers.load(Ordering::SeqCst),
     ));
     assert!(p99 < BOUND, "{p99}");
-    assert!(shares[0] > 0.95, "granted before their turn: {shares:?}");
+    assert!(shares[0] >= 0.99, "granted before their turn: {shares:?}");
     assert!(queue_order(&mut connection, NAME).await.is_empty());
 }

@@ -40,8 +40,9 @@ pub(crate) fn corners(steps: &[Step]) -> Vec<&'static str> {
             met.extend(over.1.then_some("granted after a lock-delay ran out"));
             *over = (false, false);
         }
-        if let Deed::Acquire(owner) = event.deed {
-            met.extend(of_acquire(&event, owner, &before, &grants, &world.asked));
+        if let Deed::Acquire(owner, wait) = event.deed {
+            let mode = world.asked[owner.0].ask.mode;
+            met.extend(of_acquire(&event, (owner, mode, wait), &before, &grants));
         }
         met.extend(of_hold(&event, &before, &grants, &world.asked));
         met.extend(of_coordinator(&event, &before, model));
@@ -57,12 +58,11 @@ pub(crate) fn corners(steps: &[Step]) -> Vec<&'static str> {
 /// How an acquire was answered.
 fn of_acquire(
     event: &Event,
-    owner: Owner,
+    (owner, asked, wait): (Owner, Mode, bool),
     before: &Model,
     grants: &[Grant],
-    asked: &[Asked],
 ) -> Option<&'static str> {
-    let Asked { ask, .. } = asked[owner.0];
+    let waited = before.line.position(owner).is_some();
     let is_new = grants.iter().any(|grant| grant.hold.owner == owner);
     let is_held = |mode: Mode| before.ledger.holds.iter().any(|hold| hold.mode == mode);
     let ghosts: Vec<Mode> = before
@@ -72,10 +72,11 @@ fn of_acquire(
         .map(|ghost| ghost.mode)
         .collect();
     let mut holds: Vec<Mode> = before.ledger.holds.iter().map(|hold| hold.mode).collect();
-    let limit = ask.mode.limit();
+    let limit = asked.limit();
     Some(match event.reply {
         Reply::Granted { .. } if !is_new => "told of a grant once more",
-        Reply::Granted { .. } if ask.wait && !before.line.waiters.is_empty() => {
+        Reply::Granted { .. } if waited && !wait => "granted its place without waiting on",
+        Reply::Granted { .. } if wait && !before.line.waiters.is_empty() => {
             "granted from the queue in its own acquire"
         }
         Reply::OtherLimit { .. } if holds.iter().any(|mode| mode.limit().is_some()) => {
@@ -85,15 +86,13 @@ fn of_acquire(
             "permits: another limit, of ghosts"
         }
         Reply::OtherLimit { .. } => "permits: another limit, of waiters",
-        Reply::Queued { .. } if before.line.position(owner).is_some() => {
-            "told of a place once more"
-        }
-        Reply::Queued { .. } if is_held(Mode::Shared) && before.ledger.fits(ask.mode) => {
+        Reply::Queued { .. } if waited => "told of a place once more",
+        Reply::Queued { .. } if is_held(Mode::Shared) && before.ledger.fits(asked) => {
             "readers: behind a writer"
         }
         Reply::Queued { .. } if limit.is_some() && before.permits().1 == limit => {
-            holds.push(ask.mode);
-            if before.ledger.fits(ask.mode) {
+            holds.push(asked);
+            if before.ledger.fits(asked) {
                 "permits: too many are wanted before"
             } else if go_together(&holds) {
                 "permits: too many are taken by ghosts"
@@ -101,6 +100,7 @@ fn of_acquire(
                 "permits: too many are taken"
             }
         }
+        Reply::Busy { .. } if waited => "refused as busy, and waits on",
         Reply::Busy { .. } => "refused as busy",
         Reply::Late => "refused as late",
         _ => return None,
@@ -139,7 +139,6 @@ fn of_hold(
             },
         ) => match mode(owner) {
             Some(Mode::Exclusive) => "released, and closed",
-            _ if is_ghost(owner) => "released, and a second ghost left",
             _ => "released, and a ghost left",
         },
         (Deed::Release(..), Reply::Released { waited: true, .. }) if !grants.is_empty() => {

@@ -54,7 +54,8 @@ pub(crate) struct Asked {
 /// What was asked of a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Deed {
-    Acquire(Owner),
+    /// Whether it is to wait may be another than before.
+    Acquire(Owner, bool),
     Renew(Owner, Duration),
     Release(Owner, End),
     /// With the waiter that is asked after.

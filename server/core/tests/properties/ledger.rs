@@ -90,7 +90,8 @@ impl Ledger {
         self.ghosts.retain(|ghost| ghost.until > now);
     }
 
-    /// Enters an event, and gives the grants that it made, in order. `direct` says that nobody waited for the name.
+    /// Enters an event, and gives the grants that it made, in order. `direct` says that an acquire that
+    /// was granted got nobody's place in the queue, not even its own.
     pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked], direct: bool) -> Vec<Grant> {
         self.check(event);
         self.change(event, asked);
@@ -98,11 +99,10 @@ impl Ledger {
         let mut grants: Vec<_> = handed
             .map(|handed| (handed.token, handed.owner, handed.coordinator, true))
             .collect();
-        if let (Deed::Acquire(owner), Reply::Granted { token }) = (event.deed, &event.reply)
+        if let (Deed::Acquire(owner, _), Reply::Granted { token }) = (event.deed, &event.reply)
             && self.get(owner).is_none_or(|hold| hold.token != *token)
         {
-            let waits = asked[owner.0].ask.wait;
-            grants.push((*token, owner, event.by, waits && !direct));
+            grants.push((*token, owner, event.by, !direct));
         }
         grants.sort_unstable_by_key(|(token, ..)| *token);
         let mut made = Vec::new();
@@ -149,7 +149,7 @@ impl Ledger {
     fn change(&mut self, event: &Event, asked: &[Asked]) {
         let (by, at) = (event.by, event.at);
         match (event.deed, &event.reply) {
-            (Deed::Acquire(owner), Reply::Granted { token }) => {
+            (Deed::Acquire(owner, _), Reply::Granted { token }) => {
                 let ask = asked[owner.0].ask;
                 if let Some(hold) = self.get_mut(owner)
                     && hold.token == *token

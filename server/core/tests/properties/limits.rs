@@ -50,7 +50,7 @@ proptest! {
             let Some(event) = world.step(step) else { continue };
             let model = &mut models[event.name];
             let grants = model.enter(&event, &world.asked);
-            let Deed::Acquire(owner) = event.deed else { continue };
+            let Deed::Acquire(owner, _) = event.deed else { continue };
             let before = before.unwrap();
             let asked = world.asked[owner.0].ask.mode.limit();
             let other = before.limit.filter(|limit| asked.is_some_and(|asked| asked != *limit));

@@ -42,14 +42,12 @@ impl Line {
 
     /// Enters an event and the grants that it made.
     pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked], grants: &[Grant]) {
+        let is_new = |owner| grants.iter().any(|grant| grant.hold.owner == owner);
         match (event.deed, &event.reply) {
-            (Deed::Acquire(owner), Reply::Granted { .. }) => {
-                let is_new = grants.iter().any(|grant| grant.hold.owner == owner);
-                if is_new && asked[owner.0].ask.wait {
-                    self.join(owner, event, asked);
-                }
+            (Deed::Acquire(owner, true), Reply::Granted { .. }) if is_new(owner) => {
+                self.join(owner, event, asked);
             }
-            (Deed::Acquire(owner), Reply::Queued { .. }) => self.join(owner, event, asked),
+            (Deed::Acquire(owner, _), Reply::Queued { .. }) => self.join(owner, event, asked),
             (Deed::Release(owner, _), Reply::Released { waited, .. }) => {
                 let waits = self.position(owner).is_some();
                 self.check(*waited == waits, "not told right whether it waits", event);
@@ -63,18 +61,22 @@ impl Line {
         for grant in grants {
             let owner = grant.hold.owner;
             let first = self.first_living(event.at).copied();
-            if asked[owner.0].ask.wait {
-                let in_turn = first.map(|first| first.owner) == Some(owner);
-                self.check(in_turn, "out of turn", event);
-                let coordinator = first.map_or(event.by, |first| first.coordinator);
-                let to_it = grant.hold.coordinator == coordinator;
-                self.check(to_it, "handed to another coordinator", event);
-            } else {
-                self.check(first.is_none(), "past a living waiter", event);
+            match first {
+                Some(first) => {
+                    self.check(first.owner == owner, "out of turn", event);
+                    let to_it = grant.hold.coordinator == first.coordinator;
+                    self.check(to_it, "handed to another coordinator", event);
+                }
+                None => {
+                    let asks = matches!(event.deed, Deed::Acquire(asks, false) if asks == owner);
+                    self.check(asks, "nobody was to be granted it", event);
+                }
             }
             self.keep(|waiter| waiter.owner != owner);
         }
-        if let (Deed::Acquire(owner), Reply::Queued { position, .. }) = (event.deed, &event.reply) {
+        if let (Deed::Acquire(owner, _), Reply::Queued { position, .. }) =
+            (event.deed, &event.reply)
+        {
             // The place is told as it is after the hand-offs that the acquire brought about.
             let place = self.position(owner).map(|place| place as u64);
             self.check(place == Some(*position), "told another place", event);

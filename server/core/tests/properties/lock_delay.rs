@@ -13,21 +13,12 @@ use crate::{
     history::{Deed, Owner},
     ledger::go_together,
     model::Model,
-    steps::{Ask, NAMES, permits, steps},
+    steps::{Ask, NAMES, a_mode, permits, steps},
     world::World,
 };
 
 /// A moment, as the store counts them.
 const MOMENT: Duration = Duration::from_micros(1);
-
-fn mode() -> impl Strategy<Value = Mode> {
-    select(vec![
-        Mode::Exclusive,
-        Mode::Shared,
-        permits(1, 3),
-        permits(2, 3),
-    ])
-}
 
 proptest! {
     #![proptest_config(config())]
@@ -71,7 +62,7 @@ proptest! {
     /// hold, at once; the others when it has passed. It is shown, but nobody holds what was left, not even whose it was.
     #[test]
     fn what_was_left_keeps_out_whom_the_hold_kept_out(
-        (left, next) in (mode(), mode()),
+        (left, next) in (a_mode(), a_mode()),
         delay in (1..5_000_u64).prop_map(Duration::from_millis),
         part in 0.0..1.0_f64,
     ) {
@@ -125,7 +116,7 @@ proptest! {
         world.ask(0, 0, Ask { lock_delay: delay, ..Ask::waiting(left) });
         world.deed(0, 0, Deed::Release(owner, End::Unclean));
         world.now = world.now.after(delay.mul_f64(part)).min(world.now.after(delay).before(MOMENT));
-        let again = world.deed(0, 0, Deed::Acquire(owner));
+        let again = world.deed(0, 0, Deed::Acquire(owner, true));
         prop_assert!(matches!(again.reply, Reply::Granted { .. }), "{again:#?}");
         prop_assert_eq!(again.after.permits_taken, 2 * u64::from(left.permits()));
         let end = world.deed(0, 0, Deed::Release(owner, End::Unclean));

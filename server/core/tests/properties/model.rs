@@ -13,7 +13,7 @@ use leasehold_core::{
 };
 
 use crate::{
-    history::{Asked, Event, Owner},
+    history::{Asked, Deed, Event, Owner},
     ledger::{Grant, Hold, Ledger},
     line::{Line, Waiting},
     steps::NAMES,
@@ -41,7 +41,10 @@ impl Model {
     /// Enters an event, and gives the grants that it made, in order. To be called with each event of this name.
     pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked]) -> Vec<Grant> {
         self.pass(event.at);
-        let direct = self.line.waiters.is_empty();
+        let direct = match event.deed {
+            Deed::Acquire(owner, false) => !self.line.living(event.at).any(|w| w.owner == owner),
+            _ => self.line.waiters.is_empty(),
+        };
         let grants = self.ledger.enter(event, asked, direct);
         self.line.enter(event, asked, &grants);
         grants

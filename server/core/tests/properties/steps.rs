@@ -29,7 +29,12 @@ pub(crate) enum Step {
         late: bool,
     },
     /// An acquire is sent again, because its reply was lost.
-    AcquireAgain { name: usize, who: Who },
+    AcquireAgain {
+        name: usize,
+        who: Who,
+        /// It waits though it did not want to, or the other way round.
+        turned: bool,
+    },
     /// A hold is extended, or a hand-off confirmed; perhaps at another coordinator than where it was asked for.
     Renew {
         name: usize,
@@ -99,6 +104,12 @@ pub(crate) fn permits(number: u32, limit: u32) -> Mode {
     Mode::Semaphore(Permits::new(number, limit).unwrap())
 }
 
+/// Each mode, and permits of which some go together.
+pub(crate) fn a_mode() -> impl Strategy<Value = Mode> {
+    let some = [permits(1, 3), permits(2, 3)];
+    prop::sample::select(vec![Mode::Exclusive, Mode::Shared, some[0], some[1]])
+}
+
 /// How often each mode is asked for: exclusive, shared, semaphore. Where they are too even, nothing is ever held together.
 const MIXES: [[u32; 3]; 4] = [[3, 3, 3], [2, 9, 1], [1, 1, 9], [9, 2, 1]];
 
@@ -138,6 +149,8 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
             ask,
             late,
         });
+    let again = (name.clone(), who(), prop::bool::weighted(0.3))
+        .prop_map(|(name, who, turned)| Step::AcquireAgain { name, who, turned });
     let elsewhere = prop::option::weighted(0.2, by.clone());
     let renew = (name.clone(), who(), ttl(), elsewhere).prop_map(|(name, who, ttl, elsewhere)| {
         Step::Renew {
@@ -158,7 +171,7 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
     ];
     prop_oneof![
         18 => acquire,
-        4 => (name.clone(), who()).prop_map(|(name, who)| Step::AcquireAgain { name, who }),
+        4 => again,
         6 => renew,
         10 => (name.clone(), who(), end()).prop_map(|(name, who, end)| Step::Release { name, who, end }),
         8 => refresh,

@@ -17,10 +17,10 @@ use crate::{
 /// somebody fits. `before` is what was known before it.
 fn hands_on(event: &Event, before: &Model, grants: &[Grant]) -> bool {
     match (event.deed, &event.reply) {
-        (Deed::Acquire(owner), Reply::Granted { .. }) => {
+        (Deed::Acquire(owner, _), Reply::Granted { .. }) => {
             grants.iter().any(|grant| grant.hold.owner == owner)
         }
-        (Deed::Acquire(_), Reply::Queued { .. } | Reply::Busy { .. }) => true,
+        (Deed::Acquire(..), Reply::Queued { .. } | Reply::Busy { .. }) => true,
         (
             Deed::Release(..),
             Reply::Released {
@@ -71,18 +71,18 @@ proptest! {
             let Some(event) = world.step(step) else { continue };
             let model = &mut models[event.name];
             model.enter(&event, &world.asked);
-            let Deed::Acquire(owner) = event.deed else { continue };
+            let Deed::Acquire(owner, wait) = event.deed else { continue };
             let ask = world.asked[owner.0].ask;
             let waits = model.line.position(owner).is_some();
             match event.reply {
                 Reply::Busy { .. } => {
                     let behind = model.line.first_living(event.at).is_some();
                     prop_assert!(behind || !model.ledger.fits(ask.mode), "{event:#?}");
-                    prop_assert!(!ask.wait && !waits);
+                    prop_assert!(!wait);
                 }
                 Reply::Queued { .. } => {
                     prop_assert!(!event.is_free(), "{event:#?}");
-                    prop_assert!(ask.wait && waits);
+                    prop_assert!(wait && waits);
                 }
                 Reply::Granted { .. } => prop_assert!(model.ledger.get(owner).is_some() && !waits),
                 _ => {}

@@ -84,7 +84,11 @@ impl World {
                 }
                 Some(self.ask(name, by, ask))
             }
-            Step::AcquireAgain { name, who } => self.about(name, who, Deed::Acquire),
+            Step::AcquireAgain { name, who, turned } => {
+                let owner = self.owner(name, who)?;
+                let Asked { by, ask, .. } = self.asked[owner.0];
+                Some(self.deed(name, by, Deed::Acquire(owner, ask.wait != turned)))
+            }
             Step::Renew {
                 name,
                 who,
@@ -123,7 +127,7 @@ impl World {
     pub(crate) fn ask(&mut self, name: usize, by: usize, ask: Ask) -> Event {
         let owner = Owner(self.asked.len());
         self.asked.push(Asked { name, by, ask });
-        self.deed(name, by, Deed::Acquire(owner))
+        self.deed(name, by, Deed::Acquire(owner, ask.wait))
     }
 
     /// Carries a deed out at this moment.
@@ -161,7 +165,7 @@ impl World {
     /// The operation that a deed is.
     pub(crate) fn op(&self, deed: Deed) -> Op {
         match deed {
-            Deed::Acquire(owner) => self.acquire(owner),
+            Deed::Acquire(owner, wait) => self.acquire(owner, wait),
             Deed::Renew(owner, ttl) => Op::Renew {
                 owner: owner.id(),
                 ttl,
@@ -232,13 +236,13 @@ impl World {
         }
     }
 
-    fn acquire(&self, owner: Owner) -> Op {
+    fn acquire(&self, owner: Owner, wait: bool) -> Op {
         let Ask {
             mode,
-            wait,
             ttl,
             lock_delay,
             unary,
+            ..
         } = self.asked[owner.0].ask;
         Op::Acquire(Acquire {
             owner: owner.id(),
@@ -258,7 +262,7 @@ impl World {
         let granted = self.granted.entry(name).or_default();
         granted.extend(handed.iter().map(|handed| handed.owner));
         if let Reply::Granted { token } = reply {
-            let Deed::Acquire(owner) = deed else {
+            let Deed::Acquire(owner, _) = deed else {
                 panic!("{deed:?} was answered by a grant")
             };
             granted.push(owner);
