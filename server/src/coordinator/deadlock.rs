@@ -1,7 +1,7 @@
 //! Deadlocks end: which actors wait here while they hold something, and the task that looks at what they wait for.
 //!
 //! Nothing of this is in the way of a lock that is free, or of one that is waited for by an actor that holds nothing. While
-//! an actor waits that does hold something, the coordinators tell one another of such waits every [`LOOK_EVERY`], read who
+//! an actor waits that does hold something, the coordinators tell one another of such waits every 300 ms, read who
 //! holds and who waits for the names in question, and compare with what they saw the time before. What makes a deadlock, and
 //! which wait is to end for it, is in `leasehold_core::deadlock`; all coordinators come to the same, and each ends its own.
 

@@ -20,8 +20,8 @@
 -- KEYS, ARGV  see dispatch.lua
 -- Reply {nonce, now (µs), reply, …}, one reply for each operation: an error, or the token of a grant, or one of the
 --       negative numbers below, or {handed, status, …}. There handed is false or tells of the grants made to waiters:
---       {owner id, token, coordinator, 1 if a session's, and so on, at the end 1 if there could be more grants at once};
---       and the status is 0 before what would be the whole reply had nothing been handed on
+--       {owner id, token, coordinator, 1 if a session's, and so on, at the end 1 if there could be more grants at
+--       once}; and the status is 0 before what would be the whole reply had nothing been handed on
 --
 -- Tokens and times are integers below 2^53: exact in Lua, and exact as 8 bytes or replied as numbers. They never go
 -- through tostring, '..' or cjson, which round at 14 digits. What Redis is given is text or bytes wherever that can

@@ -1,7 +1,7 @@
 -- Comes last: carries the operations out.
 --
--- Together go exclusive acquires, renewals and clean releases of the same caller, each the first operation on its lock in this
--- call, so that in which order they are done is all the same. The others follow, one by one, in order.
+-- Together go exclusive acquires, renewals and clean releases of the same caller, each the first operation on its lock
+-- in this call, so that in which order they are done is all the same. The others follow, one by one, in order.
 --
 -- KEYS  queue of each release together with others, of each acquire; lock of each release, renewal, acquire; record of
 --       each renewal, acquire, release; waiters of each release, acquire; and of each of the others lock and record,

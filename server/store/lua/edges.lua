@@ -2,8 +2,8 @@
 --
 -- KEYS  all four
 -- ARGV  e
--- Reply {false, 8, 1 if these are all holders, {{owner id, session, extras, client name}, …}, those that end first before
---       others; none where they are too many, the first waiters whose coordinators live (see first_waiters)}
+-- Reply {false, 8, 1 if these are all holders, {{owner id, session, extras, client name}, …}, those that end first
+--       before others; none where they are too many, the first waiters whose coordinators live (see first_waiters)}
 
 local EDGES = 8
 local MOST = 512 -- holders, and waiters, that are shown

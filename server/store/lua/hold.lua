@@ -22,13 +22,14 @@ local DETAILS = 33   -- where they begin in a hold
 local holder -- what the lock was found to hold: false for nothing
 local many   -- the functions of many.lua, while it is held together
 
--- Of details at a place in a text: state, lock-delay, coordinator, session, extras, client name, where the value begins.
+-- Of details at a place in a text: state, lock-delay, coordinator, session, extras, client name, where the value
+-- begins.
 local function read_details(text, at)
   return unpack_bytes('>c1I8I2c0Bc0Bc0I2c0', text, at)
 end
 
--- Of the details of a request from a coordinator: how long its session id is, mode, permits, their limit. Faster than to
--- read all of them.
+-- Of the details of a request from a coordinator: how long its session id is, mode, permits, their limit. Faster than
+-- to read all of them.
 local function read_request(details, coordinator)
   local session_at = 12 + #coordinator
   local session = details:byte(session_at)

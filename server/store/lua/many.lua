@@ -1,16 +1,17 @@
--- Those that hold a name together: shared, or as permits of a semaphore. The functions for them are made where the first
--- such name comes up in a call.
+-- Those that hold a name together: shared, or as permits of a semaphore. The functions for them are made where the
+-- first such name comes up in a call.
 --
 -- While the lock is 'lh:many', and not otherwise, whatever else is left of them, there are
 --
---       holders   zset    who holds, by when that ends (µs): the owner id; or a ghost, 'z' and the owner id: a hold that
---                         ended uncleanly, what it took stays taken for its lock-delay
---       holds     hash    owner id → the hold (see hold.lua); ghost → its permits in 4 bytes; 'fresh at coordinator:' and a
---                         coordinator id → the owner ids of its fresh holds, oldest first;
---                         '' → {mode, limit, permits taken, ghosts}, ghosts included, as MessagePack
+--       holders   zset    who holds, by when that ends (µs): the owner id; or a ghost, 'z' and the owner id: a hold
+--                         that ended uncleanly, what it took stays taken for its lock-delay
+--       holds     hash    owner id → the hold (see hold.lua); ghost → its permits in 4 bytes; 'fresh at coordinator:'
+--                         and a coordinator id → the owner ids of its fresh holds, oldest first;
+--                         '' → {mode, limit, permits taken, by ghosts too, how many ghosts} as MessagePack
 --
--- They are named after the record, 'lh:{…}:token:' and the lock key, with their names for 'token', so that no operation
--- has to be told of them. The lock expires with the last of its holders, to the millisecond, and these a second later.
+-- They are named after the record, 'lh:{…}:token:' and the lock key, with their names for 'token', so that no
+-- operation has to be told of them. The lock expires with the last of them, to the millisecond, and these a second
+-- later.
 
 local FRESH = 'fresh at coordinator:' -- longer than an owner id and a ghost
 local PORTION = 500                   -- holders that are asked for at once

@@ -152,8 +152,8 @@ local function leave(owner)
 end
 
 -- Grants what is free to the next waiters whose coordinators live, one after the other, as long as the next one fits.
--- Those of a dead one are skipped but keep their places. Gives what common.lua calls handed, and, unless somebody has it
--- all, whether anybody else is next.
+-- Those of a dead one are skipped but keep their places. Gives what common.lua calls handed, and, unless somebody has
+-- it all, whether anybody else is next.
 local function hand_on()
   if not attached or (holder and not many) then return false, false end
   -- The first two of each line, as two are enough to hand on to one; `at` is whose turn it is, from the second on.

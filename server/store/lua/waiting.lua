@@ -4,7 +4,8 @@ local function first_waiters(most, are_living)
   local found, shown = {}, {}
   for coordinator, sign in pairs(attached or {}) do
     if not are_living or sign[1] + DEAD_AFTER > now then
-      local line = call('ZRANGEBYLEX', queue, '[' .. from(coordinator, sign[2]), beyond(coordinator), 'LIMIT', '0', most)
+      local start = '[' .. from(coordinator, sign[2])
+      local line = call('ZRANGEBYLEX', queue, start, beyond(coordinator), 'LIMIT', '0', most)
       for _, member in ipairs(line) do
         found[#found + 1] = { unpack_bytes('>I8', member, #member - 23), member:sub(-16) }
       end

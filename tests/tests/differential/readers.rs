@@ -114,8 +114,8 @@ async fn a_crowd_of_ghosts_hides_no_holder() {
     nothing_but_the_token_is_left(&redis).await;
 }
 
-/// Ends the hold that is in the way of so many, and has its waiters let in. Where the machine stood still for long, they count
-/// as dead until their coordinator asks.
+/// Ends the hold that is in the way of so many, and has its waiters let in. Where the machine stood still for long, they
+/// count as dead until their coordinator asks.
 async fn let_in(pair: &mut Pair, expected: u16) {
     let mut let_in = 0;
     let mut more = 0;

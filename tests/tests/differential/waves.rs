@@ -2,8 +2,8 @@
 //!
 //! A history's time comes in waves. Commands are sent in the first eighth of one. What lasts ends between a third and
 //! nine tenths of one, whichever command it began with: what the rules set, because of how long a wave is; TTLs and
-//! lock-delays, because of how they are chosen. So it does not matter how many deadlines there are at a time, nor that a
-//! busy machine is slow.
+//! lock-delays, because of how they are chosen. So it does not matter how many deadlines there are at a time, nor
+//! that a busy machine is slow.
 
 use std::{ops::Range, time::Duration};
 

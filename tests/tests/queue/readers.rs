@@ -24,7 +24,6 @@ use leasehold_tests::{
     queue::queue_order,
     raw::{PROMPT, exclusive, shared},
     report,
-    stalls::Stalls,
 };
 use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
 use tokio::{sync::Semaphore, task::JoinSet};
@@ -33,16 +32,12 @@ const NAME: &str = "read";
 const READERS: usize = 200;
 const WRITERS: usize = 5;
 /// How long everybody holds the lock.
-const HOLD: Duration = Duration::from_millis(250);
-const ROUNDS: usize = 10;
+const HOLD: Duration = Duration::from_millis(400);
+const ROUNDS: usize = 6;
 /// Of every session.
 const TTL: Duration = Duration::from_secs(20);
 /// So many ask at a time.
 const AT_A_TIME: usize = 16;
-/// A round in which the machine stood still for longer says nothing, and is not counted.
-const STALL: Duration = Duration::from_millis(30000);
-/// Most rounds that may be left out for that.
-const LEFT_OUT: usize = ROUNDS / 3;
 /// How long a writer may wait, by what is ahead of it.
 const BOUND: f64 = 1.2;
 
@@ -224,16 +219,13 @@ async fn five_writers_among_two_hundred_readers_wait_no_longer_than_what_is_ahea
     first.keep_alive(TTL / 4);
 
     let inside = Arc::new(Inside::default());
-    let stalls = Stalls::watch();
     let mut waits = Latencies::new("writers' waits among 200 readers");
     let mut shares = Vec::new();
-    let mut left_out = 0;
     for _ in 0..ROUNDS {
         let held = first.acquire(NAME).await;
         members = arrive(members).await;
         let order = queue_order(&mut connection, NAME).await;
         assert_eq!(order.len(), READERS + WRITERS);
-        stalls.worst();
         let began = Instant::now();
         let let_go = async { assert!(first.release(&held.lock).await) };
         let (served, turns) = serve(members, &inside, let_go).await;
@@ -244,10 +236,6 @@ async fn five_writers_among_two_hundred_readers_wait_no_longer_than_what_is_ahea
             writers.is_sorted_by_key(|(granted, _)| *granted),
             "served out of turn: {writers:?}"
         );
-        if stalls.worst() > STALL {
-            left_out += 1;
-            continue;
-        }
         // Whoever is first has nothing ahead to compare with.
         for (granted, ahead) in writers.into_iter().filter(|(_, ahead)| !ahead.is_zero()) {
             waits.record(granted - began);
@@ -256,11 +244,9 @@ async fn five_writers_among_two_hundred_readers_wait_no_longer_than_what_is_ahea
     }
     waits.print();
     shares.sort_unstable_by(f64::total_cmp);
-    assert!(left_out <= LEFT_OUT, "{left_out} rounds are left out");
     let p99 = shares[shares.len() * 99 / 100];
     report(format!(
-        "wait / (groups ahead x hold), held for {HOLD:?}: n={} p50={:.3} p99={p99:.3} max={:.3}; at most {} readers at a time; {left_out} \
-         rounds left out, in which the machine stood still",
+        "wait / (groups ahead x hold), held for {HOLD:?}: n={} p50={:.3} p99={p99:.3} max={:.3}; at most {} readers at a time",
         shares.len(),
         shares[shares.len() / 2],
         shares[shares.len() - 1],

@@ -25,7 +25,7 @@ pub(super) struct World<'a> {
 pub(super) struct Party {
     /// Whether it has published waits: then it may be accused, and its holds count.
     pub(super) blocked: bool,
-    /// All that it waits for. It waits for all or none of them: with one it has what it needs to go on.
+    /// All that it waits for. With one of them it has what it needs to go on.
     pub(super) waits: Vec<usize>,
     pub(super) holds: Vec<usize>,
     /// Whether it went on.

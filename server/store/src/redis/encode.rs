@@ -16,9 +16,9 @@ use redis::{Cmd, RedisWrite, Script};
 
 use super::keys::{Key, LockKeys};
 
-/// The script: what the operations share, the operations as the body of a function that few calls need, and what carries
-/// them out. Inside that function are two more: what is only needed where many hold a lock together, and the operations that
-/// are not asked for often.
+/// The script: what the operations share, the operations as the body of a function that few calls need, and what
+/// carries them out. Inside that function are two more: what is only needed where many hold a lock together, and the
+/// operations that are not asked for often.
 pub static SCRIPT: &str = concat!(
     include_str!("../../lua/common.lua"),
     "\nlocal function operations()\n",
@@ -228,8 +228,8 @@ fn letter(op: &Op) -> u8 {
     }
 }
 
-/// How many keys an operation is given. Renewals, values and counts name only keys that exist while the lock is held, so
-/// that a slot that is being migrated does not answer TRYAGAIN.
+/// How many keys an operation is given. Renewals, values and counts name only keys that exist while the lock is held,
+/// so that a slot that is being migrated does not answer TRYAGAIN.
 fn keys_of(op: &Op) -> usize {
     match op {
         Op::Renew { .. } | Op::SetValue { .. } | Op::SetCount { .. } => 2,
