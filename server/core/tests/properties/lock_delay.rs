@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{End, Loss, Reply},
+    command::{End, Loss, REFRESH_INTERVAL, Reply},
     mode::Mode,
 };
 use proptest::{prelude::*, sample::select};
@@ -13,7 +13,7 @@ use crate::{
     history::{Deed, Owner},
     ledger::go_together,
     model::Model,
-    steps::{Ask, NAMES, a_mode, permits, steps},
+    steps::{Ask, LONGEST, NAMES, a_mode, permits, steps},
     world::World,
 };
 
@@ -97,7 +97,9 @@ proptest! {
         let before = world.ask(0, 0, ask);
         prop_assert_eq!(matches!(before.reply, Reply::Granted { .. }), go_together(&[left, next]));
         world.deed(0, 0, Deed::Release(Owner(2), End::Clean));
+        prop_assert_eq!(world.table.names("", None, world.now).len(), 1, "closed is in use");
         world.now = over;
+        prop_assert_eq!(world.table.names("", None, world.now), vec![]);
         let after = world.ask(0, 0, ask);
         prop_assert!(matches!(after.reply, Reply::Granted { .. }), "{after:#?}");
         prop_assert_eq!((after.after.closed_for, after.after.permits_taken), (None, u64::from(next.permits())));
@@ -127,5 +129,21 @@ proptest! {
         world.now = over;
         let seen = world.view(0);
         prop_assert_eq!((seen.closed_for, seen.permits_taken, seen.limit), (None, 0, None));
+    }
+
+    /// What ran out meanwhile is handed on by the next refresh, not by an end that closes something.
+    #[test]
+    fn an_end_that_closes_something_hands_nothing_on(clean in any::<bool>()) {
+        let mut world = World::new();
+        let short = Ask { ttl: REFRESH_INTERVAL, ..Ask::waiting(permits(2, 3)) };
+        world.ask(0, 0, short);
+        world.ask(0, 0, Ask { lock_delay: LONGEST, ..Ask::waiting(permits(1, 3)) });
+        world.ask(0, 0, Ask::waiting(permits(2, 3)));
+        world.now = world.now.after(REFRESH_INTERVAL);
+        let end = if clean { End::Clean } else { End::Unclean };
+        let ended = world.deed(0, 0, Deed::Release(Owner(1), end));
+        prop_assert_eq!(ended.handed_to(), Vec::from_iter(clean.then_some(Owner(2))));
+        let refreshed = world.deed(0, 0, Deed::Refresh(None));
+        prop_assert_eq!(refreshed.handed_to(), Vec::from_iter((!clean).then_some(Owner(2))));
     }
 }
