@@ -4,8 +4,9 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "leasehold/v1/admin.proto",
+    "leasehold/v1/election.proto",
     "leasehold/v1/lock.proto",
     "leasehold/v1/session.proto",
     "leasehold/v1/types.proto",

@@ -7,6 +7,7 @@
 //! - [`services`]: the gRPC services, thin.
 //! - [`session`]: lease streams, one task each.
 //! - [`coordinator`]: what the sessions share: waiters, contended names, clean-up.
+//! - [`watch`]: what happens to locks and who leads, for those who watch.
 //! - [`convert`] and [`status`]: the only places that know both protobuf and the rules.
 //! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them.
 
@@ -21,6 +22,7 @@ pub mod session;
 pub mod status;
 mod suspension;
 pub mod telemetry;
+pub mod watch;
 
 pub use config::Config;
 pub use run::{Listeners, run};

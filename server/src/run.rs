@@ -4,7 +4,8 @@ use std::{io, net::SocketAddr, time::Duration};
 
 use leasehold_core::{id::CoordinatorId, name::TtlBounds};
 use leasehold_proto::v1::{
-    DESCRIPTORS, admin_service_server::AdminServiceServer, lock_service_server::LockServiceServer,
+    DESCRIPTORS, admin_service_server::AdminServiceServer,
+    election_service_server::ElectionServiceServer, lock_service_server::LockServiceServer,
 };
 use leasehold_store::{LockStore, Status as StoreStatus, Store, StoreUrlError};
 use thiserror::Error;
@@ -20,16 +21,26 @@ use crate::{
     listener::{self, Connections, ListenerOptions, http2_server},
     services::{
         admin::Admin,
-        lock::{Limits, Locks},
+        election::Elections,
+        lock::Locks,
+        streams::{Limits, Streams},
     },
     session::{sessions::Sessions, task::Shutdown},
     suspension,
     telemetry::Metrics,
+    watch::Watching,
 };
 
 /// Most bytes of one request. No valid one has more than a few KiB: what is somewhat too large is told which of its fields
 /// is, and only what is beyond this ends its call or stream.
 const MAX_REQUEST: usize = 2 * 1024 * 1024;
+/// The services that follow the store's health, and all of them together.
+const SERVED: [&str; 4] = [
+    "",
+    "leasehold.v1.AdminService",
+    "leasehold.v1.ElectionService",
+    "leasehold.v1.LockService",
+];
 /// How long the last answers of sessions that were ended may take to reach their clients.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long releases that are under way may take when everything else has ended, beside the store's time-out.
@@ -122,7 +133,7 @@ pub async fn run(
         stages.draining.clone(),
         background.clone(),
     ));
-    let locks = Locks {
+    let streams = Streams {
         coordinator: coordinator.clone(),
         sessions: sessions.clone(),
         tasks: tasks.clone(),
@@ -135,9 +146,19 @@ pub async fn run(
             open_timeout: config.handshake_timeout,
         },
     };
+    let locks = Locks {
+        streams: streams.clone(),
+    };
+    let watching = Watching::start(coordinator.clone(), background.clone());
+    let elections = Elections {
+        streams,
+        watching: watching.clone(),
+    };
     let admin = Admin {
         coordinator: coordinator.clone(),
         sessions,
+        watching,
+        draining: stages.draining.clone(),
     };
     let descriptors = [DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
     let reflection = || {
@@ -151,6 +172,7 @@ pub async fn run(
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
         .add_service(LockServiceServer::new(locks).max_decoding_message_size(MAX_REQUEST))
+        .add_service(ElectionServiceServer::new(elections).max_decoding_message_size(MAX_REQUEST))
         .add_service(AdminServiceServer::new(admin).max_decoding_message_size(MAX_REQUEST));
     let closing = CancellationToken::new();
     let incoming = listener::accept(
@@ -283,7 +305,7 @@ async fn follow_health(
         } else {
             ServingStatus::NotServing
         };
-        for service in ["", "leasehold.v1.LockService", "leasehold.v1.AdminService"] {
+        for service in SERVED {
             reporter.set_service_status(service, serving).await;
         }
         readiness.send_replace(state);

@@ -16,7 +16,7 @@ pub const DOMAIN: &str = "leasehold";
 pub enum Reason {
     /// A field is out of bounds; the field violations say which.
     InvalidField,
-    /// The stream's first message was not `open`.
+    /// The stream's first message was not the one that opens it.
     NotOpen,
     /// The stream was opened before.
     AlreadyOpen,
@@ -38,6 +38,8 @@ pub enum Reason {
     Deadlock,
     /// A lock that the request counts on was lost before it could be served.
     LockLost,
+    /// The candidate does not lead.
+    NotLeader,
     /// The session fell silent for its TTL.
     SessionSilent,
     /// The coordinator is going away.
@@ -76,6 +78,7 @@ impl Reason {
             Self::NotExclusive => "NOT_EXCLUSIVE",
             Self::Deadlock => "DEADLOCK",
             Self::LockLost => "LOCK_LOST",
+            Self::NotLeader => "NOT_LEADER",
             Self::SessionSilent => "SESSION_SILENT",
             Self::Draining => "DRAINING",
             Self::TooManySessions => "TOO_MANY_SESSIONS",
@@ -100,6 +103,7 @@ impl Reason {
             | Self::UpgradeRefused
             | Self::LimitMismatch
             | Self::NotExclusive
+            | Self::NotLeader
             | Self::KeyNotALock => Code::FailedPrecondition,
             Self::Deadlock | Self::LockLost => Code::Aborted,
             Self::OpenTimeout | Self::SessionSilent => Code::DeadlineExceeded,
@@ -223,7 +227,7 @@ mod tests {
     use super::Reason;
 
     /// Every reason; the compiler reminds whoever adds one, in `code`.
-    const ALL: [Reason; 22] = [
+    const ALL: [Reason; 23] = [
         Reason::InvalidField,
         Reason::NotOpen,
         Reason::AlreadyOpen,
@@ -236,6 +240,7 @@ mod tests {
         Reason::NotExclusive,
         Reason::Deadlock,
         Reason::LockLost,
+        Reason::NotLeader,
         Reason::SessionSilent,
         Reason::Draining,
         Reason::TooManySessions,

@@ -87,6 +87,12 @@ pub struct Families {
     pub contended_names: Level,
     /// `leasehold_inflight_cleanups`: releases of grants that nobody wants any more, not yet answered by the store.
     pub inflight_cleanups: Level,
+    /// `leasehold_watchers`: streams that are told what happens to locks.
+    pub watchers: Level,
+    /// `leasehold_observers`: streams that are told who leads.
+    pub observers: Level,
+    /// `leasehold_watch_gaps_total`: watchers that were told of a gap, because they did not read in time.
+    pub watch_gaps: Counter,
     /// `leasehold_grants_total`: locks granted.
     pub grants: Counter,
     /// `leasehold_handoffs_total`: locks that commands of this coordinator handed to the next waiter, here or elsewhere; to
@@ -130,6 +136,8 @@ impl Metrics {
             "inflight_cleanups",
             "Releases of unwanted grants that the store has not answered yet",
         );
+        let watchers = level("watchers", "Streams that are told what happens to locks");
+        let observers = level("observers", "Streams that are told who leads");
         let Level(tasks) = level("tasks", "Tasks alive in the asynchronous runtime");
         let mut counter = |name: &str, help: &str| {
             let counter = Counter::default();
@@ -144,6 +152,10 @@ impl Metrics {
         let renewals = counter("renewals", "Leases renewed");
         let deadlocks = counter("deadlocks", "Waits that were ended because of a deadlock");
         let slow_readers = counter("slow_readers", "Clients cut off because they did not read");
+        let watch_gaps = counter(
+            "watch_gaps",
+            "Watchers that were told of a gap, because they did not read in time",
+        );
         let store_operations = counter(
             "store_operations",
             "Operations asked of the store, before they are coalesced into calls",
@@ -165,6 +177,9 @@ impl Metrics {
             waiters,
             contended_names,
             inflight_cleanups,
+            watchers,
+            observers,
+            watch_gaps,
             grants,
             handoffs,
             renewals,

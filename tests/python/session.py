@@ -2,6 +2,8 @@
 
     python session.py tour ADDRESS    walks through everything that a session can do, and prints each step
     python session.py hold ADDRESS    takes a lock with a TTL of a minute and keeps it until it is killed
+    python session.py elect ADDRESS   walks through an election, as candidates and as an observer
+    python session.py lead ADDRESS    campaigns with a TTL of a minute and leads until it is killed
 
 ADDRESS is `host:port` of a coordinator.
 """
@@ -34,7 +36,8 @@ def generate_stubs() -> None:
 
 generate_stubs()
 
-from leasehold.v1 import admin_pb2, admin_pb2_grpc, lock_pb2_grpc, session_pb2, types_pb2  # noqa: E402
+from leasehold.v1 import admin_pb2, admin_pb2_grpc, election_pb2, election_pb2_grpc  # noqa: E402
+from leasehold.v1 import lock_pb2_grpc, session_pb2, types_pb2  # noqa: E402
 
 
 class Session:
@@ -88,6 +91,32 @@ class Session:
         self._closed.set()
         self._requests.put(None)
         assert answer.WhichOneof("response") == "closed", answer
+
+
+class Candidate:
+    """A candidacy. Its heartbeats go with a TTL of a minute, longer than any of it lasts."""
+
+    def __init__(self, channel: grpc.Channel, election: str, value: bytes) -> None:
+        self._requests: queue.SimpleQueue = queue.SimpleQueue()
+        self._responses = election_pb2_grpc.ElectionServiceStub(channel).Campaign(iter(self._requests.get, None))
+        self.send(campaign=election_pb2.CampaignOpen(election=election, value=value, ttl=Duration(seconds=60)))
+        self.position = self.next("campaigning").position
+
+    def send(self, **request) -> None:
+        self._requests.put(election_pb2.CampaignRequest(**request))
+
+    def next(self, kind: str):
+        """Waits for the next message, which must be of that kind."""
+        response = next(self._responses)
+        assert response.WhichOneof("response") == kind, response
+        return getattr(response, kind)
+
+    def resign(self) -> bool:
+        self.send(resign=election_pb2.CampaignResign())
+        led = self.next("resigned").led
+        assert next(self._responses, None) is None, "the stream goes on"
+        self._requests.put(None)
+        return led
 
 
 def say(*words: object) -> None:
@@ -147,10 +176,53 @@ def hold(channel: grpc.Channel) -> None:
     session.answer(0)
 
 
+def elect(channel: grpc.Channel) -> None:
+    name = "python/election"
+    elections = election_pb2_grpc.ElectionServiceStub(channel)
+    observed = elections.Observe(election_pb2.ObserveRequest(election=name))
+    assert not next(observed).HasField("leader")
+    say("nobody leads")
+
+    first = Candidate(channel, name, b"first")
+    elected = first.next("elected")
+    leader = next(observed).leader
+    assert (leader.fencing_token, leader.value) == (elected.fencing_token, b"first"), leader
+    say("elected")
+
+    second = Candidate(channel, name, b"second")
+    say("waiting at", second.position)
+    first.send(proclaim=election_pb2.CampaignProclaim(value=b"changed"))
+    first.next("proclaimed")
+    assert next(observed).leader.value == b"changed"
+    say("proclaimed")
+
+    assert first.resign()
+    after = second.next("elected")
+    assert after.fencing_token > elected.fencing_token
+    while (told := next(observed)).leader.value != b"second":
+        assert not told.HasField("leader"), told
+    asked = elections.Leader(election_pb2.LeaderRequest(election=name))
+    assert asked.leader.fencing_token == after.fencing_token == told.leader.fencing_token
+    say("elected after waiting")
+
+    forced = admin_pb2_grpc.AdminServiceStub(channel).ForceRelease(admin_pb2.ForceReleaseRequest(name=name))
+    assert forced.released
+    say("lost", types_pb2.LostReason.Name(second.next("lost").reason))
+    assert not next(observed).HasField("leader")
+    observed.cancel()
+    say("nobody leads again")
+
+
+def lead(channel: grpc.Channel) -> None:
+    candidate = Candidate(channel, "python/led", b"python")
+    say("leading", candidate.next("elected").fencing_token)
+    candidate.next("lost")
+
+
 def main() -> None:
     mode, address = sys.argv[1:]
     with grpc.insecure_channel(address) as channel:
-        {"tour": tour, "hold": hold}[mode](channel)
+        {"tour": tour, "hold": hold, "elect": elect, "lead": lead}[mode](channel)
 
 
 if __name__ == "__main__":

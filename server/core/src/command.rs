@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId},
     mode::Mode,
     name::{ClientName, LockName, Value},
     time::StoreTime,
@@ -45,7 +45,7 @@ pub struct Caller {
     /// How long the name's token is to be remembered.
     pub token_memory: Duration,
     /// By the store's clock, when the sender will have given up: a command that arrives later does nothing, except a
-    /// release, which may always come late, and a view. `None` lets the store say.
+    /// release, which may always come late, and a view or look. `None` lets the store say.
     pub not_after: Option<StoreTime>,
 }
 
@@ -105,6 +105,11 @@ pub enum Op {
     },
     /// Shows who waits for whom. Answered by [`Reply::Edges`].
     Edges,
+    /// Shows the name to a feed, among what is told to it. Answered by [`Reply::Looked`].
+    Look {
+        /// The feed.
+        feed: FeedId,
+    },
 }
 
 /// How a hold ends.
@@ -217,6 +222,8 @@ pub enum Reply {
     Seen(Box<NameView>),
     /// Who waits for whom.
     Edges(Box<NameEdges>),
+    /// The feed is told.
+    Looked,
 }
 
 /// Why a hold is gone.

@@ -96,16 +96,16 @@ struct Ghost {
 }
 
 impl Holders {
-    /// Drops what has run out.
-    pub(crate) fn purge(&mut self, now: StoreTime) {
+    /// Drops what has run out, and tells of each hold that did.
+    pub(crate) fn purge(&mut self, now: StoreTime, mut gone: impl FnMut(&Hold)) {
         self.closed_until.take_if(|until| *until <= now);
         while let Some((ends_at, owner, is_ghost)) = self.ends.first().copied()
             && ends_at <= now
         {
             if is_ghost {
                 self.remove_ghost(&owner);
-            } else {
-                self.remove(&owner);
+            } else if let Some(hold) = self.remove(&owner) {
+                gone(&hold);
             }
         }
     }

@@ -112,6 +112,22 @@ impl fmt::Display for CoordinatorId {
     }
 }
 
+/// Names one feed of what happens to locks; drawn at random for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FeedId(u64);
+
+impl FeedId {
+    /// A feed's id from its number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
 /// A number that rises with every grant of a name; what the lock protects refuses smaller ones.
 ///
 /// `max(last + 1, the store's time in µs, floor)`: it rises across data loss too, as long as the new clock or the

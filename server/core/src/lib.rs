@@ -6,6 +6,7 @@
 //!   behind a mutex; the Redis scripts are tested against it, command by command.
 //! - [`lease::Lease`] is one session's arithmetic: which deadline may be promised to the client, and when silence ends
 //!   the session.
+//! - [`watch::Mirror`] makes what happens to locks, as the store tells it, into events for whoever watches.
 //! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
 
 pub mod command;
@@ -22,3 +23,4 @@ mod show;
 pub mod table;
 pub mod time;
 pub mod view;
+pub mod watch;

@@ -39,6 +39,13 @@ impl LockName {
     }
 }
 
+/// It compares as the text does: a map of names can be searched by text.
+impl std::borrow::Borrow<str> for LockName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -124,6 +124,12 @@ impl Queue {
         self.remove(owner).is_some()
     }
 
+    /// The waiter of an owner id.
+    pub fn get(&self, owner: &OwnerId) -> Option<&Waiter> {
+        let (place, coordinator) = self.places.get(owner)?;
+        self.lines.get(coordinator)?.by_place.get(place)
+    }
+
     /// The place of an owner id, 1 for the next.
     pub fn position(&self, owner: &OwnerId) -> Option<u64> {
         let (place, _) = self.places.get(owner)?;
@@ -166,7 +172,8 @@ impl Queue {
             .map(|(_, waiter)| waiter)
     }
 
-    fn remove(&mut self, owner: &OwnerId) -> Option<Waiter> {
+    /// Leaves the queue; gives who it was, if it was there.
+    pub fn remove(&mut self, owner: &OwnerId) -> Option<Waiter> {
         let (place, coordinator) = self.places.remove(owner)?;
         self.ranks.remove(place);
         let waiter = self.lines.get_mut(&coordinator)?.by_place.remove(&place);

@@ -26,7 +26,7 @@ impl LockState {
                 _ => 0,
             },
             token: self.token.map(|record| record.last),
-            waiters: self.queue.iter().take(waiters).map(waiter).collect(),
+            waiters: self.queue.iter().take(waiters).map(Waiter::view).collect(),
             waiter_count: self.queue.len() as u64,
         }
     }
@@ -43,14 +43,17 @@ impl LockState {
     }
 }
 
-fn waiter(waiter: &Waiter) -> WaiterView {
-    WaiterView {
-        session: waiter.acquire.session,
-        actor: waiter.acquire.actor,
-        client_name: waiter.acquire.client_name.clone(),
-        mode: waiter.acquire.mode,
-        coordinator: waiter.coordinator.clone(),
-        since: waiter.since,
+impl Waiter {
+    /// What may be seen of it.
+    pub(crate) fn view(&self) -> WaiterView {
+        WaiterView {
+            session: self.acquire.session,
+            actor: self.acquire.actor,
+            client_name: self.acquire.client_name.clone(),
+            mode: self.acquire.mode,
+            coordinator: self.coordinator.clone(),
+            since: self.since,
+        }
     }
 }
 

@@ -6,10 +6,11 @@ use std::{
 };
 
 use crate::{
-    command::{Command, Executed},
+    command::{Caller, Command, Executed, Op},
     lock::LockState,
     name::LockName,
     time::StoreTime,
+    watch::Telling,
 };
 
 /// How many names that may have run out are looked at with each command: more than one, so that the table shrinks.
@@ -25,10 +26,24 @@ pub struct LockTable {
 impl LockTable {
     /// Carries a command out at a moment that is not before that of the command before.
     pub fn apply(&mut self, command: &Command, now: StoreTime) -> Executed {
+        self.on(command, now, LockState::apply)
+    }
+
+    /// The same, and gives what it has to tell to whoever watches.
+    pub fn apply_and_tell(&mut self, command: &Command, now: StoreTime) -> (Executed, Telling) {
+        self.on(command, now, LockState::apply_and_tell)
+    }
+
+    fn on<T>(
+        &mut self,
+        command: &Command,
+        now: StoreTime,
+        apply: impl FnOnce(&mut LockState, &Caller, &Op, StoreTime) -> T,
+    ) -> T {
         self.sweep(now);
         let is_new = !self.locks.contains_key(&command.name);
         let state = self.locks.entry(command.name.clone()).or_default();
-        let executed = state.apply(&command.caller, &command.op, now);
+        let executed = apply(state, &command.caller, &command.op, now);
         match state.forgettable_at() {
             None => {
                 self.locks.remove(&command.name);

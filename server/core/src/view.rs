@@ -53,6 +53,13 @@ pub struct HoldView {
     pub value: Value,
 }
 
+impl HoldView {
+    /// Whether it can't be renewed any more, and only its lock-delay is left.
+    pub fn is_over(&self) -> bool {
+        self.expires_in.is_zero() && !self.lock_delay.is_zero()
+    }
+}
+
 /// Who waits for a lock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaiterView {

@@ -1,21 +1,28 @@
 //! `AdminService`: looking inside and stepping in.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use leasehold_core::{id::SessionId, name::MAX_NAME};
 use leasehold_proto::v1::{
     CheckTokenRequest, CheckTokenResponse, ForceReleaseRequest, ForceReleaseResponse,
     GetLockRequest, GetLockResponse, ListLocksRequest, ListLocksResponse, ListSessionsRequest,
-    ListSessionsResponse, SessionView, admin_service_server::AdminService,
+    ListSessionsResponse, SessionView, WatchLocksRequest, WatchLocksResponse,
+    admin_service_server::AdminService,
 };
 use leasehold_store::{LockStore, StoreError, clock};
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+use super::{
+    streams::draining,
+    told::{self, Source, ToldStream},
+};
 use crate::{
     convert,
     coordinator::Coordinator,
     session::sessions::{SessionInfo, Sessions},
     status::Refusal,
+    watch::{Watching, watchers::Watcher},
 };
 
 /// Most waiters that `GetLock` shows.
@@ -28,22 +35,22 @@ pub struct Admin {
     pub coordinator: Coordinator,
     /// The sessions of this coordinator.
     pub sessions: Sessions,
+    /// Who tells what happens to locks.
+    pub watching: Watching,
+    /// Ends the streams on which that is told.
+    pub draining: CancellationToken,
 }
 
 #[tonic::async_trait]
 impl AdminService for Admin {
+    type WatchLocksStream = ToldStream<WatchLocksResponse>;
+
     async fn list_locks(
         &self,
         request: Request<ListLocksRequest>,
     ) -> Result<Response<ListLocksResponse>, Status> {
         let request = request.into_inner();
-        if request.prefix.len() > MAX_NAME {
-            let what = format!(
-                "must be at most {MAX_NAME} bytes, not {}",
-                request.prefix.len()
-            );
-            return Err(Refusal::field("prefix", what).into());
-        }
+        check_prefix(&request.prefix)?;
         let size = convert::page_size("page_size", request.page_size)?;
         let page = self
             .coordinator
@@ -113,6 +120,20 @@ impl AdminService for Admin {
         }))
     }
 
+    async fn watch_locks(
+        &self,
+        request: Request<WatchLocksRequest>,
+    ) -> Result<Response<Self::WatchLocksStream>, Status> {
+        let prefix = request.into_inner().prefix;
+        check_prefix(&prefix)?;
+        told::check_reachable(self.coordinator.store())?;
+        let watcher = self.watching.watch(prefix).await;
+        let watcher = watcher.ok_or_else(draining)?;
+        let tracked = self.coordinator.metrics().watchers.track();
+        let stream = told::tell(watcher, self.draining.clone(), tracked);
+        Ok(Response::new(stream))
+    }
+
     async fn force_release(
         &self,
         request: Request<ForceReleaseRequest>,
@@ -173,4 +194,21 @@ impl Admin {
 fn parse_session(token: &str) -> Option<SessionId> {
     let id = uuid::Uuid::try_parse(token).ok()?;
     Some(SessionId::from_bytes(id.into_bytes()))
+}
+
+fn check_prefix(prefix: &str) -> Result<(), Refusal> {
+    if prefix.len() > MAX_NAME {
+        let what = format!("must be at most {MAX_NAME} bytes, not {}", prefix.len());
+        return Err(Refusal::field("prefix", what));
+    }
+    Ok(())
+}
+
+impl Source for Watcher {
+    type Message = WatchLocksResponse;
+
+    async fn next(&mut self) -> Option<WatchLocksResponse> {
+        // Others are told the same.
+        Some(Arc::unwrap_or_clone(Watcher::next(self).await))
+    }
 }

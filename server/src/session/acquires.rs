@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::{
     requests::Asked,
     task::{Done, Session},
+    wire::Wire,
 };
 use crate::{
     convert,
@@ -72,7 +73,7 @@ impl Acquiring {
     }
 }
 
-impl Session {
+impl<W: Wire> Session<W> {
     pub(super) fn on_acquire(
         &mut self,
         request_id: u64,

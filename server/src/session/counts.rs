@@ -2,7 +2,7 @@
 
 use leasehold_core::{command::Op, id::OwnerId};
 
-use super::{requests::Asked, task::Session};
+use super::{requests::Asked, task::Session, wire::Wire};
 
 /// The count of one hold.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Count {
     }
 }
 
-impl Session {
+impl<W: Wire> Session<W> {
     /// Holds a hold once more.
     pub(super) fn count_up(&mut self, owner: &OwnerId) {
         if let Some(held) = self.holds.get_mut(owner) {

@@ -6,7 +6,10 @@ use futures_util::StreamExt;
 use leasehold_proto::v1::{SessionClosed, session_response::Response};
 use leasehold_store::clock;
 
-use super::task::{Done, Session, Shutdown};
+use super::{
+    task::{Done, Session, Shutdown},
+    wire::Wire,
+};
 use crate::{
     coordinator::hold::Hold,
     status::{Reason, Refusal},
@@ -28,11 +31,13 @@ pub(super) enum End {
     Cut,
     /// The client broke the protocol; as `Cut`, with something to say.
     Broken(Refusal),
+    /// What the stream was opened for can't be had.
+    Failed(Refusal),
     /// The coordinator stops.
     Stopping,
 }
 
-impl Session {
+impl<W: Wire> Session<W> {
     pub(super) async fn end(mut self, end: End, shutdown: &Shutdown) {
         tracing::debug!(session = %self.id, ?end, holds = self.holds.len(), "session ends");
         match end {
@@ -49,11 +54,9 @@ impl Session {
                         "no heartbeat came for the session's TTL of {ttl:?}: everything that it held was released"
                     ),
                 );
-                self.outbox.fail(refusal.into());
-                self.drop_operations();
-                self.holds.clear();
-                self.outbox.flush().await;
+                self.fail(refusal).await;
             }
+            End::Failed(refusal) => self.fail(refusal).await,
             End::Cut => self.linger(shutdown).await,
             End::Broken(refusal) => {
                 self.outbox.fail(refusal.into());
@@ -71,6 +74,14 @@ impl Session {
                 self.outbox.flush().await;
             }
         }
+    }
+
+    /// Lets go of everything, and says why.
+    async fn fail(&mut self, refusal: Refusal) {
+        self.outbox.fail(refusal.into());
+        self.drop_operations();
+        self.holds.clear();
+        self.outbox.flush().await;
     }
 
     /// Releases everything, cancels what waits, and says so.

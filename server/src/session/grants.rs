@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use super::{
     acquires::{Acquiring, Stage, Wanted, told_queued},
     task::{Done, Session},
+    wire::Wire,
 };
 use crate::{
     convert,
@@ -24,7 +25,7 @@ use crate::{
     status::{Reason, Refusal},
 };
 
-impl Session {
+impl<W: Wire> Session<W> {
     /// One of several names has to be waited for.
     pub(super) fn on_several_queued(&mut self, request_id: u64, queued: SessionQueued) {
         if self.acquiring.contains_key(&request_id) {

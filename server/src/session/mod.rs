@@ -1,11 +1,13 @@
 //! Lease streams.
 //!
 //! - [`task`]: one task owns one session: what it holds and waits for, and its lease.
+//! - `hearing`: what a client says, and how its side of the stream ends.
 //! - `requests`: what a client may ask on its stream; `acquires`, `grants`: how an acquire goes on.
 //! - `actors`, `counts`: what each flow of a client holds, and how many times.
 //! - `renewal`: keeping the holds alive, and telling what could not be.
 //! - `ending`: how it ends, and what becomes of what it held.
 //! - [`outbox`]: answers on their way to a client that may not read.
+//! - [`wire`]: the words in which a client speaks; the session is the same for all of them.
 //! - `signals`, `alarm`: what happens to it from outside, and time.
 //! - `second_look`: deadlines that somebody else may have kept.
 //! - [`sessions`]: the sessions of this coordinator, for operators and limits.
@@ -13,6 +15,7 @@
 pub mod outbox;
 pub mod sessions;
 pub mod task;
+pub mod wire;
 
 mod acquires;
 mod actors;
@@ -20,6 +23,7 @@ mod alarm;
 mod counts;
 mod ending;
 mod grants;
+mod hearing;
 mod renewal;
 mod requests;
 mod second_look;

@@ -3,24 +3,23 @@
 use std::{collections::VecDeque, time::Duration};
 
 use leasehold_core::time::Moment;
-use leasehold_proto::v1::{SessionResponse, session_response::Response};
+use leasehold_proto::v1::{SessionRequest, session_response::Response};
 use leasehold_store::clock;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use super::second_look::SecondLook;
-use crate::{listener::ConnectionHandle, telemetry::Metrics};
+use super::{
+    second_look::SecondLook,
+    wire::{Next, Wire},
+};
+use crate::{listener::ConnectionHandle, status::Refusal, telemetry::Metrics};
 
 /// How long the last answers of a session may wait for a client that reads slowly.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-type Answer = Result<SessionResponse, Status>;
-
 /// What is expected of a client that reads its stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// How many answers are handed over for sending before a backlog begins.
-    pub queue: usize,
     /// Most answers that a session may owe for what it was asked. When as many wait, it is asked for no more.
     pub owed: usize,
     /// How long a client may have a backlog without taking anything.
@@ -29,11 +28,14 @@ pub struct Reading {
 
 /// The bounded queue of one session's answers. A session may owe many at once, so what is not read yet waits; but a client
 /// that reads nothing for a while is disconnected, and its reading never slows the session down.
+///
+/// Answers are put into the client's words as they are made, however late they are read.
 #[derive(Debug)]
-pub struct Outbox {
-    answers: mpsc::Sender<Answer>,
+pub struct Outbox<W: Wire> {
+    wire: W,
+    answers: mpsc::Sender<Result<W::Says, Status>>,
     /// What had no room in `answers`.
-    backlog: VecDeque<Answer>,
+    backlog: VecDeque<Result<W::Says, Status>>,
     /// When the backlog began, or last got shorter.
     moved_at: Moment,
     stuck: SecondLook,
@@ -44,15 +46,17 @@ pub struct Outbox {
     cut: bool,
 }
 
-impl Outbox {
-    /// A queue, and what tonic sends from.
+impl<W: Wire> Outbox<W> {
+    /// A queue in front of `answers`, which tonic sends from.
     pub fn new(
+        wire: W,
+        answers: mpsc::Sender<Result<W::Says, Status>>,
         reading: Reading,
         connection: ConnectionHandle,
         metrics: Metrics,
-    ) -> (Self, mpsc::Receiver<Answer>) {
-        let (answers, receiver) = mpsc::channel(reading.queue);
-        let outbox = Self {
+    ) -> Self {
+        Self {
+            wire,
             answers,
             backlog: VecDeque::new(),
             moved_at: clock::now(),
@@ -61,8 +65,7 @@ impl Outbox {
             connection,
             metrics,
             cut: false,
-        };
-        (outbox, receiver)
+        }
     }
 
     /// Whether a slow reader was cut off.
@@ -70,12 +73,33 @@ impl Outbox {
         self.cut
     }
 
+    /// Takes a message of the client in; gives what it asks of the session.
+    pub(super) fn hear(&mut self, message: W::Asks) -> Option<SessionRequest> {
+        let request = self.wire.hear(message);
+        self.say(None);
+        request
+    }
+
     /// Says something.
     pub fn send(&mut self, request_id: u64, response: Response) {
-        self.push(Ok(SessionResponse {
-            request_id,
-            response: Some(response),
-        }));
+        let said = self.wire.say(request_id, response);
+        self.say(said);
+    }
+
+    /// Says that a request could not be served.
+    pub(super) fn refuse(&mut self, request_id: u64, refusal: Refusal) {
+        let said = self.wire.refuse(request_id, refusal);
+        self.say(said);
+    }
+
+    /// What the session is to do of itself.
+    pub(super) fn next(&mut self) -> Option<Next> {
+        self.wire.next()
+    }
+
+    /// Whether the client has said all that it has to say.
+    pub(super) fn is_ending(&self) -> bool {
+        self.wire.is_ending()
     }
 
     /// Ends the stream with an error.
@@ -90,7 +114,7 @@ impl Outbox {
 
     /// Whether more requests may be taken in: not while as much is unread as a session may owe.
     pub(super) fn has_room(&self) -> bool {
-        self.backlog.len() < self.reading.owed
+        self.backlog.len() + self.wire.kept_back() < self.reading.owed
     }
 
     /// When to [`check`](Self::check) next; `None` while there is no backlog.
@@ -133,7 +157,13 @@ impl Outbox {
         let _ = tokio::time::timeout(LAST_ANSWERS, drained).await;
     }
 
-    fn push(&mut self, answer: Answer) {
+    fn say(&mut self, mut said: Option<W::Says>) {
+        while let Some(answer) = said.take().or_else(|| self.wire.more()) {
+            self.push(Ok(answer));
+        }
+    }
+
+    fn push(&mut self, answer: Result<W::Says, Status>) {
         if self.cut {
             return;
         }
@@ -175,24 +205,24 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use futures_util::StreamExt;
-    use leasehold_proto::v1::SessionClosed;
+    use leasehold_proto::v1::{SessionClosed, SessionResponse};
     use tokio::net::{TcpListener, TcpStream};
     use tokio_util::sync::CancellationToken;
 
-    use super::*;
+    use super::{super::wire::Plain, *};
     use crate::listener::{Connection, Connections, Ending, ListenerOptions, accept};
 
     const PATIENCE: Duration = Duration::from_secs(5);
+    const QUEUE: usize = 8;
     const READING: Reading = Reading {
-        queue: 8,
         owed: 100,
         patience: PATIENCE,
     };
 
     /// An outbox on a connection of its own, whose two ends come last, and its metrics.
     async fn outbox() -> (
-        Outbox,
-        mpsc::Receiver<Answer>,
+        Outbox<Plain>,
+        mpsc::Receiver<Result<SessionResponse, Status>>,
         Metrics,
         (Connection, TcpStream),
     ) {
@@ -209,11 +239,13 @@ mod tests {
         let (peer, connection) = tokio::join!(TcpStream::connect(address), incoming.next());
         let connection = connection.unwrap().unwrap();
         let metrics = Metrics::default();
-        let (outbox, answers) = Outbox::new(READING, connection.handle().clone(), metrics.clone());
+        let (sender, answers) = mpsc::channel(QUEUE);
+        let handle = connection.handle().clone();
+        let outbox = Outbox::new(Plain, sender, READING, handle, metrics.clone());
         (outbox, answers, metrics, (connection, peer.unwrap()))
     }
 
-    fn say(outbox: &mut Outbox, ids: std::ops::RangeInclusive<u64>) {
+    fn say(outbox: &mut Outbox<Plain>, ids: std::ops::RangeInclusive<u64>) {
         for id in ids {
             outbox.send(id, Response::Closed(SessionClosed {}));
         }

@@ -21,6 +21,7 @@ use leasehold_store::{LockStore, Stamped, StoreError, clock};
 use super::{
     MAX_PENDING_ACKS,
     task::{Done, Session},
+    wire::Wire,
 };
 use crate::{convert, status::Refusal};
 
@@ -35,7 +36,7 @@ pub(super) struct PendingAck {
     heard_at: Moment,
 }
 
-impl Session {
+impl<W: Wire> Session<W> {
     pub(super) fn on_heartbeat(
         &mut self,
         request_id: u64,

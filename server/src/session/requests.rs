@@ -18,6 +18,7 @@ use super::{
     MAX_IN_FLIGHT,
     ending::End,
     task::{Done, Session},
+    wire::Wire,
 };
 use crate::{
     convert,
@@ -54,7 +55,7 @@ pub(super) enum Asked {
     },
 }
 
-impl Session {
+impl<W: Wire> Session<W> {
     /// Takes one request in; gives why the session ends, if it does. A bad request is answered with `error` and changes
     /// nothing.
     pub(super) fn on_request(&mut self, request: SessionRequest) -> Option<End> {
@@ -88,8 +89,7 @@ impl Session {
     }
 
     pub(super) fn refuse(&mut self, request_id: u64, refusal: Refusal) {
-        self.outbox
-            .send(request_id, Response::Error(refusal.into_failure()));
+        self.outbox.refuse(request_id, refusal);
     }
 
     /// The place of the next answer from the store.

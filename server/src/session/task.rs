@@ -10,20 +10,20 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::{
     command::Loss,
     id::{Actor, OwnerId, SessionId},
-    lease::Lease,
+    lease::{Lease, heartbeat_interval},
     mode::Mode,
     name::ClientName,
     time::Moment,
 };
-use leasehold_proto::v1::{SessionDraining, SessionRequest, session_response::Response};
+use leasehold_proto::v1::{SessionDraining, SessionOpened, session_response::Response};
 use leasehold_store::{LockStore, Stamped, Status as StoreStatus, StoreError, clock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 use super::{
     acquires::Acquiring,
@@ -37,6 +37,7 @@ use super::{
     second_look::SecondLook,
     sessions::Listed,
     signals::{Signal, signals},
+    wire::Wire,
 };
 use crate::{
     convert,
@@ -48,7 +49,6 @@ use crate::{
         registry::Taken,
     },
     listener::ConnectionHandle,
-    status::{Reason, Refusal},
     telemetry::Tracked,
 };
 
@@ -71,6 +71,8 @@ pub struct Shutdown {
 /// What a session is made of once its `open` was accepted.
 #[derive(Debug)]
 pub struct Opened {
+    /// Under which request id it was opened.
+    pub request_id: u64,
     /// Its id.
     pub id: SessionId,
     /// Its client's name.
@@ -106,7 +108,7 @@ pub(super) struct Held {
 }
 
 /// The state of one session.
-pub(super) struct Session {
+pub(super) struct Session<W: Wire> {
     pub(super) coordinator: Coordinator,
     pub(super) id: SessionId,
     pub(super) client_name: ClientName,
@@ -114,7 +116,7 @@ pub(super) struct Session {
     pub(super) max_locks: usize,
     pub(super) listed: Listed,
     pub(super) connection: ConnectionHandle,
-    pub(super) outbox: Outbox,
+    pub(super) outbox: Outbox<W>,
     pub(super) holds: HashMap<OwnerId, Held>,
     /// Acquires that have not been answered, by their request ids.
     pub(super) acquiring: HashMap<u64, Acquiring>,
@@ -144,15 +146,17 @@ pub(super) struct Session {
     pub(super) silence: SecondLook,
     /// The client said `close`: what is granted only now is given back.
     pub(super) closing: bool,
+    /// The client's side of the stream has ended, and there is nothing in that.
+    pub(super) heard_all: bool,
 }
 
 /// Serves a session until it ends.
-pub async fn serve(
+pub async fn serve<W: Wire>(
     coordinator: Coordinator,
     opened: Opened,
     connection: ConnectionHandle,
-    outbox: Outbox,
-    mut incoming: Streaming<SessionRequest>,
+    outbox: Outbox<W>,
+    mut incoming: Streaming<W::Asks>,
     shutdown: Shutdown,
 ) {
     let mut signals = signals(&shutdown, &connection, coordinator.store().status());
@@ -183,7 +187,9 @@ pub async fn serve(
         check_at: None,
         silence: SecondLook::default(),
         closing: false,
+        heard_all: false,
     };
+    session.say_opened(opened.request_id);
     let end = loop {
         let now = clock::now();
         // Before anything else, so that no flood of messages holds it up.
@@ -194,6 +200,12 @@ pub async fn serve(
         }
         if session.outbox.is_cut() {
             break End::Cut;
+        }
+        if let Some(next) = session.outbox.next() {
+            match session.on_next(next) {
+                Some(end) => break end,
+                None => continue,
+            }
         }
         alarm.set(session.next_deadline(), now);
         tokio::select! {
@@ -214,7 +226,7 @@ pub async fn serve(
             () = session.outbox.drain(), if session.outbox.has_backlog() => {}
             () = session.inbox.arrived() => session.on_news(),
             Some(done) = session.operations.next() => session.on_done(done),
-            message = incoming.message(), if session.outbox.has_room() => {
+            message = incoming.message(), if !session.heard_all && session.outbox.has_room() => {
                 if let Some(end) = session.on_message(message) {
                     break end;
                 }
@@ -225,32 +237,16 @@ pub async fn serve(
     session.end(end, &shutdown).await;
 }
 
-impl Session {
-    fn on_message(&mut self, message: Result<Option<SessionRequest>, Status>) -> Option<End> {
-        match message {
-            Ok(Some(request)) => self.on_request(request),
-            Ok(None) if self.connection.peer_ended_stream(None) => Some(End::Peer),
-            Ok(None) => Some(End::Cut),
-            Err(status) if self.connection.peer_ended_stream(Some(&status)) => Some(End::Peer),
-            Err(status) if is_undecodable(&status) => Some(End::Broken(Refusal::new(
-                Reason::UnknownRequest,
-                format!(
-                    "the stream held a message that can't be read: {}",
-                    status.message()
-                ),
-            ))),
-            Err(_) => Some(End::Cut),
-        }
-    }
-
-    /// The peer is gone: takes in what it had sent before, since that may be a release or a close.
-    fn drain(&mut self, incoming: &mut Streaming<SessionRequest>) -> End {
-        while let Some(Ok(Some(request))) = incoming.message().now_or_never() {
-            if let Some(end @ End::Closed(_)) = self.on_request(request) {
-                return end;
-            }
-        }
-        End::Peer
+impl<W: Wire> Session<W> {
+    fn say_opened(&mut self, request_id: u64) {
+        let ttl = self.lease.ttl();
+        let opened = SessionOpened {
+            session_id: self.id.to_string(),
+            ttl: Some(convert::wire_duration(ttl)),
+            heartbeat_interval: Some(convert::wire_duration(heartbeat_interval(ttl))),
+            coordinator: self.coordinator.id().to_string(),
+        };
+        self.outbox.send(request_id, Response::Opened(opened));
     }
 
     pub(super) fn on_news(&mut self) {
@@ -371,15 +367,4 @@ impl Session {
         info.waiters
             .store(count(self.acquiring.len()), Ordering::Relaxed);
     }
-}
-
-/// Whether the stream ended because a message could not be decoded, or was too large to be.
-fn is_undecodable(status: &Status) -> bool {
-    matches!(
-        status.code(),
-        tonic::Code::Internal
-            | tonic::Code::OutOfRange
-            | tonic::Code::ResourceExhausted
-            | tonic::Code::Unimplemented
-    )
 }

@@ -38,7 +38,8 @@ local function acquire(owner, lasts, details)
   if not attached and fits(mode, permits, limit) then return grant(owner, lasts, details, me, mode, limit) end
 
   local waits = letter == 'w'
-  local place = waits and join(owner, lasts, details, mode == 'p' and limit)
+  local place, has_joined
+  if waits then place, has_joined = join(owner, lasts, details, mode == 'p' and limit) end
   local handed, is_waited_for = hand_on()
   for i = 1, handed and #handed or 0, 4 do
     if handed[i] == owner then
@@ -47,7 +48,11 @@ local function acquire(owner, lasts, details)
       return answer(handed[1] and handed, token)
     end
   end
-  if waits then return { handed, QUEUED, count(place), many and many.first_left() or call('PTTL', lock) } end
+  if waits then
+    local position = count(place)
+    if has_joined and changes then note('queued', view_waiter(me, now, details), position) end
+    return { handed, QUEUED, position, many and many.first_left() or call('PTTL', lock) }
+  end
   if is_waited_for or not fits(mode, permits, limit) then
     return { handed, BUSY, view_holders(1)[1] or false }
   end

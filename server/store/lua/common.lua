@@ -4,8 +4,8 @@
 -- WRONGTYPE key) fails alone. Three are asked for far more than the others, and hardly ever come to anything but the
 -- same: to acquire, renew or cleanly release a lock that nobody else wants. dispatch.lua carries those out together,
 -- in as few commands as can be: Redis takes longer to begin a command than to carry it out. What turns out otherwise,
--- and all the rest, is up to the functions of the files in between. They are made once a call at most, where one is
--- needed, as making them takes as long as several operations.
+-- and all the rest, is up to the functions of the files in between; so is telling those who watch (watch.lua). They are
+-- made once a call at most, where one is needed, as making them takes as long as several operations.
 --
 -- The keys of a lock:
 --       lock      string  the owner id of the one hold, 'lh:many' for those that share it or hold permits, 'lh:closed',
@@ -31,19 +31,20 @@ local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
 -- What is replied where there is nothing more to say; decode.rs has the same.
 local LATE, RENEWED, RELEASED, NOTHING, CANCELLED = -1, -2, -3, -4, -5
-local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD = -6, -7, -8, -9, -10
+local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD, LOOKED = -6, -7, -8, -9, -10, -11
 
 local letter                       -- the operation at hand
 local lock, record, queue, waiters -- its keys
 local me, memory                   -- the caller's coordinator id; how long to remember the token (ms, text)
 local mine                         -- how details begin that the caller has confirmed, with no lock-delay
 local newest, stamp                -- a token minted now, and how a record with it begins
+local watch                        -- the functions of watch.lua, while anybody follows locks of this database
 local late                         -- whether the caller has given up, so that little is to be done
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
 -- Who asks: coordinator id, floor of the next token, how long to remember it (ms), and the time after which nothing
--- is to be done (µs, 0: never) but releases and views.
+-- is to be done (µs, 0: never) but releases, views and looks.
 local function set_caller(coordinator, floor, token_memory, not_after)
   me, memory = coordinator, token_memory
   mine = pack('>c1I8I2', 'c', 0, #me) .. me

@@ -1,7 +1,9 @@
 -- Comes last: carries the operations out.
 --
 -- Together go exclusive acquires, renewals and clean releases of the same caller, each the first operation on its lock
--- in this call, so that in which order they are done is all the same. The others follow, one by one, in order.
+-- in this call, so that in which order they are done is all the same. The others follow, one by one, in order. An acquire
+-- or release on a lock that somebody follows is carried out like those, since it has something to tell; a renewal has not,
+-- unless it turns out otherwise.
 --
 -- KEYS  queue of each release together with others, of each acquire; lock of each release, renewal, acquire; record of
 --       each renewal, acquire, release; waiters of each release, acquire; and of each of the others lock and record,
@@ -28,6 +30,8 @@ local all_waiters = released_records + releases
 local rest_keys = all_waiters + queues
 local rest_at = 10 + releases + 2 * renewals + 3 * acquires
 
+if watch then watch.ask(locks + 1, renewed_records) end
+
 local replies = { tonumber(ARGV[1]), now }
 -- How many of the queues exist: where it is not all or none, each is looked at.
 local contended = queues > 0 and call('EXISTS', unpack(KEYS, 1, queues)) or 0
@@ -41,7 +45,7 @@ local released = {}
 if releases > 0 then
   local doomed = {}
   for i = 1, releases do
-    if holders[i] == ARGV[9 + i] and not is_contended(i) then
+    if holders[i] == ARGV[9 + i] and not is_contended(i) and not (watch and watch.follows(KEYS[locks + i])) then
       released[i] = RELEASED
       doomed[#doomed + 1] = KEYS[locks + i]
     end
@@ -94,7 +98,7 @@ for i = 1, #letters do
     local l, r = acquired_locks + acquire, acquired_records + acquire
     if late then
       reply = LATE
-    elseif not is_contended(q) then
+    elseif not is_contended(q) and not (watch and watch.follows(KEYS[l])) then
       reply = try('SET', KEYS[l], ARGV[at], 'PX', ARGV[at + 1], 'NX')
       if reply and not reply.err then
         -- As mint does in hold.lua.

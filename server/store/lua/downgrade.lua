@@ -14,6 +14,8 @@ local function downgrade(owner)
   if left < 0 then left = memory end
   many_made = many_made or many_functions()
   many_made.begin('s', 0)
-  many.add(owner, with_extras(found, 's', nil), now + left * 1000)
+  found = with_extras(found, 's', nil)
+  many.add(owner, found, now + left * 1000)
+  if changes then note('downgraded', view_hold(found, left)) end
   return answer(hand_on(), CHANGED)
 end

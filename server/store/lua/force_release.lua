@@ -22,6 +22,11 @@ local function force_release()
   if is_taken then
     if many then many.drop() else call('DEL', lock) end
     holder = false
+    if changes then
+      table.sort(found, function(a, b) return token_of(a) < token_of(b) end)
+      for _, hold in ipairs(found) do note('forced', view_hold(hold, 0)) end
+      if not found[1] then note('forced', false) end
+    end
     mint('')
   end
   local handed = hand_on()

@@ -14,6 +14,11 @@ local function keep(owner, found)
   call('SET', record, found, 'KEEPTTL')
 end
 
+-- How long it has left (ms, rounded up).
+local function left(owner)
+  return many and math.ceil(many.left(owner)) or call('PTTL', lock)
+end
+
 -- The same hold with other extras: its mode if another is given, and how many times it is held.
 local function with_extras(found, mode, times)
   local _, _, _, _, extras = read_details(found, DETAILS)

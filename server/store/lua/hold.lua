@@ -19,6 +19,10 @@ local CLOSED, MANY = 'lh:closed', 'lh:many'
 local CLAIM = '3000' -- ms that a hand-off to another coordinator stands unconfirmed
 local DETAILS = 33   -- where they begin in a hold
 
+-- What the operation at hand has changed, to be told (see watch.lua), nil while nobody follows the lock; and what it saw
+-- for a feed, and the channel of that.
+local changes, looked
+
 local holder -- what the lock was found to hold: false for nothing
 local many   -- the functions of many.lua, while it is held together
 
@@ -66,6 +70,10 @@ local function mint(of, last)
   if last < newest then return newest end
   call('SET', record, pack('>I8I8', last + 1, now) .. of, 'PX', memory)
   return last + 1
+end
+
+local function note(...)
+  if changes then changes[#changes + 1] = { ... } end
 end
 
 -- What may be seen of a hold that has so many ms left: {session, extras, client name, coordinator, token, granted at

@@ -28,6 +28,9 @@ local function grant(owner, lasts, details, coordinator, mode, limit, is_handed,
     local minted = mint(owner .. details, last)
     call('SET', lock, owner, 'PX', lasts)
     holder = owner
+    if changes then
+      note('granted', view_hold(pack('>I8I8', minted, now) .. owner .. details, tonumber(lasts)))
+    end
     return minted
   end
   local minted = mint('', last)
@@ -36,7 +39,9 @@ local function grant(owner, lasts, details, coordinator, mode, limit, is_handed,
     many_made.begin(mode, limit)
   end
   if is_handed then state = state:upper() end
-  many.add(owner, pack('>I8I8', minted, now) .. owner .. state .. details:sub(2), now + lasts * 1000)
+  local found = pack('>I8I8', minted, now) .. owner .. state .. details:sub(2)
+  many.add(owner, found, now + lasts * 1000)
+  if changes then note('granted', view_hold(found, tonumber(lasts))) end
   return minted
 end
 

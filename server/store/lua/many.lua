@@ -75,7 +75,10 @@ local function purge()
       local found = call('HMGET', holds, unpack(gone))
       call('ZREM', holders, unpack(gone))
       call('HDEL', holds, unpack(gone))
-      for i = 1, #gone do discount(gone[i], found[i]) end
+      for i = 1, #gone do
+        discount(gone[i], found[i])
+        if changes and found[i] and #gone[i] == 16 then note('expired', view_hold(found[i], 0)) end
+      end
     end
   until #gone < PORTION
   if has_purged then end_if_empty() end

@@ -2,10 +2,30 @@
 
 -- The functions of most letters; the others are made where one comes up.
 local operations = { a = acquire, w = acquire, n = renew, r = release, u = release }
+local few_keys = { n = true, v = true, k = true }
 
--- Carries an operation out, on the keys that were set, whatever it comes to.
+-- How many wait after the operation at hand, false where it has but two keys.
+local function waiter_count()
+  if few_keys[letter] then return false end
+  if not is_loaded then load_queue() end
+  return count()
+end
+
+-- Tells what it has changed, and what it saw. Nothing of that makes it fail.
+local function tell()
+  local has_changed = changes and changes[1]
+  if not has_changed and not looked then return end
+  local is_known, waiting = pcall(waiter_count)
+  waiting = is_known and waiting
+  if has_changed then watch.tell(changes, waiting) end
+  if looked then watch.show(looked, waiting) end
+end
+
+-- Carries an operation out, on the keys that were set, whatever it comes to. If it fails, what it had changed by then is
+-- told all the same.
 local function carry_out(of, ...)
-  letter, many = of, nil
+  letter, many, is_loaded, looked = of, nil, false, nil
+  changes = watch and watch.follows(lock) and {} or nil
   if not operations[of] then
     for other, operation in pairs(others()) do operations[other] = operation end
   end
@@ -14,16 +34,16 @@ local function carry_out(of, ...)
     local settled, problem = pcall(many.settle)
     if done and not settled then done, reply = false, problem end
   end
+  if watch then tell() end
   if done then return reply end
   return { err = type(reply) == 'table' and reply.err or reply }
 end
 
 -- Carries out what could not be done together: the replies that are still missing, in order.
 local function rest(letters, replies, key, at)
-  -- letter → how many arguments it has in ARGV, whether it has but the first two keys, whether it may come late
-  local arguments = { a = 3, w = 3, n = 2, r = 1, u = 1, f = 1, d = 1, x = 0, v = 2, k = 2, s = 1, e = 0 }
-  local few_keys = { n = true, v = true, k = true }
-  local never_late = { r = true, u = true, s = true, e = true }
+  -- letter → how many arguments it has in ARGV, whether it may come late
+  local arguments = { a = 3, w = 3, n = 2, r = 1, u = 1, f = 1, d = 1, x = 0, v = 2, k = 2, s = 1, e = 0, o = 1 }
+  local never_late = { r = true, u = true, s = true, e = true, o = true }
   for i = 1, #letters do
     if letters:byte(i) == 46 then
       if ARGV[at] == 'c' then

@@ -8,4 +8,5 @@ return {
   k = set_count,
   s = view,
   e = edges,
+  o = look_for_feed,
 }

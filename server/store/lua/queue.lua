@@ -19,6 +19,7 @@ local AT_ONCE = 200            -- waiters that an operation removes, at most
 local GRANTS_AT_ONCE = 100     -- waiters that an operation grants the lock to, at most
 
 local next_place, kept_at, attached, queue_limit -- the state, while there is a queue
+local is_loaded                                  -- whether the operation at hand has looked at it
 
 -- Saves the state, together with another field perhaps.
 local function save_state(...)
@@ -35,6 +36,12 @@ local function read_waiter(owner)
   if not found then return nil end
   local place, since, coordinator, lasts, rest = unpack_bytes('>I8I8I2c0I2c0', found)
   return place, since, coordinator, lasts, found:sub(rest)
+end
+
+-- What may be seen of a waiter: {coordinator, since (µs), session, extras, client name}.
+local function view_waiter(coordinator, since, details)
+  local _, _, _, session, extras, client = read_details(details, 1)
+  return { coordinator, since, session, extras, client }
 end
 
 -- Whether a place has not been given up.
@@ -75,7 +82,7 @@ end
 -- Looks at the queue, and gives up the places of coordinators that have been silent for too long. Saves nothing
 -- before it has removed something, so that Redis does not refuse it when it is out of memory.
 local function load_queue()
-  attached, queue_limit = nil, nil
+  attached, queue_limit, is_loaded = nil, nil, true
   local state = call('HGET', waiters, STATE)
   if not state then return end
   next_place, kept_at, attached, queue_limit = unpack(cmsgpack.unpack(state))
@@ -112,7 +119,7 @@ local function attach(...)
   end
 end
 
--- Joins the queue at its end, or stays where it is. Gives the place. `limit` is that of the semaphore that it asks
+-- Joins the queue at its end, or stays where it is. Gives the place, and whether it joined. `limit` is that of the semaphore that it asks
 -- permits of, if it does.
 local function join(owner, lasts, details, limit)
   if not attached then
@@ -124,7 +131,7 @@ local function join(owner, lasts, details, limit)
   local member = place and from(coordinator, place) .. owner
   if place and counts(place, coordinator) and call('ZSCORE', queue, member) then
     attach()
-    return place
+    return place, false
   end
   -- A place that was given up, and has not been removed yet.
   if place then call('ZREM', queue, member) end
@@ -133,7 +140,7 @@ local function join(owner, lasts, details, limit)
   if not attached[me] then attached[me] = { now, place, false } end
   next_place = place + 1
   attach(owner, pack('>I8I8I2c0I2c0', place, now, #me, me, #lasts, lasts) .. details)
-  return place
+  return place, true
 end
 
 -- Removes a waiter that is in the queue, perhaps the last.
@@ -143,12 +150,13 @@ local function remove(owner, member, may_be_last)
   if may_be_last then forget_queue_if_empty() end
 end
 
+-- Leaves the queue. Gives false if it was not there, or coordinator, since when it waited, details.
 local function leave(owner)
   if not attached then return false end
-  local place, _, coordinator = read_waiter(owner)
+  local place, since, coordinator, _, details = read_waiter(owner)
   if not place or not counts(place, coordinator) then return false end
   remove(owner, from(coordinator, place) .. owner, true)
-  return true
+  return coordinator, since, details
 end
 
 -- Grants what is free to the next waiters whose coordinators live, one after the other, as long as the next one fits.

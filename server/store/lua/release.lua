@@ -8,6 +8,12 @@
 
 local CLOSING = 3
 
+local function withdraw(owner)
+  local coordinator, since, details = leave(owner)
+  if coordinator and changes then note('withdrawn', view_waiter(coordinator, since, details)) end
+  return coordinator
+end
+
 local function release(owner, known)
   load_queue()
   if known and known ~= MANY then
@@ -15,14 +21,19 @@ local function release(owner, known)
   else
     local is_lock, problem = pcall(look, known)
     if not is_lock then
-      leave(owner)
+      withdraw(owner)
       error(problem, 0)
     end
   end
   local is_unclean = letter == 'u'
   local found = many and many.get(owner) or is_unclean and holder == owner and record_of(owner)
+  if not found and changes and holder == owner then
+    -- Only to be told: a clean release does not fail for it.
+    local is_read, record_now = pcall(record_of, owner)
+    found = is_read and record_now
+  end
   if not found and holder ~= owner then
-    if not leave(owner) then return NOTHING end
+    if not withdraw(owner) then return NOTHING end
     return answer(hand_on(), CANCELLED)
   end
   local delay = 0
@@ -37,6 +48,7 @@ local function release(owner, known)
     holder = false
     if delay > 0 then call('SET', lock, CLOSED, 'PX', delay) end
   end
+  note('released', changes and found and view_hold(found, 0), delay)
   if delay > 0 then return { false, CLOSING, delay } end
   return answer(hand_on(), RELEASED)
 end

@@ -7,7 +7,11 @@
 local function renew(owner, ttl)
   look()
   local found = many and many.get(owner)
-  if not found and holder ~= owner then return holder and TAKEN or DELETED end
+  if not found and holder ~= owner then
+    local loss = holder and TAKEN or DELETED
+    note('lost', false, loss)
+    return loss
+  end
   -- One command for both. That the token is remembered for longer does no harm should the hold have expired.
   local newest_one = call('GETEX', record, 'PX', memory)
   if not many then
@@ -21,7 +25,10 @@ local function renew(owner, ttl)
   local state, delay, coordinator = read_details(found, DETAILS)
   if is_confirmed(state) and delay > 0 then
     local left = many and many.left(owner) or call('PTTL', lock)
-    if left >= 0 and left <= delay then return EXPIRED end
+    if left >= 0 and left <= delay then
+      note('lost', view_hold(found, 0), EXPIRED)
+      return EXPIRED
+    end
   end
   if many then
     many.extend(owner, found, ttl + delay)

@@ -9,12 +9,14 @@
 
 pub mod clock;
 mod error;
+mod feed;
 pub mod memory;
 pub mod redis;
 mod store;
 
 pub use crate::redis::{status::LinkStatus as Status, url::StoreUrlError};
 pub use error::StoreError;
+pub use feed::{Feed, FeedItem, Subject, Told};
 pub use store::{
     Answer, Answers, LockStore, Observer, Options, Page, Stamped, Store, WakeUp, open,
 };

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     error::StoreError,
+    feed::Feed,
     memory::MemoryStore,
     redis::{RedisStore, status::LinkStatus as Status, url::StoreUrlError},
 };
@@ -85,6 +86,9 @@ pub trait LockStore {
 
     /// Sets who is told of each answer, once.
     fn observe(&self, observer: Observer);
+
+    /// Opens a feed of what happens to locks, whoever does it. It follows nothing yet.
+    fn feed(&self) -> Feed;
 }
 
 /// Where the answer to a command goes. It always comes: where nobody is left to give one, because the process is about to
@@ -303,6 +307,13 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.observe(observer),
             Self::Redis(store) => store.observe(observer),
+        }
+    }
+
+    fn feed(&self) -> Feed {
+        match self {
+            Self::Memory(store) => store.feed(),
+            Self::Redis(store) => store.feed(),
         }
     }
 }

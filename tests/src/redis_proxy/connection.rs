@@ -123,7 +123,11 @@ impl Connection {
             }
             let words = resp::words(&message);
             let command = words.first().copied().unwrap_or_default();
-            if command.eq_ignore_ascii_case(b"SUBSCRIBE") {
+            let subscribes = [&b"SUBSCRIBE"[..], b"PSUBSCRIBE", b"UNSUBSCRIBE"];
+            if subscribes
+                .iter()
+                .any(|word| command.eq_ignore_ascii_case(word))
+            {
                 // Answered by pushes.
                 self.listens = true;
                 end = self.obey();
@@ -219,7 +223,7 @@ impl Connection {
     fn on_push(&mut self, words: &[&[u8]]) -> bool {
         match words {
             [kind, channel, _] if *kind == b"message" && channel.starts_with(WAKE_UPS) => {}
-            [kind, ..] if *kind == b"subscribe" => {
+            [kind, ..] if *kind == b"subscribe" && !self.subscribed => {
                 self.subscribed = true;
                 self.shared.state().subscribed += 1;
                 // It may be meant to be silent from here on, with this answer still passed.

@@ -1,10 +1,11 @@
 //! Whether two answers are the same: everything exactly, but for times left, which Redis counts in milliseconds.
 
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
 use leasehold_core::{
     command::{Executed, Reply},
-    view::{HolderView, NameView},
+    view::{HoldView, HolderView, NameView},
+    watch::{Change, Telling},
 };
 
 /// How far times left may be apart: Redis rounds to milliseconds.
@@ -18,79 +19,108 @@ pub(crate) enum Comparison {
     Different(String),
 }
 
-pub(crate) fn compare(expected: &Executed, got: &Executed) -> Comparison {
-    match apart(expected, got) {
-        Ok(apart) if apart <= TOLERANCE => Comparison::Same,
-        Ok(apart) => Comparison::Apart(
-            apart,
-            format!(
-                "expected the times of {:?}, not of {:?}",
-                expected.reply, got.reply
-            ),
-        ),
-        Err(difference) => Comparison::Different(difference),
+impl Comparison {
+    /// What is worse, if anything.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Same, other) | (Self::Apart(..), other @ Self::Different(_)) => other,
+            (Self::Apart(one, _), Self::Apart(two, what)) if two > one => Self::Apart(two, what),
+            (one, _) => one,
+        }
     }
 }
 
-/// How far apart the times in two answers are that are the same otherwise.
-fn apart(expected: &Executed, got: &Executed) -> Result<Duration, String> {
+pub(crate) fn compare(expected: &Executed, got: &Executed) -> Comparison {
     if (&expected.handed, expected.more) != (&got.handed, got.more) {
-        return Err(format!(
+        return Comparison::Different(format!(
             "expected {:?} to be handed on (and more: {}), not {:?} ({})",
             expected.handed, expected.more, got.handed, got.more
         ));
     }
-    let (expected_reply, expected_times) = without_times(&expected.reply);
-    let (got_reply, got_times) = without_times(&got.reply);
-    if expected_reply != got_reply {
-        return Err(format!(
-            "expected {:?}, not {:?}",
-            expected.reply, got.reply
-        ));
+    compare_timed(&expected.reply, &got.reply, reply_times)
+}
+
+pub(crate) fn compare_tellings(expected: &Telling, got: &Telling) -> Comparison {
+    compare_timed(expected, got, telling_times)
+}
+
+/// Compares what has times in it, which `take` takes out.
+fn compare_timed<T: Clone + Debug + PartialEq>(
+    expected: &T,
+    got: &T,
+    take: impl Fn(&mut T) -> Vec<Option<Duration>>,
+) -> Comparison {
+    let (mut expected_rest, mut got_rest) = (expected.clone(), got.clone());
+    let (expected_times, got_times) = (take(&mut expected_rest), take(&mut got_rest));
+    if expected_rest != got_rest {
+        return Comparison::Different(format!("expected {expected:?}, not {got:?}"));
     }
     let apart = |times: (Option<Duration>, Option<Duration>)| match times {
         (Some(a), Some(b)) => a.abs_diff(b),
         (None, None) => Duration::ZERO,
         _ => Duration::MAX,
     };
-    Ok(expected_times
+    let apart = expected_times
         .into_iter()
         .zip(got_times)
         .map(apart)
         .max()
-        .unwrap_or_default())
-}
-
-/// An answer with its times left out, and those.
-fn without_times(reply: &Reply) -> (Reply, Vec<Option<Duration>>) {
-    let mut reply = reply.clone();
-    let mut times = Vec::new();
-    match &mut reply {
-        Reply::Queued { expires_in, .. } | Reply::Refreshed { expires_in, .. } => {
-            times.push(expires_in.take())
-        }
-        Reply::Released { closed_for, .. } => times.push(closed_for.take()),
-        Reply::Busy { holder } => holder_times(holder.iter_mut(), &mut times),
-        Reply::Seen(view) => {
-            let NameView {
-                holders,
-                closed_for,
-                ..
-            } = &mut **view;
-            times.push(closed_for.take());
-            holder_times(holders.iter_mut(), &mut times);
-        }
-        _ => {}
+        .unwrap_or_default();
+    if apart <= TOLERANCE {
+        return Comparison::Same;
     }
-    (reply, times)
+    let what = format!("expected the times of {expected:?}, not of {got:?}");
+    Comparison::Apart(apart, what)
 }
 
-fn holder_times<'a>(
-    holders: impl Iterator<Item = &'a mut HolderView>,
-    times: &mut Vec<Option<Duration>>,
-) {
-    times.extend(holders.map(|holder| match holder {
-        HolderView::Ours(hold) => Some(std::mem::take(&mut hold.expires_in)),
+fn reply_times(reply: &mut Reply) -> Vec<Option<Duration>> {
+    match reply {
+        Reply::Queued { expires_in, .. } | Reply::Refreshed { expires_in, .. } => {
+            vec![expires_in.take()]
+        }
+        Reply::Released { closed_for, .. } => vec![closed_for.take()],
+        Reply::Busy { holder } => holder.iter_mut().map(holder_time).collect(),
+        Reply::Seen(view) => view_times(view),
+        _ => Vec::new(),
+    }
+}
+
+fn telling_times(telling: &mut Telling) -> Vec<Option<Duration>> {
+    let changes = telling.changes.iter_mut().flat_map(change_times);
+    let looked = telling.looked.iter_mut().flat_map(|view| view_times(view));
+    changes.chain(looked).collect()
+}
+
+fn change_times(change: &mut Change) -> Vec<Option<Duration>> {
+    match change {
+        Change::Granted(hold)
+        | Change::Expired(hold)
+        | Change::ValueChanged(hold)
+        | Change::Downgraded(hold) => vec![hold_time(hold)],
+        Change::Lost { hold, .. } | Change::Forced(hold) => {
+            hold.iter_mut().map(|hold| hold_time(hold)).collect()
+        }
+        Change::Released { hold, closed_for } => {
+            let hold = hold.iter_mut().map(|hold| hold_time(hold));
+            hold.chain([closed_for.take()]).collect()
+        }
+        Change::Queued { .. } | Change::Withdrawn(_) => Vec::new(),
+    }
+}
+
+fn view_times(view: &mut NameView) -> Vec<Option<Duration>> {
+    let mut times = vec![view.closed_for.take()];
+    times.extend(view.holders.iter_mut().map(holder_time));
+    times
+}
+
+fn holder_time(holder: &mut HolderView) -> Option<Duration> {
+    match holder {
+        HolderView::Ours(hold) => hold_time(hold),
         HolderView::Foreign { expires_in } => expires_in.take(),
-    }));
+    }
+}
+
+fn hold_time(hold: &mut HoldView) -> Option<Duration> {
+    Some(std::mem::take(&mut hold.expires_in))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{Caller, Command, Op, Reply},
-    id::{CoordinatorId, FencingToken, OwnerId},
+    id::{CoordinatorId, FeedId, FencingToken, OwnerId},
     lock::LockState,
     name::LockName,
     time::{Moment, StoreTime},
@@ -18,6 +18,7 @@ use crate::{
     interruptions::{Interruptions, Since},
     random::{self, TOKEN_MEMORY},
     seen::Seen,
+    told::{Ear, Ears},
     waves::{self, Waves},
 };
 
@@ -54,6 +55,10 @@ pub(crate) struct History {
     began: Since,
     /// How far the times were apart at most that Redis had because it was interrupted.
     apart: Duration,
+    /// Where it is told what its commands change.
+    ear: Option<Ear>,
+    /// How many operations were told of alike.
+    told: usize,
 }
 
 impl History {
@@ -74,6 +79,8 @@ impl History {
             seed,
             began: Since::START,
             apart: Duration::ZERO,
+            ear: None,
+            told: 0,
         }
     }
 
@@ -85,6 +92,10 @@ impl History {
         self.commands
     }
 
+    pub(crate) fn told(&self) -> usize {
+        self.told
+    }
+
     pub(crate) fn seen(&self) -> &Seen {
         &self.seen
     }
@@ -94,8 +105,12 @@ impl History {
         store: Store,
         interruptions: Interruptions,
         length: usize,
+        ears: Option<Ears>,
     ) -> (Self, Verdict) {
         self.began = interruptions.now().await;
+        if let Some(ears) = ears {
+            self.ear = Some(ears.listen_to(&self.name).await);
+        }
         // The first command only tells the server's time.
         let mut op = Op::View { waiters: 100 };
         loop {
@@ -107,7 +122,8 @@ impl History {
             }
             self.rest().await;
             let known = self.known();
-            op = random::op(&mut self.random, &known);
+            let feed = self.ear.as_ref().map_or(FeedId::new(0), Ear::feed);
+            op = random::op(&mut self.random, &known, feed);
         }
     }
 
@@ -134,10 +150,20 @@ impl History {
         if deadlines.iter().any(|deadline| near(*deadline, at, margin)) {
             return Err(Verdict::Ambiguous);
         }
-        let expected = self.state.apply(&caller, &op, at);
+        let before = self.view(self.now());
+        let (expected, telling) = self.state.apply_and_tell(&caller, &op, at);
         let view = self.view(at);
         self.seen.note(&op, &expected, &view);
-        let difference = match compare(&expected, &stamped.executed) {
+        let mut comparison = compare(&expected, &stamped.executed);
+        let is_told = !telling.changes.is_empty() || telling.looked.is_some();
+        if let Some(ear) = &mut self.ear
+            && !matches!(comparison, Comparison::Different(_))
+        {
+            self.seen.note_changes(&telling);
+            comparison = comparison.and(ear.compare(&op, at, telling).await);
+            self.told += usize::from(is_told);
+        }
+        let difference = match comparison {
             Comparison::Same => {
                 self.commands += 1;
                 return Ok(());
@@ -154,8 +180,12 @@ impl History {
         };
         let margin = interruptions.longest(self.began).await + MARGIN;
         let is_late = deadlines.iter().any(|deadline| near(*deadline, at, margin));
-        let shows_holders = matches!(op, Op::Acquire(_) | Op::View { .. } | Op::Edges);
-        if is_late || shows_holders && ends_together(&view) || may_be_unknown(&view, at) {
+        let shows_holders = matches!(
+            op,
+            Op::Acquire(_) | Op::View { .. } | Op::Look { .. } | Op::Edges
+        );
+        let may_be_unknown = may_be_unknown(&view, at) || may_be_unknown(&before, at);
+        if is_late || shows_holders && ends_together(&view) || may_be_unknown {
             return Err(Verdict::Ambiguous);
         }
         let (number, from) = (self.commands, &caller.coordinator);

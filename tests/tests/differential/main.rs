@@ -1,4 +1,5 @@
-//! The memory store's rules against the Redis scripts: the same random histories give the same answers.
+//! The memory store's rules against the Redis scripts: the same random histories give the same answers, and tell the same to
+//! those who follow the lock.
 //!
 //! Each script returns the time it used, and the state machine is fed that. A command that would fall within 5 ms of a
 //! deadline, where milliseconds in Redis and microseconds here may differ, is put off; a history in which one fell there
@@ -22,6 +23,7 @@ mod random;
 mod readers;
 mod seen;
 mod strangers;
+mod told;
 mod wake_ups;
 mod waves;
 
@@ -34,6 +36,7 @@ use leasehold_store::{LockStore, Options, Status, Store, WakeUp};
 use leasehold_tests::RedisServer;
 use seen::Seen;
 use tokio::{sync::mpsc, task::JoinSet};
+use told::Ears;
 
 /// Commands that must have been compared.
 const COMMANDS: usize = 50_000;
@@ -41,6 +44,8 @@ const COMMANDS: usize = 50_000;
 const LENGTH: usize = 600;
 /// Histories that must have had so many.
 const COMPLETE: usize = 20;
+/// Commands that must have been told of.
+const TOLD: usize = 10_000;
 /// Histories that may be begun at most.
 const MOST: u64 = 2_000;
 /// Histories that run side by side: most of their time is spent waiting for leases to run out.
@@ -49,16 +54,33 @@ const AT_ONCE: usize = 96;
 #[tokio::test(flavor = "multi_thread")]
 async fn random_histories_agree() {
     let redis = RedisServer::start();
-    let store = connect(&redis).await;
+    // Databases hear nothing of one another: in the first, nobody follows anything.
+    let unwatched = connect(&redis).await;
+    let watched = connect_to(&redis, 1).await.0;
+    let ears = Ears::of_everything(&watched).await;
+    let named = connect_to(&redis, 2).await.0;
+    let ears_of_names = Ears::of_names(&named).await;
+    let stores = [
+        (unwatched, None),
+        (watched, Some(ears)),
+        (named, Some(ears_of_names)),
+    ];
     let interruptions = Interruptions::watch(&redis).await;
     let mut running = JoinSet::new();
     let mut seeds = 0;
-    let (mut compared, mut complete) = (0, 0);
+    let (mut compared, mut complete, mut told) = (0, 0, 0);
     let mut seen = Seen::default();
     while compared < COMMANDS || complete < COMPLETE {
         while running.len() < AT_ONCE {
             seeds += 1;
-            running.spawn(History::new(seeds).run(store.clone(), interruptions.clone(), LENGTH));
+            let (store, ears) = stores
+                .iter()
+                .cycle()
+                .nth(seeds as usize % 3)
+                .unwrap()
+                .clone();
+            let history = History::new(seeds);
+            running.spawn(history.run(store, interruptions.clone(), LENGTH, ears));
         }
         let (history, verdict) = running.join_next().await.unwrap().unwrap();
         match verdict {
@@ -67,6 +89,7 @@ async fn random_histories_agree() {
             Verdict::Differed(what) => panic!("seed {}: {what}", history.seed()),
         }
         compared += history.commands();
+        told += history.told();
         seen.add(history.seen());
         assert!(
             seeds < MOST,
@@ -74,8 +97,9 @@ async fn random_histories_agree() {
         );
     }
     println!(
-        "{compared} commands agreed, in {seeds} histories, of which {complete} came to their end; {seen:?}"
+        "{compared} commands agreed, in {seeds} histories, of which {complete} came to their end; {told} were told of; {seen:?}"
     );
+    assert!(told > TOLD, "only {told} were told of");
     seen.assert_everything_happened();
 }
 
@@ -84,8 +108,12 @@ async fn connect(redis: &RedisServer) -> Store {
 }
 
 async fn connect_and_listen(redis: &RedisServer) -> (Store, mpsc::Receiver<WakeUp>) {
+    connect_to(redis, 0).await
+}
+
+async fn connect_to(redis: &RedisServer, database: u32) -> (Store, mpsc::Receiver<WakeUp>) {
     let (store, wake_ups) = leasehold_store::open(Options {
-        url: redis.url(),
+        url: format!("{}/{database}", redis.url()),
         ca: None,
         key_prefix: "lock:".into(),
         timeout: Duration::from_secs(5),

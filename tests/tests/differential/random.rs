@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{Acquire, Caller, End, Op},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId},
     mode::{Mode, Permits},
     name::{ClientName, Value},
     time::StoreTime,
@@ -23,8 +23,8 @@ const OTHER_LIMIT: u32 = 3;
 /// How long tokens are remembered, at least: some waves and a bit more than a third.
 pub(crate) const TOKEN_MEMORY: Duration = Duration::from_millis(6_186);
 
-/// An operation, often on one of these, who hold the lock or wait for it.
-pub(crate) fn op(random: &mut StdRng, known: &[OwnerId]) -> Op {
+/// An operation, often on one of these, who hold the lock or wait for it. Looks are for the feed.
+pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], feed: FeedId) -> Op {
     let owner = match known.choose(random) {
         Some(known) if random.random_bool(0.4) => *known,
         _ => owner(random),
@@ -52,7 +52,8 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId]) -> Op {
             count: random.random_range(1..=u32::MAX),
         },
         90..94 => Op::Downgrade { owner },
-        94..97 => Op::Edges,
+        94..96 => Op::Edges,
+        96..98 => Op::Look { feed },
         _ => Op::View {
             waiters: *[0, 1, 3, 100].choose(random).unwrap(),
         },

@@ -6,10 +6,11 @@ use leasehold_core::{
     command::{Executed, Loss, Op, Reply},
     mode::Mode,
     view::{HolderView, NameView},
+    watch::{Change, Telling},
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 38] = [
+const EVERYTHING: [&str; 53] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -48,6 +49,21 @@ const EVERYTHING: [&str; 38] = [
     "handed on by force",
     "handed on by a downgrade",
     "handed several at once",
+    "looked",
+    "told: granted",
+    "told: queued",
+    "told: withdrawn",
+    "told: released",
+    "told: closed",
+    "told: expired",
+    "told: lost",
+    "told: lost in the lock-delay",
+    "told: forced",
+    "told: forced nobody's",
+    "told: value",
+    "told: downgraded",
+    "told: several changes",
+    "told: a hold with a lock-delay",
 ];
 
 /// How often each of it did.
@@ -90,6 +106,35 @@ impl Seen {
         });
         if executed.handed.len() > 1 {
             self.count("handed several at once");
+        }
+    }
+
+    /// Notes what was told of an operation.
+    pub(crate) fn note_changes(&mut self, telling: &Telling) {
+        for change in &telling.changes {
+            self.count(match change {
+                Change::Granted(hold) if !hold.lock_delay.is_zero() => {
+                    "told: a hold with a lock-delay"
+                }
+                Change::Granted(_) => "told: granted",
+                Change::Queued { .. } => "told: queued",
+                Change::Withdrawn(_) => "told: withdrawn",
+                Change::Released {
+                    closed_for: Some(_),
+                    ..
+                } => "told: closed",
+                Change::Released { .. } => "told: released",
+                Change::Expired(_) => "told: expired",
+                Change::Lost { hold: None, .. } => "told: lost",
+                Change::Lost { .. } => "told: lost in the lock-delay",
+                Change::Forced(Some(_)) => "told: forced",
+                Change::Forced(None) => "told: forced nobody's",
+                Change::ValueChanged(_) => "told: value",
+                Change::Downgraded(_) => "told: downgraded",
+            });
+        }
+        if telling.changes.len() > 1 {
+            self.count("told: several changes");
         }
     }
 
@@ -149,5 +194,6 @@ fn what(op: &Op, reply: &Reply) -> &'static str {
         },
         Reply::Seen(_) => "seen",
         Reply::Edges(_) => "edges",
+        Reply::Looked => "looked",
     }
 }

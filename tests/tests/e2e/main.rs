@@ -10,6 +10,7 @@ mod bad_input;
 mod bad_start;
 mod bad_stream;
 mod bench_command;
+mod campaign;
 mod late_renew;
 mod lifecycle;
 mod many_answers;

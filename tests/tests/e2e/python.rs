@@ -7,7 +7,7 @@ use std::{
 
 use leasehold_proto::v1::session_response::Response;
 use leasehold_tests::{
-    ChildProcess, Coordinator, RawSession, RedisServer, python, raw::PROMPT, report,
+    ChildProcess, Coordinator, RawCandidate, RawSession, RedisServer, python, raw::PROMPT, report,
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -27,11 +27,7 @@ async fn a_python_program_on_generated_stubs_uses_every_part_of_a_session() {
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let endpoint = coordinator.endpoint();
-    let mut program = tokio::task::spawn_blocking(move || program("tour", &endpoint))
-        .await
-        .unwrap();
-    let mut lines = program.take_lines();
-    for step in [
+    let steps = [
         "opened",
         "heartbeat acknowledged",
         "granted",
@@ -42,11 +38,61 @@ async fn a_python_program_on_generated_stubs_uses_every_part_of_a_session() {
         "not released after the loss",
         "released",
         "closed",
-    ] {
+    ];
+    walks_through("tour", endpoint, &steps).await;
+}
+
+async fn walks_through(mode: &'static str, endpoint: String, steps: &[&str]) {
+    let mut program = tokio::task::spawn_blocking(move || program(mode, &endpoint))
+        .await
+        .unwrap();
+    let mut lines = program.take_lines();
+    for step in steps {
         let (_, line) = lines.next(LIMIT).await.expect("the program goes on");
-        assert_eq!(line, step);
+        assert_eq!(line, *step);
     }
     assert!(program.wait(PROMPT).await.success());
+}
+
+#[tokio::test]
+async fn a_python_program_on_generated_stubs_uses_every_part_of_an_election() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    let steps = [
+        "nobody leads",
+        "elected",
+        "waiting at 1",
+        "proclaimed",
+        "elected after waiting",
+        "lost LOST_REASON_FORCED",
+        "nobody leads again",
+    ];
+    walks_through("elect", coordinator.endpoint(), &steps).await;
+}
+
+#[tokio::test]
+async fn a_python_program_that_leads_is_followed_when_it_is_killed() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    let endpoint = coordinator.endpoint();
+    let mut program = tokio::task::spawn_blocking(move || program("lead", &endpoint))
+        .await
+        .unwrap();
+    let mut lines = program.take_lines();
+    let (_, line) = lines.expect("leading ", LIMIT).await;
+    let token: i64 = line.trim_start_matches("leading ").parse().unwrap();
+
+    let channel = coordinator.channel().await;
+    let mut next = RawCandidate::campaign(channel, "python/led", b"next", LIMIT).await;
+    assert_eq!(next.campaigning().position, 1);
+    let killed = Instant::now();
+    program.kill();
+    let term = next.elected(PROMPT).await;
+    report(format!(
+        "from the kill of a Python leader to the next that leads: {:?}",
+        term.at - killed
+    ));
+    assert!(term.token > token);
 }
 
 #[tokio::test]

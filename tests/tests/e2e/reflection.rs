@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use leasehold_tests::{Coordinator, raw::connect};
 use prost::Message;
 use prost_types::FileDescriptorProto;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 use tonic_reflection::pb::{v1, v1alpha};
 
 /// What reflection itself adds.
@@ -18,6 +21,7 @@ fn assert_services(listed: Vec<String>) {
     let expected = [
         "grpc.health.v1.Health",
         "leasehold.v1.AdminService",
+        "leasehold.v1.ElectionService",
         "leasehold.v1.LockService",
     ];
     assert_eq!(listed, expected.map(ToOwned::to_owned).into());
@@ -85,4 +89,24 @@ async fn both_versions_of_reflection_list_every_service() {
     let channel = connect(&coordinator.endpoint()).await;
     both_answers!(v1, channel.clone());
     both_answers!(v1alpha, channel);
+}
+
+#[tokio::test]
+async fn the_health_of_every_service_of_ours_is_told() {
+    let coordinator = Coordinator::in_process();
+    coordinator.ready().await;
+    let mut health = HealthClient::new(connect(&coordinator.endpoint()).await);
+    for service in [
+        "",
+        "leasehold.v1.AdminService",
+        "leasehold.v1.ElectionService",
+        "leasehold.v1.LockService",
+    ] {
+        let service = service.to_owned();
+        let response = health.check(HealthCheckRequest { service }).await;
+        assert_eq!(
+            response.unwrap().into_inner().status(),
+            ServingStatus::Serving
+        );
+    }
 }

@@ -17,7 +17,7 @@ use leasehold_proto::v1::{
 use leasehold_server::{Config, Listeners, config::Action};
 use leasehold_store::redis::{
     decode::decode,
-    encode::{SCRIPT, encode},
+    encode::{LockScript, encode},
     keys::Keys,
 };
 use leasehold_tests::{RawSession, RedisServer, raw};
@@ -185,6 +185,7 @@ fn batches() -> [Vec<Command>; 2] {
 /// Commands into script calls.
 pub(crate) fn to_redis() -> Cost {
     let keys = Keys::new("lock:");
+    let script = LockScript::of_database(0);
     let batches = batches();
     let each = cost_of(CYCLES, |number| {
         for batch in &batches {
@@ -193,7 +194,7 @@ pub(crate) fn to_redis() -> Cost {
                 .map(|command| (command, keys.of(&command.name)))
                 .collect();
             let items = items.iter().map(|(command, keys)| (*command, keys));
-            let call = encode(items, u64::from(number), None);
+            let call = encode(items, u64::from(number), None, &script);
             assert!(call.args_iter().len() > IN_A_CALL);
         }
     });
@@ -204,9 +205,10 @@ pub(crate) fn to_redis() -> Cost {
 pub(crate) fn from_redis() -> Cost {
     let redis = RedisServer::start();
     let mut connection = redis.connection();
+    let script = LockScript::of_database(0);
     let _: String = redis::cmd("SCRIPT")
         .arg("LOAD")
-        .arg(SCRIPT)
+        .arg(&*script.text())
         .query(&mut connection)
         .unwrap();
     let keys = Keys::new("lock:");
@@ -216,7 +218,9 @@ pub(crate) fn from_redis() -> Cost {
             .map(|command| (command, keys.of(&command.name)))
             .collect();
         let items = items.iter().map(|(command, keys)| (*command, keys));
-        let reply: redis::Value = encode(items, 1, None).query(&mut connection).unwrap();
+        let reply: redis::Value = encode(items, 1, None, &script)
+            .query(&mut connection)
+            .unwrap();
         vec![reply; CYCLES as usize + 1]
     });
     let mut replies = replies.map(Vec::into_iter);

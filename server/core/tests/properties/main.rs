@@ -30,6 +30,7 @@ mod starvation;
 mod steps;
 mod tokens;
 mod wake_ups;
+mod watching;
 mod world;
 
 use proptest::test_runner::Config;

@@ -9,6 +9,7 @@ use leasehold_core::{
     table::LockTable,
     time::StoreTime,
     view::{NameEdges, NameView},
+    watch::Telling,
 };
 
 use crate::{
@@ -32,6 +33,8 @@ pub(crate) struct World {
     granted: HashMap<usize, Vec<Owner>>,
     ended: HashMap<usize, Vec<Owner>>,
     floors: Option<[i64; COORDINATORS]>,
+    /// What was told of each name, in order, while anybody watches.
+    told: Option<Vec<(LockName, Telling)>>,
 }
 
 impl World {
@@ -46,7 +49,21 @@ impl World {
             granted: HashMap::new(),
             ended: HashMap::new(),
             floors: None,
+            told: None,
         }
+    }
+
+    /// A world that somebody watches.
+    pub(crate) fn watched() -> Self {
+        Self {
+            told: Some(Vec::new()),
+            ..Self::new()
+        }
+    }
+
+    /// What was told since this was asked for.
+    pub(crate) fn told(&mut self) -> Vec<(LockName, Telling)> {
+        self.told.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// A world in which each coordinator asks for tokens greater than all it has seen.
@@ -286,14 +303,26 @@ impl World {
         }
     }
 
-    fn send(&mut self, name: usize, by: usize, op: &Op) -> Executed {
+    pub(crate) fn send(&mut self, name: usize, by: usize, op: &Op) -> Executed {
         let command = Command {
-            name: LockName::parse(&format!("name/{name}")).unwrap(),
+            name: name_of(name),
             caller: self.caller(by),
             op: op.clone(),
         };
-        self.table.apply(&command, self.now)
+        let Some(told) = &mut self.told else {
+            return self.table.apply(&command, self.now);
+        };
+        let (executed, telling) = self.table.apply_and_tell(&command, self.now);
+        if !telling.changes.is_empty() || telling.looked.is_some() {
+            told.push((command.name, telling));
+        }
+        executed
     }
+}
+
+/// A name.
+pub(crate) fn name_of(number: usize) -> LockName {
+    LockName::parse(&format!("name/{number}")).unwrap()
 }
 
 /// A coordinator's id.

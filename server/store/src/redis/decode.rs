@@ -21,7 +21,7 @@ pub enum Garbled {
     Shape(&'static str),
 }
 
-type Decoded<T> = Result<T, Garbled>;
+pub(super) type Decoded<T> = Result<T, Garbled>;
 
 /// What a call replied: the answer to each command, or the error of one that failed.
 pub fn decode(
@@ -79,12 +79,20 @@ fn short_answer(number: i64) -> Decoded<Reply> {
         -3 => ended(true, false),
         -4 => ended(false, false),
         -5 => ended(false, true),
-        -6 => Reply::Lost(Loss::Deleted),
-        -7 => Reply::Lost(Loss::Taken),
-        -8 => Reply::Lost(Loss::Expired),
+        -8..=-6 => Reply::Lost(loss(number)?),
         -9 => Reply::Changed(true),
         -10 => Reply::Changed(false),
+        -11 => Reply::Looked,
         _ => return Err(Garbled::Shape("unknown number")),
+    })
+}
+
+pub(super) fn loss(number: i64) -> Decoded<Loss> {
+    Ok(match number {
+        -6 => Loss::Deleted,
+        -7 => Loss::Taken,
+        -8 => Loss::Expired,
+        _ => return Err(Garbled::Shape("unknown loss")),
     })
 }
 
@@ -163,7 +171,7 @@ fn former(mut fields: Fields) -> Decoded<Former> {
     })
 }
 
-fn holder(mut fields: Fields) -> Decoded<HolderView> {
+pub(super) fn holder(mut fields: Fields) -> Decoded<HolderView> {
     if fields.left() == 2 {
         fields.bytes()?;
         return Ok(HolderView::Foreign {
@@ -187,7 +195,7 @@ fn holder(mut fields: Fields) -> Decoded<HolderView> {
     })))
 }
 
-fn seen(fields: &mut Fields) -> Decoded<NameView> {
+pub(super) fn seen(fields: &mut Fields) -> Decoded<NameView> {
     Ok(NameView {
         holders: fields.each(holder)?,
         holder_count: fields.count()?,
@@ -200,7 +208,7 @@ fn seen(fields: &mut Fields) -> Decoded<NameView> {
     })
 }
 
-fn waiter(mut fields: Fields) -> Decoded<WaiterView> {
+pub(super) fn waiter(mut fields: Fields) -> Decoded<WaiterView> {
     let (coordinator, since) = (fields.coordinator()?, fields.time()?);
     let session = fields.session()?;
     let Extras { mode, actor, .. } = fields.extras()?;
@@ -277,10 +285,10 @@ impl Extras {
 }
 
 /// The elements of an array, one after the other.
-struct Fields(std::vec::IntoIter<Value>);
+pub(super) struct Fields(std::vec::IntoIter<Value>);
 
 impl Fields {
-    fn of(value: Value) -> Decoded<Self> {
+    pub(super) fn of(value: Value) -> Decoded<Self> {
         match value {
             Value::Array(items) => Ok(Self(items.into_iter())),
             _ => Err(Garbled::Shape("not an array")),
@@ -291,18 +299,18 @@ impl Fields {
         self.0.len()
     }
 
-    fn next(&mut self) -> Decoded<Value> {
+    pub(super) fn next(&mut self) -> Decoded<Value> {
         self.0.next().ok_or(Garbled::Shape("too short"))
     }
 
-    fn int(&mut self) -> Decoded<i64> {
+    pub(super) fn int(&mut self) -> Decoded<i64> {
         match self.next()? {
             Value::Int(int) => Ok(int),
             _ => Err(Garbled::Shape("not an integer")),
         }
     }
 
-    fn bytes(&mut self) -> Decoded<Vec<u8>> {
+    pub(super) fn bytes(&mut self) -> Decoded<Vec<u8>> {
         match self.next()? {
             Value::BulkString(bytes) => Ok(bytes),
             _ => Err(Garbled::Shape("not a string")),
@@ -310,19 +318,19 @@ impl Fields {
     }
 
     /// A nested array, or nothing where the script replied `false`.
-    fn list(&mut self) -> Decoded<Option<Self>> {
+    pub(super) fn list(&mut self) -> Decoded<Option<Self>> {
         match self.next()? {
             Value::Nil | Value::Boolean(false) => Ok(None),
             list => Self::of(list).map(Some),
         }
     }
 
-    fn nested(&mut self) -> Decoded<Self> {
+    pub(super) fn nested(&mut self) -> Decoded<Self> {
         self.list()?.ok_or(Garbled::Shape("no array"))
     }
 
     /// What the elements of a nested array are.
-    fn each<T>(&mut self, element: impl Fn(Self) -> Decoded<T>) -> Decoded<Vec<T>> {
+    pub(super) fn each<T>(&mut self, element: impl Fn(Self) -> Decoded<T>) -> Decoded<Vec<T>> {
         let list = self.nested()?.0;
         list.map(|item| element(Self::of(item)?)).collect()
     }
@@ -331,7 +339,7 @@ impl Fields {
         Ok(self.int()? != 0)
     }
 
-    fn count(&mut self) -> Decoded<u64> {
+    pub(super) fn count(&mut self) -> Decoded<u64> {
         u64::try_from(self.int()?).map_err(|_| Garbled::Shape("negative count"))
     }
 
@@ -339,7 +347,7 @@ impl Fields {
         u32::try_from(self.int()?).map_err(|_| Garbled::Shape("number out of range"))
     }
 
-    fn time(&mut self) -> Decoded<StoreTime> {
+    pub(super) fn time(&mut self) -> Decoded<StoreTime> {
         self.int().map(StoreTime::from_micros)
     }
 
@@ -357,7 +365,7 @@ impl Fields {
     }
 
     /// Milliseconds, nothing where they are 0.
-    fn non_zero(&mut self) -> Decoded<Option<Duration>> {
+    pub(super) fn non_zero(&mut self) -> Decoded<Option<Duration>> {
         Ok(self.expiry()?.filter(|duration| !duration.is_zero()))
     }
 

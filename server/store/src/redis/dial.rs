@@ -3,20 +3,19 @@
 use std::{fmt, io, sync::Arc, time::Duration};
 
 use redis::{
-    AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, ServerError,
-    Value, aio::MultiplexedConnection,
+    AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, ServerError,
+    aio::MultiplexedConnection,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
-    sync::mpsc,
     time::{Instant, timeout_at},
 };
 use tokio_rustls::TlsConnector;
-use tokio_util::task::AbortOnDropHandle;
-use tracing::debug;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
+    listening::Listener,
     status::{DownCause, Fault},
     url::{RedisTarget, Tls},
 };
@@ -29,10 +28,11 @@ const PIPELINE_BUFFER: usize = 256;
 pub(super) enum Purpose {
     /// Commands, with these scripts loaded.
     Commands { scripts: Arc<[Arc<str>]> },
-    /// Listening to one channel. Messages that find their queue full are dropped.
+    /// Listening to these channels, and patterns of channels, if any.
     Subscription {
-        channel: Arc<[u8]>,
-        messages: mpsc::Sender<Vec<u8>>,
+        channels: Arc<[Vec<u8>]>,
+        patterns: Arc<[Vec<u8>]>,
+        listener: Listener,
     },
 }
 
@@ -43,6 +43,8 @@ pub(super) struct Dialled {
     pub(super) driver: AbortOnDropHandle<()>,
     /// What Redis does when it runs out of memory (`maxmemory-policy`), where it was asked and would say.
     pub(super) memory_policy: Option<String>,
+    /// Cancelled when its listener could not take something in.
+    pub(super) overflow: CancellationToken,
 }
 
 /// Dials once. `attempt` chooses which of the host's addresses is tried first, so that one that answers nothing cannot
@@ -143,22 +145,35 @@ impl Dial<'_> {
                     connection,
                     driver,
                     memory_policy,
+                    overflow: CancellationToken::new(),
                 })
             }
-            Purpose::Subscription { channel, messages } => {
+            Purpose::Subscription {
+                channels,
+                patterns,
+                listener,
+            } => {
                 // RESP3, in which pings and messages can share a connection.
                 let info = self.with_login(info.set_protocol(ProtocolVersion::RESP3));
-                let config = config.set_push_sender(forward_to(messages.clone()));
+                let overflow = CancellationToken::new();
+                let heard = listen(Arc::clone(listener), overflow.clone());
+                let config = config.set_push_sender(heard);
                 let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
                 self.within("the subscription", async {
-                    let subscribed = connection.subscribe(&channel[..]).await;
-                    subscribed.map_err(|error| self.failed("SUBSCRIBE", error))
+                    let subscribed = connection.subscribe(&channels[..]).await;
+                    subscribed.map_err(|error| self.failed("SUBSCRIBE", error))?;
+                    if patterns.is_empty() {
+                        return Ok(());
+                    }
+                    let subscribed = connection.psubscribe(&patterns[..]).await;
+                    subscribed.map_err(|error| self.failed("PSUBSCRIBE", error))
                 })
                 .await?;
                 Ok(Dialled {
                     connection,
                     driver,
                     memory_policy: None,
+                    overflow,
                 })
             }
         }
@@ -216,47 +231,15 @@ impl fmt::Display for Dial<'_> {
     }
 }
 
-fn forward_to(
-    messages: mpsc::Sender<Vec<u8>>,
+/// Gives all that comes to a listener, until that can't take something in.
+fn listen(
+    listener: Listener,
+    overflow: CancellationToken,
 ) -> impl Fn(PushInfo) -> Result<(), ()> + Send + Sync {
-    move |PushInfo { kind, data }| {
-        if kind == PushKind::Message
-            && let Some(Value::BulkString(payload)) = data.into_iter().nth(1)
-            && messages.try_send(payload).is_err()
-        {
-            debug!("a wake-up message was dropped, because too many wait to be read");
+    move |push| {
+        if !overflow.is_cancelled() && listener(push).is_err() {
+            overflow.cancel();
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    fn message(kind: PushKind, payload: &str) -> PushInfo {
-        let data = ["channel", payload]
-            .map(|text| Value::BulkString(text.into()))
-            .to_vec();
-        PushInfo { kind, data }
-    }
-
-    #[test]
-    fn messages_are_forwarded_and_what_nobody_reads_is_dropped() {
-        let (messages, mut received) = mpsc::channel(2);
-        let forward = forward_to(messages);
-        forward(message(PushKind::Subscribe, "not a message")).unwrap();
-        for payload in ["one", "two", "too many"] {
-            forward(message(PushKind::Message, payload)).unwrap();
-        }
-        assert_eq!(received.try_recv().unwrap(), b"one");
-        assert_eq!(received.try_recv().unwrap(), b"two");
-        received.try_recv().unwrap_err();
-        forward(message(PushKind::Message, "room again")).unwrap();
-        assert_eq!(received.try_recv().unwrap(), b"room again");
-        drop(received);
-        forward(message(PushKind::Message, "nobody")).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write},
-    sync::LazyLock,
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,12 +14,12 @@ use leasehold_core::{
 };
 use redis::{Cmd, RedisWrite, Script};
 
-use super::keys::{Key, LockKeys};
+use super::keys::{Channels, Key, LockKeys};
 
 /// The script: what the operations share, the operations as the body of a function that few calls need, and what
 /// carries them out. Inside that function are two more: what is only needed where many hold a lock together, and the
-/// operations that are not asked for often.
-pub static SCRIPT: &str = concat!(
+/// operations that are not asked for often. Another one is what is only needed while somebody follows locks.
+static SCRIPT: &str = concat!(
     include_str!("../../lua/common.lua"),
     "\nlocal function operations()\n",
     include_str!("../../lua/hold.lua"),
@@ -54,14 +54,41 @@ pub static SCRIPT: &str = concat!(
     "\n",
     include_str!("../../lua/edges.lua"),
     "\n",
+    include_str!("../../lua/look_for_feed.lua"),
+    "\n",
     include_str!("../../lua/others.lua"),
     "\nend\n",
     include_str!("../../lua/operations.lua"),
     "\nend\n",
+    include_str!("../../lua/gate.lua"),
+    "\nif is_watched then watch = (function()\n",
+    include_str!("../../lua/watch.lua"),
+    "\nend)() end\n",
     include_str!("../../lua/dispatch.lua"),
 );
 
-static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().to_owned());
+/// The script for the locks of one database: it knows the channels of that.
+#[derive(Clone, Debug)]
+pub struct LockScript {
+    text: Arc<str>,
+    hash: String,
+}
+
+impl LockScript {
+    /// That of a database.
+    pub fn of_database(database: u32) -> Self {
+        let text = [&Channels::of_database(database).in_lua(), SCRIPT].concat();
+        Self {
+            hash: Script::new(&text).get_hash().to_owned(),
+            text: text.into(),
+        }
+    }
+
+    /// To be loaded.
+    pub fn text(&self) -> Arc<str> {
+        Arc::clone(&self.text)
+    }
+}
 
 /// About how many bytes a command takes in a call; more grows the buffer.
 const TYPICAL: usize = 384;
@@ -76,14 +103,15 @@ const EXTRAS: u8 = 21;
 /// Stands for a command that is not carried out together with others.
 const ALONE: u8 = b'.';
 
-/// The script call that carries out these commands. `nonce` is repeated in its reply; a command that reaches the server
-/// after `not_after`, or what it says itself, does nothing (but for releases and views).
+/// The script call that carries out these commands. `nonce` is repeated in its reply; a command that reaches the server after `not_after`, or what it says itself, does
+/// nothing (but for releases, views and looks).
 ///
 /// Commands with the same caller but for its floor share the highest: a token may be higher than asked for.
 pub fn encode<'a>(
     commands: impl Iterator<Item = (&'a Command, &'a LockKeys)> + Clone,
     nonce: u64,
     not_after: Option<StoreTime>,
+    script: &LockScript,
 ) -> Cmd {
     let Plan {
         letters,
@@ -93,7 +121,7 @@ pub fn encode<'a>(
     } = Plan::of(commands.clone());
     let number = letters.len();
     let mut cmd = Cmd::with_capacity(number * ARGUMENTS + FIXED, number * TYPICAL);
-    cmd.arg("EVALSHA").arg(&*HASH).arg(keys);
+    cmd.arg("EVALSHA").arg(&script.hash).arg(keys);
 
     let planned = letters.iter().copied().zip(commands);
     let among = |kinds: &'static [u8]| planned.clone().filter(|(letter, _)| kinds.contains(letter));
@@ -225,6 +253,7 @@ fn letter(op: &Op) -> u8 {
         Op::Downgrade { .. } => b'd',
         Op::View { .. } => b's',
         Op::Edges => b'e',
+        Op::Look { .. } => b'o',
     }
 }
 
@@ -263,6 +292,9 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
         }
         Op::View { waiters } => {
             cmd.arg(*waiters);
+        }
+        Op::Look { feed } => {
+            cmd.arg(Channels::of_feed(*feed));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use leasehold_core::{
-    id::CoordinatorId,
+    id::{CoordinatorId, FeedId},
     name::{Invalid, LockName},
 };
 use redis::{Cmd, RedisWrite};
@@ -140,6 +140,57 @@ impl Keys {
 /// The channel on which a coordinator is told of what others did to its waiters and holders.
 pub fn wake_channel(coordinator: &CoordinatorId) -> String {
     format!("{OURS}wake:{coordinator}")
+}
+
+/// The channels by which feeds are told. Pub/sub knows no databases, so most carry the number of theirs.
+#[derive(Clone, Debug)]
+pub struct Channels {
+    everything: String,
+    gate: String,
+}
+
+impl Channels {
+    /// Those of a database.
+    pub fn of_database(database: u32) -> Self {
+        Self {
+            everything: format!("{OURS}watch:{database}"),
+            gate: format!("{OURS}watching:{database}"),
+        }
+    }
+
+    /// Every feed listens to it, as a pattern too, and nothing is ever published there: while nobody does, scripts look no
+    /// further.
+    pub fn gate(&self) -> Vec<u8> {
+        self.gate.clone().into_bytes()
+    }
+
+    /// What happens to any lock.
+    pub fn everything(&self) -> Vec<u8> {
+        self.everything.clone().into_bytes()
+    }
+
+    /// What happens to one lock.
+    pub fn of_lock(&self, keys: &LockKeys) -> Vec<u8> {
+        format!("{}:{}", self.everything, keys.lock).into_bytes()
+    }
+
+    /// What tells a script of them: see `lua/watch.lua`.
+    pub fn in_lua(&self) -> String {
+        let Self { everything, gate } = self;
+        format!("local GATE, EVERYTHING = '{gate}', '{everything}'\n")
+    }
+
+    /// The lock key, of a channel of one lock.
+    pub fn lock_of<'a>(&self, channel: &'a [u8]) -> Option<&'a [u8]> {
+        channel
+            .strip_prefix(self.everything.as_bytes())?
+            .strip_prefix(b":")
+    }
+
+    /// What a feed's looks saw.
+    pub fn of_feed(feed: FeedId) -> Vec<u8> {
+        format!("{OURS}feed:{:016x}", feed.get()).into_bytes()
+    }
 }
 
 /// The slot of a key, by its hash tag if it has one.

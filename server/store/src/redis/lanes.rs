@@ -5,6 +5,7 @@
 //! that sends is not the caller's, so that a caller may be dropped at any point without losing what its command did.
 
 use std::{
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicI64, AtomicU64, Ordering},
@@ -12,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::poll;
 use leasehold_core::{
     command::{Command, Reply},
     name::LockName,
@@ -21,7 +23,7 @@ use redis::{RedisError, ServerError, ServerErrorKind, Value};
 
 use super::{
     decode::{Garbled, decode},
-    encode::encode,
+    encode::{LockScript, encode},
     keys::LockKeys,
     link::{Link, Replies},
     status::LinkError,
@@ -41,13 +43,19 @@ const IN_FLIGHT: usize = 2;
 pub struct Lanes {
     link: Link,
     lanes: Vec<Mutex<Lane>>,
+    /// One for each lane: held while a batch is taken out and handed to the connection, so that of two tasks that send none
+    /// overtakes the other in between.
+    turns: Vec<Turn>,
     timeout: Duration,
+    script: LockScript,
     observer: OnceLock<Observer>,
     nonce: AtomicU64,
     /// Microseconds by which the server's wall clock is ahead of our monotonic one, at most, when we last heard from it;
     /// 0 before that.
     ahead: AtomicI64,
 }
+
+type Turn = tokio::sync::Mutex<()>;
 
 #[derive(Default)]
 struct Lane {
@@ -65,13 +73,15 @@ struct Item {
 }
 
 impl Lanes {
-    /// A lane for each connection of the link. A command that is not answered within `timeout` is given up.
-    pub fn new(link: Link, timeout: Duration) -> Self {
-        let lanes = (0..link.connections()).map(|_| Mutex::default()).collect();
+    /// A lane for each connection of the link, which loads the script. A command that is not answered within `timeout` is given up.
+    pub fn new(link: Link, timeout: Duration, script: LockScript) -> Self {
+        let lanes = link.connections();
         Self {
             link,
-            lanes,
+            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            turns: (0..lanes).map(|_| Turn::default()).collect(),
             timeout,
+            script,
             observer: OnceLock::new(),
             nonce: AtomicU64::new(1),
             ahead: AtomicI64::new(0),
@@ -113,6 +123,7 @@ impl Lanes {
     /// Sends what waits in a lane until nothing does.
     async fn drive(self: Arc<Self>, index: usize) {
         loop {
+            let turn = self.turns[index].lock().await;
             let batch: Vec<Item> = {
                 let mut lane = self.lane(index);
                 if lane.waiting.is_empty() {
@@ -123,7 +134,13 @@ impl Lanes {
                 let rest = lane.waiting.split_off(rest);
                 std::mem::replace(&mut lane.waiting, rest)
             };
-            self.call(index, batch).await;
+            let mut call = pin!(self.call(index, batch));
+            // The first poll hands it to the connection, which has room for more calls than can be in flight.
+            let polled = poll!(&mut call);
+            drop(turn);
+            if polled.is_pending() {
+                call.await;
+            }
         }
     }
 
@@ -132,7 +149,7 @@ impl Lanes {
         let sent_at = clock::now();
         let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
         let commands = batch.iter().map(|item| (&item.command, &item.keys));
-        let call = encode(commands, nonce, self.not_after(sent_at));
+        let call = encode(commands, nonce, self.not_after(sent_at), &self.script);
         let replies = match self.link.execute(index, vec![call]).await {
             Ok(replies) => replies,
             Err(error) => return fail(batch, &link_error(&error)),

@@ -16,10 +16,11 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     dial::Purpose,
     handshake::load_script,
+    listening::{Heard, Listener, Listening, forward_to},
     replies::{into_result, is_missing_script, unfit_server},
     slot::{Live, Slot},
     status::{Board, DownCause, Fault, LinkError, LinkStatus},
-    upkeep::Upkeep,
+    upkeep::{Timing, Upkeep},
     url::RedisTarget,
 };
 
@@ -76,9 +77,9 @@ struct Inner {
     target: RedisTarget,
     slots: Vec<Arc<Slot>>,
     board: Arc<Board>,
-    subscription: Option<Arc<Board>>,
+    subscription: Option<Listening>,
     scripts: Arc<[Arc<str>]>,
-    command_timeout: Duration,
+    timing: Timing,
     /// Dropped with this, which ends them. They hold nothing of this.
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
@@ -123,50 +124,41 @@ impl Link {
             DownCause::Connecting,
             format!("still connecting to {subject}"),
         );
-        let mut tasks = Vec::new();
-        let mut keep_up = |slot: &Arc<Slot>, purpose: Purpose, warns_of_eviction: bool| {
-            let upkeep = Upkeep {
-                slot: Arc::clone(slot),
-                target: target.clone(),
-                purpose,
-                dial_timeout,
-                command_timeout,
-                ping_interval: ping_interval.max(Duration::from_millis(1)),
-                warns_of_eviction,
-            };
-            tasks.push(AbortOnDropHandle::new(tokio::spawn(upkeep.run())));
+        let timing = Timing {
+            dial_timeout,
+            command_timeout,
+            ping_interval: ping_interval.max(Duration::from_millis(1)),
         };
 
         let connections = connections.max(1);
         let board = Arc::new(Board::new(subject.clone(), connections, &fault));
         let mut slots = Vec::with_capacity(connections);
+        let mut tasks = Vec::with_capacity(connections);
         for index in 0..connections {
             let slot = Arc::new(Slot::new(index, Arc::clone(&board), fault.clone()));
-            keep_up(
-                &slot,
-                Purpose::Commands {
+            let upkeep = Upkeep {
+                slot: Arc::clone(&slot),
+                target: target.clone(),
+                purpose: Purpose::Commands {
                     scripts: Arc::clone(&scripts),
                 },
-                index == 0,
-            );
+                timing,
+                warns_of_eviction: index == 0,
+            };
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(upkeep.run())));
             slots.push(slot);
         }
         let subscription = subscription.map(|Subscription { channel, messages }| {
-            let board = Arc::new(Board::new(
+            Listening::start(
+                target.clone(),
+                timing,
                 format!("the subscription to {subject}"),
-                1,
-                &fault,
-            ));
-            let slot = Arc::new(Slot::new(0, Arc::clone(&board), fault.clone()));
-            keep_up(
-                &slot,
-                Purpose::Subscription {
-                    channel: channel.into(),
-                    messages,
+                Heard {
+                    channels: vec![channel],
+                    ..Heard::default()
                 },
-                false,
-            );
-            board
+                forward_to(messages),
+            )
         });
         let inner = Inner {
             target,
@@ -174,7 +166,7 @@ impl Link {
             board,
             subscription,
             scripts,
-            command_timeout,
+            timing,
             _tasks: tasks,
         };
         Self {
@@ -231,7 +223,7 @@ impl Link {
                 fault
             }
             Err(_) => {
-                let millis = self.inner.command_timeout.as_millis();
+                let millis = self.inner.timing.command_timeout.as_millis();
                 let fault = Fault::new(
                     DownCause::TimedOut,
                     format!("{self} did not answer within {millis} ms"),
@@ -251,9 +243,9 @@ impl Link {
     /// unread in the socket when the time is up: the little more lets it be read before Redis is blamed.
     async fn in_time<F: Future>(&self, send: F) -> Result<F::Output, Elapsed> {
         tokio::pin!(send);
-        match timeout(self.inner.command_timeout, &mut send).await {
+        match timeout(self.inner.timing.command_timeout, &mut send).await {
             Ok(output) => Ok(output),
-            Err(_) => timeout(self.inner.command_timeout / 20, send).await,
+            Err(_) => timeout(self.inner.timing.command_timeout / 20, send).await,
         }
     }
 
@@ -276,7 +268,14 @@ impl Link {
 
     /// The same for the subscription: while it isn't up, messages are lost. `None` if the link was started without one.
     pub fn subscription_status(&self) -> Option<watch::Receiver<LinkStatus>> {
-        self.inner.subscription.as_ref().map(|board| board.watch())
+        self.inner.subscription.as_ref().map(Listening::status)
+    }
+
+    /// Listens to what is published over one more connection; `what` is what the log puts before the server's name.
+    pub(super) fn listen(&self, what: &str, of: Heard, listener: Listener) -> Listening {
+        let target = self.inner.target.clone();
+        let what = format!("{what} {self}");
+        Listening::start(target, self.inner.timing, what, of, listener)
     }
 
     /// How many command connections there are: batches whose shards are equal modulo this share one.

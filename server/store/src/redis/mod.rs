@@ -5,6 +5,7 @@
 //! - [`encode`] and [`decode`]: commands to script calls, and replies to answers. The scripts are in `lua/`.
 //! - [`blocked`]: what coordinators tell one another for the detector of deadlocks.
 //! - [`lanes`]: commands coalesced into few calls.
+//! - `feed` and `telling`: what scripts publish of what happens to locks, and how it is read.
 //! - [`link`]: connections to one server, ours because a lease service must know when one is dead.
 //! - [`url`] and [`status`]: where a server is, and whether it can be reached.
 
@@ -19,9 +20,12 @@ pub mod store;
 pub mod url;
 
 mod dial;
+mod feed;
 mod handshake;
+mod listening;
 mod replies;
 mod slot;
+mod telling;
 mod upkeep;
 
 pub use store::RedisStore;

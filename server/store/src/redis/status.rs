@@ -33,6 +33,8 @@ pub enum DownCause {
     Lost,
     /// The server refused to serve this connection for another reason, such as too many clients.
     Rejected,
+    /// More came by it than was read.
+    Overflow,
     /// The layer above found a reply that did not answer its command.
     WrongReply,
 }

@@ -13,7 +13,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::{
     blocked,
-    encode::SCRIPT,
+    encode::LockScript,
+    feed,
     keys::{Keys, wake_channel},
     lanes::{Lanes, call_error, link_error},
     link::{Link, LinkOptions, Subscription},
@@ -22,6 +23,7 @@ use super::{
 };
 use crate::{
     error::StoreError,
+    feed::Feed,
     store::{Answer, LockStore, Observer, Options, Page, WakeUp, unanswered},
 };
 
@@ -43,13 +45,14 @@ impl RedisStore {
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
         let target = RedisTarget::parse(&options.url, options.ca.as_deref())?;
         let keys = Keys::new(&options.key_prefix);
+        let script = LockScript::of_database(target.database());
         let (messages, incoming) = mpsc::channel(WAKE_UPS);
         let link = Link::start(
             target,
             LinkOptions {
                 connections: options.connections,
                 command_timeout: options.timeout,
-                scripts: vec![Arc::from(SCRIPT), Arc::from(blocked::SCRIPT)],
+                scripts: vec![script.text(), Arc::from(blocked::SCRIPT)],
                 subscription: Some(Subscription {
                     channel: wake_channel(&options.coordinator).into_bytes(),
                     messages,
@@ -58,7 +61,7 @@ impl RedisStore {
             },
         );
         let wake_ups = read_wake_ups(incoming, keys.clone());
-        let lanes = Arc::new(Lanes::new(link, options.timeout));
+        let lanes = Arc::new(Lanes::new(link, options.timeout, script));
         learn_time(&lanes);
         let store = Self {
             lanes,
@@ -146,6 +149,10 @@ impl LockStore for RedisStore {
 
     fn observe(&self, observer: Observer) {
         self.lanes.observe(observer);
+    }
+
+    fn feed(&self) -> Feed {
+        feed::open(self.lanes.link(), &self.keys)
     }
 }
 

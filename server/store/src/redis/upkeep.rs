@@ -8,7 +8,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::warn;
 
 use super::{
@@ -28,14 +28,20 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// A connection that lasted this long is redialled without a pause, once.
 const STEADY: Duration = Duration::from_secs(1);
 
+/// How patient a connection's task is: see [`LinkOptions`](super::link::LinkOptions).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timing {
+    pub(super) dial_timeout: Duration,
+    pub(super) command_timeout: Duration,
+    pub(super) ping_interval: Duration,
+}
+
 /// What one connection's task needs.
 pub(super) struct Upkeep {
     pub(super) slot: Arc<Slot>,
     pub(super) target: RedisTarget,
     pub(super) purpose: Purpose,
-    pub(super) dial_timeout: Duration,
-    pub(super) command_timeout: Duration,
-    pub(super) ping_interval: Duration,
+    pub(super) timing: Timing,
     /// Whether this task warns when Redis may evict our keys: one per link does.
     pub(super) warns_of_eviction: bool,
 }
@@ -49,26 +55,34 @@ impl Upkeep {
         // Given-up connections whose last replies are still worth reading.
         let mut outgoing = JoinSet::new();
         loop {
-            match dial(&self.target, &self.purpose, self.dial_timeout, attempt).await {
+            match dial(
+                &self.target,
+                &self.purpose,
+                self.timing.dial_timeout,
+                attempt,
+            )
+            .await
+            {
                 Ok(Dialled {
                     connection,
                     driver,
                     memory_policy,
+                    overflow,
                 }) => {
                     if self.warns_of_eviction {
                         self.warn_of_eviction(memory_policy, &mut warned_of);
                     }
                     let since = Instant::now();
                     let live = self.slot.set_up(connection);
-                    let (fault, driver) = self.watch_over(live, driver).await;
-                    // A server that only refuses still answers what is in flight. Everything else is cut off.
-                    if let Some(driver) = driver
-                        && matches!(
-                            fault.cause,
-                            DownCause::NotMaster | DownCause::Loading | DownCause::Login
-                        )
-                    {
-                        outgoing.spawn(timeout(self.command_timeout, driver));
+                    let (fault, driver) = self.watch_over(live, driver, overflow).await;
+                    if let Some(driver) = driver {
+                        if self.may_still_answer(&fault) {
+                            outgoing.spawn(timeout(self.timing.command_timeout, driver));
+                        } else {
+                            // It has ended before the next connection begins, so what they tell has one order.
+                            driver.abort();
+                            let _ = driver.await;
+                        }
                     }
                     if since.elapsed() >= STEADY {
                         failures = 0;
@@ -84,13 +98,23 @@ impl Upkeep {
         }
     }
 
+    /// A server that only refuses still answers what is in flight. Everything else is cut off.
+    fn may_still_answer(&self, fault: &Fault) -> bool {
+        matches!(self.purpose, Purpose::Commands { .. })
+            && matches!(
+                fault.cause,
+                DownCause::NotMaster | DownCause::Loading | DownCause::Login
+            )
+    }
+
     /// Returns when the connection was given up, with the reason, and with its driver if that still runs.
     async fn watch_over(
         &self,
         live: Arc<Live>,
         mut driver: AbortOnDropHandle<()>,
+        overflow: CancellationToken,
     ) -> (Fault, Option<AbortOnDropHandle<()>>) {
-        let mut ticks = interval(self.ping_interval);
+        let mut ticks = interval(self.timing.ping_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             select! {
@@ -100,6 +124,11 @@ impl Upkeep {
                     let fault = Fault::new(DownCause::Lost, format!("{self} closed the connection"));
                     self.slot.give_up(live.generation, fault.clone());
                     return (fault, None);
+                }
+                () = overflow.cancelled() => {
+                    let reason = format!("more came from {self} than was read");
+                    self.slot.give_up(live.generation, Fault::new(DownCause::Overflow, reason));
+                    continue;
                 }
                 _ = ticks.tick() => {}
             }
@@ -120,12 +149,12 @@ impl Upkeep {
         let mut connection = live.connection.clone();
         let command = redis::cmd("PING");
         let Ok(reply) = timeout(
-            self.command_timeout,
+            self.timing.command_timeout,
             connection.send_packed_command(&command),
         )
         .await
         else {
-            let millis = self.command_timeout.as_millis();
+            let millis = self.timing.command_timeout.as_millis();
             let reason = format!("{self} left a ping unanswered for {millis} ms");
             return Err(Fault::new(DownCause::TimedOut, reason));
         };

@@ -2,7 +2,7 @@
 
 mod sessions;
 mod unary;
-mod values;
+pub(crate) mod values;
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Bystander {
     }
 }
 
-fn assert_invalid(status: &Status, field: &str, what: &str) {
+pub(crate) fn assert_invalid(status: &Status, field: &str, what: &str) {
     assert_eq!(status.code(), Code::InvalidArgument, "{what}: {status:?}");
     let info = status.get_details_error_info();
     let info = info.unwrap_or_else(|| panic!("{what}: no ErrorInfo in {status:?}"));

@@ -3,7 +3,7 @@
 use leasehold_proto::v1::{AcquireRequest, LockMode};
 
 /// Names that are refused.
-pub(super) fn bad_names() -> Vec<(&'static str, String)> {
+pub(crate) fn bad_names() -> Vec<(&'static str, String)> {
     vec![
         ("an empty name", String::new()),
         ("a name of 513 bytes", "n".repeat(513)),
@@ -22,7 +22,7 @@ pub(super) fn seconds(seconds: i64, nanos: i32) -> Option<prost_types::Duration>
 }
 
 /// TTLs that are refused.
-pub(super) fn bad_ttls() -> Vec<(&'static str, Option<prost_types::Duration>)> {
+pub(crate) fn bad_ttls() -> Vec<(&'static str, Option<prost_types::Duration>)> {
     vec![
         ("a TTL of zero", seconds(0, 0)),
         ("a TTL just too short", seconds(0, 999_999_999)),

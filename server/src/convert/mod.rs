@@ -1,21 +1,18 @@
-//! Between protobuf and the rules: the one place where fields are checked and answers are put together.
+//! Between protobuf and the rules: the one place where fields are checked (here) and answers are put together (`answers`).
 
-use std::{
-    collections::HashSet,
-    time::{Duration, SystemTime},
-};
+mod answers;
+
+pub use answers::*;
+
+use std::{collections::HashSet, time::Duration};
 
 use leasehold_core::{
-    command::Loss,
     id::OwnerId,
     mode::{MAX_LIMIT, Mode, Permits},
     name::{ClientName, LockName, TtlBounds, Value},
-    time::StoreTime,
-    view::{HoldView, HolderView, NameView, WaiterView},
 };
 use leasehold_proto::v1;
 use leasehold_store::{LockStore, Store};
-use prost_types::Timestamp;
 
 use crate::{coordinator::acquire::Wait, status::Refusal};
 
@@ -217,148 +214,5 @@ fn duration(
             field,
             "must be a valid duration, not negative",
         )),
-    }
-}
-
-/// A duration for the wire; one too long for it, which no bound lets happen, is the longest.
-pub fn wire_duration(duration: Duration) -> prost_types::Duration {
-    duration.try_into().unwrap_or(prost_types::Duration {
-        seconds: i64::MAX,
-        nanos: 0,
-    })
-}
-
-/// A moment of the store's clock for the wire.
-fn wire_time(time: StoreTime) -> Timestamp {
-    let micros = u64::try_from(time.as_micros()).unwrap_or(0);
-    (SystemTime::UNIX_EPOCH + Duration::from_micros(micros)).into()
-}
-
-/// Who holds a lock.
-pub fn holder(view: &HolderView) -> v1::Holder {
-    match view {
-        HolderView::Foreign { expires_in } => v1::Holder {
-            ttl: expires_in.map(wire_duration),
-            foreign: true,
-            ..Default::default()
-        },
-        HolderView::Ours(hold) => hold_view(hold),
-    }
-}
-
-fn hold_view(hold: &HoldView) -> v1::Holder {
-    v1::Holder {
-        session_id: hold
-            .session
-            .map(|session| session.to_string())
-            .unwrap_or_default(),
-        client_name: hold.client_name.as_str().to_owned(),
-        coordinator: hold.coordinator.to_string(),
-        fencing_token: hold.token.get(),
-        acquired_at: Some(wire_time(hold.acquired_at)),
-        ttl: Some(wire_duration(hold.expires_in)),
-        value: hold.value.as_bytes().to_vec(),
-        hold_count: hold.count,
-        foreign: false,
-        permits: hold.mode.permits(),
-        actor: hold.actor.get(),
-    }
-}
-
-fn waiter(position: u64, waiter: &WaiterView) -> v1::Waiter {
-    v1::Waiter {
-        session_id: waiter
-            .session
-            .map(|session| session.to_string())
-            .unwrap_or_default(),
-        client_name: waiter.client_name.as_str().to_owned(),
-        coordinator: waiter.coordinator.to_string(),
-        waiting_since: Some(wire_time(waiter.since)),
-        position,
-        mode: wire_mode(waiter.mode).into(),
-        permits: waiter.mode.permits(),
-        actor: waiter.actor.get(),
-    }
-}
-
-/// Everything that can be seen of a lock.
-pub fn lock_view(name: &LockName, view: &NameView) -> v1::LockView {
-    let ours = view.holders.iter().filter_map(|holder| match holder {
-        HolderView::Ours(hold) => Some(hold),
-        HolderView::Foreign { .. } => None,
-    });
-    let lock_delay = ours.clone().map(|hold| hold.lock_delay).max();
-    let mode = match ours.clone().next() {
-        Some(hold) => wire_mode(hold.mode),
-        None if !view.holders.is_empty() => v1::LockMode::Exclusive,
-        None if view.permits_taken > 0 => v1::LockMode::Semaphore,
-        None => v1::LockMode::Unspecified,
-    };
-    v1::LockView {
-        name: name.as_str().to_owned(),
-        mode: mode.into(),
-        holders: view.holders.iter().map(holder).collect(),
-        waiters: (1..)
-            .zip(&view.waiters)
-            .map(|(position, view)| waiter(position, view))
-            .collect(),
-        waiter_count: view.waiter_count,
-        fencing_token: view.token.map_or(0, |token| token.get()),
-        closed_for: view.closed_for.map(wire_duration),
-        lock_delay: lock_delay
-            .filter(|delay| !delay.is_zero())
-            .map(wire_duration),
-        holder_count: view.holder_count,
-        limit: view.limit.unwrap_or(0),
-        // Never more than the limit.
-        permits_taken: u32::try_from(view.permits_taken).unwrap_or(u32::MAX),
-    }
-}
-
-/// How a lock is held.
-fn wire_mode(mode: Mode) -> v1::LockMode {
-    match mode {
-        Mode::Exclusive => v1::LockMode::Exclusive,
-        Mode::Shared => v1::LockMode::Shared,
-        Mode::Semaphore(_) => v1::LockMode::Semaphore,
-    }
-}
-
-/// Why a hold was lost.
-pub fn lost_reason(loss: Loss) -> v1::LostReason {
-    match loss {
-        Loss::Expired => v1::LostReason::Expired,
-        Loss::Deleted => v1::LostReason::Deleted,
-        Loss::Taken => v1::LostReason::Taken,
-        Loss::Forced => v1::LostReason::Forced,
-    }
-}
-
-/// A lock that was lost.
-pub fn lost_lock(name: &LockName, owner: &OwnerId, loss: Loss) -> v1::LostLock {
-    v1::LostLock {
-        name: name.as_str().to_owned(),
-        owner_id: owner.as_bytes().to_vec(),
-        reason: lost_reason(loss).into(),
-    }
-}
-
-/// Lost locks in messages of bounded size: a thousand names of the longest kind stay below 1 MiB.
-pub fn lost_messages(locks: Vec<v1::LostLock>) -> Vec<v1::SessionLost> {
-    locks
-        .chunks(1000)
-        .map(|locks| v1::SessionLost {
-            locks: locks.to_vec(),
-        })
-        .collect()
-}
-
-/// A loss in the metrics.
-pub fn lost_reason_label(loss: Loss) -> &'static str {
-    match loss {
-        Loss::Expired => "expired",
-        Loss::Deleted => "deleted",
-        Loss::Taken => "taken",
-        Loss::Forced => "forced",
     }
 }

@@ -1,4 +1,4 @@
-//! The embedded store: the rules of `leasehold-core` behind a mutex.
+//! The rules of `leasehold-core` behind a mutex.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use leasehold_core::{
-    command::Command,
+    command::{Command, Executed},
     deadlock::BlockedWait,
     name::{Invalid, LockName},
     table::LockTable,
@@ -14,9 +14,11 @@ use leasehold_core::{
 };
 use tokio::sync::{mpsc, watch};
 
+use super::feeds::{self, Feeds};
 use crate::{
     clock,
     error::StoreError,
+    feed::Feed,
     redis::status::LinkStatus as Status,
     store::{Answer, LockStore, Observer, Page, Stamped, WakeUp},
 };
@@ -28,8 +30,8 @@ pub struct MemoryStore {
 }
 
 #[derive(Debug)]
-struct Inner {
-    table: Mutex<LockTable>,
+pub(super) struct Inner {
+    shelf: Mutex<Shelf>,
     /// The wall clock when the monotonic clock was at `started`: tokens go on rising over restarts, while a step of the
     /// wall clock shortens no lease.
     epoch: StoreTime,
@@ -40,6 +42,31 @@ struct Inner {
     _wake_ups: mpsc::Sender<WakeUp>,
 }
 
+/// The locks, and who is told of what happens to them.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    table: LockTable,
+    pub(super) feeds: Feeds,
+}
+
+impl Inner {
+    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        // Nothing panics while it is held; were it to, the table would still be whole, as `apply` replaces single fields.
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    fn run(&mut self, command: &Command, now: StoreTime) -> Executed {
+        if !self.feeds.hear_of(command) {
+            return self.table.apply(command, now);
+        }
+        let (executed, telling) = self.table.apply_and_tell(command, now);
+        self.feeds.tell(command, now, telling);
+        executed
+    }
+}
+
 impl MemoryStore {
     /// An empty store.
     pub fn open() -> (Self, mpsc::Receiver<WakeUp>) {
@@ -48,7 +75,7 @@ impl MemoryStore {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let inner = Inner {
-            table: Mutex::default(),
+            shelf: Mutex::default(),
             epoch: StoreTime::from_micros(i64::try_from(wall.as_micros()).unwrap_or(i64::MAX)),
             started: clock::now(),
             status: watch::Sender::new(Status::Up { epoch: 1 }),
@@ -63,33 +90,28 @@ impl MemoryStore {
         )
     }
 
-    fn table(&self) -> MutexGuard<'_, LockTable> {
-        // Nothing panics while it is held; were it to, the table would still be whole, as `apply` replaces single fields.
-        self.inner
-            .table
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn tell(&self, name: &LockName, stamped: &Stamped) {
         if let Some(observer) = self.inner.observer.get() {
             observer.observe(name, stamped);
         }
     }
 
-    fn run(&self, table: &mut LockTable, command: &Command) -> Stamped {
-        let sent_at = clock::now();
-        let now = self.inner.epoch.after(self.inner.started.until(sent_at));
-        Stamped {
-            executed: table.apply(command, now),
-            sent_at,
-        }
+    fn now(&self, moment: Moment) -> StoreTime {
+        self.inner.epoch.after(self.inner.started.until(moment))
     }
 }
 
 impl LockStore for MemoryStore {
     fn send(&self, command: Command, answer: Answer) {
-        let stamped = self.run(&mut self.table(), &command);
+        let stamped = {
+            let mut shelf = self.inner.shelf();
+            // Read under the mutex: time only moves forward.
+            let sent_at = clock::now();
+            Stamped {
+                executed: shelf.run(&command, self.now(sent_at)),
+                sent_at,
+            }
+        };
         self.tell(&command.name, &stamped);
         answer.give(Ok(stamped));
     }
@@ -100,12 +122,9 @@ impl LockStore for MemoryStore {
         token: &str,
         size: usize,
     ) -> Result<Result<Page, Invalid>, StoreError> {
-        let now = self
-            .inner
-            .epoch
-            .after(self.inner.started.until(clock::now()));
+        let now = self.now(clock::now());
         let after = (!token.is_empty()).then_some(token);
-        let mut names = self.table().names(prefix, after, now);
+        let mut names = self.inner.shelf().table.names(prefix, after, now);
         let more = names.len() > size;
         names.truncate(size);
         let next = match names.last() {
@@ -131,5 +150,9 @@ impl LockStore for MemoryStore {
     fn observe(&self, observer: Observer) {
         // Set once, when the coordinator starts.
         let _ = self.inner.observer.set(observer);
+    }
+
+    fn feed(&self) -> Feed {
+        feeds::open(&self.inner)
     }
 }

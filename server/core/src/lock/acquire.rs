@@ -1,0 +1,86 @@
+//! Taking a lock, or joining its queue.
+
+use super::{
+    LockState,
+    step::{HandedOn, Step, alone},
+};
+use crate::{
+    command::{Acquire, Reply},
+    id::FencingToken,
+    queue::Waiter,
+    watch::Change,
+};
+
+impl LockState {
+    pub(super) fn acquire(&mut self, step: &mut Step<'_>, acquire: &Acquire) -> (Reply, HandedOn) {
+        if let Some(token) = self.retake(step, acquire) {
+            return alone(Reply::Granted { token });
+        }
+        if let (Some(limit), Some(asked)) = (self.limit(), acquire.mode.limit())
+            && limit != asked
+        {
+            return alone(Reply::OtherLimit { limit });
+        }
+        if acquire.wait {
+            return self.acquire_or_wait(step, acquire);
+        }
+        let mut handed_on = self.hand_on(step);
+        // It waited, and was next.
+        if let Some(token) = handed_on.take(&acquire.owner) {
+            return (Reply::Granted { token }, handed_on);
+        }
+        if self.queue.next(step.now).is_some() || !self.holders.taken().fits(acquire.mode) {
+            let holder = self.first_holder(step.now);
+            return (Reply::Busy { holder }, handed_on);
+        }
+        // It may wait at a coordinator that is taken for dead; nobody holds and waits.
+        self.queue.leave(&acquire.owner);
+        let here = step.caller.coordinator.clone();
+        let token = self.grant(step, acquire, &here, false);
+        (Reply::Granted { token }, handed_on)
+    }
+
+    /// The same acquire again, since its reply was lost: the grant stands.
+    fn retake(&mut self, step: &Step<'_>, acquire: &Acquire) -> Option<FencingToken> {
+        let hold = self.holders.get_mut(&acquire.owner)?;
+        hold.coordinator = step.caller.coordinator.clone();
+        hold.confirmed = true;
+        hold.fresh = false;
+        let token = hold.token;
+        let ends_at = step.now.after(acquire.ttl + acquire.lock_delay);
+        self.holders.extend(&acquire.owner, ends_at);
+        Some(token)
+    }
+
+    fn acquire_or_wait(&mut self, step: &mut Step<'_>, acquire: &Acquire) -> (Reply, HandedOn) {
+        let here = &step.caller.coordinator;
+        if self.queue.is_empty() && self.holders.taken().fits(acquire.mode) {
+            let here = here.clone();
+            let token = self.grant(step, acquire, &here, false);
+            return alone(Reply::Granted { token });
+        }
+        let is_new = !self.queue.contains(&acquire.owner);
+        self.queue.join(Waiter {
+            acquire: acquire.clone(),
+            coordinator: here.clone(),
+            since: step.now,
+        });
+        let mut handed_on = self.hand_on(step);
+        if let Some(token) = handed_on.take(&acquire.owner) {
+            return (Reply::Granted { token }, handed_on);
+        }
+        let position = self.queue.position(&acquire.owner).unwrap_or(0);
+        if is_new && let Some(waiter) = self.queue.get(&acquire.owner) {
+            step.tell(|| Change::Queued {
+                waiter: Box::new(waiter.view()),
+                position,
+            });
+        }
+        let expires_in = self.expires_in(step.now);
+        let reply = Reply::Queued {
+            position,
+            expires_in,
+        };
+        (reply, handed_on)
+    }
+}

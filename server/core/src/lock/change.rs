@@ -1,0 +1,196 @@
+//! What becomes of holds: kept, changed, ended; and the refresh that finds what was missed.
+
+use std::time::Duration;
+
+use super::{
+    LockState,
+    step::{HandedOn, Step, alone, over},
+};
+use crate::{
+    command::{CURRENT_AT_ONCE, Current, End, Former, Loss, Reply},
+    hold::Hold,
+    id::OwnerId,
+    mode::Mode,
+    name::Value,
+    watch::Change,
+};
+
+impl LockState {
+    pub(super) fn renew(&mut self, step: &mut Step<'_>, owner: &OwnerId, ttl: Duration) -> Reply {
+        let lost = |step: &mut Step<'_>, hold, loss| {
+            step.tell(|| Change::Lost { hold, loss });
+            Reply::Lost(loss)
+        };
+        let are_others = !self.holders.is_empty();
+        let Some(hold) = self.holders.get_mut(owner) else {
+            let loss = if are_others {
+                Loss::Taken
+            } else {
+                Loss::Deleted
+            };
+            return lost(step, None, loss);
+        };
+        if let Some(token) = &mut self.token {
+            token.forget_at = step.now.after(step.caller.token_memory);
+        }
+        if step.now.until(hold.ends_at) <= hold.delay() {
+            let hold = over(hold);
+            return lost(step, Some(hold), Loss::Expired);
+        }
+        hold.confirmed = true;
+        hold.fresh = false;
+        hold.coordinator = step.caller.coordinator.clone();
+        let ends_at = step.now.after(ttl + hold.lock_delay);
+        self.holders.extend(owner, ends_at);
+        Reply::Renewed
+    }
+
+    pub(super) fn release(
+        &mut self,
+        step: &mut Step<'_>,
+        owner: &OwnerId,
+        end: End,
+    ) -> (Reply, HandedOn) {
+        let waiter = self.queue.remove(owner);
+        let waited = waiter.is_some();
+        if let Some(waiter) = waiter {
+            step.tell(|| Change::Withdrawn(Box::new(waiter.view())));
+        }
+        let hold = self.holders.remove(owner);
+        let held = hold.is_some();
+        let closes = |hold: &Hold| end == End::Unclean && !hold.delay().is_zero();
+        if let Some(hold) = &hold {
+            step.tell(|| Change::Released {
+                hold: Some(over(hold)),
+                closed_for: closes(hold).then(|| hold.delay()),
+            });
+        }
+        let closing = hold.filter(closes);
+        if let Some(hold) = &closing {
+            self.holders.close(hold, step.now.after(hold.delay()));
+        }
+        // Whoever leaves the queue may have been in the way of those behind.
+        let handed_on = if closing.is_none() && (held || waited) {
+            self.hand_on(step)
+        } else {
+            HandedOn::default()
+        };
+        let reply = Reply::Released {
+            held,
+            waited,
+            closed_for: closing.map(|hold| hold.delay()),
+        };
+        (reply, handed_on)
+    }
+
+    pub(super) fn refresh(
+        &mut self,
+        step: &mut Step<'_>,
+        oldest: Option<&OwnerId>,
+    ) -> (Reply, HandedOn) {
+        let here = &step.caller.coordinator;
+        self.queue.refresh(here, step.now);
+        let handed_on = self.hand_on(step);
+        let here = &step.caller.coordinator;
+        let is_alone = self.holders.exclusive().is_some();
+        let mut current: Vec<Current> = self
+            .holders
+            .iter()
+            .filter(|hold| hold.coordinator == *here && (is_alone || hold.fresh))
+            .map(|hold| Current {
+                owner: hold.owner,
+                token: hold.token,
+                of_session: hold.session.is_some(),
+            })
+            .collect();
+        current.sort_unstable_by_key(|current| current.token);
+        current.truncate(CURRENT_AT_ONCE);
+        let reply = Reply::Refreshed {
+            current,
+            expires_in: self.expires_in(step.now),
+            attached: oldest.is_none_or(|oldest| {
+                self.queue.contains(oldest) || self.holders.get(oldest).is_some()
+            }),
+        };
+        (reply, handed_on)
+    }
+
+    pub(super) fn force_release(&mut self, step: &mut Step<'_>) -> (Reply, HandedOn) {
+        let released = !self.holders.is_empty();
+        let holders = std::mem::take(&mut self.holders);
+        let mut holds: Vec<&Hold> = holders.iter().collect();
+        holds.sort_unstable_by_key(|hold| hold.token);
+        for hold in &holds {
+            step.tell(|| Change::Forced(Some(over(hold))));
+        }
+        // It was closed, and is no more.
+        if released && holds.is_empty() {
+            step.tell(|| Change::Forced(None));
+        }
+        let mut former: Vec<Former> = holds
+            .iter()
+            .map(|hold| Former {
+                owner: hold.owner,
+                coordinator: hold.coordinator.clone(),
+            })
+            .collect();
+        former.sort_unstable_by_key(|former| former.owner);
+        if released {
+            self.mint(step);
+        }
+        let handed_on = self.hand_on(step);
+        let token = self.token.map(|record| record.last).unwrap_or_default();
+        let reply = Reply::Forced {
+            former,
+            released,
+            token,
+        };
+        (reply, handed_on)
+    }
+
+    pub(super) fn set_value(
+        &mut self,
+        step: &mut Step<'_>,
+        owner: &OwnerId,
+        value: &Value,
+    ) -> Reply {
+        let Some(hold) = self.holders.get_mut(owner) else {
+            return Reply::Changed(false);
+        };
+        hold.value = value.clone();
+        let seen = step.telling.is_some().then(|| step.seen(hold));
+        if let Some(seen) = seen {
+            step.tell(|| Change::ValueChanged(seen));
+        }
+        Reply::Changed(true)
+    }
+
+    pub(super) fn set_count(&mut self, owner: &OwnerId, count: u32) -> Reply {
+        let hold = self.holders.get_mut(owner);
+        let is_held = hold.is_some();
+        if let Some(hold) = hold {
+            hold.count = count;
+        }
+        Reply::Changed(is_held)
+    }
+
+    pub(super) fn downgrade(&mut self, step: &mut Step<'_>, owner: &OwnerId) -> (Reply, HandedOn) {
+        let mode = self.holders.get(owner).map(|hold| hold.mode);
+        if mode != Some(Mode::Exclusive) {
+            return alone(Reply::Changed(mode == Some(Mode::Shared)));
+        }
+        if let Some(hold) = self.holders.remove(owner) {
+            let hold = Hold {
+                mode: Mode::Shared,
+                fresh: false,
+                ..hold
+            };
+            if step.telling.is_some() {
+                let seen = step.seen(&hold);
+                step.tell(|| Change::Downgraded(seen));
+            }
+            self.holders.add(hold);
+        }
+        (Reply::Changed(true), self.hand_on(step))
+    }
+}

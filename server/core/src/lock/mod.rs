@@ -1,0 +1,175 @@
+//! One lock's state machine: `(state, command, now) → reply`.
+//!
+//! The Redis scripts do the same on keys; `server/store/lua` and this module must agree, and a differential test holds
+//! them to it.
+
+mod acquire;
+mod change;
+mod grant;
+mod step;
+
+use std::time::Duration;
+
+use self::step::{HandedOn, Step, alone, over};
+use crate::{
+    command::{Caller, Executed, Op, Reply},
+    hold::Holders,
+    id::FencingToken,
+    mode::Taken,
+    queue::Queue,
+    time::StoreTime,
+    view::HolderView,
+    watch::{Change, Telling},
+};
+
+/// Everything that is known of one name.
+#[derive(Clone, Debug, Default)]
+pub struct LockState {
+    pub(crate) holders: Holders,
+    pub(crate) token: Option<TokenRecord>,
+    pub(crate) queue: Queue,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenRecord {
+    pub(crate) last: FencingToken,
+    forget_at: StoreTime,
+}
+
+impl LockState {
+    /// Carries a command out at a moment that is not before that of the command before.
+    pub fn apply(&mut self, caller: &Caller, op: &Op, now: StoreTime) -> Executed {
+        self.carry_out(caller, op, now, None)
+    }
+
+    /// The same, and gives what it has to tell to whoever watches.
+    pub fn apply_and_tell(
+        &mut self,
+        caller: &Caller,
+        op: &Op,
+        now: StoreTime,
+    ) -> (Executed, Telling) {
+        let mut telling = Telling::default();
+        let executed = self.carry_out(caller, op, now, Some(&mut telling));
+        if !matches!(
+            op,
+            Op::Renew { .. } | Op::SetValue { .. } | Op::SetCount { .. }
+        ) && executed.reply != Reply::Late
+        {
+            telling.waiter_count = Some(self.queue.len() as u64);
+        }
+        if matches!(op, Op::Look { .. }) {
+            telling.looked = Some(Box::new(self.view(0, now)));
+        }
+        (executed, telling)
+    }
+
+    fn carry_out(
+        &mut self,
+        caller: &Caller,
+        op: &Op,
+        now: StoreTime,
+        telling: Option<&mut Telling>,
+    ) -> Executed {
+        let mut step = Step {
+            caller,
+            now,
+            telling,
+        };
+        let may_be_late = matches!(
+            op,
+            Op::Release { .. } | Op::View { .. } | Op::Edges | Op::Look { .. }
+        );
+        let is_late = !may_be_late && caller.not_after.is_some_and(|limit| now > limit);
+        let (reply, handed_on) = if is_late {
+            alone(Reply::Late)
+        } else {
+            self.forget(&mut step);
+            self.operate(&mut step, op)
+        };
+        Executed {
+            reply,
+            at: now,
+            handed: handed_on.to,
+            more: handed_on.more,
+        }
+    }
+
+    fn operate(&mut self, step: &mut Step<'_>, op: &Op) -> (Reply, HandedOn) {
+        match op {
+            Op::Acquire(acquire) => self.acquire(step, acquire),
+            Op::Renew { owner, ttl } => alone(self.renew(step, owner, *ttl)),
+            Op::Release { owner, end } => self.release(step, owner, *end),
+            Op::Refresh { oldest } => self.refresh(step, oldest.as_ref()),
+            Op::ForceRelease => self.force_release(step),
+            Op::SetValue { owner, value } => alone(self.set_value(step, owner, value)),
+            Op::SetCount { owner, count } => alone(self.set_count(owner, *count)),
+            Op::Downgrade { owner } => self.downgrade(step, owner),
+            Op::View { waiters } => alone(Reply::Seen(Box::new(self.view(*waiters, step.now)))),
+            Op::Edges => alone(Reply::Edges(Box::new(self.edges(step.now)))),
+            Op::Look { .. } => alone(Reply::Looked),
+        }
+    }
+
+    /// The moments at which this state changes by itself, past ones included until it is looked at: expiries, the start of
+    /// a lock-delay, and those from which a coordinator's waiters are skipped or dropped. For tests that compare it with
+    /// another clock's idea of the same.
+    pub fn deadlines(&self) -> Vec<StoreTime> {
+        let mut deadlines = self.queue.deadlines();
+        deadlines.extend(self.token.map(|token| token.forget_at));
+        deadlines.extend(self.holders.deadlines());
+        deadlines
+    }
+
+    /// When nothing will be left of this state unless it is used again; `None` if nothing is left now.
+    pub fn forgettable_at(&self) -> Option<StoreTime> {
+        let token = self.token.map(|token| token.forget_at);
+        let queue = self.queue.forgettable_at();
+        self.holders.last_end().max(token).max(queue)
+    }
+
+    /// Whether nothing is known of the name at this moment; then it is as if it had never been used.
+    pub fn is_forgotten(&mut self, now: StoreTime) -> bool {
+        let is_forgotten = self.forgettable_at().is_none_or(|at| at <= now);
+        if is_forgotten {
+            *self = Self::default();
+        }
+        is_forgotten
+    }
+
+    /// Whether the name is held, closed or waited for at this moment.
+    pub fn in_use(&self, now: StoreTime) -> bool {
+        self.holders.last_end().is_some_and(|end| end > now) || !self.queue.is_empty()
+    }
+
+    /// Drops what has run out. Of several holds, those that did are told of; the last of them, and one that was alone, take
+    /// with them what could tell.
+    fn forget(&mut self, step: &mut Step<'_>) {
+        let now = step.now;
+        let are_some_left = self.holders.last_end().is_some_and(|end| end > now);
+        self.holders.purge(now, |hold| {
+            if are_some_left {
+                step.tell(|| Change::Expired(over(hold)));
+            }
+        });
+        self.token.take_if(|token| token.forget_at <= now);
+        self.queue.purge(now);
+    }
+
+    /// The limit that those who hold or wait for the semaphore agree on.
+    pub(crate) fn limit(&self) -> Option<u32> {
+        match self.holders.taken() {
+            Taken::Permits { limit, .. } => Some(limit),
+            _ => self.queue.limit(),
+        }
+    }
+
+    fn first_holder(&self, now: StoreTime) -> Option<HolderView> {
+        let hold = self.holders.iter().next()?;
+        Some(HolderView::Ours(Box::new(hold.view(now))))
+    }
+
+    fn expires_in(&self, now: StoreTime) -> Option<Duration> {
+        self.holders.next_end().map(|end| now.until(end))
+    }
+}

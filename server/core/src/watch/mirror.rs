@@ -1,0 +1,160 @@
+//! All locks that are watched, as they were told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    ops::Bound,
+};
+
+use super::{
+    Event, Leader, Telling,
+    mirrored::{Events, Heard, Mirrored},
+};
+use crate::{
+    name::LockName,
+    time::{Moment, StoreTime},
+    view::NameView,
+};
+
+/// What a coordinator that watches knows of the locks that it watches: what it was told, in order.
+///
+/// It has no clock of its own: `now` is the coordinator's, `at` the store's.
+#[derive(Debug, Default)]
+pub struct Mirror {
+    locks: BTreeMap<LockName, Mirrored>,
+    /// When each name is to be looked at. Those that are being looked at are not in it.
+    due: BTreeSet<(Moment, LockName)>,
+    due_of: BTreeMap<LockName, Moment>,
+    looking: HashSet<LockName>,
+}
+
+impl Mirror {
+    /// Takes in what an operation told of a name, and gives what that comes to. The waiters that it counts are those after
+    /// all of it.
+    pub fn tell(
+        &mut self,
+        name: &LockName,
+        at: StoreTime,
+        telling: Telling,
+        now: Moment,
+    ) -> Vec<Event> {
+        let heard = Heard { at, now };
+        let mut events = Events {
+            name,
+            list: Vec::new(),
+        };
+        let lock = self.locks.entry(name.clone()).or_default();
+        if let Some(count) = telling.waiter_count {
+            lock.set_waiter_count(count);
+        }
+        for change in telling.changes {
+            lock.change(change, heard, &mut events);
+        }
+        if let Some(view) = telling.looked {
+            self.looking.remove(name);
+            lock.look(*view, heard, &mut events);
+        }
+        self.schedule(name, now);
+        events.list
+    }
+
+    /// The names that are to be looked at by now, at most so many. Each is given once, until a look at it is told or has
+    /// [failed](Self::look_failed).
+    pub fn due(&mut self, now: Moment, most: usize) -> Vec<LockName> {
+        let mut names = Vec::new();
+        while names.len() < most
+            && let Some((at, name)) = self.due.first().cloned()
+            && at <= now
+        {
+            self.unschedule(&name);
+            self.looking.insert(name.clone());
+            names.push(name);
+        }
+        names
+    }
+
+    /// When the next name is to be looked at.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// A look could not be made: it is to be made again at that time.
+    pub fn look_failed(&mut self, name: &LockName, again: Moment) {
+        if self.looking.remove(name) && self.locks.contains_key(name) {
+            self.due_at(name, again);
+        }
+    }
+
+    /// The locks that begin with a prefix, in the order of their names, after one of them: at most so many.
+    pub fn page(
+        &self,
+        prefix: &str,
+        after: Option<&LockName>,
+        most: usize,
+        now: Moment,
+    ) -> Vec<(LockName, NameView)> {
+        let start = match after {
+            Some(name) => Bound::Excluded(name.as_str()),
+            None => Bound::Included(prefix),
+        };
+        self.locks
+            .range::<str, _>((start, Bound::Unbounded))
+            .take_while(|(name, _)| name.as_str().starts_with(prefix))
+            .take(most)
+            .map(|(name, lock)| (name.clone(), lock.view(now)))
+            .collect()
+    }
+
+    /// Who leads the election of this name.
+    pub fn leader(&self, name: &LockName) -> Option<Leader> {
+        let hold = self.locks.get(name)?.exclusive()?;
+        Some(Leader(hold.clone()))
+    }
+
+    /// How many locks it knows of.
+    pub fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// Whether it knows of none.
+    pub fn is_empty(&self) -> bool {
+        self.locks.is_empty()
+    }
+
+    /// Forgets the locks that are not watched any more.
+    pub fn retain(&mut self, is_watched: impl Fn(&LockName) -> bool) {
+        self.locks.retain(|name, _| is_watched(name));
+        self.looking.retain(&is_watched);
+        let gone: Vec<LockName> = self
+            .due_of
+            .keys()
+            .filter(|name| !is_watched(name))
+            .cloned()
+            .collect();
+        for name in gone {
+            self.unschedule(&name);
+        }
+    }
+
+    fn schedule(&mut self, name: &LockName, now: Moment) {
+        self.unschedule(name);
+        let Some(due) = self.locks.get(name).and_then(|lock| lock.due(now)) else {
+            self.locks.remove(name);
+            self.looking.remove(name);
+            return;
+        };
+        if !self.looking.contains(name) {
+            self.due_at(name, due);
+        }
+    }
+
+    fn due_at(&mut self, name: &LockName, at: Moment) {
+        self.due.insert((at, name.clone()));
+        self.due_of.insert(name.clone(), at);
+    }
+
+    fn unschedule(&mut self, name: &LockName) {
+        if let Some(at) = self.due_of.remove(name) {
+            self.due.remove(&(at, name.clone()));
+        }
+    }
+}

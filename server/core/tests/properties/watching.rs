@@ -1,0 +1,382 @@
+//! Whoever watches is told all that happens, once and in order, and knows how things stand.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
+
+use leasehold_core::{
+    command::{End, Loss, Op, Reply},
+    id::{FeedId, FencingToken},
+    mode::Mode,
+    name::LockName,
+    time::Moment,
+    view::{HoldView, HolderView, NameView},
+    watch::{Event, EventKind, Leader, Mirror},
+};
+use proptest::prelude::*;
+
+use crate::{
+    config,
+    history::{self, Deed, Owner},
+    steps::{Ask, LONGEST, NAMES, Step, permits, steps},
+    world::{World, name_of},
+};
+
+/// A world, and somebody who watches all of it.
+struct Watched {
+    world: World,
+    mirror: Mirror,
+    events: Vec<Event>,
+}
+
+impl Watched {
+    fn new() -> Self {
+        Self {
+            world: World::watched(),
+            mirror: Mirror::default(),
+            events: Vec::new(),
+        }
+    }
+
+    /// The watcher's own clock.
+    fn here(&self) -> Moment {
+        Moment::from_micros(self.world.now.as_micros().unsigned_abs())
+    }
+
+    fn take_in(&mut self) {
+        for (name, telling) in self.world.told() {
+            let (at, here) = (self.world.now, self.here());
+            self.events
+                .extend(self.mirror.tell(&name, at, telling, here));
+        }
+    }
+
+    fn look(&mut self, name: &LockName) {
+        let number = (0..NAMES).find(|number| name_of(*number) == *name).unwrap();
+        let feed = FeedId::new(1);
+        let reply = self.world.send(number, 0, &Op::Look { feed }).reply;
+        assert_eq!(reply, Reply::Looked);
+        self.take_in();
+    }
+
+    /// Looks at whatever is due.
+    fn look_at_due(&mut self) {
+        loop {
+            let due = self.mirror.due(self.here(), 100);
+            if due.is_empty() {
+                return;
+            }
+            for name in due {
+                self.look(&name);
+            }
+        }
+    }
+
+    /// Carries a step out. An acquire is not sent again once its TTL has passed.
+    fn step(&mut self, step: &Step) -> Option<history::Event> {
+        if let Step::AcquireAgain { name, .. } = step {
+            let is_over =
+                |holder: &HolderView| matches!(holder, HolderView::Ours(hold) if hold.is_over());
+            if self.world.view(*name).holders.iter().any(is_over) {
+                return None;
+            }
+        }
+        // A session renews for no less than it asked for.
+        let step = match *step {
+            Step::Renew {
+                name,
+                who,
+                elsewhere,
+                ..
+            } => &Step::Renew {
+                name,
+                who,
+                ttl: LONGEST,
+                elsewhere,
+            },
+            _ => step,
+        };
+        let event = self.world.step(step);
+        self.take_in();
+        event
+    }
+
+    fn pause(&mut self, pause: Duration) {
+        self.world.now = self.world.now.after(pause);
+        self.look_at_due();
+    }
+
+    fn of(&self, name: usize) -> NameView {
+        let name = name_of(name);
+        let page = self.mirror.page("", None, 100, self.here());
+        let found = page.into_iter().find(|(found, _)| *found == name);
+        found.map(|(_, view)| view).unwrap_or_default()
+    }
+}
+
+/// The tokens of those who can still renew.
+fn standing(view: &NameView) -> BTreeSet<FencingToken> {
+    let ours = view.holders.iter().filter_map(|holder| match holder {
+        HolderView::Ours(hold) => Some(hold),
+        HolderView::Foreign { .. } => None,
+    });
+    ours.filter(|hold| !hold.is_over())
+        .map(|hold| hold.token)
+        .collect()
+}
+
+fn hold_of(event: &Event) -> &HoldView {
+    match &event.holder {
+        Some(HolderView::Ours(hold)) => hold,
+        other => panic!("{event:?} is about {other:?}"),
+    }
+}
+
+const fn is_end(kind: EventKind) -> bool {
+    use EventKind::{Expired, Forced, Lost, Released};
+    matches!(kind, Released | Expired | Lost(_) | Forced)
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Of each grant, its beginning is told once, its end once and after that, nothing later; and as what it was.
+    #[test]
+    fn each_grant_is_told_to_begin_and_to_end(steps in steps(120)) {
+        let mut watched = Watched::new();
+        let (mut released, mut forced, mut not_renewed) = (BTreeSet::new(), false, false);
+        for step in &steps {
+            if let Step::Pause(pause) = step {
+                watched.pause(*pause);
+                continue;
+            }
+            if let Some(event) = watched.step(step) {
+                match (event.deed, event.reply) {
+                    (Deed::Release(owner, _), Reply::Released { held: true, .. }) => {
+                        released.insert((event.name, owner));
+                    }
+                    (Deed::Force, Reply::Forced { released: true, .. }) => forced = true,
+                    (_, Reply::Lost(Loss::Deleted | Loss::Taken)) => not_renewed = true,
+                    _ => {}
+                }
+            }
+        }
+        // Everything runs out.
+        for _ in 0..4 {
+            watched.pause(Duration::from_secs(60));
+        }
+        prop_assert!(watched.mirror.is_empty(), "{:#?}", watched.mirror);
+
+        let mut last = HashMap::<LockName, FencingToken>::new();
+        let mut lives = BTreeMap::<(LockName, FencingToken), bool>::new();
+        for event in &watched.events {
+            if event.waiter.is_some() || (event.kind == EventKind::Forced && event.holder.is_none()) {
+                continue;
+            }
+            let hold = hold_of(event);
+            let life = (event.name.clone(), hold.token);
+            if event.kind == EventKind::Granted {
+                prop_assert!(lives.insert(life, true).is_none(), "granted twice: {event:#?}");
+                let before = last.insert(event.name.clone(), hold.token);
+                prop_assert!(before < Some(hold.token), "{event:#?}");
+                continue;
+            }
+            prop_assert_eq!(lives.get(&life), Some(&true), "not while it lives: {:#?}", event);
+            if is_end(event.kind) {
+                lives.insert(life, false);
+            }
+            let owner = Owner(hold.client_name.as_str().parse().unwrap());
+            let name = (0..NAMES).find(|number| name_of(*number) == event.name).unwrap();
+            match event.kind {
+                EventKind::Released => prop_assert!(released.contains(&(name, owner)), "{event:#?}"),
+                EventKind::Forced => prop_assert!(forced, "{event:#?}"),
+                EventKind::Lost(_) => prop_assert!(not_renewed, "{event:#?}"),
+                _ => {}
+            }
+        }
+        prop_assert!(lives.values().all(|lives| !lives), "not told to end: {lives:#?}");
+    }
+
+    /// Whenever nothing has just run out, the watcher knows who holds what, and how many wait where those are alive.
+    #[test]
+    fn the_watcher_knows_how_things_stand(steps in steps(120)) {
+        let mut watched = Watched::new();
+        for step in &steps {
+            match step {
+                Step::Pause(pause) => watched.pause(*pause),
+                step => {
+                    watched.step(step);
+                }
+            }
+            // What has run out by now is found within this.
+            for _ in 0..3 {
+                watched.pause(Duration::from_millis(10));
+            }
+            for name in 0..NAMES {
+                let view = watched.world.view(name);
+                watched.take_in();
+                let known = watched.of(name);
+                let is_near = |time: Duration| time <= Duration::from_millis(10);
+                let mut held = view.holders.iter().chain(&known.holders);
+                let soon = held.any(|holder| match holder {
+                    HolderView::Ours(hold) => is_near(hold.expires_in),
+                    HolderView::Foreign { .. } => false,
+                });
+                if soon {
+                    continue;
+                }
+                prop_assert_eq!(standing(&known), standing(&view), "{:#?}\nbut {:#?}", known, view);
+                let exclusive = view.holders.iter().find_map(|holder| match holder {
+                    HolderView::Ours(hold) if hold.mode == Mode::Exclusive => Some(hold),
+                    _ => None,
+                });
+                let leader = watched.mirror.leader(&name_of(name));
+                prop_assert_eq!(leader.as_ref().map(Leader::token), exclusive.filter(|hold| !hold.is_over()).map(|hold| hold.token));
+                prop_assert_eq!(leader, Leader::of(&view).map(|leader| {
+                    let hold = &watched.mirror.leader(&name_of(name)).unwrap().0;
+                    // Renewals are not told: of when it ends, no more is known than that it is not before.
+                    assert!(hold.value == leader.0.value);
+                    Leader(hold.clone())
+                }));
+                let looked = {
+                    watched.look(&name_of(name));
+                    watched.of(name)
+                };
+                prop_assert_eq!(looked.waiter_count, view.waiter_count);
+                prop_assert_eq!(looked.holder_count, standing(&view).len() as u64);
+            }
+        }
+    }
+
+    /// Watching changes nothing.
+    #[test]
+    fn the_same_happens_unwatched(steps in steps(80)) {
+        let (mut watched, mut unwatched) = (World::watched(), World::new());
+        for step in &steps {
+            let (one, other) = (watched.step(step), unwatched.step(step));
+            prop_assert_eq!(one.map(|event| (event.reply, event.after)), other.map(|event| (event.reply, event.after)));
+        }
+    }
+}
+
+fn kinds(events: &[Event]) -> Vec<EventKind> {
+    events.iter().map(|event| event.kind).collect()
+}
+
+#[test]
+fn what_is_waited_for_handed_on_and_given_up_is_told() {
+    let mut watched = Watched::new();
+    let world = &mut watched.world;
+    world.ask(0, 0, Ask::waiting(Mode::Exclusive));
+    world.ask(0, 1, Ask::waiting(Mode::Exclusive));
+    world.ask(0, 2, Ask::waiting(Mode::Exclusive));
+    world.deed(0, 2, Deed::Release(Owner(2), End::Clean));
+    world.deed(0, 1, Deed::SetValue(Owner(0), 7));
+    world.deed(0, 0, Deed::Release(Owner(0), End::Clean));
+    world.deed(0, 0, Deed::Downgrade(Owner(1)));
+    world.deed(0, 0, Deed::Force);
+    watched.take_in();
+    use EventKind::{Downgraded, Forced, Granted, Queued, Released, ValueChanged, Withdrawn};
+    let expected = [
+        Granted,
+        Queued,
+        Queued,
+        Withdrawn,
+        ValueChanged,
+        Released,
+        Granted,
+        Downgraded,
+        Forced,
+    ];
+    assert_eq!(kinds(&watched.events), expected);
+    let (second, position) = watched.events[2].waiter.as_ref().unwrap();
+    assert_eq!((second.client_name.as_str(), *position), ("2", Some(2)));
+    let waiting: Vec<u64> = watched
+        .events
+        .iter()
+        .map(|event| event.after.waiter_count)
+        .collect();
+    assert_eq!(waiting, [0, 1, 2, 1, 1, 0, 0, 0, 0]);
+    assert_eq!(hold_of(&watched.events[4]).value.as_bytes(), [0; 7]);
+}
+
+#[test]
+fn a_hold_that_runs_out_with_nobody_there_is_found_by_a_look() {
+    let mut watched = Watched::new();
+    let ask = Ask {
+        ttl: Duration::from_secs(1),
+        lock_delay: Duration::from_secs(2),
+        ..Ask::waiting(Mode::Exclusive)
+    };
+    watched.world.ask(0, 0, ask);
+    watched.take_in();
+    let over = watched.world.now.after(ask.ttl);
+    watched.pause(Duration::from_millis(500));
+    assert_eq!(kinds(&watched.events), [EventKind::Granted]);
+    watched.pause(Duration::from_millis(510));
+    assert_eq!(
+        kinds(&watched.events),
+        [EventKind::Granted, EventKind::Expired]
+    );
+    assert!(watched.events[1].at >= over);
+    assert_eq!(
+        watched.mirror.leader(&name_of(0)),
+        None,
+        "though its lock-delay runs"
+    );
+    assert!(watched.of(0).closed_for.is_some());
+    watched.pause(Duration::from_millis(2020));
+    assert_eq!(watched.events.len(), 2);
+    assert!(watched.mirror.is_empty());
+}
+
+#[test]
+fn of_several_that_run_out_each_is_told() {
+    let mut watched = Watched::new();
+    for seconds in [1, 2, 3] {
+        let ttl = Duration::from_secs(seconds);
+        watched.world.ask(
+            0,
+            0,
+            Ask {
+                ttl,
+                ..Ask::waiting(permits(1, 3))
+            },
+        );
+    }
+    watched.take_in();
+    assert_eq!(watched.of(0).permits_taken, 3);
+    for left in [2, 1] {
+        watched.pause(Duration::from_millis(1005));
+        assert_eq!(watched.of(0).permits_taken, left);
+    }
+    watched.pause(Duration::from_millis(1005));
+    assert!(watched.mirror.is_empty());
+    let ended: Vec<&str> = watched.events[3..]
+        .iter()
+        .map(|event| hold_of(event).client_name.as_str())
+        .collect();
+    assert_eq!(ended, ["0", "1", "2"]);
+}
+
+#[test]
+fn what_a_unary_caller_renews_for_less_is_missed_within_a_second() {
+    let mut watched = Watched::new();
+    let ask = Ask {
+        unary: true,
+        ..Ask::waiting(Mode::Exclusive)
+    };
+    watched.world.ask(0, 0, ask);
+    watched
+        .world
+        .deed(0, 0, Deed::Renew(Owner(0), Duration::from_secs(2)));
+    watched.take_in();
+    for _ in 0..30 {
+        watched.pause(Duration::from_millis(100));
+    }
+    assert_eq!(
+        kinds(&watched.events),
+        [EventKind::Granted, EventKind::Expired]
+    );
+}

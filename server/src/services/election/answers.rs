@@ -1,0 +1,86 @@
+//! What a candidate is told, in order.
+
+use std::collections::VecDeque;
+
+use leasehold_proto::v1::{Campaigning, SessionOpened, campaign_response::Response as Say};
+
+/// The answers of one candidacy. Nothing on its stream names the request that it answers, so those that are owed are given
+/// in the order in which they were asked for; and before all else, the client is told that it was taken in.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// The session, until the client is told of it.
+    untold: Option<SessionOpened>,
+    ready: VecDeque<Say>,
+    /// What is said when everything before it was.
+    owed: VecDeque<Owed>,
+}
+
+/// An answer that has its place in the order, and may be there or not.
+#[derive(Debug)]
+struct Owed {
+    request_id: u64,
+    answer: Option<Say>,
+}
+
+impl Answers {
+    /// Everything waits from now on until the client is told of this session.
+    pub(super) fn opened(&mut self, session: SessionOpened) {
+        self.untold = Some(session);
+    }
+
+    /// Tells the client that it was taken in, once.
+    pub(super) fn announce(&mut self, position: u64) {
+        if let Some(opened) = self.untold.take() {
+            self.ready.push_back(Say::Campaigning(Campaigning {
+                position,
+                ttl: opened.ttl,
+                heartbeat_interval: opened.heartbeat_interval,
+                session_id: opened.session_id,
+                coordinator: opened.coordinator,
+            }));
+        }
+    }
+
+    /// Says something that waits for nothing but the announcement.
+    pub(super) fn say(&mut self, say: Say) {
+        if self.untold.is_none() {
+            self.ready.push_back(say);
+        } else {
+            self.owe(0, Some(say));
+        }
+    }
+
+    /// Notes that an answer to this request comes here, or is it already.
+    pub(super) fn owe(&mut self, request_id: u64, answer: Option<Say>) {
+        self.owed.push_back(Owed { request_id, answer });
+    }
+
+    /// An answer that is owed is there.
+    pub(super) fn fulfil(&mut self, request_id: u64, answer: Say) {
+        let owed = self
+            .owed
+            .iter_mut()
+            .find(|owed| owed.request_id == request_id);
+        if let Some(owed) = owed {
+            owed.answer = Some(answer);
+        }
+    }
+
+    /// How many are kept back.
+    pub(super) fn kept_back(&self) -> usize {
+        self.owed.len()
+    }
+
+    /// What is said next, if anything can be now.
+    pub(super) fn next(&mut self) -> Option<Say> {
+        if let Some(say) = self.ready.pop_front() {
+            return Some(say);
+        }
+        if self.untold.is_some() {
+            return None;
+        }
+        let answer = self.owed.front_mut()?.answer.take()?;
+        self.owed.pop_front();
+        Some(answer)
+    }
+}

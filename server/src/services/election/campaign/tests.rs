@@ -1,0 +1,369 @@
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use leasehold_proto::v1::{
+    CampaignProclaim, CampaignResign, GrantedLock, LostLock, SessionHeartbeat, SessionHeartbeatAck,
+    SessionNotGranted, SessionOpened, SessionQueued, SessionReleased, SessionValueSet,
+};
+
+use super::*;
+
+const OWNER: [u8; 16] = [7; 16];
+
+/// A candidacy whose session is open and whose acquire was sent.
+fn campaign() -> Campaign {
+    let mut campaign = Campaign::new("leader".to_owned(), b"first".to_vec());
+    assert!(
+        say(
+            &mut campaign,
+            UNASKED,
+            Response::Opened(SessionOpened::default())
+        )
+        .is_empty()
+    );
+    match asked_next(&mut campaign) {
+        Some(Request::Acquire(acquire)) => {
+            assert_eq!(acquire.name, "leader");
+            assert_eq!(acquire.value, b"first");
+            assert_eq!(acquire.wait, None, "it waits for as long as it takes");
+        }
+        other => panic!("{other:?}"),
+    }
+    campaign
+}
+
+fn leading() -> Campaign {
+    let mut campaign = campaign();
+    assert_eq!(
+        kinds(&say(&mut campaign, ACQUIRE, granted())),
+        ["campaigning 0", "elected 5"]
+    );
+    campaign
+}
+
+fn say(campaign: &mut Campaign, request_id: u64, response: Response) -> Vec<Say> {
+    let first = campaign.say(request_id, response);
+    said(campaign, first)
+}
+
+fn refuse(campaign: &mut Campaign, request_id: u64, reason: Reason) -> Vec<Say> {
+    let first = campaign.refuse(request_id, Refusal::new(reason, "no"));
+    said(campaign, first)
+}
+
+fn said(campaign: &mut Campaign, first: Option<CampaignResponse>) -> Vec<Say> {
+    let more = std::iter::from_fn(|| campaign.more());
+    first
+        .into_iter()
+        .chain(more)
+        .map(|said| said.response.unwrap())
+        .collect()
+}
+
+/// What a message asks of the session, and what is answered right away.
+fn hear(campaign: &mut Campaign, ask: Ask) -> (Option<(u64, Request)>, Vec<Say>) {
+    let asked = campaign.hear(CampaignRequest { request: Some(ask) });
+    let asked = asked.map(|asked| (asked.request_id, asked.request.unwrap()));
+    (asked, said(campaign, None))
+}
+
+fn asked_next(campaign: &mut Campaign) -> Option<Request> {
+    match campaign.next()? {
+        Next::Ask(asked) => asked.request,
+        Next::Fail(refusal) => panic!("{refusal:?}"),
+    }
+}
+
+fn proclaim(value: &[u8]) -> Ask {
+    let value = value.to_vec();
+    Ask::Proclaim(CampaignProclaim { value })
+}
+
+fn resign() -> Ask {
+    Ask::Resign(CampaignResign {})
+}
+
+fn queued() -> Response {
+    Response::Queued(SessionQueued {
+        position: 3,
+        ticket: OWNER.to_vec(),
+    })
+}
+
+fn granted() -> Response {
+    let lock = GrantedLock {
+        name: "leader".to_owned(),
+        owner_id: OWNER.to_vec(),
+        fencing_token: 5,
+        hold_count: 1,
+    };
+    Response::Granted(SessionGranted {
+        locks: vec![lock],
+        ..SessionGranted::default()
+    })
+}
+
+fn not_granted() -> Response {
+    Response::NotGranted(SessionNotGranted::default())
+}
+
+fn released(released: bool) -> Response {
+    Response::Released(SessionReleased {
+        released,
+        hold_count: 0,
+    })
+}
+
+fn value_set(value_set: bool) -> Response {
+    Response::ValueSet(SessionValueSet { value_set })
+}
+
+fn heartbeat(acked_heartbeat: u64) -> Response {
+    Response::Heartbeat(SessionHeartbeatAck {
+        acked_heartbeat,
+        valid_for: None,
+    })
+}
+
+/// In short, for comparing.
+fn kinds(said: &[Say]) -> Vec<String> {
+    said.iter()
+        .map(|say| match say {
+            Say::Campaigning(campaigning) => format!("campaigning {}", campaigning.position),
+            Say::Elected(elected) => format!("elected {}", elected.fencing_token),
+            Say::Proclaimed(_) => "proclaimed".to_owned(),
+            Say::Heartbeat(ack) => format!("heartbeat {}", ack.acked_heartbeat),
+            Say::Lost(lost) => format!("lost {:?}", lost.reason()),
+            Say::Resigned(resigned) => format!("resigned {}", resigned.led),
+            Say::Draining(_) => "draining".to_owned(),
+            Say::Error(failure) => failure.reason.clone(),
+        })
+        .collect()
+}
+
+fn assert_closes(campaign: &mut Campaign) {
+    assert!(matches!(
+        asked_next(campaign),
+        Some(Request::Close(SessionClose {}))
+    ));
+    assert!(campaign.next().is_none());
+    // Whatever still comes, the last word was said.
+    for late in [heartbeat(9), value_set(true), not_granted(), granted()] {
+        assert!(say(campaign, ACQUIRE, late).is_empty());
+    }
+    assert_eq!(hear(campaign, proclaim(b"late")), (None, Vec::new()));
+    assert!(campaign.next().is_none());
+    assert!(campaign.is_ending());
+}
+
+#[test]
+fn it_is_told_of_its_place_and_then_of_its_election() {
+    let mut campaign = campaign();
+    assert_eq!(
+        kinds(&say(&mut campaign, ACQUIRE, queued())),
+        ["campaigning 3"]
+    );
+    assert_eq!(
+        kinds(&say(&mut campaign, ACQUIRE, granted())),
+        ["elected 5"]
+    );
+    assert!(campaign.next().is_none());
+    assert!(!campaign.is_ending());
+}
+
+#[test]
+fn nothing_comes_before_it_was_taken_in() {
+    let mut campaign = campaign();
+    let beat = Ask::Heartbeat(SessionHeartbeat { sequence: 1 });
+    let (asked, said) = hear(&mut campaign, beat);
+    assert!(matches!(asked, Some((UNASKED, Request::Heartbeat(_)))));
+    assert!(said.is_empty());
+    assert!(say(&mut campaign, UNASKED, heartbeat(1)).is_empty());
+    assert_eq!(hear(&mut campaign, proclaim(b"early")), (None, Vec::new()));
+    assert_eq!(campaign.kept_back(), 2);
+    assert_eq!(
+        kinds(&say(&mut campaign, ACQUIRE, granted())),
+        ["campaigning 0", "elected 5", "heartbeat 1", "NOT_LEADER"]
+    );
+    assert_eq!(campaign.kept_back(), 0);
+}
+
+#[test]
+fn proclaims_are_answered_in_their_order_whatever_the_store_does() {
+    let mut campaign = leading();
+    let mut ids = Vec::new();
+    for value in [&b"one"[..], b"two"] {
+        let (asked, said) = hear(&mut campaign, proclaim(value));
+        let Some((id, Request::SetValue(set))) = asked else {
+            panic!("{asked:?}");
+        };
+        assert_eq!((&set.name[..], &set.owner_id[..]), ("leader", &OWNER[..]));
+        assert_eq!(set.value, value);
+        assert!(said.is_empty());
+        ids.push(id);
+    }
+    // Refused at once, but answered in its turn; heartbeats overtake.
+    assert_eq!(
+        hear(&mut campaign, proclaim(&[0; 4097])),
+        (None, Vec::new())
+    );
+    assert_eq!(
+        kinds(&say(&mut campaign, UNASKED, heartbeat(1))),
+        ["heartbeat 1"]
+    );
+    assert!(say(&mut campaign, ids[1], value_set(true)).is_empty());
+    assert_eq!(
+        kinds(&refuse(&mut campaign, ids[0], Reason::StoreIndeterminate)),
+        ["STORE_INDETERMINATE", "proclaimed", "INVALID_FIELD"]
+    );
+    let (asked, _) = hear(&mut campaign, proclaim(b"three"));
+    let (id, _) = asked.unwrap();
+    assert_eq!(
+        kinds(&say(&mut campaign, id, value_set(false))),
+        ["LOCK_LOST"]
+    );
+    assert!(campaign.next().is_none(), "the candidacy is as it was");
+}
+
+#[test]
+fn a_leader_that_resigns_is_told_what_the_release_found() {
+    for led in [true, false] {
+        let mut campaign = leading();
+        let (asked, _) = hear(&mut campaign, proclaim(b"last"));
+        let (proclaimed, _) = asked.unwrap();
+        let (asked, said) = hear(&mut campaign, resign());
+        let Some((RESIGN, Request::Release(release))) = asked else {
+            panic!("{asked:?}");
+        };
+        assert_eq!(
+            (&release.name[..], &release.owner_id[..]),
+            ("leader", &OWNER[..])
+        );
+        assert!(said.is_empty());
+        assert!(campaign.is_ending());
+        // A second resign and a proclaim behind it do nothing.
+        assert_eq!(hear(&mut campaign, resign()), (None, Vec::new()));
+        assert_eq!(hear(&mut campaign, proclaim(b"none")), (None, Vec::new()));
+        assert!(say(&mut campaign, RESIGN, released(led)).is_empty());
+        assert_eq!(
+            kinds(&say(&mut campaign, proclaimed, value_set(true))),
+            ["proclaimed".to_owned(), format!("resigned {led}")]
+        );
+        assert_closes(&mut campaign);
+    }
+}
+
+#[test]
+fn a_candidate_that_resigns_while_it_waits_is_cancelled() {
+    let mut campaign = campaign();
+    say(&mut campaign, ACQUIRE, queued());
+    let (asked, _) = hear(&mut campaign, resign());
+    let Some((_, Request::Cancel(cancel))) = asked else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(cancel.acquire_request_id, ACQUIRE);
+    assert_eq!(
+        kinds(&say(&mut campaign, ACQUIRE, not_granted())),
+        ["resigned false"]
+    );
+    assert_closes(&mut campaign);
+}
+
+#[test]
+fn a_grant_that_crosses_a_resign_is_given_back_and_not_told() {
+    let mut campaign = campaign();
+    say(&mut campaign, ACQUIRE, queued());
+    hear(&mut campaign, resign());
+    assert!(say(&mut campaign, ACQUIRE, granted()).is_empty());
+    let release = asked_next(&mut campaign);
+    assert!(matches!(release, Some(Request::Release(_))), "{release:?}");
+    assert_eq!(
+        kinds(&say(&mut campaign, RESIGN, released(true))),
+        ["resigned true"]
+    );
+    assert_closes(&mut campaign);
+}
+
+#[test]
+fn a_resign_before_the_store_has_answered_waits_for_what_it_is_to_end() {
+    // It turns out to wait.
+    let mut waiting = campaign();
+    assert_eq!(hear(&mut waiting, resign()), (None, Vec::new()));
+    assert!(waiting.is_ending());
+    assert_eq!(
+        kinds(&say(&mut waiting, ACQUIRE, queued())),
+        ["campaigning 3"]
+    );
+    let cancel = asked_next(&mut waiting);
+    assert!(matches!(cancel, Some(Request::Cancel(_))), "{cancel:?}");
+    assert_eq!(
+        kinds(&say(&mut waiting, ACQUIRE, not_granted())),
+        ["resigned false"]
+    );
+    assert_closes(&mut waiting);
+    // It turns out to lead.
+    let mut elected = campaign();
+    hear(&mut elected, resign());
+    assert_eq!(
+        kinds(&say(&mut elected, ACQUIRE, granted())),
+        ["campaigning 0"]
+    );
+    let release = asked_next(&mut elected);
+    assert!(matches!(release, Some(Request::Release(_))), "{release:?}");
+    assert_eq!(
+        kinds(&say(&mut elected, RESIGN, released(true))),
+        ["resigned true"]
+    );
+    assert_closes(&mut elected);
+}
+
+#[test]
+fn a_loss_is_the_last_word() {
+    let mut campaign = leading();
+    hear(&mut campaign, proclaim(b"in flight"));
+    let lock = LostLock {
+        name: "leader".to_owned(),
+        owner_id: OWNER.to_vec(),
+        reason: LostReason::Forced.into(),
+    };
+    let lost = Response::Lost(SessionLost { locks: vec![lock] });
+    assert_eq!(kinds(&say(&mut campaign, UNASKED, lost)), ["lost Forced"]);
+    assert_closes(&mut campaign);
+}
+
+#[test]
+fn a_candidacy_that_can_not_be_had_ends_with_the_reason() {
+    let mut refused = campaign();
+    assert!(refuse(&mut refused, ACQUIRE, Reason::StoreUnavailable).is_empty());
+    assert!(matches!(refused.next(), Some(Next::Fail(_))));
+
+    let mut waiting = campaign();
+    say(&mut waiting, ACQUIRE, queued());
+    assert!(say(&mut waiting, ACQUIRE, not_granted()).is_empty());
+    assert!(
+        matches!(waiting.next(), Some(Next::Fail(_))),
+        "never silently"
+    );
+
+    let mut resigning = leading();
+    hear(&mut resigning, resign());
+    assert!(refuse(&mut resigning, RESIGN, Reason::StoreIndeterminate).is_empty());
+    assert!(matches!(resigning.next(), Some(Next::Fail(_))));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_and_changes_nothing() {
+    let mut campaign = leading();
+    let again = Ask::Campaign(CampaignOpen::default());
+    let (asked, said) = hear(&mut campaign, again);
+    assert!(asked.is_none());
+    assert_eq!(kinds(&said), ["ALREADY_OPEN"]);
+    assert!(campaign.hear(CampaignRequest { request: None }).is_none());
+    let unknown = super::tests::said(&mut campaign, None);
+    assert_eq!(kinds(&unknown), ["UNKNOWN_REQUEST"]);
+    assert_eq!(
+        kinds(&refuse(&mut campaign, UNASKED, Reason::InvalidField)),
+        ["INVALID_FIELD"]
+    );
+    assert!(campaign.next().is_none());
+    assert!(!campaign.is_ending());
+}

@@ -1,0 +1,97 @@
+//! `ElectionService`: candidacies, and who leads.
+
+mod answers;
+mod campaign;
+
+use leasehold_core::{name::LockName, watch::Leader};
+use leasehold_proto::v1::{
+    CampaignRequest, CampaignResponse, LeaderRequest, LeaderResponse, ObserveRequest,
+    ObserveResponse, election_service_server::ElectionService,
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{
+    streams::{Kind, Streams, draining},
+    told::{self, Source, ToldStream},
+};
+use crate::{
+    convert,
+    coordinator::Coordinator,
+    status::Refusal,
+    watch::{
+        Watching,
+        elections::{Observed, Observer},
+    },
+};
+
+/// The service.
+#[derive(Clone, Debug)]
+pub struct Elections {
+    /// What it shares with others.
+    pub streams: Streams,
+    /// Who tells of leaders.
+    pub watching: Watching,
+}
+
+#[tonic::async_trait]
+impl ElectionService for Elections {
+    type CampaignStream = ReceiverStream<Result<CampaignResponse, Status>>;
+    type ObserveStream = ToldStream<ObserveResponse>;
+
+    async fn campaign(
+        &self,
+        request: Request<Streaming<CampaignRequest>>,
+    ) -> Result<Response<Self::CampaignStream>, Status> {
+        let kind = Kind {
+            first: "campaign",
+            owed: campaign::MAX_OWED,
+            open: campaign::open,
+        };
+        self.streams.begin(request, kind)
+    }
+
+    async fn leader(
+        &self,
+        request: Request<LeaderRequest>,
+    ) -> Result<Response<LeaderResponse>, Status> {
+        let coordinator = &self.streams.coordinator;
+        let name = election(&request.into_inner().election, coordinator)?;
+        let view = coordinator.view(&name, 0).await.map_err(Refusal::from)?;
+        let leader = Leader::of(&view).as_ref().map(convert::leader);
+        Ok(Response::new(LeaderResponse { leader }))
+    }
+
+    async fn observe(
+        &self,
+        request: Request<ObserveRequest>,
+    ) -> Result<Response<Self::ObserveStream>, Status> {
+        let coordinator = &self.streams.coordinator;
+        let name = election(&request.into_inner().election, coordinator)?;
+        told::check_reachable(coordinator.store())?;
+        let observer = self.watching.observe(name).await;
+        let observer = observer.ok_or_else(draining)?;
+        let stream = told::tell(
+            observer,
+            self.streams.shutdown.draining.clone(),
+            coordinator.metrics().observers.track(),
+        );
+        Ok(Response::new(stream))
+    }
+}
+
+fn election(name: &str, coordinator: &Coordinator) -> Result<LockName, Refusal> {
+    convert::lock_name("election", name, coordinator.store())
+}
+
+impl Source for Observer {
+    type Message = ObserveResponse;
+
+    async fn next(&mut self) -> Option<ObserveResponse> {
+        let Observed { leader, skipped } = Observer::next(self).await?;
+        Some(ObserveResponse {
+            leader: leader.as_ref().map(convert::leader),
+            skipped,
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! How streams that are sessions begin, whatever is spoken on them.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU32, AtomicU64},
+    time::{Duration, SystemTime},
+};
+
+use leasehold_core::{id::SessionId, lease::Lease, name::ClientName};
+use leasehold_store::clock;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::TaskTracker;
+use tonic::{Request, Response, Status, Streaming};
+use uuid::Uuid;
+
+use crate::{
+    coordinator::Coordinator,
+    listener::ConnectionHandle,
+    session::{
+        outbox::{Outbox, Reading},
+        sessions::{SessionInfo, Sessions},
+        task::{self, Opened, Shutdown},
+        wire::Wire,
+    },
+    status::{Reason, Refusal},
+};
+
+/// Bounds of the sessions of a coordinator.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Most sessions at a time.
+    pub sessions: usize,
+    /// Most holds and waiting acquires of a session.
+    pub locks_per_session: usize,
+    /// Answers that wait for a session's client to read before they count as a backlog.
+    pub outbound_queue: usize,
+    /// How long a client may leave a backlog of answers unread without taking any of it.
+    pub reading_timeout: Duration,
+    /// How long a new stream may take until its first message.
+    pub open_timeout: Duration,
+}
+
+/// What the services share whose streams are sessions. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    /// What all calls share.
+    pub coordinator: Coordinator,
+    /// The sessions of this coordinator.
+    pub sessions: Sessions,
+    /// The tasks of those sessions.
+    pub tasks: TaskTracker,
+    /// When to stop.
+    pub shutdown: Shutdown,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// What tonic sends from.
+type Said<W> = ReceiverStream<Result<<W as Wire>::Says, Status>>;
+
+/// What is particular to one kind of stream.
+#[derive(Debug)]
+pub(super) struct Kind<Open> {
+    /// The field of the message that comes first.
+    pub(super) first: &'static str,
+    /// Most answers that a session may owe.
+    pub(super) owed: usize,
+    /// Opens a session with that message, and gives the words that are spoken from then on.
+    pub(super) open: Open,
+}
+
+/// Who opens a session, as its first message says.
+#[derive(Debug)]
+pub(super) struct Opener {
+    pub(super) request_id: u64,
+    pub(super) client_name: ClientName,
+    pub(super) ttl: Duration,
+    pub(super) metadata: HashMap<String, String>,
+}
+
+impl Streams {
+    /// Answers a new stream, and serves it with a task of its own. What is wrong with its first message ends it.
+    pub(super) fn begin<W, Open>(
+        &self,
+        request: Request<Streaming<W::Asks>>,
+        kind: Kind<Open>,
+    ) -> Result<Response<Said<W>>, Status>
+    where
+        W: Wire,
+        Open: FnOnce(&Self, W::Asks, &ConnectionHandle) -> Result<(Opened, W), Refusal>
+            + Send
+            + 'static,
+    {
+        let Some(connection) = request.extensions().get::<ConnectionHandle>().cloned() else {
+            return Err(Status::internal(
+                "the connection of this stream is not known",
+            ));
+        };
+        if self.shutdown.draining.is_cancelled() {
+            return Err(draining().into());
+        }
+        let (answers, receiver) = mpsc::channel(self.limits.outbound_queue);
+        // The stream's headers are sent at once.
+        let run = self
+            .clone()
+            .run(request.into_inner(), connection, answers, kind);
+        self.tasks.spawn(run);
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn run<W, Open>(
+        self,
+        mut incoming: Streaming<W::Asks>,
+        connection: ConnectionHandle,
+        answers: mpsc::Sender<Result<W::Says, Status>>,
+        kind: Kind<Open>,
+    ) where
+        W: Wire,
+        Open: FnOnce(&Self, W::Asks, &ConnectionHandle) -> Result<(Opened, W), Refusal>,
+    {
+        let opened = match self.first(&mut incoming, kind.first).await {
+            // It went away before it said anything.
+            Ok(None) => return,
+            Ok(Some(message)) => (kind.open)(&self, message, &connection).map_err(Status::from),
+            Err(status) => Err(status),
+        };
+        let (opened, wire) = match opened {
+            Ok(opened) => opened,
+            Err(status) => {
+                // There is room for the first answer, unless the stream is gone.
+                let _ = answers.try_send(Err(status));
+                return;
+            }
+        };
+        let reading = Reading {
+            owed: kind.owed,
+            patience: self.limits.reading_timeout,
+        };
+        let metrics = self.coordinator.metrics().clone();
+        let outbox = Outbox::new(wire, answers, reading, connection.clone(), metrics);
+        task::serve(
+            self.coordinator,
+            opened,
+            connection,
+            outbox,
+            incoming,
+            self.shutdown,
+        )
+        .await;
+    }
+
+    /// The first message of a stream; `None` if it ends before.
+    async fn first<M>(
+        &self,
+        incoming: &mut Streaming<M>,
+        called: &str,
+    ) -> Result<Option<M>, Status> {
+        let waited = self.limits.open_timeout;
+        let first = tokio::select! {
+            biased;
+            // No session is opened any more: whoever has not asked for one is not waited for.
+            () = self.shutdown.draining.cancelled() => return Err(draining().into()),
+            first = tokio::time::timeout(waited, incoming.message()) => first,
+        };
+        first.unwrap_or_else(|_| {
+            let refusal = Refusal::new(
+                Reason::OpenTimeout,
+                format!(
+                    "no `{called}` came within {waited:?}; send it as the stream's first message"
+                ),
+            );
+            Err(refusal.into())
+        })
+    }
+
+    /// Opens a session, if there is room for one more.
+    pub(super) fn open(
+        &self,
+        opener: Opener,
+        connection: &ConnectionHandle,
+    ) -> Result<Opened, Refusal> {
+        let now = clock::now();
+        if self.shutdown.draining.is_cancelled() {
+            return Err(draining());
+        }
+        let Opener {
+            request_id,
+            client_name,
+            ttl,
+            metadata,
+        } = opener;
+        let id = SessionId::from_bytes(Uuid::new_v4().into_bytes());
+        let info = SessionInfo {
+            id,
+            client_name: client_name.clone(),
+            metadata,
+            peer: connection.peer_addr().to_string(),
+            ttl,
+            opened_at: SystemTime::now(),
+            holds: AtomicU32::new(0),
+            waiters: AtomicU32::new(0),
+            heard_at: AtomicU64::new(now.as_micros()),
+        };
+        let limit = self.limits.sessions;
+        let listed = self.sessions.open(info, limit, self.coordinator.metrics()).ok_or_else(|| {
+            Refusal::new(
+                Reason::TooManySessions,
+                format!("the coordinator has {limit} sessions, which is its limit; try another one or later"),
+            )
+        })?;
+        Ok(Opened {
+            request_id,
+            id,
+            client_name,
+            lease: Lease::open(ttl, now),
+            max_locks: self.limits.locks_per_session,
+            listed,
+        })
+    }
+}
+
+/// The refusal of a stream whose first message is another one than `called`.
+pub(super) fn not_open(called: &str) -> Refusal {
+    let message = format!("the stream's first message must be `{called}`");
+    Refusal::new(Reason::NotOpen, message)
+}
+
+pub(super) fn draining() -> Refusal {
+    Refusal::new(
+        Reason::Draining,
+        "the coordinator is going away; open the session elsewhere",
+    )
+}

@@ -1,0 +1,52 @@
+//! Streams on which only the coordinator speaks: what happens to locks, who leads.
+
+use futures_util::{StreamExt, stream, stream::BoxStream};
+use leasehold_store::{LockStore, Status as StoreStatus, Store};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use super::streams::draining;
+use crate::{
+    status::{Reason, Refusal},
+    telemetry::Tracked,
+};
+
+/// What such a stream gives.
+pub(super) type ToldStream<T> = BoxStream<'static, Result<T, Status>>;
+
+/// Where a stream's messages come from.
+pub(super) trait Source: Send + 'static {
+    /// A message.
+    type Message: Send + 'static;
+
+    /// The next one; `None` when the coordinator stops. It may be dropped at any point.
+    fn next(&mut self) -> impl Future<Output = Option<Self::Message>> + Send;
+}
+
+/// Gives what a source has, until the client goes, or the coordinator: then it is told to go elsewhere. A client that does
+/// not read costs what its source keeps for it, and no more.
+pub(super) fn tell<S: Source>(
+    source: S,
+    gone: CancellationToken,
+    tracked: Tracked,
+) -> ToldStream<S::Message> {
+    let messages = stream::unfold((source, tracked), |(mut source, tracked)| async {
+        let message = source.next().await?;
+        Some((Ok(message), (source, tracked)))
+    });
+    // One future for as long as the stream lives: to make one for each message would cost more than the message.
+    let messages = messages.take_until(gone.cancelled_owned());
+    let last = stream::once(async { Err(draining().into()) });
+    messages.chain(last).boxed()
+}
+
+/// Refuses what can't begin while the store is out of reach.
+pub(super) fn check_reachable(store: &Store) -> Result<(), Refusal> {
+    match &*store.status().borrow() {
+        StoreStatus::Up { .. } => Ok(()),
+        StoreStatus::Down { reason, .. } => Err(Refusal::new(
+            Reason::StoreUnavailable,
+            format!("the store is out of reach: {reason}; try again"),
+        )),
+    }
+}

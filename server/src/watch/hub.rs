@@ -1,0 +1,403 @@
+//! The task that follows the store's feed for all who watch here.
+
+use std::{collections::HashSet, sync::Arc};
+
+use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use leasehold_core::{
+    name::LockName,
+    time::Moment,
+    watch::{Event, Mirror},
+};
+use leasehold_proto::v1::watch_locks_response::Response;
+use leasehold_store::{FeedItem, StoreError, Told, clock};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    elections::{Elections, Observer},
+    following::Following,
+    loading::{self, LOOKS, Phase, RETRY, Scope, Scopes},
+    watchers::{PAGE, Stage, Watcher, Watchers, message},
+};
+use crate::{convert, coordinator::Coordinator};
+
+/// Most batches of looks that are in flight.
+const BATCHES: usize = 4;
+
+/// What the hub is asked.
+#[derive(Debug)]
+pub(super) enum Request {
+    Watch {
+        prefix: String,
+        requests: mpsc::UnboundedSender<Self>,
+        reply: oneshot::Sender<Watcher>,
+    },
+    Observe {
+        name: LockName,
+        requests: mpsc::UnboundedSender<Self>,
+        reply: oneshot::Sender<Observer>,
+    },
+    /// A watcher has read what it was given of its snapshot.
+    More {
+        id: u64,
+    },
+    Unwatch {
+        id: u64,
+    },
+    Unobserve {
+        name: LockName,
+    },
+}
+
+/// What the hub waits for.
+enum Done {
+    Loaded {
+        attempt: u64,
+        scope: Scope,
+        result: Result<HashSet<LockName>, StoreError>,
+    },
+    Looked(Vec<(LockName, Result<(), StoreError>)>),
+}
+
+/// The hub's state. While nobody watches, it has no feed, and the rest is empty.
+struct Hub {
+    coordinator: Coordinator,
+    following: Following,
+    scopes: Scopes,
+    mirror: Mirror,
+    watchers: Watchers,
+    elections: Elections,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    attempts: u64,
+    looks_in_flight: usize,
+}
+
+/// Runs the hub until `stop`.
+pub(super) async fn run(
+    coordinator: Coordinator,
+    mut requests: mpsc::UnboundedReceiver<Request>,
+    stop: CancellationToken,
+) {
+    let mut hub = Hub {
+        coordinator,
+        following: Following::default(),
+        scopes: Scopes::default(),
+        mirror: Mirror::default(),
+        watchers: Watchers::default(),
+        elections: Elections::default(),
+        work: FuturesUnordered::new(),
+        attempts: 0,
+        looks_in_flight: 0,
+    };
+    loop {
+        let now = clock::now();
+        hub.on_time(now);
+        let wake = hub.next_wake();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            Some(done) = hub.work.next() => hub.on_done(done),
+            Some(request) = requests.recv() => hub.on_request(request),
+            item = hub.following.next() => match item {
+                Some(item) => hub.on_item(item),
+                // The store is gone, and with it the coordinator.
+                None => return,
+            },
+            () = sleep_until(wake) => {}
+        }
+    }
+}
+
+async fn sleep_until(wake: Option<Moment>) {
+    match wake {
+        Some(at) => tokio::time::sleep(clock::now().until(at)).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Hub {
+    fn on_request(&mut self, request: Request) {
+        match request {
+            Request::Watch {
+                prefix,
+                requests,
+                reply,
+            } => {
+                let prefix: Arc<str> = prefix.into();
+                let scope = Scope::Prefix(Arc::clone(&prefix));
+                let (id, watcher) = self.watchers.add(prefix, requests);
+                self.add(scope.clone());
+                if self.scopes.is_ready(&scope) {
+                    self.begin_snapshot(id);
+                }
+                // Dropped, it says so itself.
+                let _ = reply.send(watcher);
+            }
+            Request::Observe {
+                name,
+                requests,
+                reply,
+            } => {
+                let observer = self.elections.add(&name, requests);
+                self.add(Scope::Name(name));
+                let _ = reply.send(observer);
+            }
+            Request::More { id } => self.give_page(id),
+            Request::Unwatch { id } => {
+                if let Some(prefix) = self.watchers.remove(id) {
+                    self.remove(&Scope::Prefix(prefix));
+                }
+            }
+            Request::Unobserve { name } => {
+                if self.elections.forget_if_unobserved(&name) {
+                    self.remove(&Scope::Name(name));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, scope: Scope) {
+        if self.scopes.add(scope.clone()) {
+            self.following.open(self.coordinator.store());
+            self.following.adjust(&scope, &self.scopes);
+            self.load_waiting();
+        }
+    }
+
+    fn remove(&mut self, scope: &Scope) {
+        self.scopes.remove(scope);
+        if self.scopes.is_empty() {
+            // The feed's connection closes.
+            self.following = Following::default();
+            self.forget_all();
+            return;
+        }
+        let scopes = &self.scopes;
+        self.mirror.retain(|name| scopes.cover(name));
+        self.following.adjust(scope, scopes);
+    }
+
+    fn forget_all(&mut self) {
+        self.mirror = Mirror::default();
+        // What is in flight is for a feed that is gone.
+        self.work = FuturesUnordered::new();
+        self.looks_in_flight = 0;
+    }
+
+    fn on_item(&mut self, item: FeedItem) {
+        match item {
+            FeedItem::Started => self.start(),
+            FeedItem::Followed(subject) => {
+                self.following.note(subject, true);
+                self.load_waiting();
+            }
+            FeedItem::Unfollowed(subject) => {
+                self.following.note(subject, false);
+                self.load_waiting();
+            }
+            FeedItem::Told(told) => self.on_told(told),
+        }
+    }
+
+    /// The feed begins: all that was known may have changed unseen.
+    fn start(&mut self) {
+        self.forget_all();
+        self.following.start();
+        for told in self.watchers.iter_mut() {
+            told.start_over("the coordinator could not follow the store for a while");
+        }
+        self.elections.gap();
+        for scope in self.scopes.start_over() {
+            self.following.adjust(&scope, &self.scopes);
+        }
+    }
+
+    /// Loads the scopes that wait for it and can be.
+    fn load_waiting(&mut self) {
+        let Some(feed) = self.following.id() else {
+            return;
+        };
+        let now = clock::now();
+        for (scope, phase) in self.scopes.iter_mut() {
+            if !phase.is_due(now) || !self.following.surely_follows(scope) {
+                continue;
+            }
+            self.attempts += 1;
+            let attempt = self.attempts;
+            *phase = Phase::Loading {
+                attempt,
+                told: HashSet::new(),
+                missing: None,
+            };
+            let (coordinator, scope) = (self.coordinator.clone(), scope.clone());
+            self.work.push(Box::pin(async move {
+                let result = loading::load(coordinator, feed, scope.clone()).await;
+                Done::Loaded {
+                    attempt,
+                    scope,
+                    result,
+                }
+            }));
+        }
+    }
+
+    fn on_done(&mut self, done: Done) {
+        match done {
+            Done::Loaded {
+                attempt,
+                scope,
+                result,
+            } => {
+                let Some(phase) = self.scopes.get_mut(&scope) else {
+                    return;
+                };
+                match result {
+                    Ok(names) => {
+                        if phase.looked(attempt, names) {
+                            self.ready(&scope);
+                        }
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "what is watched could not be loaded; trying again");
+                        if matches!(phase, Phase::Loading { attempt: this, .. } if *this == attempt)
+                        {
+                            *phase = Phase::Waiting {
+                                not_before: Some(clock::now().after(RETRY)),
+                            };
+                        }
+                    }
+                }
+            }
+            Done::Looked(results) => {
+                self.looks_in_flight -= 1;
+                let again = clock::now().after(RETRY);
+                for (name, result) in results {
+                    if result.is_err() {
+                        self.mirror.look_failed(&name, again);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A scope is known from here on.
+    fn ready(&mut self, scope: &Scope) {
+        if let Some(phase) = self.scopes.get_mut(scope) {
+            *phase = Phase::Ready;
+        }
+        match scope {
+            Scope::Name(name) => self.elections.tell(name, self.mirror.leader(name)),
+            Scope::Prefix(prefix) => {
+                let ids = self.watchers.loading(prefix);
+                for id in ids {
+                    self.begin_snapshot(id);
+                }
+            }
+        }
+    }
+
+    fn begin_snapshot(&mut self, id: u64) {
+        if self
+            .watchers
+            .get(id)
+            .is_some_and(|told| told.begin_snapshot())
+        {
+            self.give_page(id);
+        }
+    }
+
+    fn give_page(&mut self, id: u64) {
+        let Some(told) = self.watchers.get(id) else {
+            return;
+        };
+        let Stage::Snapshot { after, .. } = &told.stage else {
+            return;
+        };
+        let page = self
+            .mirror
+            .page(&told.prefix, after.as_ref(), PAGE, clock::now());
+        let is_last = page.len() < PAGE;
+        let locks = page
+            .into_iter()
+            .map(|(name, view)| {
+                let view = convert::lock_view(&name, &view);
+                (name, view)
+            })
+            .collect();
+        told.page(locks, is_last);
+    }
+
+    fn on_told(&mut self, told: Told) {
+        let Told {
+            subject,
+            name,
+            at,
+            telling,
+        } = told;
+        if !self.following.heeds(subject.as_ref()) || !self.scopes.cover(&name) {
+            return;
+        }
+        let is_look = telling.looked.is_some();
+        let events = self.mirror.tell(&name, at, telling, clock::now());
+        if self.elections.contains(&name) && self.scopes.is_ready(&Scope::Name(name.clone())) {
+            self.elections.tell(&name, self.mirror.leader(&name));
+        }
+        for event in events {
+            self.tell(&event);
+        }
+        if is_look {
+            for scope in self.scopes.told(&name) {
+                self.ready(&scope);
+            }
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        let wire = message(Response::Event(convert::lock_event(event)));
+        let behind = self.watchers.tell(&event.name, &wire);
+        if behind > 0 {
+            self.coordinator.metrics().watch_gaps.inc_by(behind);
+        }
+    }
+
+    fn on_time(&mut self, now: Moment) {
+        if self.retry_at().is_some_and(|at| at <= now) {
+            self.load_waiting();
+        }
+        let Some(feed) = self.following.id() else {
+            return;
+        };
+        while self.looks_in_flight < BATCHES {
+            let names = self.mirror.due(now, LOOKS);
+            if names.is_empty() {
+                break;
+            }
+            self.looks_in_flight += 1;
+            let coordinator = self.coordinator.clone();
+            self.work.push(Box::pin(async move {
+                Done::Looked(loading::look_at(&coordinator, feed, names).await)
+            }));
+        }
+    }
+
+    /// When there is something to do unless anything happens before.
+    fn next_wake(&self) -> Option<Moment> {
+        let look = self
+            .mirror
+            .next_due()
+            .filter(|_| self.looks_in_flight < BATCHES);
+        self.retry_at().into_iter().chain(look).min()
+    }
+
+    /// When what could not be loaded is to be tried again.
+    fn retry_at(&self) -> Option<Moment> {
+        let waiting = self.scopes.phases().filter_map(|phase| match phase {
+            Phase::Waiting { not_before } => *not_before,
+            _ => None,
+        });
+        waiting.min()
+    }
+}

@@ -1,0 +1,63 @@
+//! Watching: what happens to locks, told to whoever asked.
+//!
+//! - `hub`: one task follows the store's feed, and keeps a mirror of the locks that somebody watches. Nothing of it costs
+//!   anything while nobody does.
+//! - `following`: that feed, and what it follows.
+//! - `loading`: how a prefix or a name comes to be known in the first place.
+//! - [`watchers`]: those that are told every event, in bounded memory.
+//! - [`elections`]: those that are told who leads.
+
+pub mod elections;
+pub mod watchers;
+
+mod following;
+mod hub;
+mod loading;
+
+use leasehold_core::name::LockName;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use self::{elections::Observer, hub::Request, watchers::Watcher};
+use crate::coordinator::Coordinator;
+
+/// A handle on the hub; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Watching {
+    requests: mpsc::UnboundedSender<Request>,
+}
+
+impl Watching {
+    /// Starts the hub, which runs until `stop`.
+    pub fn start(coordinator: Coordinator, stop: CancellationToken) -> Self {
+        let (requests, incoming) = mpsc::unbounded_channel();
+        tokio::spawn(hub::run(coordinator, incoming, stop));
+        Self { requests }
+    }
+
+    /// Watches all locks whose names begin with a prefix. `None` if the coordinator is stopping.
+    pub async fn watch(&self, prefix: String) -> Option<Watcher> {
+        let (reply, watcher) = oneshot::channel();
+        let requests = self.requests.clone();
+        let request = Request::Watch {
+            prefix,
+            requests,
+            reply,
+        };
+        self.requests.send(request).ok()?;
+        watcher.await.ok()
+    }
+
+    /// Observes an election. `None` if the coordinator is stopping.
+    pub async fn observe(&self, name: LockName) -> Option<Observer> {
+        let (reply, observer) = oneshot::channel();
+        let requests = self.requests.clone();
+        let request = Request::Observe {
+            name,
+            requests,
+            reply,
+        };
+        self.requests.send(request).ok()?;
+        observer.await.ok()
+    }
+}

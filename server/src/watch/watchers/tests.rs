@@ -1,0 +1,146 @@
+//! What waits for a watcher, and what it asks for.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use leasehold_proto::v1::LockEvent;
+
+use super::*;
+
+fn name(text: &str) -> LockName {
+    LockName::parse(text).unwrap()
+}
+
+fn event(text: &str) -> Arc<WatchLocksResponse> {
+    message(Response::Event(LockEvent {
+        name: text.to_owned(),
+        ..Default::default()
+    }))
+}
+
+fn view(text: &str) -> (LockName, LockView) {
+    let view = LockView {
+        name: text.to_owned(),
+        ..Default::default()
+    };
+    (name(text), view)
+}
+
+/// What is said next, in short.
+async fn said(watcher: &mut Watcher) -> String {
+    match watcher.next().await.response.clone().unwrap() {
+        Response::Lock(view) => format!("lock {}", view.name),
+        Response::Ready(ready) => format!("ready {}", ready.lock_count),
+        Response::Event(event) => format!("event {}", event.name),
+        Response::Gap(gap) => format!("gap: {}", gap.message),
+    }
+}
+
+struct Scene {
+    watchers: Watchers,
+    watcher: Watcher,
+    id: u64,
+    asked: mpsc::UnboundedReceiver<Request>,
+}
+
+fn one(prefix: &str) -> Scene {
+    let mut watchers = Watchers::default();
+    let (requests, asked) = mpsc::unbounded_channel();
+    let (id, watcher) = watchers.add(prefix.into(), requests);
+    Scene {
+        watchers,
+        watcher,
+        id,
+        asked,
+    }
+}
+
+impl Scene {
+    fn told(&mut self) -> &mut Told {
+        self.watchers.get(self.id).unwrap()
+    }
+
+    fn begin(&mut self) {
+        assert!(self.told().begin_snapshot());
+    }
+
+    fn tell(&mut self, text: &str) -> u64 {
+        self.watchers.tell(&name(text), &event(text))
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_takes_in_what_happens_meanwhile() {
+    let mut one = one("a/");
+    assert_eq!(one.tell("a/1"), 0, "nothing is known yet");
+    one.begin();
+    one.told().page(vec![view("a/2"), view("a/4")], false);
+    // Behind what it has had, before, and of another prefix.
+    one.tell("a/5");
+    one.tell("a/3");
+    one.tell("b/1");
+    assert_eq!(said(&mut one.watcher).await, "lock a/2");
+    assert_eq!(said(&mut one.watcher).await, "lock a/4");
+    assert_eq!(said(&mut one.watcher).await, "event a/3");
+    assert!(one.asked.try_recv().is_err());
+    let next = tokio::spawn(async move {
+        let said = said(&mut one.watcher).await;
+        (said, one.watcher)
+    });
+    let Some(Request::More { id }) = one.asked.recv().await else {
+        panic!("it asks for more");
+    };
+    one.watchers.get(id).unwrap().page(vec![view("a/5")], true);
+    let (first, mut watcher) = next.await.unwrap();
+    assert_eq!(first, "lock a/5");
+    one.watchers.tell(&name("a/9"), &event("a/9"));
+    assert_eq!(said(&mut watcher).await, "ready 3");
+    assert_eq!(said(&mut watcher).await, "event a/9");
+}
+
+#[tokio::test]
+async fn one_that_does_not_read_is_told_of_a_gap_and_holds_up_to_a_bound() {
+    let mut one = one("");
+    one.begin();
+    one.told().page(Vec::new(), true);
+    for number in 1..BEHIND {
+        assert_eq!(one.tell(&number.to_string()), 0);
+    }
+    assert_eq!(one.tell("too much"), 1);
+    assert_eq!(one.tell("and more"), 0, "it is between snapshots");
+    assert_eq!(one.told().queue.waiting().items.len(), 1);
+    assert!(said(&mut one.watcher).await.starts_with("gap"));
+    let (watcher, asked) = (&mut one.watcher, &mut one.asked);
+    tokio::select! {
+        said = said(watcher) => panic!("{said}"),
+        request = asked.recv() => assert!(matches!(request, Some(Request::More { .. }))),
+    }
+    one.told().page(Vec::new(), true);
+    assert_eq!(said(&mut one.watcher).await, "ready 0");
+}
+
+#[tokio::test]
+async fn starting_over_is_told_once_and_only_to_those_who_knew_anything() {
+    let mut one = one("");
+    one.told().start_over("at the beginning");
+    one.begin();
+    one.told().page(Vec::new(), true);
+    one.told().start_over("lost");
+    one.told().start_over("lost again");
+    assert_eq!(said(&mut one.watcher).await, "gap: lost");
+    one.begin();
+    one.told().page(vec![view("x")], true);
+    assert_eq!(said(&mut one.watcher).await, "lock x");
+    assert!(one.asked.try_recv().is_err(), "nothing to ask for");
+}
+
+#[test]
+fn a_prefix_is_given_back_with_its_last_watcher() {
+    let mut one = one("a/");
+    let (requests, _asked) = mpsc::unbounded_channel();
+    let (other, _watcher) = one.watchers.add("a/".into(), requests);
+    assert_eq!(one.watchers.remove(one.id), None);
+    assert_eq!(one.watchers.remove(one.id), None);
+    assert_eq!(one.watchers.remove(other).as_deref(), Some("a/"));
+    drop(one.watcher);
+    assert!(matches!(one.asked.try_recv(), Ok(Request::Unwatch { id }) if id == one.id));
+}

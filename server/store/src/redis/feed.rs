@@ -1,0 +1,170 @@
+//! What scripts publish of what happens to locks, as a feed, over a connection of its own: a flood of it must not delay
+//! wake-ups.
+
+use std::sync::Arc;
+
+use leasehold_core::id::FeedId;
+use redis::{PushInfo, PushKind, Value};
+use tokio::{
+    select,
+    sync::{mpsc, watch},
+};
+use tracing::warn;
+
+use super::{
+    keys::{Channels, Keys},
+    link::Link,
+    listening::{Full, Heard, Listening},
+    status::LinkStatus,
+    telling,
+};
+use crate::feed::{self, Feed, FeedItem, FeedRequest, Subject};
+
+/// Most channels that are asked for in one command.
+const AT_ONCE: usize = 256;
+
+/// Opens a feed. Its connection is closed when the feed is dropped, or the link is.
+pub(super) fn open(link: &Link, keys: &Keys) -> Feed {
+    let (feed, requests, items) = feed::open();
+    let channels = Channels::of_database(link.target().database());
+    let reader = Reader {
+        id: feed.id(),
+        keys: keys.clone(),
+        channels: channels.clone(),
+        items: items.clone(),
+    };
+    let listening = link.listen(
+        "the feed from",
+        Heard {
+            channels: vec![Channels::of_feed(feed.id()), channels.gate()],
+            patterns: vec![channels.gate()],
+        },
+        Arc::new(move |push| reader.take(push)),
+    );
+    let server = Server {
+        listening,
+        keys: keys.clone(),
+        channels,
+        items,
+    };
+    tokio::spawn(server.run(requests, link.status()));
+    feed
+}
+
+/// Sees to a feed's requests.
+struct Server {
+    listening: Listening,
+    keys: Keys,
+    channels: Channels,
+    items: mpsc::Sender<FeedItem>,
+}
+
+impl Server {
+    async fn run(
+        self,
+        mut requests: mpsc::UnboundedReceiver<FeedRequest>,
+        mut link: watch::Receiver<LinkStatus>,
+    ) {
+        let mut status = self.listening.status();
+        status.mark_changed();
+        let link_gone = async { while link.changed().await.is_ok() {} };
+        tokio::pin!(link_gone);
+        let mut asked = Vec::new();
+        loop {
+            select! {
+                biased;
+                () = &mut link_gone => return,
+                changed = status.changed() => {
+                    let is_up = changed.is_ok() && status.borrow_and_update().is_up();
+                    // Nothing is followed before this was read, so it comes before all that is told by the new connection
+                    // but for looks. Where there is no room, the reader has to make some first.
+                    if is_up && self.items.send(FeedItem::Started).await.is_err() {
+                        return;
+                    }
+                }
+                number = requests.recv_many(&mut asked, AT_ONCE) => {
+                    if number == 0 {
+                        return;
+                    }
+                    self.ask(&asked).await;
+                    asked.clear();
+                }
+            }
+        }
+    }
+
+    /// Passes requests on. While the connection is down they are forgotten, since what it follows is asked for again when
+    /// it has started anew.
+    async fn ask(&self, requests: &[FeedRequest]) {
+        let follows = |request: &FeedRequest| matches!(request, FeedRequest::Follow(_));
+        for alike in requests.chunk_by(|one, other| follows(one) == follows(other)) {
+            let channels: Vec<Vec<u8>> = alike
+                .iter()
+                .map(
+                    |(FeedRequest::Follow(subject) | FeedRequest::Unfollow(subject))| match subject
+                    {
+                        Subject::Everything => self.channels.everything(),
+                        Subject::Name(name) => self.channels.of_lock(&self.keys.of(name)),
+                    },
+                )
+                .collect();
+            if alike.first().is_some_and(follows) {
+                self.listening.subscribe(&channels).await;
+            } else {
+                self.listening.unsubscribe(&channels).await;
+            }
+        }
+    }
+}
+
+/// Makes items of what Redis sends.
+struct Reader {
+    id: FeedId,
+    keys: Keys,
+    channels: Channels,
+    items: mpsc::Sender<FeedItem>,
+}
+
+impl Reader {
+    fn take(&self, PushInfo { kind, data }: PushInfo) -> Result<(), Full> {
+        let mut data = data.into_iter();
+        let Some(Value::BulkString(channel)) = data.next() else {
+            return Ok(());
+        };
+        let subject = self.subject(&channel);
+        let item = match (kind, subject, data.next()) {
+            (PushKind::Subscribe, Some(subject), _) => FeedItem::Followed(subject),
+            (PushKind::Unsubscribe, Some(subject), _) => FeedItem::Unfollowed(subject),
+            (PushKind::Message, subject, Some(Value::BulkString(payload))) => {
+                if subject.is_none() && channel != Channels::of_feed(self.id) {
+                    return Ok(());
+                }
+                match telling::decode(&payload, subject, &self.keys) {
+                    Ok(Some(told)) => FeedItem::Told(told),
+                    // A lock of others who use the same database.
+                    Ok(None) => return Ok(()),
+                    Err(_) => {
+                        warn!(
+                            "something was published that does not tell of locks as this version does"
+                        );
+                        return Ok(());
+                    }
+                }
+            }
+            _ => return Ok(()),
+        };
+        match self.items.try_send(item) {
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Full),
+            // Where nobody reads any more, the connection is about to be closed.
+            _ => Ok(()),
+        }
+    }
+
+    fn subject(&self, channel: &[u8]) -> Option<Subject> {
+        if channel == self.channels.everything() {
+            return Some(Subject::Everything);
+        }
+        let key = self.channels.lock_of(channel)?;
+        self.keys.name_of(key).map(Subject::Name)
+    }
+}

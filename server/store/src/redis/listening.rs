@@ -1,0 +1,164 @@
+//! A connection of its own that listens to channels.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::{PushInfo, PushKind, Value};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::debug;
+
+use super::{
+    dial::Purpose,
+    slot::Slot,
+    status::{Board, DownCause, Fault, LinkStatus},
+    upkeep::{Timing, Upkeep},
+    url::RedisTarget,
+};
+
+/// Takes in what Redis sends of itself, in order, on the connection's own task: it must not block. Where it can't take
+/// something in, the connection is given up, and nothing more comes by it.
+pub(super) type Listener = Arc<dyn Fn(PushInfo) -> Result<(), Full> + Send + Sync>;
+
+/// There is no room for what came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Full;
+
+/// What is listened to from the beginning.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) channels: Vec<Vec<u8>>,
+    pub(super) patterns: Vec<Vec<u8>>,
+}
+
+/// A connection that listens. It is closed when this is dropped.
+pub(super) struct Listening {
+    slot: Arc<Slot>,
+    board: Arc<Board>,
+    command_timeout: Duration,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Listening {
+    /// Starts to connect to `target`; whenever it is connected, it listens to `of`. `what` is what the log calls it.
+    pub(super) fn start(
+        target: RedisTarget,
+        timing: Timing,
+        what: String,
+        of: Heard,
+        listener: Listener,
+    ) -> Self {
+        let fault = Fault::new(
+            DownCause::Connecting,
+            format!("still connecting to Redis at {}", target.address()),
+        );
+        let board = Arc::new(Board::new(what, 1, &fault));
+        let slot = Arc::new(Slot::new(0, Arc::clone(&board), fault));
+        let upkeep = Upkeep {
+            slot: Arc::clone(&slot),
+            target,
+            purpose: Purpose::Subscription {
+                channels: of.channels.into(),
+                patterns: of.patterns.into(),
+                listener,
+            },
+            timing,
+            warns_of_eviction: false,
+        };
+        Self {
+            slot,
+            board,
+            command_timeout: timing.command_timeout,
+            _task: AbortOnDropHandle::new(tokio::spawn(upkeep.run())),
+        }
+    }
+
+    /// Whether it listens, now and from now on.
+    pub(super) fn status(&self) -> watch::Receiver<LinkStatus> {
+        self.board.watch()
+    }
+
+    /// Listens to more channels, for as long as this connection lasts. Does nothing while there is none; one that does not
+    /// confirm it is given up.
+    pub(super) async fn subscribe(&self, channels: &[Vec<u8>]) {
+        self.change("SUBSCRIBE", channels).await;
+    }
+
+    /// Listens to channels no more.
+    pub(super) async fn unsubscribe(&self, channels: &[Vec<u8>]) {
+        self.change("UNSUBSCRIBE", channels).await;
+    }
+
+    async fn change(&self, command: &str, channels: &[Vec<u8>]) {
+        let Ok(live) = self.slot.live() else { return };
+        let mut connection = live.connection.clone();
+        let changed = async {
+            match command {
+                "SUBSCRIBE" => connection.subscribe(channels).await,
+                _ => connection.unsubscribe(channels).await,
+            }
+        };
+        let fault = match timeout(self.command_timeout, changed).await {
+            Ok(Ok(())) => {
+                live.answered();
+                return;
+            }
+            Ok(Err(error)) => {
+                // The text of an error could repeat a channel, but holds no secret.
+                Fault::new(DownCause::Rejected, format!("{command} failed: {error}"))
+            }
+            Err(_) => {
+                let millis = self.command_timeout.as_millis();
+                let reason = format!("{command} was not answered within {millis} ms");
+                Fault::new(DownCause::TimedOut, reason)
+            }
+        };
+        self.slot.give_up(live.generation, fault);
+    }
+}
+
+/// Passes the payload of each message on, unless its queue is full.
+pub(super) fn forward_to(messages: mpsc::Sender<Vec<u8>>) -> Listener {
+    Arc::new(move |PushInfo { kind, data }| {
+        if kind == PushKind::Message
+            && let Some(Value::BulkString(payload)) = data.into_iter().nth(1)
+            && messages.try_send(payload).is_err()
+        {
+            debug!("a wake-up message was dropped, because too many wait to be read");
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn message(kind: PushKind, payload: &str) -> PushInfo {
+        let data = ["channel", payload]
+            .map(|text| Value::BulkString(text.into()))
+            .to_vec();
+        PushInfo { kind, data }
+    }
+
+    #[test]
+    fn messages_are_forwarded_and_what_nobody_reads_is_dropped() {
+        let (messages, mut received) = mpsc::channel(2);
+        let forward = forward_to(messages);
+        forward(message(PushKind::Subscribe, "not a message")).unwrap();
+        for payload in ["one", "two", "too many"] {
+            forward(message(PushKind::Message, payload)).unwrap();
+        }
+        assert_eq!(received.try_recv().unwrap(), b"one");
+        assert_eq!(received.try_recv().unwrap(), b"two");
+        received.try_recv().unwrap_err();
+        forward(message(PushKind::Message, "room again")).unwrap();
+        assert_eq!(received.try_recv().unwrap(), b"room again");
+        drop(received);
+        forward(message(PushKind::Message, "nobody")).unwrap();
+    }
+}

@@ -1,0 +1,86 @@
+//! What scripts publish of what an operation changed: see `lua/watch.lua`.
+
+use leasehold_core::{
+    view::{HoldView, HolderView},
+    watch::{Change, Telling},
+};
+use redis::Value;
+
+use super::{
+    decode::{Decoded, Fields, Garbled, holder, loss, seen, waiter},
+    keys::Keys,
+};
+use crate::feed::{Subject, Told};
+
+/// Reads a message; `None` if it is of a lock that is none of ours.
+pub(super) fn decode(
+    payload: &[u8],
+    subject: Option<Subject>,
+    keys: &Keys,
+) -> Decoded<Option<Told>> {
+    let value = redis::parse_redis_value(payload).map_err(|_| Garbled::Shape("not RESP"))?;
+    let mut fields = Fields::of(value)?;
+    let Some(name) = keys.name_of(&fields.bytes()?) else {
+        return Ok(None);
+    };
+    Ok(Some(Told {
+        subject,
+        name,
+        at: fields.time()?,
+        telling: Telling {
+            changes: fields.each(change)?,
+            waiter_count: optional_count(&mut fields)?,
+            looked: match fields.list()? {
+                Some(mut looked) => Some(Box::new(seen(&mut looked)?)),
+                None => None,
+            },
+        },
+    }))
+}
+
+fn change(mut fields: Fields) -> Decoded<Change> {
+    Ok(match &fields.bytes()?[..] {
+        b"granted" => Change::Granted(hold(&mut fields)?),
+        b"queued" => Change::Queued {
+            waiter: Box::new(waiter(fields.nested()?)?),
+            position: fields.count()?,
+        },
+        b"withdrawn" => Change::Withdrawn(Box::new(waiter(fields.nested()?)?)),
+        b"released" => Change::Released {
+            hold: optional_hold(&mut fields)?,
+            closed_for: fields.non_zero()?,
+        },
+        b"expired" => Change::Expired(hold(&mut fields)?),
+        b"lost" => Change::Lost {
+            hold: optional_hold(&mut fields)?,
+            loss: loss(fields.int()?)?,
+        },
+        b"forced" => Change::Forced(optional_hold(&mut fields)?),
+        b"value" => Change::ValueChanged(hold(&mut fields)?),
+        b"downgraded" => Change::Downgraded(hold(&mut fields)?),
+        _ => return Err(Garbled::Shape("unknown change")),
+    })
+}
+
+/// A count, nothing where the script said `false`.
+fn optional_count(fields: &mut Fields) -> Decoded<Option<u64>> {
+    match fields.next()? {
+        Value::Nil => Ok(None),
+        Value::Int(count) => u64::try_from(count)
+            .map(Some)
+            .map_err(|_| Garbled::Shape("negative count")),
+        _ => Err(Garbled::Shape("not an integer")),
+    }
+}
+
+fn hold(fields: &mut Fields) -> Decoded<Box<HoldView>> {
+    optional_hold(fields)?.ok_or(Garbled::Shape("no hold"))
+}
+
+fn optional_hold(fields: &mut Fields) -> Decoded<Option<Box<HoldView>>> {
+    match fields.list()?.map(holder).transpose()? {
+        None => Ok(None),
+        Some(HolderView::Ours(hold)) => Ok(Some(hold)),
+        Some(HolderView::Foreign { .. }) => Err(Garbled::Shape("a foreign hold")),
+    }
+}

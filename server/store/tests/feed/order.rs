@@ -1,0 +1,46 @@
+//! Commands on one lock are carried out in the order in which they were sent, though nobody waits for their answers.
+
+use leasehold_core::{
+    command::{Op, Reply},
+    mode::Mode,
+    name::Value,
+};
+use leasehold_store::{Answer, LockStore};
+use tokio::sync::oneshot;
+
+use crate::world::{World, acquire, command, owner};
+
+/// Often enough that two tasks that send at the same time would be seen to change places.
+const ROUNDS: u32 = 5_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_sent_later_is_carried_out_later() {
+    for world in World::each().await {
+        world.run("x", acquire(1, Mode::Exclusive)).await;
+        for round in 0..ROUNDS {
+            let mut last = None;
+            for number in 0..3 {
+                let value = Value::parse(format!("{round}.{number}").as_bytes()).unwrap();
+                let op = Op::SetValue {
+                    owner: owner(1),
+                    value,
+                };
+                let (answer, answered) = oneshot::channel();
+                world.store.send(command("x", op), Answer::once(answer));
+                last = Some(answered);
+                // Now and then the one before is on its way already.
+                if round % 2 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            last.unwrap().await.unwrap().unwrap();
+            let Reply::Seen(view) = world.run("x", Op::View { waiters: 0 }).await.reply else {
+                panic!("a view shows");
+            };
+            let leasehold_core::view::HolderView::Ours(hold) = &view.holders[0] else {
+                panic!("it is ours");
+            };
+            assert_eq!(hold.value.as_bytes(), format!("{round}.2").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A candidate that a test speaks for itself.
+
+use std::time::{Duration, Instant};
+
+use leasehold_proto::v1::{
+    CampaignOpen, CampaignProclaim, CampaignRequest, CampaignResign, CampaignResponse, Campaigning,
+    Elected, SessionFailure, SessionHeartbeat, campaign_request::Request,
+    campaign_response::Response, election_service_client::ElectionServiceClient,
+};
+use leasehold_tests::raw::{PROMPT, connect, wire};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming, transport::Channel};
+
+/// One candidate's stream. Dropping it resets the stream.
+pub(super) struct Candidate {
+    requests: Option<mpsc::Sender<CampaignRequest>>,
+    responses: Streaming<CampaignResponse>,
+    beats: Vec<Instant>,
+}
+
+impl Candidate {
+    /// Begins a stream and says nothing on it yet.
+    pub(super) async fn stream(channel: Channel) -> Result<Self, Status> {
+        let (requests, outgoing) = mpsc::channel(64);
+        let responses = ElectionServiceClient::new(channel)
+            .campaign(ReceiverStream::new(outgoing))
+            .await?
+            .into_inner();
+        Ok(Self {
+            requests: Some(requests),
+            responses,
+            beats: Vec::new(),
+        })
+    }
+
+    /// Campaigns on a connection of its own; what is answered is left to be read.
+    pub(super) async fn campaign(endpoint: &str, election: &str, ttl: Duration) -> Self {
+        let mut candidate = Self::stream(connect(endpoint).await).await.unwrap();
+        candidate.open(election, ttl).await;
+        candidate
+    }
+
+    /// Says `campaign`, and leaves what is answered to be read.
+    pub(super) async fn open(&mut self, election: &str, ttl: Duration) {
+        self.say(Request::Campaign(CampaignOpen {
+            election: election.to_owned(),
+            value: b"first".to_vec(),
+            ttl: wire(ttl),
+            client_name: "candidate".to_owned(),
+        }))
+        .await;
+    }
+
+    /// The same where nobody leads.
+    pub(super) async fn lead(endpoint: &str, election: &str, ttl: Duration) -> (Self, Elected) {
+        let mut candidate = Self::campaign(endpoint, election, ttl).await;
+        assert_eq!(candidate.campaigning().await.position, 0);
+        let elected = candidate.elected(PROMPT).await;
+        (candidate, elected)
+    }
+
+    /// The same where somebody leads; gives its place.
+    pub(super) async fn wait(endpoint: &str, election: &str, ttl: Duration) -> (Self, u64) {
+        let mut candidate = Self::campaign(endpoint, election, ttl).await;
+        let position = candidate.campaigning().await.position;
+        (candidate, position)
+    }
+
+    pub(super) async fn say(&mut self, request: Request) {
+        let request = Some(request);
+        self.say_raw(CampaignRequest { request }).await;
+    }
+
+    pub(super) async fn say_raw(&mut self, message: CampaignRequest) {
+        if matches!(message.request, Some(Request::Campaign(_))) && self.beats.is_empty() {
+            self.beats.push(Instant::now());
+        }
+        let requests = self.requests.as_ref().expect("this side is open");
+        requests.send(message).await.expect("the stream is up");
+    }
+
+    pub(super) async fn proclaim(&mut self, value: &[u8]) {
+        let value = value.to_vec();
+        self.say(Request::Proclaim(CampaignProclaim { value }))
+            .await;
+    }
+
+    pub(super) async fn resign(&mut self) {
+        self.say(Request::Resign(CampaignResign {})).await;
+    }
+
+    /// Sends a heartbeat and returns its number.
+    pub(super) async fn beat(&mut self) -> u64 {
+        let sequence = u64::try_from(self.beats.len()).unwrap();
+        self.beats.push(Instant::now());
+        let beat = SessionHeartbeat { sequence };
+        self.say(Request::Heartbeat(beat)).await;
+        sequence
+    }
+
+    /// When a heartbeat was sent; 0 is the campaign.
+    pub(super) fn sent(&self, sequence: u64) -> Instant {
+        self.beats[usize::try_from(sequence).unwrap()]
+    }
+
+    /// When the last heartbeat was sent.
+    pub(super) fn last_sent(&self) -> Instant {
+        *self.beats.last().unwrap()
+    }
+
+    /// Sends heartbeats and reads nothing, until the coordinator has enough of it.
+    pub(super) async fn beat_until_cut_off(&mut self, limit: Duration) {
+        let requests = self.requests.clone().expect("this side is open");
+        let beat = async {
+            loop {
+                let sequence = u64::try_from(self.beats.len()).unwrap();
+                self.beats.push(Instant::now());
+                let request = Some(Request::Heartbeat(SessionHeartbeat { sequence }));
+                if requests.send(CampaignRequest { request }).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(limit, async {
+            tokio::select! {
+                () = beat => {}
+                () = requests.closed() => {}
+            }
+        })
+        .await
+        .unwrap_or_else(|_| panic!("not cut off after {limit:?}"));
+    }
+
+    /// Ends the client's side of the stream, and goes on reading.
+    pub(super) fn half_close(&mut self) {
+        self.requests = None;
+    }
+
+    /// The next message; `None` at the end of the stream.
+    pub(super) async fn next(&mut self, limit: Duration) -> Result<Option<Response>, Status> {
+        let next = tokio::time::timeout(limit, self.responses.message()).await;
+        let next = next.unwrap_or_else(|_| panic!("nothing came within {limit:?}"));
+        Ok(next?.map(|message| message.response.expect("it says something")))
+    }
+
+    /// The next message, which must come soon.
+    pub(super) async fn answer(&mut self) -> Response {
+        let next = self.next(PROMPT).await.expect("the stream is up");
+        next.expect("the stream has not ended")
+    }
+
+    pub(super) async fn campaigning(&mut self) -> Campaigning {
+        match self.answer().await {
+            Response::Campaigning(campaigning) => campaigning,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn elected(&mut self, limit: Duration) -> Elected {
+        match self.next(limit).await {
+            Ok(Some(Response::Elected(elected))) => elected,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn failure(&mut self) -> SessionFailure {
+        match self.answer().await {
+            Response::Error(failure) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) async fn assert_proclaimed(&mut self) {
+        let answer = self.answer().await;
+        assert!(matches!(answer, Response::Proclaimed(_)), "{answer:?}");
+    }
+
+    /// Sends a heartbeat and waits for its answer; nothing else may come before.
+    pub(super) async fn assert_alive(&mut self) -> Duration {
+        let sequence = self.beat().await;
+        match self.answer().await {
+            Response::Heartbeat(ack) => {
+                assert_eq!(ack.acked_heartbeat, sequence);
+                leasehold_tests::raw::parse(ack.valid_for)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Reads `resigned` and the end of the stream.
+    pub(super) async fn resigned(mut self) -> bool {
+        let led = match self.answer().await {
+            Response::Resigned(resigned) => resigned.led,
+            other => panic!("{other:?}"),
+        };
+        self.assert_ended().await;
+        led
+    }
+
+    /// The stream ends in order, and nothing more is said.
+    pub(super) async fn assert_ended(&mut self) {
+        let end = self.next(PROMPT).await;
+        assert!(matches!(end, Ok(None)), "{end:?}");
+    }
+
+    /// The status with which the stream ends, with nothing said before.
+    pub(super) async fn refused(&mut self) -> Status {
+        match self.next(PROMPT).await {
+            Err(status) => status,
+            other => panic!("{other:?}"),
+        }
+    }
+}
