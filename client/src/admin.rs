@@ -1,18 +1,16 @@
 //! What operators ask: thin helpers over the generated stubs.
 
-use std::time::Duration;
-
-use tonic::{Request, Status, transport::Channel};
+use tonic::{Status, transport::Channel};
 
 use crate::{
+    calls::{Calls, limited},
+    election::{Leader, Observer},
     error::{ConnectError, Failure},
     lease::FencingToken,
     proto::v1::{self, admin_service_client::AdminServiceClient},
     settings::Settings,
+    watcher::LockWatcher,
 };
-
-/// How long one call may take.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Looks inside a coordinator and steps in. Cheap to clone.
 ///
@@ -26,12 +24,12 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Admin {
-    channel: Channel,
+    calls: Calls,
 }
 
 impl Admin {
-    pub(crate) fn new(channel: Channel) -> Self {
-        Self { channel }
+    pub(crate) fn new(calls: Calls) -> Self {
+        Self { calls }
     }
 
     /// Without a session, for tools that only look. It connects when it is first used.
@@ -50,18 +48,12 @@ impl Admin {
     ///
     /// If the endpoint is not an `http://` URL.
     pub fn connect(endpoint: impl Into<String>) -> Result<Self, ConnectError> {
-        let settings = Settings {
-            endpoint: endpoint.into(),
-            connect_timeout: Duration::from_secs(5),
-            backoff_min: Duration::ZERO,
-            backoff_max: Duration::ZERO,
-        };
-        Ok(Self::new(settings.endpoint()?.connect_lazy()))
+        Ok(Self::new(Calls::new(Settings::new(endpoint.into()))?))
     }
 
     /// The channel that is used, for the generated stubs.
     pub fn channel(&self) -> Channel {
-        self.channel.clone()
+        self.calls.channel()
     }
 
     /// All locks whose names begin with `prefix`, without their waiters: page after page, until there is no more. A
@@ -197,14 +189,60 @@ impl Admin {
         Ok(answer.into_inner())
     }
 
+    /// Tells what happens to locks whose names begin with `prefix`, over all coordinators: first a snapshot of what
+    /// there is, then every event. Nothing is asked for before the first item is.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::{LockNews, proto::v1::LockEventKind};
+    ///
+    /// let mut watcher = client.admin().watch_locks("orders/");
+    /// while !matches!(watcher.next().await.expect("it goes on")?, LockNews::Ready) {}
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// while let Some(news) = watcher.next().await {
+    ///     if let LockNews::Event(event) = news? {
+    ///         assert_eq!(event.kind(), LockEventKind::Granted);
+    ///         assert_eq!(event.fencing_token, guard.fencing_token().get());
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn watch_locks(&self, prefix: impl Into<String>) -> LockWatcher {
+        LockWatcher::new(&self.calls, prefix.into())
+    }
+
+    /// Who leads an election now; see [`Election::leader`](crate::Election::leader), which needs a session.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// assert_eq!(client.admin().leader("scheduler").await?, None);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the name is invalid, or if the coordinator can't be reached or can't serve the call.
+    pub async fn leader(&self, election: &str) -> Result<Option<Leader>, Failure> {
+        Leader::of(&self.calls, election).await
+    }
+
+    /// Tells who leads an election, and every change; see [`Election::observe`](crate::Election::observe), which needs
+    /// a session.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let mut observer = client.admin().observe("scheduler");
+    /// let now = observer.next().await.expect("it goes on")?;
+    /// assert_eq!(now.leader, None);
+    /// # Ok(()) });
+    /// ```
+    pub fn observe(&self, election: impl Into<String>) -> Observer {
+        Observer::new(&self.calls, election.into())
+    }
+
     fn stub(&self) -> AdminServiceClient<Channel> {
         // A page of a thousand locks with values of 4 KiB is more than the default of 4 MiB.
-        AdminServiceClient::new(self.channel.clone()).max_decoding_message_size(16 << 20)
+        AdminServiceClient::new(self.channel()).max_decoding_message_size(16 << 20)
     }
-}
-
-fn limited<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(CALL_TIMEOUT);
-    request
 }

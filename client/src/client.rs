@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tonic::transport::Channel;
 
 use crate::{
-    Actor, Admin, LockAllRequest, LockRequest, LockWatch, Semaphore, Session, SessionBuilder,
-    WithLockError, error::ConnectError, session::SessionOptions, settings::Settings,
+    Actor, Admin, Election, LockAllRequest, LockRequest, LockWatch, Semaphore, Session,
+    SessionBuilder, WithLockError, calls::Calls, error::ConnectError, session::SessionOptions,
+    settings::Settings,
 };
 
 /// A connection to a coordinator. Cheap to clone; all clones share its default session.
@@ -25,9 +26,8 @@ pub struct Client(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    settings: Arc<Settings>,
+    calls: Calls,
     options: SessionOptions,
-    channel: Channel,
     session: Session,
 }
 
@@ -59,7 +59,7 @@ impl Client {
 
     /// Where the coordinator is.
     pub fn endpoint(&self) -> &str {
-        &self.0.settings.endpoint
+        &self.0.calls.settings().endpoint
     }
 
     /// Asks for a lock on the default session; see [`Session::lock`].
@@ -87,6 +87,18 @@ impl Client {
     /// ```
     pub fn lock_all(&self, names: impl IntoIterator<Item: Into<Arc<str>>>) -> LockAllRequest {
         self.0.session.lock_all(names)
+    }
+
+    /// The election of this name, with the default session for its campaigns; see [`Session::election`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let leadership = client.election("scheduler").campaign("10.0.0.7:8080").await?;
+    /// println!("leading, with token {}", leadership.fencing_token());
+    /// # Ok(()) });
+    /// ```
+    pub fn election(&self, name: impl Into<Arc<str>>) -> Election {
+        self.0.session.election(name)
     }
 
     /// A new actor for the default session; see [`Session::actor`].
@@ -143,7 +155,7 @@ impl Client {
 
     /// A further session, with a fate of its own: other TTL, other connection.
     pub fn session(&self) -> SessionBuilder {
-        SessionBuilder::new(self.0.settings.clone(), self.0.options.clone())
+        SessionBuilder::new(self.0.calls.clone(), self.0.options.clone())
     }
 
     /// Looks inside the coordinator and steps in.
@@ -155,7 +167,7 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn admin(&self) -> Admin {
-        Admin::new(self.channel())
+        Admin::new(self.0.calls.clone())
     }
 
     /// The channel for single calls with the generated stubs in [`proto::v1`](crate::proto::v1). It connects when it is
@@ -174,7 +186,7 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn channel(&self) -> Channel {
-        self.0.channel.clone()
+        self.0.calls.channel()
     }
 
     /// Closes the default session; see [`Session::close`].
@@ -212,18 +224,15 @@ impl Client {
 #[must_use = "a client is made by `connect`"]
 pub struct ClientBuilder {
     options: SessionOptions,
-    connect_timeout: Duration,
-    backoff_min: Duration,
-    backoff_max: Duration,
+    /// But for the endpoint.
+    settings: Settings,
 }
 
 impl Default for ClientBuilder {
     fn default() -> Self {
         Self {
             options: SessionOptions::default(),
-            connect_timeout: Duration::from_secs(5),
-            backoff_min: Duration::from_millis(50),
-            backoff_max: Duration::from_secs(2),
+            settings: Settings::new(String::new()),
         }
     }
 }
@@ -249,15 +258,15 @@ impl ClientBuilder {
 
     /// How long an attempt to connect may take, and as long again until the session is open. Default: 5 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.settings.connect_timeout = timeout;
         self
     }
 
     /// The pauses between attempts to reconnect: from about `min`, doubling, with random parts, to at most `max`.
     /// Default: 50 ms to 2 s.
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
-        self.backoff_min = min;
-        self.backoff_max = max;
+        self.settings.backoff_min = min;
+        self.settings.backoff_max = max;
         self
     }
 
@@ -267,20 +276,16 @@ impl ClientBuilder {
     ///
     /// As for [`Client::connect`].
     pub async fn connect(self, endpoint: impl Into<String>) -> Result<Client, ConnectError> {
-        let settings = Arc::new(Settings {
+        let calls = Calls::new(Settings {
             endpoint: endpoint.into(),
-            connect_timeout: self.connect_timeout,
-            backoff_min: self.backoff_min,
-            backoff_max: self.backoff_max,
-        });
-        let channel = settings.endpoint()?.connect_lazy();
-        let session = SessionBuilder::new(settings.clone(), self.options.clone())
+            ..self.settings
+        })?;
+        let session = SessionBuilder::new(calls.clone(), self.options.clone())
             .open()
             .await?;
         Ok(Client(Arc::new(Inner {
-            settings,
+            calls,
             options: self.options,
-            channel,
             session,
         })))
     }

@@ -300,6 +300,10 @@ impl LockWatch {
     pub(crate) fn ended(&self) -> Result<(), LostReason> {
         self.lease.held(Moment::now()).map(|_| ())
     }
+
+    pub(crate) fn debug(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug(what, &self.lease, f)
+    }
 }
 
 impl fmt::Debug for LockWatch {

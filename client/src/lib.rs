@@ -54,6 +54,27 @@
 //! what comes with a smaller one. Who can't fence asks for a [`LockRequest::lock_delay`] of the TTL, which covers the
 //! first.
 //!
+//! # Elections
+//!
+//! Several instances campaign, one leads, everybody can see who, and a dead leader is replaced at once. An [`Election`]
+//! is the exclusive lock of its name, so that a [`Leadership`] promises what a guard promises, no more and no less:
+//!
+//! ```
+//! # leasehold_tests::doc(async |client| {
+//! let election = client.election("scheduler");
+//! let done = election
+//!     .run_while_leader("10.0.0.7:8080", |leadership| async move {
+//!         // Dropped at its deadline when the leadership is lost, and begun anew after the next election.
+//!         leadership.fencing_token()
+//!     })
+//!     .await?;
+//!
+//! let mut observer = election.observe();
+//! let now = observer.next().await.expect("it goes on")?;
+//! assert!(now.leader.is_none());
+//! # Ok(()) });
+//! ```
+//!
 //! # Where to look
 //!
 //! | for | see |
@@ -64,8 +85,11 @@
 //! | several locks at once, all or none | [`Client::lock_all`], [`LockAllRequest`], [`LockGuards`] |
 //! | holding a lock | [`LockGuard`], [`LockWatch`], [`LostReason`] |
 //! | holding one more than once; deadlocks | [`Client::actor`], [`Actor`], [`AcquireError::Deadlock`] |
+//! | leading, by lease | [`Client::election`], [`Election`], [`Leadership`], [`LeadershipWatch`] |
+//! | who leads, and every change | [`Election::leader`], [`Election::observe`], [`Observer`] |
 //! | locks with another fate than the rest | [`Client::session`], [`Session`] |
 //! | looking inside a coordinator | [`Admin`] |
+//! | what happens to locks, as it happens | [`Admin::watch_locks`], [`LockWatcher`], [`LockNews`] |
 //! | everything else that the API can do | [`proto::v1`], with [`Client::channel`] |
 
 #![cfg_attr(
@@ -75,21 +99,27 @@
 
 mod actor;
 mod admin;
+mod calls;
 mod client;
 mod clock;
+mod election;
 mod error;
+mod feed;
 mod guard;
 mod guards;
 mod lease;
 mod lock;
 mod lock_all;
+mod pauses;
 mod semaphore;
 mod session;
 mod settings;
+mod watcher;
 
 pub use actor::Actor;
 pub use admin::Admin;
 pub use client::{Client, ClientBuilder};
+pub use election::{Election, Leader, LeaderChange, Leadership, LeadershipWatch, Observer};
 pub use error::{AcquireError, ConnectError, Failure, FieldViolation, HoldError, WithLockError};
 pub use guard::{LockGuard, LockWatch};
 pub use guards::LockGuards;
@@ -98,6 +128,7 @@ pub use lock::LockRequest;
 pub use lock_all::LockAllRequest;
 pub use semaphore::Semaphore;
 pub use session::{Session, SessionBuilder, SessionInfo};
+pub use watcher::{LockNews, LockWatcher};
 
 /// The wire API: messages and generated stubs, for what this crate has no words for.
 pub mod proto {

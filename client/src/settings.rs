@@ -10,6 +10,12 @@ use crate::error::ConnectError;
 /// common for a TTL: a lease must end by its own deadline, not because a probe was late.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
+/// How much of a stream that tells what happens may lie here unread; the coordinator keeps the rest to itself.
+const UNREAD: u32 = 64 << 10;
+/// The same for all such streams of a connection together: the most that there is, since each is bounded already. With
+/// less, some that are not read would hold up those that are.
+const UNREAD_TOGETHER: u32 = (1 << 31) - 1;
+
 /// What all sessions and calls of a client share.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -20,13 +26,35 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The defaults.
+    pub(crate) fn new(endpoint: String) -> Self {
+        Self {
+            endpoint,
+            connect_timeout: Duration::from_secs(5),
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(2),
+        }
+    }
+
     /// For the connection of one session.
     pub(crate) fn session_endpoint(&self) -> Result<Endpoint, ConnectError> {
+        Ok(self.probed()?.keep_alive_while_idle(true))
+    }
+
+    /// For streams that tell what happens. Probed while there are any: nothing is said on them for as long as nothing
+    /// happens.
+    pub(crate) fn watch_endpoint(&self) -> Result<Endpoint, ConnectError> {
+        Ok(self
+            .probed()?
+            .initial_stream_window_size(UNREAD)
+            .initial_connection_window_size(UNREAD_TOGETHER))
+    }
+
+    fn probed(&self) -> Result<Endpoint, ConnectError> {
         Ok(self
             .endpoint()?
             .http2_keep_alive_interval(KEEP_ALIVE)
-            .keep_alive_timeout(KEEP_ALIVE)
-            .keep_alive_while_idle(true))
+            .keep_alive_timeout(KEEP_ALIVE))
     }
 
     /// For single calls.
@@ -65,12 +93,7 @@ mod tests {
             ("", false),
             ("not a url", false),
         ] {
-            let settings = Settings {
-                endpoint: endpoint.into(),
-                connect_timeout: Duration::from_secs(1),
-                backoff_min: Duration::ZERO,
-                backoff_max: Duration::ZERO,
-            };
+            let settings = Settings::new(endpoint.into());
             assert_eq!(settings.session_endpoint().is_ok(), good, "{endpoint}");
         }
     }

@@ -6,10 +6,11 @@ use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     bench::{self, BenchOptions},
+    elect::{self, ElectOptions},
     run::{self, RunOptions},
 };
 
-/// Distributed locks from the command line: run a command under a lock, look inside, and measure
+/// Distributed locks: run a command under a lock or while leading, look inside, and measure
 #[derive(Parser, Debug)]
 #[command(name = "leasehold", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -24,7 +25,8 @@ pub(crate) struct Args {
     )]
     pub(crate) endpoint: String,
 
-    /// Print one JSON document instead of text (ls, get, release, status, bench)
+    /// Print JSON instead of text: one document (ls, get, release, leader, status, bench), or one in each line (observe,
+    /// watch)
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -36,17 +38,61 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    something else went wrong
+  4    nobody leads (leader)
   64   the command line or a name in it is wrong
   69   no coordinator could be reached, or it does not serve at present
-  70   a lock was lost and the command was stopped (run)
+  70   a lock or the leadership was lost and the command was stopped (run, elect --once)
   75   the lock was not granted (run)
   76   exclusion or the order of fencing tokens was violated (bench)";
+
+const LEADER: &str = "\
+Exit codes: 0 if somebody leads, 4 if nobody does, else as for all commands.";
+
+const OBSERVE: &str = "\
+Each line tells since when the leader leads, its fencing token, who it is, and its value;
+`(skipped)` says that there may have been others before. It goes on until it is interrupted, as
+`tail -f` does: INT and TERM end it as they end any program, which shells show as 130 and 143. A
+coordinator that goes away is waited for; only at the start there has to be one (else 69).";
+
+const WATCH: &str = "\
+Each line tells when, what, the lock's name, its fencing token, and who holds or waits, whatever
+coordinator they are at. First come the locks that are held, closed or waited for, and a line
+`ready`; `gap` says that events were missed, and all that there is comes anew. It goes on until it
+is interrupted, as `tail -f` does: INT and TERM end it as they end any program, which shells show
+as 130 and 143. A coordinator that goes away is waited for; only at the start there has to be one
+(else 69).";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Run a command while holding a lock or several, and stop it if one is lost
     #[command(after_long_help = run::HELP)]
     Run(RunOptions),
+
+    /// Run a command while leading an election, and anew whenever elected again
+    #[command(after_long_help = elect::HELP)]
+    Elect(ElectOptions),
+
+    /// Show who leads an election
+    #[command(after_help = LEADER)]
+    Leader {
+        /// The election's name
+        name: String,
+    },
+
+    /// Show who leads an election, and every change, a line for each
+    #[command(after_help = OBSERVE)]
+    Observe {
+        /// The election's name
+        name: String,
+    },
+
+    /// Show what happens to locks: first what there is, then a line for each event
+    #[command(after_help = WATCH)]
+    Watch {
+        /// Only names that begin with this
+        #[arg(default_value = "", hide_default_value = true)]
+        prefix: String,
+    },
 
     /// List locks
     #[command(alias = "list")]

@@ -10,11 +10,13 @@ pub(crate) enum Exit {
     Success,
     /// Something else went wrong.
     Failure,
+    /// Nobody leads the election that was asked about.
+    NobodyLeads,
     /// The command line is wrong, or the coordinator found its input to be, or others do not agree to it.
     Usage,
     /// No coordinator could be reached, or it does not serve at present.
     Unavailable,
-    /// The lock was lost while the command ran.
+    /// The lock, or the leadership, was lost while the command ran.
     LockLost,
     /// The lock was not granted.
     NotGranted,
@@ -38,6 +40,7 @@ impl From<Exit> for ExitCode {
         Self::from(match exit {
             Exit::Success => 0,
             Exit::Failure => 1,
+            Exit::NobodyLeads => 4,
             Exit::Usage => 64,
             Exit::Unavailable => 69,
             Exit::LockLost => 70,

@@ -1,9 +1,15 @@
-//! The command line of Leasehold: runs commands under a lock, looks inside a coordinator, and measures it.
+//! The command line of Leasehold: runs commands under a lock or while leading, looks inside a
+//! coordinator, and measures it.
 
 mod args;
 mod bench;
+mod command;
+mod elect;
 mod exit;
+mod follow;
 mod inspect;
+mod observe;
+mod outage;
 mod run;
 mod show;
 mod signals;
@@ -20,9 +26,9 @@ use crate::{
 fn main() -> ExitCode {
     if std::env::args_os()
         .nth(1)
-        .is_some_and(|word| word == run::GUARDIAN)
+        .is_some_and(|word| word == command::GUARDIAN)
     {
-        run::guardian();
+        command::guardian();
         return ExitCode::SUCCESS;
     }
     let args = match Args::read() {
@@ -70,6 +76,10 @@ async fn dispatch(args: Args) -> Outcome {
     } = args;
     match command {
         Command::Run(options) => run::run(&endpoint, options).await,
+        Command::Elect(options) => elect::elect(&endpoint, options).await,
+        Command::Leader { name } => observe::leader(&endpoint, &name, json).await,
+        Command::Observe { name } => observe::observe(&endpoint, &name, json).await,
+        Command::Watch { prefix } => observe::watch(&endpoint, &prefix, json).await,
         Command::Ls { prefix } => inspect::list(&endpoint, &prefix, json).await,
         Command::Get { name } => inspect::get(&endpoint, &name, json).await,
         Command::Release { name, force } => inspect::release(&endpoint, &name, force, json).await,

@@ -10,7 +10,7 @@ use tokio::{
 use super::{
     SessionInfo,
     changes::Change,
-    link::{Event, Link, Outbound, Pauses},
+    link::{Event, Link, Outbound},
     machine::{Granted, Machine, Output},
     spec::AcquireSpec,
 };
@@ -19,6 +19,7 @@ use crate::{
     error::{AcquireError, ConnectError, Failure, HoldFailure},
     guard::LockGuard,
     lease::LostReason,
+    pauses::Pauses,
     proto::v1,
     settings::Settings,
 };

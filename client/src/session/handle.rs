@@ -17,12 +17,12 @@ use super::{
     stream::wire,
 };
 use crate::{
-    Actor, LockAllRequest, LockRequest, LockWatch, Semaphore, WithLockError,
+    Actor, Election, LockAllRequest, LockRequest, LockWatch, Semaphore, WithLockError,
+    calls::Calls,
     clock::Moment,
     error::{AcquireError, ConnectError, Failure},
     guard::LockGuard,
     proto::v1,
-    settings::Settings,
 };
 
 /// What a session asks for when it is opened.
@@ -46,7 +46,7 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "a session is opened by `open`"]
 pub struct SessionBuilder {
-    settings: Arc<Settings>,
+    calls: Calls,
     options: SessionOptions,
 }
 
@@ -59,8 +59,8 @@ pub(crate) struct SessionOptions {
 }
 
 impl SessionBuilder {
-    pub(crate) fn new(settings: Arc<Settings>, options: SessionOptions) -> Self {
-        Self { settings, options }
+    pub(crate) fn new(calls: Calls, options: SessionOptions) -> Self {
+        Self { calls, options }
     }
 
     /// Who this is, for operators: at most 256 bytes without control characters. Default: the client's.
@@ -99,7 +99,8 @@ impl SessionBuilder {
     /// If no coordinator can be reached within the connect time-out, or if it refuses.
     pub async fn open(self) -> Result<Session, ConnectError> {
         // Said here rather than by the task: a wrong URL needs no attempt.
-        self.settings.session_endpoint()?;
+        let settings = self.calls.settings().clone();
+        settings.session_endpoint()?;
         let (acquire_sender, acquires) = mpsc::channel(ACQUIRE_QUEUE);
         let (note_sender, notes) = mpsc::unbounded_channel();
         let (status_sender, status) = watch::channel(Status::default());
@@ -109,7 +110,7 @@ impl SessionBuilder {
             ttl: self.options.ttl.map(wire),
             metadata: self.options.metadata,
         };
-        let endpoint = self.settings.endpoint.clone();
+        let endpoint = settings.endpoint.clone();
         let channels = Channels {
             acquires,
             notes,
@@ -117,13 +118,14 @@ impl SessionBuilder {
             status: status_sender,
             opened: opened_sender,
         };
-        tokio::spawn(Driver::new(self.settings, open, channels).run());
+        tokio::spawn(Driver::new(settings, open, channels).run());
         // If this future is dropped, the handles go with it, and the task ends.
         let session = Session(Arc::new(Handle {
             acquires: acquire_sender,
             notes: note_sender,
             last_acquire: AtomicU64::new(0),
             status,
+            calls: self.calls,
         }));
         match opened.await {
             Ok(result) => result.map(|()| session),
@@ -177,6 +179,8 @@ struct Handle {
     notes: mpsc::UnboundedSender<Note>,
     last_acquire: AtomicU64,
     status: watch::Receiver<Status>,
+    /// For what is asked about locks without holding any.
+    calls: Calls,
 }
 
 impl Session {
@@ -214,6 +218,20 @@ impl Session {
     /// ```
     pub fn lock_all(&self, names: impl IntoIterator<Item: Into<Arc<str>>>) -> LockAllRequest {
         LockAllRequest::new(self.clone(), names.into_iter().map(Into::into).collect())
+    }
+
+    /// The election of this name, with this session for its campaigns: 1 to 512 bytes of UTF-8 without control
+    /// characters, matched whole. It is the exclusive lock of its name.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let session = client.session().open().await?;
+    /// let leadership = session.election("scheduler").campaign("10.0.0.7:8080").await?;
+    /// assert!(leadership.is_leader());
+    /// # Ok(()) });
+    /// ```
+    pub fn election(&self, name: impl Into<Arc<str>>) -> Election {
+        Election::new(self, name.into())
     }
 
     /// A new actor, different from all others: one of the flows inside this client, a task or a thread, to ask in its
@@ -303,6 +321,10 @@ impl Session {
             // Never sent: the sender is dropped when the task ends.
             closed.await.ok();
         }
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.0.calls
     }
 
     /// One guard for each lock, in the order in which they are named.

@@ -2,7 +2,6 @@
 
 use std::{collections::VecDeque, pin::Pin, time::Duration};
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use tokio::{
     sync::mpsc,
     time::{Sleep, sleep, timeout},
@@ -14,7 +13,6 @@ use tonic::{
 };
 
 use crate::{
-    clock::Moment,
     error::ConnectError,
     proto::v1::{self, lock_service_client::LockServiceClient, session_request::Request as Body},
     settings::Settings,
@@ -179,77 +177,9 @@ impl Outbound {
     }
 }
 
-/// How long to pause before each attempt to connect.
-pub(super) struct Pauses {
-    builder: ExponentialBuilder,
-    next: ExponentialBackoff,
-    max: Duration,
-    live_since: Option<Moment>,
-}
-
-impl Pauses {
-    pub(super) fn new(settings: &Settings) -> Self {
-        // The jitter adds up to as much again.
-        let max = settings.backoff_max.max(settings.backoff_min);
-        let builder = ExponentialBuilder::new()
-            .with_min_delay(settings.backoff_min.min(max / 2))
-            .with_max_delay(max / 2)
-            .without_max_times()
-            .with_jitter();
-        Self {
-            builder,
-            next: builder.build(),
-            max,
-            live_since: None,
-        }
-    }
-
-    pub(super) fn opened(&mut self, now: Moment) {
-        self.live_since = Some(now);
-    }
-
-    /// The pause before the next attempt. A session that lived for a while starts the row anew; one that ended as soon
-    /// as it was open does not, lest the two sides play ping-pong.
-    pub(super) fn pause(&mut self, now: Moment) -> Duration {
-        if let Some(since) = self.live_since.take()
-            && now.since(since) >= self.max
-        {
-            self.next = self.builder.build();
-        }
-        self.next.next().unwrap_or(self.max)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn settings() -> Settings {
-        Settings {
-            endpoint: "http://127.0.0.1:1".into(),
-            connect_timeout: Duration::from_secs(1),
-            backoff_min: Duration::from_millis(50),
-            backoff_max: Duration::from_secs(2),
-        }
-    }
-
-    #[test]
-    fn pauses_grow_within_their_bounds_and_start_anew_after_a_session_that_lived() {
-        let mut pauses = Pauses::new(&settings());
-        let row: Vec<_> = (0..20)
-            .map(|_| pauses.pause(Moment::from_nanos(0)))
-            .collect();
-        assert!(row[0] >= Duration::from_millis(50) && row[0] <= Duration::from_millis(100));
-        assert!(row.iter().all(|pause| *pause <= Duration::from_secs(2)));
-        assert!(row[19] >= Duration::from_secs(1));
-
-        pauses.opened(Moment::from_nanos(0));
-        let short_lived = Moment::from_nanos(1_000_000);
-        assert!(pauses.pause(short_lived) >= Duration::from_secs(1));
-        pauses.opened(Moment::from_nanos(0));
-        let lived = Moment::from_nanos(2_000_000_000);
-        assert!(pauses.pause(lived) <= Duration::from_millis(100));
-    }
 
     #[tokio::test]
     async fn a_heartbeat_overtakes_what_is_blocked() {

@@ -26,7 +26,7 @@ pub(crate) struct Lock {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Holder {
+pub(super) struct Holder {
     session_id: String,
     client_name: String,
     coordinator: String,
@@ -45,7 +45,7 @@ struct Holder {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Waiter {
+pub(super) struct Waiter {
     session_id: String,
     client_name: String,
     coordinator: String,
@@ -136,7 +136,7 @@ impl From<&v1::Waiter> for Waiter {
     }
 }
 
-fn mode(mode: v1::LockMode) -> Option<&'static str> {
+pub(super) fn mode(mode: v1::LockMode) -> Option<&'static str> {
     match mode {
         v1::LockMode::Unspecified => None,
         mode => Some(mode.as_str_name()),

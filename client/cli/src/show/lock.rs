@@ -19,7 +19,7 @@ pub(crate) fn list(locks: &[v1::LockView], now: SystemTime) -> Table {
             text::escaped(lock.name.as_bytes()),
             mode(lock),
             holder.map_or_else(|| state(lock), |first| and_more(first, lock)),
-            token(lock.fencing_token),
+            text::token(lock.fencing_token),
             text::or_dash(since),
             text::or_dash(text::wire_duration(left)),
             lock.waiter_count.to_string(),
@@ -32,7 +32,7 @@ pub(crate) fn list(locks: &[v1::LockView], now: SystemTime) -> Table {
 pub(crate) fn whole(lock: &v1::LockView, now: SystemTime) -> String {
     let mut facts = Table::new(&["name", &text::escaped(lock.name.as_bytes())]);
     facts.fact("state", state(lock));
-    facts.fact("newest token", token(lock.fencing_token));
+    facts.fact("newest token", text::token(lock.fencing_token));
     // Who holds it alone is told in facts, those who share it in a line each.
     let beside_others = matches!(lock.mode(), v1::LockMode::Shared | v1::LockMode::Semaphore);
     if !beside_others {
@@ -125,7 +125,7 @@ fn holders(lock: &v1::LockView, now: SystemTime) -> Table {
             text::holder(holder),
             text::unless_zero(holder.permits),
             times(holder),
-            token(holder.fencing_token),
+            text::token(holder.fencing_token),
             text::or_dash(text::age(holder.acquired_at, now)),
             ttl_left(holder),
             session,
@@ -203,7 +203,7 @@ fn wants(waiter: &v1::Waiter, limit: u32) -> String {
 }
 
 /// The holder that is shown first, and how many there are beside it.
-fn and_more(first: &v1::Holder, lock: &v1::LockView) -> String {
+pub(super) fn and_more(first: &v1::Holder, lock: &v1::LockView) -> String {
     let first = text::holder(first);
     match holder_count(lock).saturating_sub(1) {
         0 => first,
@@ -225,13 +225,6 @@ fn times(holder: &v1::Holder) -> String {
 
 fn ttl_left(holder: &v1::Holder) -> String {
     text::wire_duration(holder.ttl).map_or("never ends".into(), text::duration)
-}
-
-fn token(token: i64) -> String {
-    match token {
-        0 => "-".into(),
-        token => token.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What is printed: tables for people, JSON for programs.
 
+pub(crate) mod election;
+pub(crate) mod event;
 pub(crate) mod json;
 pub(crate) mod lock;
 pub(crate) mod table;

@@ -45,6 +45,25 @@ pub(crate) fn age(since: Option<prost_types::Timestamp>, now: SystemTime) -> Opt
     Some(now.duration_since(since).unwrap_or_default())
 }
 
+/// A wall-clock time, to the millisecond.
+pub(crate) fn time(time: Option<prost_types::Timestamp>) -> String {
+    let Some(time) = time else {
+        return "-".into();
+    };
+    // Always as long: a time without a fraction would have none.
+    let seconds = prost_types::Timestamp { nanos: 0, ..time }.to_string();
+    let millis = time.nanos / 1_000_000;
+    format!("{}.{millis:03}Z", seconds.trim_end_matches('Z'))
+}
+
+/// A fencing token, if there is one.
+pub(crate) fn token(token: i64) -> String {
+    match token {
+        0 => "-".into(),
+        token => token.to_string(),
+    }
+}
+
 /// What others have written, made harmless for a terminal: control characters and invalid UTF-8 are escaped.
 pub(crate) fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
@@ -77,7 +96,8 @@ pub(crate) fn waiter(waiter: &v1::Waiter) -> String {
     client(&waiter.client_name, &waiter.session_id)
 }
 
-fn client(name: &str, session_id: &str) -> String {
+/// Who a client is, in a word.
+pub(crate) fn client(name: &str, session_id: &str) -> String {
     if !name.is_empty() {
         escaped(name.as_bytes())
     } else if !session_id.is_empty() {
@@ -105,6 +125,18 @@ mod tests {
         ] {
             assert_eq!(duration(Duration::from_millis(millis)), text);
         }
+    }
+
+    #[test]
+    fn times_are_shown_to_the_millisecond() {
+        for (nanos, text) in [
+            (0, "1970-01-01T00:01:05.000Z"),
+            (7_999_999, "1970-01-01T00:01:05.007Z"),
+        ] {
+            let seconds = 65;
+            assert_eq!(time(Some(prost_types::Timestamp { seconds, nanos })), text);
+        }
+        assert_eq!(time(None), "-");
     }
 
     #[test]

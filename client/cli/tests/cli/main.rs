@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod bench;
+mod elect;
 mod family;
 mod inspect;
+mod observe;
 mod run;
 mod run_lost;
 mod terminal;
@@ -77,6 +79,25 @@ fn start(endpoint: &str, name: &str, options: &[&str], script: &str) -> (ChildPr
     let mut run = ChildProcess::spawn("leasehold run", command);
     let lines = run.take_lines();
     (run, lines)
+}
+
+/// Starts the tool; the lines are those of standard output and standard error together.
+fn spawn_merged(endpoint: &str, args: &[&str]) -> (ChildProcess, Lines) {
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "exec \"$0\" \"$@\" 2>&1",
+            env!("CARGO_BIN_EXE_leasehold"),
+        ])
+        .args(args)
+        .env("LEASEHOLD_ENDPOINT", endpoint)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    heed_signals(&mut command);
+    let mut child = ChildProcess::spawn(format!("leasehold {}", args.join(" ")), command);
+    let lines = child.take_lines();
+    (child, lines)
 }
 
 /// Whether a process is there and not just waiting to be collected.

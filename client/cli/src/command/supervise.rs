@@ -1,8 +1,7 @@
 //! Waits for the command, passes signals on, and stops it when a lock is lost.
 
-use std::{process::ExitStatus, time::Duration};
+use std::{io, process::ExitStatus, time::Duration};
 
-use anyhow::Context;
 use rustix::{
     process::Signal,
     time::{ClockId, clock_gettime},
@@ -10,24 +9,25 @@ use rustix::{
 use tokio::time::sleep;
 
 use super::{
+    Ended, Order,
     child::{Change, Child},
-    held::{Loss, Watch},
+    watch::{Loss, Watch},
     watchdog::{Action, Watchdog},
 };
-use crate::{
-    exit::{Exit, Outcome},
-    signals::Signals,
-};
+use crate::{exit::Exit, signals::Signals};
+
+/// Who sends one of these wants it to end, whatever the command makes of it.
+const ASK_TO_END: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
 
 pub(super) async fn supervise(
     child: &mut Child,
     watch: &Watch,
     signals: &mut Signals,
-    ttl: Duration,
-    lock_delay: Duration,
-) -> Outcome {
-    let mut watchdog = Watchdog::new(ttl, lock_delay);
+    order: &Order<'_>,
+) -> io::Result<Ended> {
+    let mut watchdog = Watchdog::new(order.ttl, order.lock_delay);
     let mut lost: Option<Loss> = None;
+    let mut asked_to_end = None;
     let status = loop {
         let now = now();
         let left = watch.valid_for();
@@ -45,21 +45,26 @@ pub(super) async fn supervise(
         }
         tokio::select! {
             biased;
-            change = child.next() => match change.context("failed to wait for the command")? {
+            change = child.next() => match change? {
                 Change::Ended(status) => break status,
                 Change::Stopped => child.resume(),
             },
             loss = watch.lost(), if lost.is_none() => lost = Some(loss),
-            signal = signals.next() => child.pass_on(signal),
+            signal = signals.next() => {
+                if ASK_TO_END.iter().any(|asking| asking.as_raw() == signal) {
+                    asked_to_end = Some(signal);
+                }
+                child.pass_on(signal);
+            }
             () = sleep(watchdog.pause(now, held.ok())) => {}
         }
     };
     if watchdog.has_stopped_it() {
         // The command is gone; what it had started goes with it.
         child.signal(Signal::KILL);
-        return Ok(Exit::LockLost);
+        return Ok(Ended::Stopped { asked_to_end });
     }
-    Ok(exit_of(status))
+    Ok(Ended::ByItself(exit_of(status)))
 }
 
 fn explain(watch: &Watch, action: Action, lost: Option<&Loss>) {

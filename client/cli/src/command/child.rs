@@ -3,10 +3,10 @@
 use std::{
     ffi::{OsStr, OsString},
     io,
+    os::fd::{BorrowedFd, RawFd},
     process::ExitStatus,
 };
 
-use leasehold_client::LockGuard;
 use rustix::{
     io::Errno,
     process::{
@@ -20,12 +20,19 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{guardian::Guardian, terminal::Foreground};
+use super::{
+    Order,
+    guardian::{self, Guardian},
+    terminal::Foreground,
+    watch::Watch,
+};
 
 /// The variables that tell the command its lock and its token, and those of all locks as JSON.
 const NAME: &str = "LEASEHOLD_LOCK_NAME";
 const TOKEN: &str = "LEASEHOLD_FENCING_TOKEN";
 const LOCKS: &str = "LEASEHOLD_LOCKS";
+/// The variable that tells the command which election it leads.
+const ELECTION: &str = "LEASEHOLD_ELECTION";
 
 /// Why a command could not be started.
 #[derive(Debug)]
@@ -76,7 +83,8 @@ pub(super) enum Change {
 }
 
 /// Starts the command. Must be called on the main thread: the parent-death signal comes when the starting thread ends.
-pub(super) fn spawn(command: &[OsString], guards: &[LockGuard]) -> Result<Child, SpawnError> {
+pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, SpawnError> {
+    let command = order.command;
     let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::NotFound => SpawnError::NotFound {
@@ -93,22 +101,29 @@ pub(super) fn spawn(command: &[OsString], guards: &[LockGuard]) -> Result<Child,
         .args(command.iter().skip(1))
         .process_group(0)
         .kill_on_drop(true);
-    tell(&mut prepared, guards);
-    tie_to_parent(&mut prepared, foreground.is_some());
+    tell(&mut prepared, order, watch);
+    let guardian = Guardian::start();
+    let line = guardian.as_ref().map(Guardian::line);
+    tie_to_parent(&mut prepared, foreground.is_some(), line);
     // Only where the terminal's user could stop it: then somebody has to start it again. Listened for
     // from before it runs, so that no stop is missed.
     let stops = foreground
         .as_ref()
         .and_then(|_| signal(SignalKind::child()).ok());
-    let mut guardian = Guardian::start();
-    let process = prepared.spawn().map_err(failed)?;
+    let process = match prepared.spawn() {
+        Ok(process) => process,
+        Err(error) => {
+            // It may have been told of a process that has ended.
+            if let Some(guardian) = guardian {
+                guardian.dismiss();
+            }
+            return Err(failed(error));
+        }
+    };
     let group = process
         .id()
         .and_then(|id| Pid::from_raw(id.cast_signed()))
         .ok_or_else(|| failed(io::Error::other("it has no process id")))?;
-    if let Some(guardian) = &mut guardian {
-        guardian.watch(group);
-    }
     Ok(Child {
         process,
         group,
@@ -119,19 +134,24 @@ pub(super) fn spawn(command: &[OsString], guards: &[LockGuard]) -> Result<Child,
     })
 }
 
-/// Tells the command what it runs under.
-fn tell(command: &mut Command, guards: &[LockGuard]) {
-    if let [guard] = guards {
+/// Tells the command what it runs under. What is not told is taken away: it may come from a `run` or an `elect` around
+/// this one.
+fn tell(command: &mut Command, order: &Order<'_>, watch: &Watch) {
+    let locks = watch.locks();
+    if let [lock] = locks {
         command
-            .env(NAME, guard.name())
-            .env(TOKEN, guard.fencing_token().to_string());
+            .env(NAME, lock.name())
+            .env(TOKEN, lock.fencing_token().to_string());
     } else {
-        // They may come from a `run` around this one.
         command.env_remove(NAME).env_remove(TOKEN);
     }
-    let tokens = guards.iter().map(|guard| {
-        let token = guard.fencing_token().get();
-        (guard.name().to_owned(), Value::from(token))
+    match order.election {
+        Some(election) => command.env(ELECTION, election),
+        None => command.env_remove(ELECTION),
+    };
+    let tokens = locks.iter().map(|lock| {
+        let token = lock.fencing_token().get();
+        (lock.name().to_owned(), Value::from(token))
     });
     command.env(LOCKS, Value::Object(tokens.collect()).to_string());
 }
@@ -140,11 +160,15 @@ fn tell(command: &mut Command, guards: &[LockGuard]) {
     unsafe_code,
     reason = "`pre_exec` is the only way to set these up in the child"
 )]
-fn tie_to_parent(command: &mut Command, foreground: bool) {
+fn tie_to_parent(command: &mut Command, foreground: bool, guardian: Option<RawFd>) {
     let parent = getpid();
     let prepare = move || {
         if foreground {
             Foreground::give_to(getpid())?;
+        }
+        if let Some(line) = guardian {
+            // SAFETY: the guardian's handle lives until the command has been started, and with it this end of its line.
+            guardian::report(unsafe { BorrowedFd::borrow_raw(line) });
         }
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // It may have died before the signal was asked for.

@@ -1,0 +1,113 @@
+//! A second process that outlives a killed `run` or `elect`: the parent-death signal reaches the command alone, this one ends
+//! whatever else is in its group.
+
+use std::{
+    env,
+    io::{self, BufRead, Write},
+    os::{
+        fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        unix::net::UnixStream,
+    },
+    process::{Child, Command, Stdio},
+};
+
+use rustix::{
+    net::{SendFlags, send},
+    process::{Pid, Signal, getpid, kill_process_group},
+};
+
+/// The hidden first argument that makes this program a guardian.
+pub(crate) const GUARDIAN: &str = "__guardian";
+/// Said when the command has ended and nothing is left to be watched.
+const DISMISSED: &str = "dismissed";
+
+/// The guardian as seen from the process that it watches.
+pub(super) struct Guardian {
+    process: Child,
+    /// Closed by the kernel when this process ends, however it ends; no other program has it open.
+    line: UnixStream,
+}
+
+impl Guardian {
+    /// Starts one; none if that fails, since the parent-death signal does the most important part.
+    pub(super) fn start() -> Option<Self> {
+        use std::os::unix::process::CommandExt;
+
+        let (line, its_end) = UnixStream::pair().ok()?;
+        let process = Command::new(env::current_exe().ok()?)
+            .arg(GUARDIAN)
+            .stdin(OwnedFd::from(its_end))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .ok()?;
+        Some(Self { process, line })
+    }
+
+    /// Where it is told what to watch, by [`report`]. Good for as long as this lives.
+    pub(super) fn line(&self) -> RawFd {
+        self.line.as_raw_fd()
+    }
+
+    /// Ends it without harm.
+    pub(super) fn dismiss(mut self) {
+        writeln!(self.line, "{DISMISSED}").ok();
+        drop(self.line);
+        self.process.wait().ok();
+    }
+}
+
+/// Tells a guardian to watch the group that the calling process leads. It is the command's process that says so, before
+/// it becomes the command: whoever started it could be killed first. Safe between fork and exec.
+pub(super) fn report(line: BorrowedFd<'_>) {
+    let mut text = [b'\n'; 12];
+    let mut digits = 0;
+    let mut rest = getpid().as_raw_nonzero().get().unsigned_abs();
+    // From the last one on; more than ten there are not.
+    for place in text.iter_mut().rev().skip(1) {
+        *place = b'0' + (rest % 10) as u8;
+        digits += 1;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    let begin = text.len() - 1 - digits;
+    // If there is no guardian any more, its signal is not to be this process's end.
+    send(line, &text[begin..], SendFlags::NOSIGNAL).ok();
+}
+
+/// What the guardian does: reads which group to watch, and kills it when its input ends without a word.
+pub(crate) fn guardian() {
+    let mut lines = io::stdin().lock().lines().map_while(Result::ok);
+    let group = lines.next().and_then(|line| line.parse().ok());
+    let Some(group) = group.and_then(Pid::from_raw) else {
+        return;
+    };
+    if lines.next().as_deref() != Some(DISMISSED) {
+        kill_process_group(group, Signal::KILL).ok();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+mod tests {
+    use std::{io::Read, os::fd::AsFd};
+
+    use super::*;
+
+    #[test]
+    fn a_process_reports_its_id_in_a_line() {
+        let (line, mut its_end) = UnixStream::pair().unwrap();
+        report(line.as_fd());
+        drop(line);
+        let mut said = String::new();
+        its_end.read_to_string(&mut said).unwrap();
+        assert_eq!(said, format!("{}\n", std::process::id()));
+        // Nobody listens any more: nothing happens.
+        let (line, its_end) = UnixStream::pair().unwrap();
+        drop(its_end);
+        report(line.as_fd());
+    }
+}

@@ -1,0 +1,127 @@
+//! Running a command for as long as something is held: what `run` and `elect` have in common.
+
+mod child;
+mod guardian;
+mod supervise;
+mod terminal;
+mod watch;
+mod watchdog;
+
+use std::{ffi::OsString, time::Duration};
+
+use anyhow::Context;
+use leasehold_client::{Client, ConnectError, HoldError};
+use tokio::{signal::unix::SignalKind, time::timeout};
+
+pub(crate) use guardian::{GUARDIAN, guardian};
+pub(crate) use watch::Watch;
+
+use self::child::SpawnError;
+use crate::{exit::Exit, signals::Signals};
+
+/// How long a release may take before the tool goes on all the same: the coordinator releases what an ended process
+/// held.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What to run, and how.
+pub(crate) struct Order<'a> {
+    /// The command and its arguments.
+    pub(crate) command: &'a [OsString],
+    /// The election that it leads.
+    pub(crate) election: Option<&'a str>,
+    /// The TTL of what it runs under.
+    pub(crate) ttl: Duration,
+    /// How long that stays closed after an unclean end.
+    pub(crate) lock_delay: Duration,
+}
+
+/// How it ended.
+pub(crate) enum Ended {
+    /// By itself, or it could not be started.
+    ByItself(Exit),
+    /// It was stopped, since what it ran under was lost or about to be.
+    Stopped {
+        /// The last signal that was passed on to it, of those that ask for the end.
+        asked_to_end: Option<i32>,
+    },
+}
+
+/// The signals that are passed on to the command.
+pub(crate) fn signals() -> anyhow::Result<Signals> {
+    let passed_on = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+        SignalKind::user_defined1(),
+        SignalKind::user_defined2(),
+    ];
+    Signals::listen(passed_on).context("failed to listen for signals")
+}
+
+/// Connects as whoever runs the command: by default this host and process.
+pub(crate) async fn connect(
+    endpoint: &str,
+    client_name: Option<&str>,
+    ttl: Option<Duration>,
+) -> Result<Client, ConnectError> {
+    let client_name = client_name.map_or_else(
+        || {
+            let host = rustix::system::uname();
+            let host = host.nodename().to_string_lossy();
+            format!("{host}/{}", std::process::id())
+        },
+        str::to_owned,
+    );
+    let mut builder = Client::builder().client_name(client_name);
+    if let Some(ttl) = ttl {
+        builder = builder.ttl(ttl);
+    }
+    builder.connect(endpoint).await
+}
+
+/// The TTL that is in force; zero, the most careful, if the connection is gone already.
+pub(crate) fn ttl(client: &Client) -> Duration {
+    let info = client.default_session().info();
+    info.map_or(Duration::ZERO, |info| info.ttl)
+}
+
+/// Runs the command until it has ended, or has been stopped because one of the locks is lost.
+pub(crate) async fn run(
+    order: &Order<'_>,
+    watch: &Watch,
+    signals: &mut Signals,
+) -> anyhow::Result<Ended> {
+    let mut child = match child::spawn(order, watch) {
+        Ok(child) => child,
+        Err(error) => {
+            let exit = match error {
+                SpawnError::NotFound { .. } => Exit::NotFound,
+                SpawnError::Other { .. } => Exit::NotExecutable,
+            };
+            crate::exit::report(&error.into());
+            return Ok(Ended::ByItself(exit));
+        }
+    };
+    supervise::supervise(&mut child, watch, signals, order)
+        .await
+        .context("failed to wait for the command")
+}
+
+/// Gives back what was held when the command has ended by itself.
+pub(crate) async fn give_back(release: impl Future<Output = Result<(), HoldError>>) {
+    match timeout(RELEASE_TIMEOUT, release).await {
+        // Lost ones have been reported, or were lost when the command had ended.
+        Ok(Ok(()) | Err(HoldError::Lost { .. })) => {}
+        Ok(Err(error)) => crate::exit::report(&error.into()),
+        Err(_) => eprintln!(
+            "leasehold: the release was not confirmed in time; the lock ends with this process"
+        ),
+    }
+}
+
+/// Gives back what may be lost: where it is not lost yet, the next one need not wait for the deadline. How that ends is
+/// of no interest.
+pub(crate) async fn give_up(release: impl Future<Output = Result<(), HoldError>>) {
+    timeout(RELEASE_TIMEOUT, release).await.ok();
+}

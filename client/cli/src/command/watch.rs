@@ -1,0 +1,69 @@
+//! What a command runs under: one lock, or several that were granted together.
+
+use std::{future::poll_fn, task::Poll, time::Duration};
+
+use leasehold_client::{LockWatch, LostReason};
+
+/// Watches all that is held: the command has to end with the first of it.
+pub(crate) struct Watch(Vec<LockWatch>);
+
+/// A lock that is no longer held, and why.
+pub(super) struct Loss {
+    pub(super) name: String,
+    pub(super) reason: LostReason,
+}
+
+impl Watch {
+    /// At least one lock, in the order in which they were named.
+    pub(crate) fn new(locks: impl IntoIterator<Item = LockWatch>) -> Self {
+        Self(locks.into_iter().collect())
+    }
+
+    pub(super) fn locks(&self) -> &[LockWatch] {
+        &self.0
+    }
+
+    /// The names, for messages.
+    pub(super) fn names(&self) -> String {
+        let names: Vec<_> = self
+            .0
+            .iter()
+            .map(|lock| format!("{:?}", lock.name()))
+            .collect();
+        names.join(", ")
+    }
+
+    /// Time for which all of it is good; zero once some of it is lost.
+    pub(super) fn valid_for(&self) -> Duration {
+        let times = self.0.iter().map(LockWatch::valid_for);
+        times.min().unwrap_or_default()
+    }
+
+    /// Completes when some of it is lost. May be dropped and called again.
+    pub(super) async fn lost(&self) -> Loss {
+        let mut ends: Vec<_> = self
+            .0
+            .iter()
+            .map(|lock| (lock, Box::pin(lock.lost())))
+            .collect();
+        poll_fn(|cx| {
+            let mut lost = None;
+            for (lock, end) in &mut ends {
+                let Poll::Ready(reason) = end.as_mut().poll(cx) else {
+                    continue;
+                };
+                let loss = Loss {
+                    name: lock.name().to_owned(),
+                    reason,
+                };
+                // The end of the session leaves the command a moment, anything else leaves it none.
+                if reason != LostReason::SessionEnded {
+                    return Poll::Ready(loss);
+                }
+                lost.get_or_insert(loss);
+            }
+            lost.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}

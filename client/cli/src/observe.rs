@@ -1,0 +1,65 @@
+//! `leader`, `observe` and `watch`: who leads, and what happens.
+
+use std::time::SystemTime;
+
+use anyhow::Context;
+use leasehold_client::{Admin, LockNews};
+
+use crate::{
+    exit::{Exit, Outcome},
+    follow::follow,
+    show::{election, event, json, table},
+};
+
+/// Shows who leads an election.
+pub(crate) async fn leader(endpoint: &str, name: &str, as_json: bool) -> Outcome {
+    let leader = Admin::connect(endpoint)?
+        .leader(name)
+        .await
+        .with_context(|| format!("failed to ask who leads {name:?}"))?;
+    if as_json {
+        json::print(&election::Now::from(leader.as_ref()))?;
+    } else {
+        let text = election::now(name, leader.as_ref(), SystemTime::now());
+        table::print(text.trim_end())?;
+    }
+    Ok(match leader {
+        Some(_) => Exit::Success,
+        None => Exit::NobodyLeads,
+    })
+}
+
+/// Shows who leads an election, and every change.
+pub(crate) async fn observe(endpoint: &str, name: &str, as_json: bool) -> Outcome {
+    let observer = Admin::connect(endpoint)?.observe(name);
+    let what = format!("failed to observe election {name:?}");
+    follow(observer, what, |change| {
+        Ok(if as_json {
+            serde_json::to_string(&election::Change::from(change))?
+        } else {
+            election::change(change)
+        })
+    })
+    .await
+}
+
+/// Shows what happens to locks.
+pub(crate) async fn watch(endpoint: &str, prefix: &str, as_json: bool) -> Outcome {
+    let watcher = Admin::connect(endpoint)?.watch_locks(prefix);
+    let what = format!("failed to watch the locks of {endpoint}");
+    // Of the snapshot that is being told.
+    let mut locks = 0;
+    follow(watcher, what, |news| {
+        match news {
+            LockNews::Lock(_) => locks += 1,
+            LockNews::Gap(_) => locks = 0,
+            _ => {}
+        }
+        Ok(if as_json {
+            serde_json::to_string(&event::News::of(news, locks))?
+        } else {
+            event::line(news, locks)
+        })
+    })
+    .await
+}

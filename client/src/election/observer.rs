@@ -1,0 +1,228 @@
+//! Observing who leads.
+
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use futures_util::Stream;
+
+use super::{Leader, LeaderChange};
+use crate::{
+    calls::Calls,
+    error::Failure,
+    feed::{Feed, News},
+    lease::FencingToken,
+    proto::v1::{self, election_service_client::ElectionServiceClient},
+};
+
+/// Tells who leads an election: first who leads now, then every change, having no leader included. Made by
+/// [`Election::observe`](crate::Election::observe).
+///
+/// It never tells the same twice in a row, and never of a leader with a smaller fencing token than that of one it has
+/// told of. All observers are told of leaders in the same order. One that is not read in time is told the newest state,
+/// and that it skipped what was in between.
+///
+/// Where the connection breaks or the coordinator goes away, it asks again, with the client's pauses, for as long as it
+/// takes; the next change then says that it may have skipped some. An error is told once, and is its end: the name is
+/// invalid, the coordinator refuses to be observed, or does not know how. Dropping the observer ends the call.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let election = client.election("scheduler");
+/// let _leadership = election.campaign("10.0.0.7:8080").await?;
+/// let mut observer = election.observe();
+/// while let Some(change) = observer.next().await {
+///     match change?.leader {
+///         Some(leader) => println!("{} leads", String::from_utf8_lossy(&leader.value)),
+///         None => println!("nobody leads"),
+///     }
+/// #   break;
+/// }
+/// # Ok(()) });
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is asked for before it is polled"]
+pub struct Observer {
+    feed: Feed<v1::ObserveResponse>,
+    view: View,
+}
+
+impl Observer {
+    pub(crate) fn new(calls: &Calls, election: String) -> Self {
+        let stub = ElectionServiceClient::new(calls.watching());
+        let feed = Feed::new(calls, move || {
+            let (mut stub, election) = (stub.clone(), election.clone());
+            async move { stub.observe(v1::ObserveRequest { election }).await }
+        });
+        let view = View::default();
+        Self { feed, view }
+    }
+
+    /// The next change, the first time who leads now; none after an error. May be dropped and called again without
+    /// missing anything.
+    pub async fn next(&mut self) -> Option<Result<LeaderChange, Failure>> {
+        poll_fn(|cx| self.poll_change(cx)).await
+    }
+
+    /// Why nothing is told at present, while it tries to reach a coordinator: what was told last may not be true any
+    /// more. None while there is a connection, and before the first attempt has failed. It is brought up to date by
+    /// polling.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use leasehold_client::Admin;
+    ///
+    /// let mut observer = Admin::connect("http://127.0.0.1:1")?.observe("scheduler");
+    /// let nothing = tokio::time::timeout(Duration::from_millis(100), observer.next());
+    /// assert!(nothing.await.is_err());
+    /// assert!(observer.interruption().is_some());
+    /// # Ok(()) }
+    /// ```
+    pub fn interruption(&self) -> Option<&Failure> {
+        self.feed.interruption()
+    }
+
+    fn poll_change(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<LeaderChange, Failure>>> {
+        loop {
+            match ready!(self.feed.poll_news(cx)) {
+                Some(News::Message(told)) => {
+                    if let Some(change) = self.view.told(told) {
+                        return Poll::Ready(Some(Ok(change)));
+                    }
+                }
+                Some(News::Broken(_)) => self.view.interrupted(),
+                Some(News::Refused(failure)) => return Poll::Ready(Some(Err(failure))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl Stream for Observer {
+    type Item = Result<LeaderChange, Failure>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.get_mut().poll_change(cx)
+    }
+}
+
+/// What an observer has told, and what it is to tell next.
+#[derive(Default, Debug)]
+struct View {
+    /// Who led when it told last; none if it never did.
+    last: Option<Option<Leader>>,
+    /// The largest token that it told of.
+    newest: Option<FencingToken>,
+    /// Something may have been missed since it told last.
+    skipped: bool,
+}
+
+impl View {
+    /// Whatever happens from now on may be missed.
+    fn interrupted(&mut self) {
+        // Nobody misses what was before the first.
+        self.skipped = self.last.is_some();
+    }
+
+    fn told(&mut self, told: v1::ObserveResponse) -> Option<LeaderChange> {
+        self.skipped |= told.skipped;
+        let leader = told.leader.map(Leader::from_proto);
+        // Who does not use Leasehold has no token.
+        let token = leader
+            .as_ref()
+            .map(|leader| leader.fencing_token)
+            .filter(|token| token.get() > 0);
+        // A coordinator that is behind the one before it: it will catch up.
+        let is_past = token.is_some() && token < self.newest;
+        if is_past || self.last.as_ref() == Some(&leader) {
+            return None;
+        }
+        self.newest = self.newest.max(token);
+        self.last = Some(leader.clone());
+        let skipped = std::mem::take(&mut self.skipped);
+        Some(LeaderChange { leader, skipped })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leads(token: i64, value: &str) -> v1::ObserveResponse {
+        v1::ObserveResponse {
+            leader: Some(v1::Leader {
+                fencing_token: token,
+                value: value.into(),
+                ..Default::default()
+            }),
+            skipped: false,
+        }
+    }
+
+    fn nobody() -> v1::ObserveResponse {
+        v1::ObserveResponse::default()
+    }
+
+    /// The token, 0 for nobody, and whether something was skipped.
+    fn told(view: &mut View, response: v1::ObserveResponse) -> Option<(i64, bool)> {
+        view.told(response).map(|change| {
+            let token = change.leader.map_or(0, |leader| leader.fencing_token.get());
+            (token, change.skipped)
+        })
+    }
+
+    #[test]
+    fn changes_are_told_and_what_is_the_same_is_not() {
+        let mut view = View::default();
+        assert_eq!(told(&mut view, nobody()), Some((0, false)));
+        assert_eq!(told(&mut view, nobody()), None);
+        assert_eq!(told(&mut view, leads(5, "a")), Some((5, false)));
+        assert_eq!(told(&mut view, leads(5, "a")), None);
+        assert_eq!(told(&mut view, leads(5, "b")), Some((5, false)));
+        assert_eq!(told(&mut view, nobody()), Some((0, false)));
+        assert_eq!(told(&mut view, leads(6, "a")), Some((6, false)));
+    }
+
+    #[test]
+    fn nothing_is_told_of_a_leader_before_the_last() {
+        let mut view = View::default();
+        told(&mut view, leads(5, "a"));
+        view.interrupted();
+        assert_eq!(told(&mut view, leads(4, "z")), None);
+        // Nor once nobody leads.
+        assert_eq!(told(&mut view, nobody()), Some((0, true)));
+        assert_eq!(told(&mut view, leads(4, "z")), None);
+        assert_eq!(told(&mut view, leads(7, "a")), Some((7, false)));
+        // A foreign holder has no token.
+        assert_eq!(told(&mut view, leads(0, "")), Some((0, false)));
+        assert_eq!(told(&mut view, leads(6, "z")), None);
+    }
+
+    #[test]
+    fn after_an_interruption_the_next_change_says_that_some_may_be_missing() {
+        let mut view = View::default();
+        view.interrupted();
+        assert_eq!(told(&mut view, leads(5, "a")), Some((5, false)));
+        view.interrupted();
+        assert_eq!(told(&mut view, leads(6, "a")), Some((6, true)));
+        assert_eq!(told(&mut view, nobody()), Some((0, false)));
+        // What looks as before is not told again, and may hide what was in between.
+        view.interrupted();
+        assert_eq!(told(&mut view, nobody()), None);
+        assert_eq!(told(&mut view, leads(9, "a")), Some((9, true)));
+        assert_eq!(told(&mut view, leads(9, "b")), Some((9, false)));
+    }
+
+    #[test]
+    fn what_the_coordinator_skipped_is_passed_on() {
+        let mut view = View::default();
+        told(&mut view, leads(5, "a"));
+        let mut skipping = leads(5, "a");
+        skipping.skipped = true;
+        assert_eq!(told(&mut view, skipping), None);
+        assert_eq!(told(&mut view, leads(6, "a")), Some((6, true)));
+    }
+}

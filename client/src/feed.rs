@@ -1,0 +1,133 @@
+//! Streams that tell what happens, asked for again whenever they end.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use futures_util::Stream;
+use tokio::time::{Sleep, sleep};
+use tonic::{Code, Response, Status, Streaming};
+
+use crate::{calls::Calls, clock::Moment, error::Failure, pauses::Pauses};
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Opening<M> = BoxFuture<Result<Response<Streaming<M>>, Status>>;
+
+/// A stream of messages that outlives its connections, and the coordinator that serves it. Nothing is asked for before
+/// it is polled; dropping it ends the call.
+pub(crate) struct Feed<M> {
+    open: Box<dyn Fn() -> Opening<M> + Send>,
+    pauses: Pauses,
+    state: State<M>,
+    /// Why nothing is told at present.
+    interruption: Option<Failure>,
+}
+
+enum State<M> {
+    /// Waiting to try again.
+    Pausing(Pin<Box<Sleep>>),
+    /// It has been asked for; its head has not come.
+    Opening(Opening<M>),
+    Live(Box<Streaming<M>>),
+    Ended,
+}
+
+/// What a feed tells.
+pub(crate) enum News<M> {
+    Message(M),
+    /// The stream broke, or could not be opened. It is tried again.
+    Broken(Failure),
+    /// It was refused for good. The last that is told.
+    Refused(Failure),
+}
+
+impl<M> Feed<M> {
+    /// `open` asks for the stream.
+    pub(crate) fn new<F>(calls: &Calls, open: impl Fn() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = Result<Response<Streaming<M>>, Status>> + Send + 'static,
+    {
+        let open = Box::new(move || -> Opening<M> { Box::pin(open()) });
+        Self {
+            state: State::Opening(open()),
+            open,
+            pauses: Pauses::new(calls.settings()),
+            interruption: None,
+        }
+    }
+
+    /// Why nothing is told at present; none while it is, and before the first attempt has failed.
+    pub(crate) fn interruption(&self) -> Option<&Failure> {
+        self.interruption.as_ref()
+    }
+
+    pub(crate) fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<Option<News<M>>> {
+        loop {
+            match &mut self.state {
+                State::Pausing(pause) => {
+                    ready!(pause.as_mut().poll(cx));
+                    self.state = State::Opening((self.open)());
+                }
+                State::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
+                    Ok(response) => {
+                        self.pauses.opened(Moment::now());
+                        self.state = State::Live(Box::new(response.into_inner()));
+                    }
+                    Err(status) => return Poll::Ready(Some(self.ended(status))),
+                },
+                State::Live(stream) => {
+                    let status = match ready!(Pin::new(&mut **stream).poll_next(cx)) {
+                        Some(Ok(message)) => {
+                            self.interruption = None;
+                            return Poll::Ready(Some(News::Message(message)));
+                        }
+                        Some(Err(status)) => status,
+                        None => Status::unavailable("the coordinator ended the stream"),
+                    };
+                    return Poll::Ready(Some(self.ended(status)));
+                }
+                State::Ended => return Poll::Ready(None),
+            }
+        }
+    }
+
+    fn ended(&mut self, status: Status) -> News<M> {
+        let failure = Failure::from(status);
+        if is_permanent(failure.code()) {
+            self.state = State::Ended;
+            return News::Refused(failure);
+        }
+        tracing::debug!("a stream that tells what happens broke: {failure}");
+        let pause = self.pauses.pause(Moment::now());
+        self.state = State::Pausing(Box::pin(sleep(pause)));
+        self.interruption = Some(failure.clone());
+        News::Broken(failure)
+    }
+}
+
+impl<M> fmt::Debug for Feed<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed")
+            .field("interruption", &self.interruption)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether asking again would be answered in the same way. What a broken transport says is none of these, and neither
+/// is anything that a coordinator says while it, or its store, is in trouble.
+fn is_permanent(code: Code) -> bool {
+    matches!(
+        code,
+        Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Unimplemented
+    )
+}

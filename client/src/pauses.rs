@@ -1,0 +1,71 @@
+//! How long to pause before trying again.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+
+use crate::{clock::Moment, settings::Settings};
+
+/// How long to pause before each attempt at what has failed or ended.
+pub(crate) struct Pauses {
+    builder: ExponentialBuilder,
+    next: ExponentialBackoff,
+    max: Duration,
+    live_since: Option<Moment>,
+}
+
+impl Pauses {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        // The jitter adds up to as much again.
+        let max = settings.backoff_max.max(settings.backoff_min);
+        let builder = ExponentialBuilder::new()
+            .with_min_delay(settings.backoff_min.min(max / 2))
+            .with_max_delay(max / 2)
+            .without_max_times()
+            .with_jitter();
+        Self {
+            builder,
+            next: builder.build(),
+            max,
+            live_since: None,
+        }
+    }
+
+    pub(crate) fn opened(&mut self, now: Moment) {
+        self.live_since = Some(now);
+    }
+
+    /// The pause before the next attempt. What lived for a while starts the row anew; what ended as soon as it was
+    /// open does not, lest the two sides play ping-pong.
+    pub(crate) fn pause(&mut self, now: Moment) -> Duration {
+        if let Some(since) = self.live_since.take()
+            && now.since(since) >= self.max
+        {
+            self.next = self.builder.build();
+        }
+        self.next.next().unwrap_or(self.max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_within_their_bounds_and_start_anew_after_what_lived() {
+        let mut pauses = Pauses::new(&Settings::new("http://127.0.0.1:1".into()));
+        let row: Vec<_> = (0..20)
+            .map(|_| pauses.pause(Moment::from_nanos(0)))
+            .collect();
+        assert!(row[0] >= Duration::from_millis(50) && row[0] <= Duration::from_millis(100));
+        assert!(row.iter().all(|pause| *pause <= Duration::from_secs(2)));
+        assert!(row[19] >= Duration::from_secs(1));
+
+        pauses.opened(Moment::from_nanos(0));
+        let short_lived = Moment::from_nanos(1_000_000);
+        assert!(pauses.pause(short_lived) >= Duration::from_secs(1));
+        pauses.opened(Moment::from_nanos(0));
+        let lived = Moment::from_nanos(2_000_000_000);
+        assert!(pauses.pause(lived) <= Duration::from_millis(100));
+    }
+}
