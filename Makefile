@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench demo lint fmt clippy doc buf deny proto-baseline setup
+.PHONY: help run test bench demo demo-scheduler lint fmt clippy doc buf deny proto-baseline setup
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and w
 demo: setup ## Sell a limited stock with and without locks, while workers are killed
 	$(CARGO) build -p leasehold-server --bins
 	$(CARGO) run -p leasehold-example-stock
+
+demo-scheduler: setup ## Run jobs at each tick by an elected leader, while leaders are killed, stopped and deposed
+	$(CARGO) build -p leasehold-server --bins
+	$(CARGO) run -p leasehold-example-scheduler
 
 lint: fmt clippy doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
 

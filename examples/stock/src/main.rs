@@ -22,8 +22,6 @@
 )]
 
 mod parts;
-mod process;
-mod services;
 mod shop;
 mod worker;
 
@@ -31,6 +29,7 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use leasehold_example_stage as stage;
 
 use crate::parts::{Market, Outcome};
 
@@ -90,8 +89,8 @@ async fn main() -> ExitCode {
 
 /// Shows everything, and tells whether it came out as expected.
 async fn demonstrate(cli: Cli) -> anyhow::Result<bool> {
-    let redis = services::redis(cli.redis).await?;
-    let coordinator = services::coordinator(cli.endpoint, &redis).await?;
+    let redis = stage::redis(cli.redis).await?;
+    let coordinator = stage::coordinator(cli.endpoint, &redis).await?;
     println!(
         "{} items, {} worker processes; each reads the stock, thinks for {} ms, and writes it back less one.\n",
         cli.stock, cli.workers, cli.think

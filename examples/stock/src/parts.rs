@@ -2,17 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    env,
     process::Stdio,
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
+use leasehold_example_stage::{self as stage, Process, Service};
 use tokio::{process::Command, time::timeout};
 
 use crate::{
-    process::Process,
-    services::{self, Service},
     shop::{Books, Shop},
     worker::{Manner, REDIS_URL},
 };
@@ -128,7 +126,7 @@ impl Market {
         sell: impl AsyncFnOnce(&mut Shop) -> anyhow::Result<u32>,
     ) -> anyhow::Result<Outcome> {
         let key = format!("stock-example:{}:{name}", std::process::id());
-        let mut shop = Shop::new(services::connect(&self.redis.url).await?, key);
+        let mut shop = Shop::new(stage::connect(&self.redis.url).await?, key);
         shop.open(stock).await?;
         let started = Instant::now();
         let killed = timeout(PATIENCE, sell(&mut shop))
@@ -196,7 +194,7 @@ impl<'a> Staff<'a> {
             Manner::Locked => "locked",
             Manner::StopsOnce => "stops-once",
         };
-        let mut command = Command::new(env::current_exe()?);
+        let mut command = Command::new(stage::this_program()?);
         command
             .arg("worker")
             .args(["--shop", &self.shop])

@@ -5,12 +5,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use leasehold_client::{Client, HoldError, LockGuard};
+use leasehold_example_stage as stage;
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::{
-    services,
-    shop::{Refused, Shop},
-};
+use crate::shop::{Refused, Shop};
 
 /// Where a worker finds the URL of Redis: it may hold a password, which does not belong on a command line.
 pub(crate) const REDIS_URL: &str = "STOCK_REDIS";
@@ -52,7 +50,7 @@ pub(crate) enum Manner {
 /// Sells until nothing is left.
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let url = std::env::var(REDIS_URL).context("failed to learn where Redis is")?;
-    let shop = Shop::new(services::connect(&url).await?, &orders.shop);
+    let shop = Shop::new(stage::connect(&url).await?, &orders.shop);
     match orders.manner {
         Manner::Unlocked => sell_unlocked(shop, &orders).await,
         Manner::Locked | Manner::StopsOnce => sell_locked(shop, &orders).await,

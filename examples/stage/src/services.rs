@@ -22,15 +22,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server that is there to use.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub struct Service {
     /// Its URL. That of Redis may hold a password.
-    pub(crate) url: String,
+    pub url: String,
     /// The process, if it is ours: it ends when this is dropped.
-    pub(crate) _process: Option<Process>,
+    _process: Option<Process>,
 }
 
 /// The Redis that was named, or one of our own.
-pub(crate) async fn redis(url: Option<String>) -> anyhow::Result<Service> {
+///
+/// # Errors
+///
+/// If the one that was named does not answer, or none can be started.
+pub async fn redis(url: Option<String>) -> anyhow::Result<Service> {
     if let Some(url) = url {
         connect(&url).await?;
         return Ok(Service {
@@ -48,7 +52,11 @@ pub(crate) async fn redis(url: Option<String>) -> anyhow::Result<Service> {
 }
 
 /// A connection to Redis.
-pub(crate) async fn connect(url: &str) -> anyhow::Result<MultiplexedConnection> {
+///
+/// # Errors
+///
+/// If the URL is invalid, or Redis does not answer.
+pub async fn connect(url: &str) -> anyhow::Result<MultiplexedConnection> {
     let client = redis::Client::open(url).context("failed to read the URL of Redis")?;
     let connection = timeout(PATIENCE, client.get_multiplexed_async_connection());
     let connection = connection.await.context("Redis does not answer")?;
@@ -96,10 +104,11 @@ async fn start_redis() -> anyhow::Result<Option<Service>> {
 }
 
 /// The coordinator that was named, or one of our own that keeps its locks in this Redis.
-pub(crate) async fn coordinator(
-    endpoint: Option<String>,
-    redis: &Service,
-) -> anyhow::Result<Service> {
+///
+/// # Errors
+///
+/// If none can be started.
+pub async fn coordinator(endpoint: Option<String>, redis: &Service) -> anyhow::Result<Service> {
     if let Some(url) = endpoint {
         return Ok(Service {
             url,

@@ -1,6 +1,6 @@
 //! Child processes that do not outlive this one.
 
-use std::{io, process::ExitStatus, time::Duration};
+use std::{env, io, path::PathBuf, process::ExitStatus, time::Duration};
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, waitid};
@@ -8,7 +8,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 /// A child process, killed when it is dropped, and by the kernel when this process dies.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     pid: Pid,
     name: String,
@@ -17,7 +17,11 @@ pub(crate) struct Process {
 impl Process {
     /// Starts `command`; `name` is what errors call it. To be called from the main thread: the kernel sends the
     /// parent-death signal when the *thread* ends that started the child.
-    pub(crate) fn start(name: impl Into<String>, mut command: Command) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If it can't be started.
+    pub fn start(name: impl Into<String>, mut command: Command) -> anyhow::Result<Self> {
         let name = name.into();
         die_with_parent(&mut command);
         let child = command
@@ -32,22 +36,30 @@ impl Process {
     }
 
     /// Its process id.
-    pub(crate) fn id(&self) -> i32 {
+    pub fn id(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
     /// Its standard output, where that was piped.
-    pub(crate) fn take_stdout(&mut self) -> Option<ChildStdout> {
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
     /// How it ended, if it has.
-    pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not tell.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Waits until it has ended by itself; fails if it did not end well.
-    pub(crate) async fn end(mut self) -> anyhow::Result<()> {
+    /// Waits until it has ended by itself.
+    ///
+    /// # Errors
+    ///
+    /// If it did not end well.
+    pub async fn end(mut self) -> anyhow::Result<()> {
         let status = self.child.wait().await?;
         if !status.success() {
             bail!("{} failed: {status}", self.name);
@@ -56,12 +68,39 @@ impl Process {
     }
 
     /// Ends it with SIGKILL, and waits until it is gone.
-    pub(crate) async fn kill(mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub async fn kill(mut self) -> io::Result<()> {
         self.child.kill().await
     }
 
-    /// Waits until it has stopped itself.
-    pub(crate) async fn stopped(&mut self) -> anyhow::Result<()> {
+    /// Asks it to end, with SIGTERM.
+    ///
+    /// # Errors
+    ///
+    /// If it has ended.
+    pub fn terminate(&self) -> io::Result<()> {
+        Ok(kill_process(self.pid, Signal::TERM)?)
+    }
+
+    /// Stops it with SIGSTOP, and waits until it has stopped.
+    ///
+    /// # Errors
+    ///
+    /// If it has ended.
+    pub async fn stop(&mut self) -> anyhow::Result<()> {
+        kill_process(self.pid, Signal::STOP)?;
+        self.stopped().await
+    }
+
+    /// Waits until it has stopped.
+    ///
+    /// # Errors
+    ///
+    /// If it has ended.
+    pub async fn stopped(&mut self) -> anyhow::Result<()> {
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         while waitid(WaitId::Pid(self.pid), stopped)?.is_none() {
             if let Some(status) = self.try_wait()? {
@@ -72,9 +111,26 @@ impl Process {
         Ok(())
     }
 
-    /// Lets it go on.
-    pub(crate) fn go_on(&self) -> io::Result<()> {
+    /// Lets it go on after it has stopped.
+    ///
+    /// # Errors
+    ///
+    /// If it has ended.
+    pub fn go_on(&self) -> io::Result<()> {
         Ok(kill_process(self.pid, Signal::CONT)?)
+    }
+}
+
+/// This program, to start it again, though it may have been replaced by a newer build meanwhile.
+///
+/// # Errors
+///
+/// If it can't be found.
+pub fn this_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") {
+        Ok("/proc/self/exe".into())
+    } else {
+        env::current_exe()
     }
 }
 

@@ -1,0 +1,309 @@
+//! How it went, and whether that is what was promised.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use crate::{leaders::Seen, play::TTL, table::Books, ticks::Tick};
+
+/// How the leader changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It was killed: while it ran this tick, or at any moment.
+    Killed {
+        /// The tick.
+        running: Option<Tick>,
+    },
+    /// It was stopped.
+    Stopped,
+    /// Its leadership was force-released.
+    Deposed,
+    /// It was told to end.
+    Resigned,
+}
+
+/// That another instance leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    /// How that came.
+    pub(crate) kind: Kind,
+    /// The fencing token of the leader before.
+    pub(crate) from: i64,
+    /// The fencing token of the leader after.
+    pub(crate) to: i64,
+    /// Until an observer saw it.
+    pub(crate) took: Duration,
+}
+
+/// How the demonstration went.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    /// Milliseconds from tick to tick.
+    pub(crate) period: u64,
+    /// The ticks that were to be run.
+    pub(crate) due: RangeInclusive<Tick>,
+    /// The job table.
+    pub(crate) books: Books,
+    /// Every change of the leader, but for the first election.
+    pub(crate) changes: Vec<Change>,
+    /// What each observer saw.
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// Something that is promised.
+struct Promise {
+    kept: bool,
+    what: &'static str,
+    count: usize,
+    remark: String,
+}
+
+impl Outcome {
+    /// Prints it, and tells whether everything is as promised.
+    pub(crate) fn report(&self) -> bool {
+        println!();
+        let promises = self.promises();
+        for promise in &promises {
+            let mark = if promise.kept { "ok" } else { "!!" };
+            let Promise {
+                what,
+                count,
+                remark,
+                ..
+            } = promise;
+            let line = format!("{mark}  {what:<24} {count:>5}   {remark}");
+            println!("{}", line.trim_end());
+        }
+        println!();
+        for change in self.changes.iter().filter(|c| c.kind == Kind::Stopped) {
+            let took = change.took.as_secs_f64();
+            let late = self.late(change);
+            println!(
+                "After the stop there was no leader for {took:.1} s, and {late} ticks were late."
+            );
+        }
+        let as_promised = promises.iter().all(|promise| promise.kept);
+        if as_promised {
+            println!("Everything came out as promised.");
+        } else {
+            println!("NOT as promised: see above.");
+        }
+        as_promised
+    }
+
+    fn promises(&self) -> Vec<Promise> {
+        let due = self.due.clone().count();
+        let ran = self.due.clone();
+        let ran = ran
+            .filter(|tick| self.books.ticks.contains_key(tick))
+            .count();
+        let missed = due - ran;
+        let twice = self.books.runs.saturating_sub(self.books.ticks.len());
+
+        let kills: Vec<_> = self.changes.iter().filter(|c| c.kind.is_kill()).collect();
+        let late = kills.iter().map(|kill| self.late(kill)).max().unwrap_or(0);
+        let killed = kills.len();
+        let during = kills.iter().filter(|kill| self.was_cut_off(kill)).count();
+        let took = kills.iter().map(|kill| kill.took).max().unwrap_or_default();
+
+        let refused = self.books.late_writes.len();
+        let leaders = self.seen.first().map_or(0, |seen| seen.terms.len());
+        let observers = self.seen.len();
+        let promise = |kept, what, count, remark| Promise {
+            kept,
+            what,
+            count,
+            remark,
+        };
+        vec![
+            promise(
+                missed == 0,
+                "ticks run",
+                ran,
+                format!("of {due} that were due"),
+            ),
+            promise(twice == 0, "ticks run twice", twice, String::new()),
+            promise(
+                late <= 1 && during > 0,
+                "ticks late after a kill",
+                late,
+                format!("at most; {killed} leaders were killed, {during} of them during a tick"),
+            ),
+            promise(
+                // If nothing were released before it expires, it would take longer.
+                took < TTL / 2,
+                "ms without a leader",
+                usize::try_from(took.as_millis()).unwrap_or(usize::MAX),
+                format!("at most after a kill, with a TTL of {} s", TTL.as_secs()),
+            ),
+            promise(
+                refused > 0,
+                "late writes refused",
+                refused,
+                "for the token of an earlier leader".to_owned(),
+            ),
+            promise(
+                self.is_orderly(),
+                "leaders",
+                leaders,
+                format!("with rising tokens, seen alike by {observers} observers"),
+            ),
+        ]
+    }
+
+    /// How many ticks this change made late: they had fallen due when the next leader began its first, and it began them
+    /// a period after that, or later, when it would have been the turn of others.
+    fn late(&self, change: &Change) -> usize {
+        let term = || {
+            let ticks = self.books.ticks.iter();
+            ticks.filter(|(_, run)| run.token == change.to)
+        };
+        let Some((first, run)) = term().next() else {
+            return 0;
+        };
+        let due_by_then = first + run.late / self.period;
+        term()
+            .take_while(|(tick, _)| **tick <= due_by_then)
+            .filter(|(_, run)| run.late >= self.period)
+            .count()
+    }
+
+    /// Whether the leader before did not get to the end of a tick.
+    fn was_cut_off(&self, change: &Change) -> bool {
+        let Kind::Killed { running } = change.kind else {
+            return false;
+        };
+        let run = running.and_then(|tick| self.books.ticks.get(&tick));
+        run.is_some_and(|run| run.token != change.from)
+    }
+
+    /// Whether all observers saw the same leaders, with rising tokens. One that was told that it may have missed some
+    /// need not have seen all of them.
+    fn is_orderly(&self) -> bool {
+        let tokens = |seen: &Seen| -> Vec<_> { seen.terms.iter().map(|t| t.token).collect() };
+        let rising = |seen: &Seen| tokens(seen).is_sorted_by(|a, b| a < b);
+        let complete = self.seen.iter().filter(|seen| !seen.skipped).map(tokens);
+        let complete: Vec<_> = complete.collect();
+        self.seen.iter().all(rising) && complete.windows(2).all(|two| two[0] == two[1])
+    }
+}
+
+impl Kind {
+    fn is_kill(self) -> bool {
+        matches!(self, Self::Killed { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::{
+        leaders::Term,
+        table::{LateWrite, Run},
+    };
+
+    /// Ticks 1 to 9; the leader of token 10 was killed in tick 4, and that of token 20 stopped in tick 7.
+    fn as_promised() -> Outcome {
+        let run = |tick| {
+            let (token, late) = match tick {
+                1..=3 => (10, 2),
+                4..=6 => (20, 40),
+                _ => (30, 2000),
+            };
+            let run = Run {
+                instance: 1,
+                token,
+                late,
+            };
+            (tick, run)
+        };
+        let change = |kind, from, to| Change {
+            kind,
+            from,
+            to,
+            took: Duration::from_millis(5),
+        };
+        let term = |token: i64| Term {
+            instance: 1,
+            token: token.into(),
+            since: Instant::now(),
+        };
+        let seen = Seen {
+            terms: [10, 20, 30].map(term).to_vec(),
+            skipped: false,
+        };
+        Outcome {
+            period: 100,
+            due: 1..=9,
+            books: Books {
+                ticks: (1..=9).map(run).collect(),
+                runs: 9,
+                late_writes: vec![LateWrite {
+                    instance: 1,
+                    tick: 7,
+                    token: 20,
+                }],
+            },
+            changes: vec![
+                change(Kind::Killed { running: Some(4) }, 10, 20),
+                change(Kind::Stopped, 20, 30),
+            ],
+            seen: vec![seen.clone(), seen],
+        }
+    }
+
+    /// What is not kept if this is done to what is.
+    fn broken(break_it: impl FnOnce(&mut Outcome)) -> Vec<&'static str> {
+        let mut outcome = as_promised();
+        break_it(&mut outcome);
+        let promises = outcome.promises().into_iter();
+        let broken: Vec<_> = promises.filter(|p| !p.kept).map(|p| p.what).collect();
+        assert_eq!(outcome.report(), broken.is_empty());
+        broken
+    }
+
+    fn make_late<const N: usize>(outcome: &mut Outcome, ticks: [Tick; N]) {
+        for tick in ticks {
+            let run = outcome.books.ticks.get_mut(&tick);
+            run.into_iter().for_each(|run| run.late = 100);
+        }
+    }
+
+    #[test]
+    fn what_is_as_promised_passes() {
+        assert!(broken(|_| ()).is_empty());
+        assert!(broken(|outcome| make_late(outcome, [4])).is_empty());
+        // Late, but not since the leader was killed.
+        assert!(broken(|outcome| make_late(outcome, [5, 6])).is_empty());
+        // An observer that was told that it may have missed one.
+        let skipping = |outcome: &mut Outcome| {
+            outcome.seen[1].skipped = true;
+            outcome.seen[1].terms.remove(1);
+        };
+        assert!(broken(skipping).is_empty());
+    }
+
+    #[test]
+    fn what_is_not_as_promised_does_not() {
+        let missed = broken(|outcome| {
+            outcome.books.ticks.remove(&5);
+            outcome.books.runs = 8;
+        });
+        assert_eq!(missed, ["ticks run"]);
+        let twice = broken(|outcome| outcome.books.runs = 10);
+        assert_eq!(twice, ["ticks run twice"]);
+        let late = broken(|outcome| make_late(outcome, [4, 5]));
+        assert_eq!(late, ["ticks late after a kill"]);
+        let never_during =
+            broken(|outcome| outcome.changes[0].kind = Kind::Killed { running: None });
+        assert_eq!(never_during, ["ticks late after a kill"]);
+        let slow = broken(|outcome| outcome.changes[0].took = TTL / 2);
+        assert_eq!(slow, ["ms without a leader"]);
+        let not_refused = broken(|outcome| outcome.books.late_writes.clear());
+        assert_eq!(not_refused, ["late writes refused"]);
+        let unseen = broken(|outcome| outcome.seen[1].terms.truncate(2));
+        assert_eq!(unseen, ["leaders"]);
+        let not_rising = broken(|outcome| outcome.seen.iter_mut().for_each(|s| s.terms.swap(0, 1)));
+        assert_eq!(not_rising, ["leaders"]);
+    }
+}
