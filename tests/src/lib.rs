@@ -45,7 +45,7 @@ pub use doc::doc;
 pub use latency::{Latencies, report};
 pub use process::ChildProcess;
 pub use proxy::FaultProxy;
-pub use raw::RawSession;
+pub use raw::{RawCandidate, RawObserver, RawSession};
 pub use redis_proxy::RedisProxy;
 pub use redis_server::RedisServer;
 pub use resource::FencedResource;

@@ -145,6 +145,11 @@ impl RedisServer {
             .expect("the server can be reached")
     }
 
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it with SIGKILL. What it keeps on disk stays there.
     pub fn kill(&mut self) {
         self.child.kill();

@@ -1,4 +1,4 @@
-//! Client processes: the helper program `worker`, which uses the Rust client and does as it is told.
+//! Client processes: the helper program `worker`, which uses the Rust client, or the wire, and does as it is told.
 
 use std::{
     io::Write,
@@ -99,5 +99,14 @@ impl Worker {
     pub async fn granted(&mut self, name: &str) -> i64 {
         let (_, token) = self.heard(&format!("granted {name} "), LIMIT).await;
         token.parse().expect("a token is a number")
+    }
+    /// Waits until it has been elected where it was told to campaign, and returns the fencing token, and when it said so.
+    ///
+    /// # Panics
+    ///
+    /// If it is not within `limit`.
+    pub async fn elected(&mut self, name: &str, limit: Duration) -> (Instant, i64) {
+        let (at, token) = self.heard(&format!("elected {name} "), limit).await;
+        (at, token.parse().expect("a token is a number"))
     }
 }

@@ -1,4 +1,5 @@
-//! A client process for tests: holds locks through the Rust client, and does as it is told on standard input.
+//! A client process for tests: holds locks through the Rust client, campaigns in elections, and does as it is told on
+//! standard input.
 //!
 //! `worker ENDPOINT TTL_MS` says `ready` when its session is open. Its orders, and what it says to them:
 //!
@@ -12,6 +13,8 @@
 //! | `release NAME` | `released NAME true` or `released NAME false` |
 //! | `held NAME` | `held NAME true` or `held NAME false`: what the guard says |
 //! | `watch NAME MS` | `watching NAME`; after a pause of at least MS: `after a pause NAME held BOOL`, what the guard said first |
+//! | `campaign NAME VALUE` | `elected NAME TOKEN` or `refused NAME ERROR`; `lost NAME REASON` whenever it is lost |
+//! | `stand NAME VALUE` | the same, by the wire API on a connection of its own |
 //! | `write NAME URL KEY VALUE` | `written NAME BOOL`: whether the fenced resource took the value; written without a look at the guard |
 #![expect(clippy::print_stdout, reason = "the answers are the program's output")]
 
@@ -24,9 +27,13 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use leasehold_client::{AcquireError, Client, LockGuard, LockWatch};
-use leasehold_tests::FencedResource;
+use leasehold_client::{AcquireError, Client, Election, LockGuard, LockWatch};
+use leasehold_tests::{FencedResource, RawCandidate, raw};
 use tokio::sync::mpsc;
+use tonic::transport::Channel;
+
+/// As long as anybody waits for an election.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// Guards by the names of their locks.
 type Guards = Arc<Mutex<HashMap<String, LockGuard>>>;
@@ -96,6 +103,13 @@ async fn main() -> anyhow::Result<()> {
                 let watch = watch.with_context(|| format!("there is no guard of {name}"))?;
                 thread::spawn(move || watch_for_a_pause(&watch, pause));
             }
+            ["campaign", name, value] => {
+                tokio::spawn(campaign(client.election(name), value.to_owned()));
+            }
+            ["stand", name, value] => {
+                let channel = raw::connect(endpoint).await;
+                tokio::spawn(stand(channel, name.to_owned(), value.to_owned(), ttl));
+            }
             ["write", name, url, key, value] => {
                 let token = locked(&guards).get(name).map(LockGuard::fencing_token);
                 let token = token.with_context(|| format!("there is no guard of {name}"))?;
@@ -150,6 +164,27 @@ fn hold(guard: LockGuard, guards: &Guards) {
     println!("granted {name} {}", guard.fencing_token().get());
     locked(guards).insert(name.clone(), guard);
     tokio::spawn(async move { println!("lost {name} {}", lost.await) });
+}
+
+/// Leads through the client, for as long as it lasts.
+async fn campaign(election: Election, value: String) {
+    let name = election.name();
+    match election.campaign(value).await {
+        Ok(leadership) => {
+            println!("elected {name} {}", leadership.fencing_token());
+            println!("lost {name} {}", leadership.lost().await);
+        }
+        Err(error) => refused(name, error),
+    }
+}
+
+/// The same in its own words.
+async fn stand(channel: Channel, name: String, value: String, ttl: Duration) {
+    let mut candidate = RawCandidate::campaign(channel, &name, value.as_bytes(), ttl).await;
+    let term = candidate.elected(LONG).await;
+    println!("elected {name} {}", term.token);
+    let (_, reason) = candidate.lost(LONG).await;
+    println!("lost {name} {reason:?}");
 }
 
 /// Asks the guard all the time. After a pause of the process, the first answer that was asked for wholly after it is

@@ -170,6 +170,11 @@ impl CoordinatorProcess {
         &mut self.child
     }
 
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends it with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill();

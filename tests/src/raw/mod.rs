@@ -1,8 +1,10 @@
-//! A session at the level of the wire: every message is the test's own.
+//! A session at the level of the wire: every message is the test's own. Candidates and observers likewise.
 
+mod candidate;
 mod heart;
 mod locks;
 mod modes;
+mod observer;
 
 use std::{
     collections::VecDeque,
@@ -22,8 +24,12 @@ use tonic::{
 };
 
 use self::heart::Heart;
-pub use self::modes::{
-    by, closing_for, exclusive, for_at_most, once_more, semaphore, several, shared, with_value,
+pub use self::{
+    candidate::{RawCandidate, Term, Told},
+    modes::{
+        by, closing_for, exclusive, for_at_most, once_more, semaphore, several, shared, with_value,
+    },
+    observer::{RawObserver, Seen},
 };
 
 /// How long a helper waits for an answer that should come at once.

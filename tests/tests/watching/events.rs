@@ -1,0 +1,252 @@
+//! Each event as what it was, with who and when.
+
+use std::time::{Duration, SystemTime};
+
+use leasehold_proto::v1::{
+    AcquireRequest, LockEvent, LockEventKind, LockMode, LostReason,
+    lock_service_client::LockServiceClient,
+};
+use leasehold_tests::{
+    RawSession,
+    raw::{self, closing_for, exclusive, semaphore, shared, with_value},
+};
+
+use crate::site::{Site, everywhere};
+use LockEventKind::{
+    Downgraded, Expired, Forced, Granted, Lost, Queued, Released, ValueChanged, Withdrawn,
+};
+
+/// How far the clocks of this process and of Redis may seem apart.
+const APART: Duration = Duration::from_secs(1);
+
+fn is_now(event: &LockEvent) {
+    let time = SystemTime::try_from(event.time.unwrap()).unwrap();
+    let apart = match SystemTime::now().duration_since(time) {
+        Ok(apart) => apart,
+        Err(ahead) => ahead.duration(),
+    };
+    assert!(apart < APART, "{apart:?}: {event:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_granted_waited_for_handed_on_changed_and_taken_away() {
+    everywhere(async |site: &Site| {
+        // Watched at one coordinator, used at both.
+        let mut watch = site.watch(1, "w/").await;
+        let mut elsewhere = site.watch(0, "x/").await;
+        let mut first = site.session(0).await;
+        let mut second = site.session(1).await;
+        let mut third = site.session(0).await;
+
+        let held = first.take_one(with_value("one", exclusive("w/lock"))).await;
+        let event = watch.told(Granted).await;
+        is_now(&event);
+        assert_eq!(
+            (event.name.as_str(), event.fencing_token),
+            ("w/lock", held.fencing_token)
+        );
+        let holder = event.holder.as_ref().unwrap();
+        assert_eq!(
+            (holder.value.as_slice(), holder.client_name.as_str()),
+            (&b"one"[..], "raw")
+        );
+        assert_eq!((event.mode(), event.holder_count), (LockMode::Exclusive, 1));
+
+        let waiting = second.wait_for(exclusive("w/lock")).await;
+        let event = watch.told(Queued).await;
+        assert_eq!((event.holder, event.waiter_count), (None, 1));
+        assert_eq!(event.waiter.unwrap().position, 1);
+        let giving_up = third.wait_for(shared("w/lock")).await;
+        let waiter = watch.told(Queued).await.waiter.unwrap();
+        assert_eq!((waiter.position, waiter.mode()), (2, LockMode::Shared));
+        third.cancel(giving_up).await;
+        let event = watch.told(Withdrawn).await;
+        assert_eq!(event.waiter_count, 1);
+        assert_eq!(event.waiter.unwrap().session_id, waiter.session_id);
+
+        assert!(first.set_value(&held, "two").await);
+        assert_eq!(watch.told(ValueChanged).await.holder.unwrap().value, b"two");
+
+        assert!(first.release(&held).await);
+        let event = watch.told(Released).await;
+        assert_eq!(
+            (event.fencing_token, event.closed_for),
+            (held.fencing_token, None)
+        );
+        assert_eq!(event.holder.unwrap().value, b"two");
+        let next = second.granted_all(waiting, raw::PROMPT).await.remove(0);
+        let event = watch.told(Granted).await;
+        assert_eq!(
+            (event.fencing_token, event.waiter_count),
+            (next.fencing_token, 0)
+        );
+
+        assert!(second.downgrade(&next).await);
+        assert_eq!(watch.told(Downgraded).await.mode(), LockMode::Shared);
+        let beside = first.take_one(shared("w/lock")).await;
+        let event = watch.told(Granted).await;
+        assert_eq!(
+            (event.fencing_token, event.holder_count),
+            (beside.fencing_token, 2)
+        );
+
+        site.force(0, "w/lock").await;
+        let mut forced =
+            [watch.told(Forced).await, watch.told(Forced).await].map(|event| event.fencing_token);
+        forced.sort_unstable();
+        assert_eq!(forced, [next.fencing_token, beside.fencing_token]);
+
+        // Of another prefix, nothing of that was told.
+        let other = first.take_one(exclusive("x/lock")).await;
+        assert_eq!(
+            elsewhere.told(Granted).await.fencing_token,
+            other.fencing_token
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_out_is_told_within_a_second() {
+    everywhere(async |site: &Site| {
+        let mut watch = site.watch(1, "").await;
+        let mut locks = LockServiceClient::new(site.at(0).channel().await);
+        let request = AcquireRequest {
+            name: "unary".into(),
+            ttl: raw::wire(Duration::from_secs(1)),
+            ..AcquireRequest::default()
+        };
+        let granted = locks.acquire(request).await.unwrap().into_inner();
+        let begun = watch.told(Granted).await;
+        assert_eq!(begun.fencing_token, granted.fencing_token);
+        let ended = watch.told(Expired).await;
+        is_now(&ended);
+        assert_eq!(
+            (ended.fencing_token, ended.holder_count),
+            (granted.fencing_token, 0)
+        );
+        assert!(ended.holder.is_some());
+
+        // Of several, too, one after the other.
+        let mut tokens = Vec::new();
+        for permits in [1, 1] {
+            let request = AcquireRequest {
+                name: "permits".into(),
+                mode: LockMode::Semaphore.into(),
+                permits,
+                limit: 2,
+                ttl: raw::wire(Duration::from_secs(1)),
+                ..AcquireRequest::default()
+            };
+            let granted = locks.acquire(request).await.unwrap().into_inner();
+            tokens.push(granted.fencing_token);
+            assert_eq!(
+                watch.told(Granted).await.fencing_token,
+                granted.fencing_token
+            );
+        }
+        for token in tokens {
+            let event = watch.told(Expired).await;
+            is_now(&event);
+            assert_eq!(event.fencing_token, token);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_closes_a_lock_is_told_with_for_how_long() {
+    everywhere(async |site: &Site| {
+        let mut watch = site.watch(0, "").await;
+        let mut session = site.session(1).await;
+        let delay = Duration::from_secs(2);
+        let held = session
+            .take_one(closing_for(delay, exclusive("closing")))
+            .await;
+        watch.told(Granted).await;
+        drop(session);
+        let event = watch.told(Released).await;
+        assert_eq!(event.fencing_token, held.fencing_token);
+        assert_eq!(raw::parse(event.closed_for), delay);
+        let (_, snapshot) = crate::watch::Watch::begin(site.at(1).channel().await, "").await;
+        let [lock] = snapshot.try_into().unwrap();
+        assert!(
+            lock.holders.is_empty() && lock.closed_for.is_some(),
+            "{lock:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_strangers_do_in_redis_is_told_when_it_is_found() {
+    let site = Site::redis().await;
+    let mut redis = site.plain().await;
+    let mut watch = site.watch(1, "").await;
+    let ttl = Duration::from_secs(2);
+    let mut session = RawSession::open(&site.at(0).endpoint(), ttl).await;
+    session.keep_alive(ttl / 5);
+
+    // Deleted under its holder: found at the next renewal.
+    let held = session.take_one(exclusive("deleted")).await;
+    watch.told(Granted).await;
+    let deleted: u32 = redis::cmd("DEL")
+        .arg("lock:deleted")
+        .query_async(&mut redis)
+        .await
+        .unwrap();
+    assert_eq!(deleted, 1);
+    let event = watch.told(Lost).await;
+    assert_eq!(
+        (event.fencing_token, event.reason()),
+        (held.fencing_token, LostReason::Deleted)
+    );
+    assert_eq!(session.lost(raw::PROMPT).await.len(), 1);
+
+    // Replaced under its holder.
+    let held = session.take_one(exclusive("stolen")).await;
+    watch.told(Granted).await;
+    let mut set = redis::cmd("SET");
+    set.arg("lock:stolen")
+        .arg("a stranger")
+        .arg("PX")
+        .arg(2_500);
+    set.query_async::<()>(&mut redis).await.unwrap();
+    let event = watch.told(Lost).await;
+    assert_eq!(
+        (event.fencing_token, event.reason()),
+        (held.fencing_token, LostReason::Taken)
+    );
+    // Then the stranger is seen, and that its key runs out.
+    let event = watch.told(Granted).await;
+    assert!(event.holder.unwrap().foreign);
+    assert_eq!(event.fencing_token, 0);
+    assert!(watch.told(Expired).await.holder.unwrap().foreign);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permits_and_readers_are_told_each() {
+    everywhere(async |site: &Site| {
+        let mut watch = site.watch(1, "").await;
+        let mut session = site.session(0).await;
+        let mut held = Vec::new();
+        for count in 1..=3 {
+            held.push(session.take_one(semaphore("pool", 1, 3)).await);
+            let event = watch.told(Granted).await;
+            assert_eq!(
+                (event.mode(), event.holder_count),
+                (LockMode::Semaphore, count)
+            );
+            assert_eq!(event.holder.unwrap().permits, 1);
+        }
+        for (lock, left) in held.iter().zip([2, 1, 0]) {
+            assert!(session.release(lock).await);
+            let event = watch.told(Released).await;
+            assert_eq!(
+                (event.fencing_token, event.holder_count),
+                (lock.fencing_token, left)
+            );
+        }
+    })
+    .await;
+}

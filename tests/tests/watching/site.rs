@@ -1,0 +1,108 @@
+//! Coordinators that serve the same locks.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{ForceReleaseRequest, admin_service_client::AdminServiceClient};
+use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer};
+use redis::aio::MultiplexedConnection;
+use tokio::sync::{RwLock, RwLockReadGuard};
+
+use crate::watch::Watch;
+
+/// The TTL of sessions that nothing happens to.
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+
+/// Held by those that measure; by all others for as long as they last, together.
+pub(crate) static AMONG_OTHERS: RwLock<()> = RwLock::const_new(());
+
+/// Coordinator processes on one store.
+pub(crate) struct Site {
+    pub(crate) coordinators: Vec<CoordinatorProcess>,
+    redis: Option<RedisServer>,
+    /// Keeps those that measure waiting.
+    _among_others: Option<RwLockReadGuard<'static, ()>>,
+}
+
+impl Site {
+    /// Two coordinators on a Redis server of their own.
+    pub(crate) async fn redis() -> Self {
+        let among_others = AMONG_OTHERS.read().await;
+        Self {
+            _among_others: Some(among_others),
+            ..Self::redis_alone()
+        }
+    }
+
+    /// The same for a test that is alone.
+    pub(crate) fn redis_alone() -> Self {
+        let redis = RedisServer::start();
+        let options = Coordinator::process().store(redis.url());
+        let coordinators = [0, 1].map(|_| options.clone().start()).into();
+        Self {
+            coordinators,
+            redis: Some(redis),
+            _among_others: None,
+        }
+    }
+
+    /// One coordinator that keeps its locks in memory.
+    fn memory() -> Self {
+        Self {
+            coordinators: vec![Coordinator::process().start()],
+            redis: None,
+            _among_others: None,
+        }
+    }
+
+    /// A coordinator; numbers go round.
+    pub(crate) fn at(&self, at: usize) -> &CoordinatorProcess {
+        &self.coordinators[at % self.coordinators.len()]
+    }
+
+    /// A session whose heartbeats go by themselves.
+    pub(crate) async fn session(&self, at: usize) -> RawSession {
+        let mut session = RawSession::open(&self.at(at).endpoint(), TTL).await;
+        session.keep_alive(TTL / 5);
+        session
+    }
+
+    /// Somebody who watches, and has had the snapshot.
+    pub(crate) async fn watch(&self, at: usize, prefix: &str) -> Watch {
+        let (watch, _) = Watch::begin(self.at(at).channel().await, prefix).await;
+        watch
+    }
+
+    pub(crate) async fn admin(&self, at: usize) -> AdminServiceClient<tonic::transport::Channel> {
+        AdminServiceClient::new(self.at(at).channel().await)
+    }
+
+    /// Force-releases a lock.
+    pub(crate) async fn force(&self, at: usize, name: &str) {
+        let name = name.to_owned();
+        let mut admin = self.admin(at).await;
+        let forced = admin.force_release(ForceReleaseRequest { name }).await;
+        assert!(forced.unwrap().into_inner().released);
+    }
+
+    /// A plain connection to the site's Redis.
+    pub(crate) async fn plain(&self) -> MultiplexedConnection {
+        let redis = self.redis.as_ref().expect("locks are in Redis");
+        redis.async_connection().await
+    }
+
+    /// Ends Redis with SIGKILL.
+    pub(crate) fn stop_redis(&mut self) {
+        self.redis.as_mut().expect("locks are in Redis").kill();
+    }
+
+    pub(crate) fn restart_redis(&mut self) {
+        self.redis.as_mut().expect("locks are in Redis").restart();
+    }
+}
+
+/// Runs a case on Redis behind two coordinators, and in memory.
+pub(crate) async fn everywhere(case: impl AsyncFn(&Site)) {
+    let _among_others = AMONG_OTHERS.read().await;
+    let (redis, memory) = (Site::redis_alone(), Site::memory());
+    tokio::join!(Box::pin(case(&redis)), Box::pin(case(&memory)));
+}

@@ -1,0 +1,159 @@
+//! Nothing is missed between looking and watching.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use leasehold_proto::v1::{ListLocksRequest, WatchLocksRequest};
+use leasehold_tests::{
+    raw::{self, exclusive, shared},
+    wait,
+};
+use tonic::Code;
+
+use crate::{
+    site::{Site, everywhere},
+    watch::{Known, Watch},
+};
+
+/// What is held, as a listing has it.
+async fn listed(site: &Site, prefix: &str) -> BTreeMap<String, Vec<i64>> {
+    let mut admin = site.admin(0).await;
+    let (mut held, mut page_token) = (BTreeMap::new(), String::new());
+    loop {
+        let prefix = prefix.to_owned();
+        let request = ListLocksRequest {
+            prefix,
+            page_token,
+            page_size: 1000,
+        };
+        let page = admin.list_locks(request).await.unwrap().into_inner();
+        for lock in page.locks {
+            let mut tokens: Vec<i64> = lock
+                .holders
+                .iter()
+                .map(|holder| holder.fencing_token)
+                .collect();
+            tokens.sort_unstable();
+            if !tokens.is_empty() {
+                held.insert(lock.name, tokens);
+            }
+        }
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return held;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_has_what_there_is_in_order() {
+    const LOCKS: usize = 300;
+    everywhere(async |site: &Site| {
+        let mut session = site.session(0).await;
+        for number in 0..LOCKS {
+            session
+                .take_one(exclusive(&format!("many/{number:04}")))
+                .await;
+        }
+        session.take_one(exclusive("other")).await;
+        let mut waiter = site.session(1).await;
+        waiter.wait_for(exclusive("many/0007")).await;
+        for at in [0, 1, 1] {
+            let (_, snapshot) = Watch::begin(site.at(at).channel().await, "many/").await;
+            let names: Vec<_> = snapshot.iter().map(|lock| lock.name.clone()).collect();
+            let expected: Vec<_> = (0..LOCKS)
+                .map(|number| format!("many/{number:04}"))
+                .collect();
+            assert_eq!(names, expected);
+            assert_eq!(snapshot[7].waiter_count, 1);
+            assert!(
+                snapshot
+                    .iter()
+                    .all(|lock| raw::parse(lock.holders[0].ttl) > Duration::ZERO)
+            );
+        }
+        let (_, nothing) = Watch::begin(site.at(0).channel().await, "nothing/").await;
+        assert!(nothing.is_empty());
+    })
+    .await;
+}
+
+/// Watchers begin while locks come and go, and all come to know what a listing shows in the end; each checks every event
+/// against what it knew before.
+#[tokio::test(flavor = "multi_thread")]
+async fn watchers_that_begin_in_the_middle_miss_nothing() {
+    const NAMES: usize = 150;
+    const WATCHERS: usize = 12;
+    everywhere(async |site: &Site| {
+        let mut workers = Vec::new();
+        for number in 0..4_usize {
+            let mut session = site.session(number).await;
+            workers.push(tokio::spawn(async move {
+                // Of each name that it holds, it gives some back again.
+                for round in 0..400 {
+                    let name = format!("churn/{}", (round * 7 + number * 13) % NAMES);
+                    let acquire = if round % 3 == 0 {
+                        shared(&name)
+                    } else {
+                        exclusive(&name)
+                    };
+                    let id = session
+                        .ask_for(raw::for_at_most(Duration::from_millis(2), acquire))
+                        .await;
+                    use leasehold_proto::v1::session_response::Response::{Granted, NotGranted};
+                    match session.outcome(id, raw::PROMPT).await {
+                        Granted(granted) if round % 5 != 0 => {
+                            assert!(session.release(&granted.locks[0]).await);
+                        }
+                        Granted(_) | NotGranted(_) => {}
+                        other => panic!("{other:?}"),
+                    }
+                }
+                session
+            }));
+        }
+        let mut watchers = Vec::new();
+        for number in 0..WATCHERS {
+            let mut watch = Watch::stream(site.at(number).channel().await, "churn/").await;
+            watchers.push(tokio::spawn(async move {
+                let mut known = Known::default();
+                loop {
+                    let quiet = Duration::from_millis(1500);
+                    match watch.within(quiet).await {
+                        Some(response) => known.take_in(response),
+                        None => return known,
+                    }
+                }
+            }));
+        }
+        let mut sessions = Vec::new();
+        for worker in workers {
+            sessions.push(worker.await.unwrap());
+        }
+        let mut events = 0;
+        let expected = wait::until("the listing to stand still", raw::PROMPT, || async {
+            let (one, other) = (listed(site, "churn/").await, listed(site, "churn/").await);
+            if one == other { Ok(one) } else { Err(()) }
+        })
+        .await;
+        for watcher in watchers {
+            let known = watcher.await.unwrap();
+            assert!(known.is_ready && known.gaps == 0, "{known:?}");
+            events += known.events;
+            assert_eq!(known.held(), expected);
+        }
+        assert!(events > 0 && !expected.is_empty());
+        leasehold_tests::report(format!("{WATCHERS} watchers were told {events} events"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_wrongly_is_refused() {
+    let site = Site::redis().await;
+    let request = WatchLocksRequest {
+        prefix: "x".repeat(513),
+    };
+    let refused = site.admin(0).await.watch_locks(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("512"), "{refused:?}");
+}
