@@ -105,7 +105,7 @@ pub enum Op {
     },
     /// Shows who waits for whom. Answered by [`Reply::Edges`].
     Edges,
-    /// Shows the name to a feed, among what is told to it. Answered by [`Reply::Looked`].
+    /// Shows the name to a feed, among what is told to it. Answered by [`Reply::Looked`] or [`Reply::Unheard`].
     Look {
         /// The feed.
         feed: FeedId,
@@ -224,6 +224,8 @@ pub enum Reply {
     Edges(Box<NameEdges>),
     /// The feed is told.
     Looked,
+    /// Nobody hears what would be told to the feed. The rules never say so; a store may.
+    Unheard,
 }
 
 /// Why a hold is gone.

@@ -29,10 +29,11 @@ struct Election {
 }
 
 impl Elections {
-    /// Adds an observer.
+    /// Adds an observer. If who leads is not known for sure now, it is not told what was known before.
     pub(super) fn add(
         &mut self,
         name: &LockName,
+        is_known: bool,
         requests: mpsc::UnboundedSender<Request>,
     ) -> Observer {
         let election = self
@@ -42,10 +43,12 @@ impl Elections {
                 seen: watch::Sender::new(Seen::default()),
                 has_gap: false,
             });
+        let version = election.seen.borrow().version;
         Observer {
             name: name.clone(),
             seen: Some(election.seen.subscribe()),
-            last: 0,
+            last: if is_known { 0 } else { version },
+            is_first: true,
             requests,
         }
     }
@@ -66,14 +69,15 @@ impl Elections {
         self.elections.contains_key(name)
     }
 
-    /// Tells who leads now, unless that is what was told before.
+    /// Tells who leads now, unless that is what was told before and nothing else can have been in between.
     pub(super) fn tell(&mut self, name: &LockName, leader: Option<Leader>) {
         let Some(election) = self.elections.get_mut(name) else {
             return;
         };
         let has_gap = std::mem::take(&mut election.has_gap);
         election.seen.send_if_modified(|seen| {
-            let is_news = seen.version == 0 || !is_same(seen.leader.as_ref(), leader.as_ref());
+            let is_same = is_same(seen.leader.as_ref(), leader.as_ref());
+            let is_news = seen.version == 0 || has_gap || !is_same;
             if is_news {
                 seen.version += if has_gap { 2 } else { 1 };
                 seen.leader = leader;
@@ -116,6 +120,8 @@ pub struct Observer {
     /// Taken when this is dropped.
     seen: Option<watch::Receiver<Seen>>,
     last: u64,
+    /// It has been told nothing yet, so it can't have missed anything.
+    is_first: bool,
     requests: mpsc::UnboundedSender<Request>,
 }
 
@@ -128,7 +134,8 @@ impl Observer {
     pub async fn next(&mut self) -> Option<Observed> {
         let seen = self.seen.as_mut()?;
         let seen = seen.wait_for(|seen| seen.version > self.last).await.ok()?;
-        let skipped = self.last > 0 && seen.version > self.last + 1;
+        let is_first = std::mem::take(&mut self.is_first);
+        let skipped = !is_first && seen.version > self.last + 1;
         self.last = seen.version;
         Some(Observed {
             leader: seen.leader.clone(),

@@ -92,15 +92,15 @@ impl Following {
     }
 
     /// The feed has begun or ceased to follow something.
-    pub(super) fn note(&mut self, subject: Subject, is_followed: bool) {
-        let followed = match &subject {
+    pub(super) fn note(&mut self, subject: &Subject, is_followed: bool) {
+        let followed = match subject {
             Subject::Everything => &mut self.everything,
             Subject::Name(name) => self.names.entry(name.clone()).or_default(),
         };
         followed.now = is_followed;
         followed.pending = followed.pending.saturating_sub(1);
         let is_over = !followed.is_wanted && followed.pending == 0;
-        if let Subject::Name(name) = &subject
+        if let Subject::Name(name) = subject
             && is_over
         {
             self.names.remove(name);

@@ -12,12 +12,14 @@ use leasehold_core::{
     name::LockName,
     time::Moment,
 };
-use leasehold_store::{LockStore, StoreError};
+use leasehold_store::{LockStore, StoreError, Subject};
 
 use crate::coordinator::Coordinator;
 
 /// How many names are looked at in one go.
 pub(super) const LOOKS: usize = 256;
+/// How long what was looked at may take to be told.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
 /// How long to wait before what failed is tried again.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
 
@@ -66,8 +68,30 @@ impl Scopes {
         matches!(self.0.get(scope), Some(Phase::Ready))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Scope, &mut Phase)> {
-        self.0.iter_mut()
+    /// Those that need a subject.
+    pub(super) fn of(&self, subject: &Subject) -> Vec<Scope> {
+        match subject {
+            Subject::Everything => self
+                .prefixes()
+                .map(|prefix| Scope::Prefix(prefix.into()))
+                .collect(),
+            Subject::Name(name) => {
+                let scope = Scope::Name(name.clone());
+                self.contains(&scope).then_some(scope).into_iter().collect()
+            }
+        }
+    }
+
+    /// Those that something has to be done about by now.
+    pub(super) fn woken(&self, now: Moment) -> Vec<Scope> {
+        let all = self.0.iter();
+        let woken = all.filter(|(_, phase)| phase.wake_at().is_some_and(|at| at <= now));
+        woken.map(|(scope, _)| scope.clone()).collect()
+    }
+
+    /// When something has to be done about the first of them.
+    pub(super) fn wake_at(&self) -> Option<Moment> {
+        self.0.values().filter_map(Phase::wake_at).min()
     }
 
     /// All are to be loaded again; gives them.
@@ -79,10 +103,6 @@ impl Scopes {
         all.collect()
     }
 
-    pub(super) fn phases(&self) -> impl Iterator<Item = &Phase> {
-        self.0.values()
-    }
-
     pub(super) fn have_prefixes(&self) -> bool {
         matches!(self.0.first_key_value(), Some((Scope::Prefix(_), _)))
     }
@@ -92,6 +112,20 @@ impl Scopes {
         self.prefixes()
             .any(|prefix| name.as_str().starts_with(prefix))
             || self.0.contains_key(&Scope::Name(name.clone()))
+    }
+
+    /// Whether what is told of a name is to be taken in: not before that name is followed, and all before was looked at.
+    pub(super) fn hear(&self, name: &LockName) -> bool {
+        let prefixes = self.0.iter().map_while(|(scope, phase)| match scope {
+            Scope::Prefix(prefix) => Some((prefix, phase)),
+            Scope::Name(_) => None,
+        });
+        let mut of_name = prefixes.filter(|(prefix, _)| name.as_str().starts_with(&***prefix));
+        of_name.any(|(_, phase)| phase.is_heard())
+            || self
+                .0
+                .get(&Scope::Name(name.clone()))
+                .is_some_and(Phase::is_heard)
     }
 
     /// A look at a name was told. Gives the scopes that are known by it.
@@ -128,6 +162,8 @@ pub(super) enum Phase {
         told: HashSet<LockName>,
         /// Those that were looked at, once that is known, and have not been told.
         missing: Option<HashSet<LockName>>,
+        /// Those that have not been told by then will not be.
+        until: Option<Moment>,
     },
     /// All that happens to it is in the mirror.
     Ready,
@@ -138,9 +174,41 @@ impl Phase {
         Self::Waiting { not_before: None }
     }
 
+    pub(super) fn loading(attempt: u64) -> Self {
+        Self::Loading {
+            attempt,
+            told: HashSet::new(),
+            missing: None,
+            until: None,
+        }
+    }
+
+    pub(super) fn is_attempt(&self, number: u64) -> bool {
+        matches!(self, Self::Loading { attempt, .. } if *attempt == number)
+    }
+
     /// Whether it is to be loaded by now.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         matches!(self, Self::Waiting { not_before } if not_before.is_none_or(|at| at <= now))
+    }
+
+    /// When something has to be done about it though nothing happens.
+    const fn wake_at(&self) -> Option<Moment> {
+        match self {
+            Self::Waiting { not_before } => *not_before,
+            Self::Loading { until, .. } => *until,
+            Self::Ready => None,
+        }
+    }
+
+    /// Whether what happens in the scope is told, and taken in.
+    const fn is_heard(&self) -> bool {
+        !matches!(self, Self::Waiting { not_before: None })
+    }
+
+    /// Whether the rest of what it misses will not come any more.
+    pub(super) fn is_overdue(&self, now: Moment) -> bool {
+        matches!(self, Self::Loading { until: Some(until), .. } if *until <= now)
     }
 
     /// A look at one of its names was told. True if that was the last one missing.
@@ -158,11 +226,12 @@ impl Phase {
     }
 
     /// These names have been looked at, all that there are. True if all of those looks have been told.
-    pub(super) fn looked(&mut self, number: u64, names: HashSet<LockName>) -> bool {
+    pub(super) fn looked(&mut self, number: u64, names: HashSet<LockName>, now: Moment) -> bool {
         let Self::Loading {
             attempt,
             told,
             missing,
+            until,
         } = self
         else {
             return false;
@@ -176,6 +245,7 @@ impl Phase {
             .collect();
         *told = HashSet::new();
         let is_complete = left.is_empty();
+        *until = Some(now.after(TOLD_WITHIN));
         *missing = Some(left);
         is_complete
     }

@@ -31,7 +31,7 @@ local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
 -- What is replied where there is nothing more to say; decode.rs has the same.
 local LATE, RENEWED, RELEASED, NOTHING, CANCELLED = -1, -2, -3, -4, -5
-local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD, LOOKED = -6, -7, -8, -9, -10, -11
+local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD, LOOKED, UNHEARD = -6, -7, -8, -9, -10, -11, -12
 
 local letter                       -- the operation at hand
 local lock, record, queue, waiters -- its keys

@@ -2,7 +2,7 @@
 --
 -- KEYS  all four
 -- ARGV  o: the feed's channel
--- Reply LOOKED
+-- Reply LOOKED | UNHEARD if nobody hears what is told, or nobody may be told anything
 
 local function look_for_feed(channel)
   looked = { channel, view(0) }

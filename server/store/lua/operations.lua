@@ -18,7 +18,7 @@ local function tell()
   local is_known, waiting = pcall(waiter_count)
   waiting = is_known and waiting
   if has_changed then watch.tell(changes, waiting) end
-  if looked then watch.show(looked, waiting) end
+  return looked and watch.show(looked, waiting)
 end
 
 -- Carries an operation out, on the keys that were set, whatever it comes to. If it fails, what it had changed by then is
@@ -34,7 +34,8 @@ local function carry_out(of, ...)
     local settled, problem = pcall(many.settle)
     if done and not settled then done, reply = false, problem end
   end
-  if watch then tell() end
+  local is_heard = watch and tell()
+  if reply == LOOKED and not is_heard then reply = UNHEARD end
   if done then return reply end
   return { err = type(reply) == 'table' and reply.err or reply }
 end

@@ -82,10 +82,11 @@ function functions.tell(changes, waiting)
   if is_listened_to(lock) then try('PUBLISH', one .. lock, told) end
 end
 
--- Tells a feed what was seen of it: {channel, view}.
+-- Tells a feed what was seen of it: {channel, view}. Gives whether anybody hears it.
 function functions.show(looked, waiting)
   local view = looked[2]
-  try('PUBLISH', looked[1], message({}, waiting, { unpack(view, 3) }))
+  local heard_by = try('PUBLISH', looked[1], message({}, waiting, { unpack(view, 3) }))
+  return type(heard_by) == 'number' and heard_by > 0
 end
 
 return functions

@@ -195,5 +195,6 @@ fn what(op: &Op, reply: &Reply) -> &'static str {
         Reply::Seen(_) => "seen",
         Reply::Edges(_) => "edges",
         Reply::Looked => "looked",
+        Reply::Unheard => "unheard",
     }
 }

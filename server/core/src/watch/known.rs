@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How often a name is looked at on which something can end without a word, and nobody knows when.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long after the time of a hold it is looked at: the store rounds up to the millisecond.
 const GRACE: Duration = Duration::from_millis(2);
 /// A name is not looked at again before this.

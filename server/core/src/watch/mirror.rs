@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     ops::Bound,
+    time::Duration,
 };
 
 use super::{
@@ -15,13 +16,16 @@ use crate::{
     view::NameView,
 };
 
+/// A look that was neither told nor has failed by then is made again.
+const LOST_LOOK: Duration = Duration::from_secs(5);
+
 /// What a coordinator that watches knows of the locks that it watches: what it was told, in order.
 ///
 /// It has no clock of its own: `now` is the coordinator's, `at` the store's.
 #[derive(Debug, Default)]
 pub struct Mirror {
     locks: BTreeMap<LockName, Mirrored>,
-    /// When each name is to be looked at. Those that are being looked at are not in it.
+    /// When each name is to be looked at; if it is being looked at, when to do so again should that be lost.
     due: BTreeSet<(Moment, LockName)>,
     due_of: BTreeMap<LockName, Moment>,
     looking: HashSet<LockName>,
@@ -66,6 +70,7 @@ impl Mirror {
             && at <= now
         {
             self.unschedule(&name);
+            self.due_at(&name, now.after(LOST_LOOK));
             self.looking.insert(name.clone());
             names.push(name);
         }
@@ -79,7 +84,8 @@ impl Mirror {
 
     /// A look could not be made: it is to be made again at that time.
     pub fn look_failed(&mut self, name: &LockName, again: Moment) {
-        if self.looking.remove(name) && self.locks.contains_key(name) {
+        if self.looking.remove(name) {
+            self.unschedule(name);
             self.due_at(name, again);
         }
     }
@@ -135,14 +141,19 @@ impl Mirror {
         }
     }
 
-    fn schedule(&mut self, name: &LockName, now: Moment) {
+    /// Forgets one lock that is not watched any more.
+    pub fn forget(&mut self, name: &LockName) {
+        self.locks.remove(name);
+        self.looking.remove(name);
         self.unschedule(name);
+    }
+
+    fn schedule(&mut self, name: &LockName, now: Moment) {
         let Some(due) = self.locks.get(name).and_then(|lock| lock.due(now)) else {
-            self.locks.remove(name);
-            self.looking.remove(name);
-            return;
+            return self.forget(name);
         };
         if !self.looking.contains(name) {
+            self.unschedule(name);
             self.due_at(name, due);
         }
     }

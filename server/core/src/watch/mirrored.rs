@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Change, Event, EventKind};
+use super::{Change, Event, EventKind, known::LOOK_EVERY};
 use crate::{
     command::{CLAIM_TIME, Loss},
     id::FencingToken,
@@ -11,6 +11,9 @@ use crate::{
     time::{Moment, StoreTime},
     view::{HoldView, HolderView, NameView},
 };
+
+/// How soon a hold is looked at again that was seen with no time left.
+const SHORTLY: Duration = Duration::from_millis(100);
 
 /// What is known of a lock.
 #[derive(Debug, Default)]
@@ -111,6 +114,7 @@ impl Mirrored {
             }
             Change::Lost { hold: None, loss } => self.suspect = Some(loss),
             Change::Forced(Some(hold)) => {
+                self.closed_until = None;
                 self.permits_taken = 0;
                 self.gone(Some(*hold), EventKind::Forced, heard.at, None, events);
             }
@@ -149,7 +153,7 @@ impl Mirrored {
         for token in gone {
             self.vanished(token, heard, events);
         }
-        self.foreign = None;
+        self.look_at_foreign(None, heard, events);
         if hold.mode == Mode::Exclusive {
             self.closed_until = None;
             self.unseen = 0;
@@ -166,6 +170,9 @@ impl Mirrored {
     fn changed(&mut self, hold: HoldView, kind: EventKind, heard: Heard, events: &mut Events<'_>) {
         let known = self.holds.get(&hold.token);
         let is_over = known.is_some_and(|held| held.is_over);
+        if known.is_none() {
+            self.unseen = self.unseen.saturating_sub(1);
+        }
         self.put(hold.clone(), heard);
         if let Some(held) = self.holds.get_mut(&hold.token) {
             // If it ran out just now, a look will tell.
@@ -179,8 +186,13 @@ impl Mirrored {
 
     fn put(&mut self, hold: HoldView, heard: Heard) {
         let is_new = heard.at < hold.acquired_at.after(CLAIM_TIME);
+        // It may be in its last moment, or may have been made to last for ever.
+        let ends_in = match hold.expires_in {
+            Duration::ZERO if !hold.is_over() => SHORTLY,
+            time => time,
+        };
         let held = Held {
-            ends: heard.ends_in(hold.expires_in),
+            ends: heard.ends_in(ends_in),
             is_certain: hold.session.is_some() && !(is_new && hold.expires_in <= CLAIM_TIME),
             is_over: hold.is_over(),
             hold: Arc::new(hold),
@@ -197,9 +209,12 @@ impl Mirrored {
         closed_for: Option<Duration>,
         events: &mut Events<'_>,
     ) {
+        let mut at = at;
         if let Some(hold) = &hold {
             match self.holds.remove(&hold.token) {
                 Some(held) if held.is_over => return,
+                // It is found some time later.
+                Some(held) if kind == EventKind::Expired => at = at.min(held.ends.store),
                 Some(_) => {}
                 None => self.unseen = self.unseen.saturating_sub(1),
             }
@@ -257,6 +272,11 @@ impl Mirrored {
             for token in gone {
                 self.vanished(token, heard, events);
             }
+        }
+        // Of those that were not shown, no more is known than that others end first.
+        for held in self.holds.values_mut().filter(|_| !is_complete) {
+            let later = heard.ends_in(LOOK_EVERY);
+            held.ends.here = held.ends.here.max(later.here);
         }
         self.suspect = None;
         self.waiter_count = view.waiter_count;

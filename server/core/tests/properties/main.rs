@@ -30,6 +30,7 @@ mod starvation;
 mod steps;
 mod tokens;
 mod wake_ups;
+mod watched;
 mod watching;
 mod world;
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use leasehold_core::{
-    command::{End, Loss, Op, Reply},
+    command::{Loss, Op, Reply},
     id::{FeedId, FencingToken},
     mode::Mode,
     name::LockName,
@@ -19,32 +19,34 @@ use proptest::prelude::*;
 use crate::{
     config,
     history::{self, Deed, Owner},
-    steps::{Ask, LONGEST, NAMES, Step, permits, steps},
+    steps::{LONGEST, NAMES, Step, steps},
     world::{World, name_of},
 };
 
 /// A world, and somebody who watches all of it.
-struct Watched {
-    world: World,
-    mirror: Mirror,
-    events: Vec<Event>,
+pub(crate) struct Watched {
+    pub(crate) world: World,
+    pub(crate) mirror: Mirror,
+    pub(crate) events: Vec<Event>,
+    pub(crate) looks: usize,
 }
 
 impl Watched {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             world: World::watched(),
             mirror: Mirror::default(),
             events: Vec::new(),
+            looks: 0,
         }
     }
 
     /// The watcher's own clock.
-    fn here(&self) -> Moment {
+    pub(crate) fn here(&self) -> Moment {
         Moment::from_micros(self.world.now.as_micros().unsigned_abs())
     }
 
-    fn take_in(&mut self) {
+    pub(crate) fn take_in(&mut self) {
         for (name, telling) in self.world.told() {
             let (at, here) = (self.world.now, self.here());
             self.events
@@ -68,6 +70,7 @@ impl Watched {
                 return;
             }
             for name in due {
+                self.looks += 1;
                 self.look(&name);
             }
         }
@@ -102,12 +105,12 @@ impl Watched {
         event
     }
 
-    fn pause(&mut self, pause: Duration) {
+    pub(crate) fn pause(&mut self, pause: Duration) {
         self.world.now = self.world.now.after(pause);
         self.look_at_due();
     }
 
-    fn of(&self, name: usize) -> NameView {
+    pub(crate) fn of(&self, name: usize) -> NameView {
         let name = name_of(name);
         let page = self.mirror.page("", None, 100, self.here());
         let found = page.into_iter().find(|(found, _)| *found == name);
@@ -126,7 +129,7 @@ fn standing(view: &NameView) -> BTreeSet<FencingToken> {
         .collect()
 }
 
-fn hold_of(event: &Event) -> &HoldView {
+pub(crate) fn hold_of(event: &Event) -> &HoldView {
     match &event.holder {
         Some(HolderView::Ours(hold)) => hold,
         other => panic!("{event:?} is about {other:?}"),
@@ -258,125 +261,4 @@ proptest! {
             prop_assert_eq!(one.map(|event| (event.reply, event.after)), other.map(|event| (event.reply, event.after)));
         }
     }
-}
-
-fn kinds(events: &[Event]) -> Vec<EventKind> {
-    events.iter().map(|event| event.kind).collect()
-}
-
-#[test]
-fn what_is_waited_for_handed_on_and_given_up_is_told() {
-    let mut watched = Watched::new();
-    let world = &mut watched.world;
-    world.ask(0, 0, Ask::waiting(Mode::Exclusive));
-    world.ask(0, 1, Ask::waiting(Mode::Exclusive));
-    world.ask(0, 2, Ask::waiting(Mode::Exclusive));
-    world.deed(0, 2, Deed::Release(Owner(2), End::Clean));
-    world.deed(0, 1, Deed::SetValue(Owner(0), 7));
-    world.deed(0, 0, Deed::Release(Owner(0), End::Clean));
-    world.deed(0, 0, Deed::Downgrade(Owner(1)));
-    world.deed(0, 0, Deed::Force);
-    watched.take_in();
-    use EventKind::{Downgraded, Forced, Granted, Queued, Released, ValueChanged, Withdrawn};
-    let expected = [
-        Granted,
-        Queued,
-        Queued,
-        Withdrawn,
-        ValueChanged,
-        Released,
-        Granted,
-        Downgraded,
-        Forced,
-    ];
-    assert_eq!(kinds(&watched.events), expected);
-    let (second, position) = watched.events[2].waiter.as_ref().unwrap();
-    assert_eq!((second.client_name.as_str(), *position), ("2", Some(2)));
-    let waiting: Vec<u64> = watched
-        .events
-        .iter()
-        .map(|event| event.after.waiter_count)
-        .collect();
-    assert_eq!(waiting, [0, 1, 2, 1, 1, 0, 0, 0, 0]);
-    assert_eq!(hold_of(&watched.events[4]).value.as_bytes(), [0; 7]);
-}
-
-#[test]
-fn a_hold_that_runs_out_with_nobody_there_is_found_by_a_look() {
-    let mut watched = Watched::new();
-    let ask = Ask {
-        ttl: Duration::from_secs(1),
-        lock_delay: Duration::from_secs(2),
-        ..Ask::waiting(Mode::Exclusive)
-    };
-    watched.world.ask(0, 0, ask);
-    watched.take_in();
-    let over = watched.world.now.after(ask.ttl);
-    watched.pause(Duration::from_millis(500));
-    assert_eq!(kinds(&watched.events), [EventKind::Granted]);
-    watched.pause(Duration::from_millis(510));
-    assert_eq!(
-        kinds(&watched.events),
-        [EventKind::Granted, EventKind::Expired]
-    );
-    assert!(watched.events[1].at >= over);
-    assert_eq!(
-        watched.mirror.leader(&name_of(0)),
-        None,
-        "though its lock-delay runs"
-    );
-    assert!(watched.of(0).closed_for.is_some());
-    watched.pause(Duration::from_millis(2020));
-    assert_eq!(watched.events.len(), 2);
-    assert!(watched.mirror.is_empty());
-}
-
-#[test]
-fn of_several_that_run_out_each_is_told() {
-    let mut watched = Watched::new();
-    for seconds in [1, 2, 3] {
-        let ttl = Duration::from_secs(seconds);
-        watched.world.ask(
-            0,
-            0,
-            Ask {
-                ttl,
-                ..Ask::waiting(permits(1, 3))
-            },
-        );
-    }
-    watched.take_in();
-    assert_eq!(watched.of(0).permits_taken, 3);
-    for left in [2, 1] {
-        watched.pause(Duration::from_millis(1005));
-        assert_eq!(watched.of(0).permits_taken, left);
-    }
-    watched.pause(Duration::from_millis(1005));
-    assert!(watched.mirror.is_empty());
-    let ended: Vec<&str> = watched.events[3..]
-        .iter()
-        .map(|event| hold_of(event).client_name.as_str())
-        .collect();
-    assert_eq!(ended, ["0", "1", "2"]);
-}
-
-#[test]
-fn what_a_unary_caller_renews_for_less_is_missed_within_a_second() {
-    let mut watched = Watched::new();
-    let ask = Ask {
-        unary: true,
-        ..Ask::waiting(Mode::Exclusive)
-    };
-    watched.world.ask(0, 0, ask);
-    watched
-        .world
-        .deed(0, 0, Deed::Renew(Owner(0), Duration::from_secs(2)));
-    watched.take_in();
-    for _ in 0..30 {
-        watched.pause(Duration::from_millis(100));
-    }
-    assert_eq!(
-        kinds(&watched.events),
-        [EventKind::Granted, EventKind::Expired]
-    );
 }

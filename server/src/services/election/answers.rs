@@ -38,6 +38,12 @@ impl Answers {
                 session_id: opened.session_id,
                 coordinator: opened.coordinator,
             }));
+            // What was answered while it did not lead is said before it does: a heartbeat that was acknowledged then
+            // promises nothing of the leadership.
+            while let Some(answer) = self.owed.front_mut().and_then(|owed| owed.answer.take()) {
+                self.ready.push_back(answer);
+                self.owed.pop_front();
+            }
         }
     }
 

@@ -83,6 +83,7 @@ fn short_answer(number: i64) -> Decoded<Reply> {
         -9 => Reply::Changed(true),
         -10 => Reply::Changed(false),
         -11 => Reply::Looked,
+        -12 => Reply::Unheard,
         _ => return Err(Garbled::Shape("unknown number")),
     })
 }

@@ -52,7 +52,8 @@ async fn locks_work_where_nobody_may_be_asked_who_listens() {
     let mut feed = world.follow(Subject::Everything).await;
     let granted = run(&store, "x", acquire(1, Mode::Exclusive)).await.unwrap();
     assert!(matches!(granted.reply, Reply::Granted { .. }));
-    run(&store, "x", look(feed.id())).await.unwrap();
+    let looked = run(&store, "x", look(feed.id())).await.unwrap();
+    assert_eq!(looked.reply, Reply::Unheard);
     // Only what others do is told.
     world.run("x", release(1)).await;
     assert_eq!(heard(&mut feed).await, "*: x released");

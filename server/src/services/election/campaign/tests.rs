@@ -182,7 +182,7 @@ fn nothing_comes_before_it_was_taken_in() {
     assert_eq!(campaign.kept_back(), 2);
     assert_eq!(
         kinds(&say(&mut campaign, ACQUIRE, granted())),
-        ["campaigning 0", "elected 5", "heartbeat 1", "NOT_LEADER"]
+        ["campaigning 0", "heartbeat 1", "NOT_LEADER", "elected 5"]
     );
     assert_eq!(campaign.kept_back(), 0);
 }

@@ -1,6 +1,8 @@
 //! The task that follows the store's feed for all who watch here.
 
-use std::{collections::HashSet, sync::Arc};
+mod work;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::{
@@ -9,24 +11,26 @@ use leasehold_core::{
     watch::{Event, Mirror},
 };
 use leasehold_proto::v1::watch_locks_response::Response;
-use leasehold_store::{FeedItem, StoreError, Told, clock};
+use leasehold_store::{FeedItem, StoreError, Subject, Told, clock};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     elections::{Elections, Observer},
     following::Following,
-    loading::{self, LOOKS, Phase, RETRY, Scope, Scopes},
+    loading::{Phase, Scope, Scopes},
     watchers::{PAGE, Stage, Watcher, Watchers, message},
 };
 use crate::{convert, coordinator::Coordinator};
 
+/// How often it is said that something can't be looked at.
+const WARN_EVERY: Duration = Duration::from_secs(10);
 /// Most batches of looks that are in flight.
 const BATCHES: usize = 4;
 
 /// What the hub is asked.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(in crate::watch) enum Request {
     Watch {
         prefix: String,
         requests: mpsc::UnboundedSender<Self>,
@@ -70,10 +74,14 @@ struct Hub {
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     attempts: u64,
     looks_in_flight: usize,
+    /// When something has to be done about a scope.
+    wake_at: Option<Moment>,
+    /// Until then no more is said of what can't be looked at.
+    warn_from: Moment,
 }
 
 /// Runs the hub until `stop`.
-pub(super) async fn run(
+pub(in crate::watch) async fn run(
     coordinator: Coordinator,
     mut requests: mpsc::UnboundedReceiver<Request>,
     stop: CancellationToken,
@@ -88,6 +96,8 @@ pub(super) async fn run(
         work: FuturesUnordered::new(),
         attempts: 0,
         looks_in_flight: 0,
+        wake_at: None,
+        warn_from: clock::now(),
     };
     loop {
         let now = clock::now();
@@ -96,13 +106,14 @@ pub(super) async fn run(
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            Some(done) = hub.work.next() => hub.on_done(done),
             Some(request) = requests.recv() => hub.on_request(request),
+            // Before what asks the store for more of it.
             item = hub.following.next() => match item {
                 Some(item) => hub.on_item(item),
                 // The store is gone, and with it the coordinator.
                 None => return,
             },
+            Some(done) = hub.work.next() => hub.on_done(done),
             () = sleep_until(wake) => {}
         }
     }
@@ -138,8 +149,10 @@ impl Hub {
                 requests,
                 reply,
             } => {
-                let observer = self.elections.add(&name, requests);
-                self.add(Scope::Name(name));
+                let scope = Scope::Name(name.clone());
+                let is_known = self.scopes.is_ready(&scope);
+                let observer = self.elections.add(&name, is_known, requests);
+                self.add(scope);
                 let _ = reply.send(observer);
             }
             Request::More { id } => self.give_page(id),
@@ -160,7 +173,7 @@ impl Hub {
         if self.scopes.add(scope.clone()) {
             self.following.open(self.coordinator.store());
             self.following.adjust(&scope, &self.scopes);
-            self.load_waiting();
+            self.load(&scope);
         }
     }
 
@@ -173,7 +186,11 @@ impl Hub {
             return;
         }
         let scopes = &self.scopes;
-        self.mirror.retain(|name| scopes.cover(name));
+        match scope {
+            Scope::Name(name) if scopes.cover(name) => {}
+            Scope::Name(name) => self.mirror.forget(name),
+            Scope::Prefix(_) => self.mirror.retain(|name| scopes.cover(name)),
+        }
         self.following.adjust(scope, scopes);
     }
 
@@ -188,12 +205,13 @@ impl Hub {
         match item {
             FeedItem::Started => self.start(),
             FeedItem::Followed(subject) => {
-                self.following.note(subject, true);
-                self.load_waiting();
+                self.following.note(&subject, true);
+                self.load_subject(&subject);
             }
             FeedItem::Unfollowed(subject) => {
-                self.following.note(subject, false);
-                self.load_waiting();
+                self.following.note(&subject, false);
+                self.start_over(&subject);
+                self.load_subject(&subject);
             }
             FeedItem::Told(told) => self.on_told(told),
         }
@@ -212,70 +230,16 @@ impl Hub {
         }
     }
 
-    /// Loads the scopes that wait for it and can be.
-    fn load_waiting(&mut self) {
-        let Some(feed) = self.following.id() else {
-            return;
-        };
-        let now = clock::now();
-        for (scope, phase) in self.scopes.iter_mut() {
-            if !phase.is_due(now) || !self.following.surely_follows(scope) {
-                continue;
+    /// What happens in the scopes of a subject is not told for a while: should there be any, they are loaded again.
+    fn start_over(&mut self, subject: &Subject) {
+        for scope in self.scopes.of(subject) {
+            if let Some(phase) = self.scopes.get_mut(&scope) {
+                *phase = Phase::waiting();
             }
-            self.attempts += 1;
-            let attempt = self.attempts;
-            *phase = Phase::Loading {
-                attempt,
-                told: HashSet::new(),
-                missing: None,
-            };
-            let (coordinator, scope) = (self.coordinator.clone(), scope.clone());
-            self.work.push(Box::pin(async move {
-                let result = loading::load(coordinator, feed, scope.clone()).await;
-                Done::Loaded {
-                    attempt,
-                    scope,
-                    result,
-                }
-            }));
         }
-    }
-
-    fn on_done(&mut self, done: Done) {
-        match done {
-            Done::Loaded {
-                attempt,
-                scope,
-                result,
-            } => {
-                let Some(phase) = self.scopes.get_mut(&scope) else {
-                    return;
-                };
-                match result {
-                    Ok(names) => {
-                        if phase.looked(attempt, names) {
-                            self.ready(&scope);
-                        }
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, "what is watched could not be loaded; trying again");
-                        if matches!(phase, Phase::Loading { attempt: this, .. } if *this == attempt)
-                        {
-                            *phase = Phase::Waiting {
-                                not_before: Some(clock::now().after(RETRY)),
-                            };
-                        }
-                    }
-                }
-            }
-            Done::Looked(results) => {
-                self.looks_in_flight -= 1;
-                let again = clock::now().after(RETRY);
-                for (name, result) in results {
-                    if result.is_err() {
-                        self.mirror.look_failed(&name, again);
-                    }
-                }
+        if matches!(subject, Subject::Everything) {
+            for told in self.watchers.iter_mut() {
+                told.start_over("the coordinator did not follow the store for a moment");
             }
         }
     }
@@ -334,7 +298,7 @@ impl Hub {
             at,
             telling,
         } = told;
-        if !self.following.heeds(subject.as_ref()) || !self.scopes.cover(&name) {
+        if !self.following.heeds(subject.as_ref()) || !self.scopes.hear(&name) {
             return;
         }
         let is_look = telling.looked.is_some();
@@ -361,43 +325,5 @@ impl Hub {
         if behind > 0 {
             self.coordinator.metrics().watch_gaps.inc_by(behind);
         }
-    }
-
-    fn on_time(&mut self, now: Moment) {
-        if self.retry_at().is_some_and(|at| at <= now) {
-            self.load_waiting();
-        }
-        let Some(feed) = self.following.id() else {
-            return;
-        };
-        while self.looks_in_flight < BATCHES {
-            let names = self.mirror.due(now, LOOKS);
-            if names.is_empty() {
-                break;
-            }
-            self.looks_in_flight += 1;
-            let coordinator = self.coordinator.clone();
-            self.work.push(Box::pin(async move {
-                Done::Looked(loading::look_at(&coordinator, feed, names).await)
-            }));
-        }
-    }
-
-    /// When there is something to do unless anything happens before.
-    fn next_wake(&self) -> Option<Moment> {
-        let look = self
-            .mirror
-            .next_due()
-            .filter(|_| self.looks_in_flight < BATCHES);
-        self.retry_at().into_iter().chain(look).min()
-    }
-
-    /// When what could not be loaded is to be tried again.
-    fn retry_at(&self) -> Option<Moment> {
-        let waiting = self.scopes.phases().filter_map(|phase| match phase {
-            Phase::Waiting { not_before } => *not_before,
-            _ => None,
-        });
-        waiting.min()
     }
 }

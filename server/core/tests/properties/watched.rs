@@ -1,0 +1,192 @@
+//! What a watcher is told, one scene at a time.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    command::End,
+    mode::Mode,
+    watch::{Event, EventKind},
+};
+
+use crate::{
+    history::{Deed, Owner},
+    steps::{Ask, LONGEST, permits},
+    watching::{Watched, hold_of},
+    world::name_of,
+};
+
+fn kinds(events: &[Event]) -> Vec<EventKind> {
+    events.iter().map(|event| event.kind).collect()
+}
+
+#[test]
+fn what_is_waited_for_handed_on_and_given_up_is_told() {
+    let mut watched = Watched::new();
+    let world = &mut watched.world;
+    world.ask(0, 0, Ask::waiting(Mode::Exclusive));
+    world.ask(0, 1, Ask::waiting(Mode::Exclusive));
+    world.ask(0, 2, Ask::waiting(Mode::Exclusive));
+    world.deed(0, 2, Deed::Release(Owner(2), End::Clean));
+    world.deed(0, 1, Deed::SetValue(Owner(0), 7));
+    world.deed(0, 0, Deed::Release(Owner(0), End::Clean));
+    world.deed(0, 0, Deed::Downgrade(Owner(1)));
+    world.deed(0, 0, Deed::Force);
+    watched.take_in();
+    use EventKind::{Downgraded, Forced, Granted, Queued, Released, ValueChanged, Withdrawn};
+    let expected = [
+        Granted,
+        Queued,
+        Queued,
+        Withdrawn,
+        ValueChanged,
+        Released,
+        Granted,
+        Downgraded,
+        Forced,
+    ];
+    assert_eq!(kinds(&watched.events), expected);
+    let (second, position) = watched.events[2].waiter.as_ref().unwrap();
+    assert_eq!((second.client_name.as_str(), *position), ("2", Some(2)));
+    let waiting: Vec<u64> = watched
+        .events
+        .iter()
+        .map(|event| event.after.waiter_count)
+        .collect();
+    assert_eq!(waiting, [0, 1, 2, 1, 1, 0, 0, 0, 0]);
+    assert_eq!(hold_of(&watched.events[4]).value.as_bytes(), [0; 7]);
+}
+
+#[test]
+fn a_hold_that_runs_out_with_nobody_there_is_found_by_a_look() {
+    let mut watched = Watched::new();
+    let ask = Ask {
+        ttl: Duration::from_secs(1),
+        lock_delay: Duration::from_secs(2),
+        ..Ask::waiting(Mode::Exclusive)
+    };
+    watched.world.ask(0, 0, ask);
+    watched.take_in();
+    let over = watched.world.now.after(ask.ttl);
+    watched.pause(Duration::from_millis(500));
+    assert_eq!(kinds(&watched.events), [EventKind::Granted]);
+    watched.pause(Duration::from_millis(510));
+    assert_eq!(
+        kinds(&watched.events),
+        [EventKind::Granted, EventKind::Expired]
+    );
+    assert!(watched.events[1].at >= over);
+    assert_eq!(
+        watched.mirror.leader(&name_of(0)),
+        None,
+        "though its lock-delay runs"
+    );
+    assert!(watched.of(0).closed_for.is_some());
+    watched.pause(Duration::from_millis(2020));
+    assert_eq!(watched.events.len(), 2);
+    assert!(watched.mirror.is_empty());
+}
+
+#[test]
+fn of_several_that_run_out_each_is_told() {
+    let mut watched = Watched::new();
+    for seconds in [1, 2, 3] {
+        let ttl = Duration::from_secs(seconds);
+        watched.world.ask(
+            0,
+            0,
+            Ask {
+                ttl,
+                ..Ask::waiting(permits(1, 3))
+            },
+        );
+    }
+    watched.take_in();
+    assert_eq!(watched.of(0).permits_taken, 3);
+    for left in [2, 1] {
+        watched.pause(Duration::from_millis(1005));
+        assert_eq!(watched.of(0).permits_taken, left);
+    }
+    watched.pause(Duration::from_millis(1005));
+    assert!(watched.mirror.is_empty());
+    let ended: Vec<&str> = watched.events[3..]
+        .iter()
+        .map(|event| hold_of(event).client_name.as_str())
+        .collect();
+    assert_eq!(ended, ["0", "1", "2"]);
+}
+
+#[test]
+fn what_a_unary_caller_renews_for_less_is_missed_within_a_second() {
+    let mut watched = Watched::new();
+    let ask = Ask {
+        unary: true,
+        ..Ask::waiting(Mode::Exclusive)
+    };
+    watched.world.ask(0, 0, ask);
+    watched
+        .world
+        .deed(0, 0, Deed::Renew(Owner(0), Duration::from_secs(2)));
+    watched.take_in();
+    for _ in 0..30 {
+        watched.pause(Duration::from_millis(100));
+    }
+    assert_eq!(
+        kinds(&watched.events),
+        [EventKind::Granted, EventKind::Expired]
+    );
+}
+
+/// A look shows the hundred that end first: of the others it is not to be looked for again and again.
+#[test]
+fn more_holders_than_are_shown_are_not_looked_at_all_the_time() {
+    const READERS: usize = 150;
+    let mut watched = Watched::new();
+    for _ in 0..READERS {
+        watched.world.ask(0, 0, Ask::waiting(Mode::Shared));
+    }
+    watched.take_in();
+    for second in 1..60 {
+        if second % 7 == 0 {
+            for reader in 0..READERS {
+                // One after the other, as sessions do.
+                watched
+                    .world
+                    .deed(0, 0, Deed::Renew(Owner(reader), LONGEST));
+                watched.pause(Duration::from_millis(3));
+            }
+        }
+        for _ in 0..10 {
+            watched.pause(Duration::from_millis(100));
+        }
+    }
+    assert!(watched.looks < 120, "{} looks in a minute", watched.looks);
+    assert_eq!(kinds(&watched.events), vec![EventKind::Granted; READERS]);
+    assert_eq!(watched.of(0).holder_count, READERS as u64);
+}
+
+/// A look that is lost is made again.
+#[test]
+fn a_lost_look_is_made_again() {
+    let mut watched = Watched::new();
+    let ttl = Duration::from_secs(1);
+    watched.world.ask(
+        0,
+        0,
+        Ask {
+            ttl,
+            ..Ask::waiting(Mode::Exclusive)
+        },
+    );
+    watched.take_in();
+    watched.world.now = watched.world.now.after(Duration::from_secs(2));
+    assert_eq!(watched.mirror.due(watched.here(), 10).len(), 1);
+    // Nothing comes of it.
+    assert!(watched.mirror.due(watched.here(), 10).is_empty());
+    watched.pause(Duration::from_secs(6));
+    assert_eq!(
+        kinds(&watched.events),
+        [EventKind::Granted, EventKind::Expired]
+    );
+    assert!(watched.mirror.is_empty());
+    assert_eq!(watched.mirror.next_due(), None);
+}
