@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use leasehold_client::{AcquireError, ConnectError, Failure};
 
+use crate::say::say;
+
 /// How the tool ends. The numbers are those of `sysexits.h` where it has a word for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
@@ -64,7 +66,7 @@ pub(crate) fn report(error: &anyhow::Error) {
             message = format!("{message}: {cause}");
         }
     }
-    eprintln!("leasehold: {message}");
+    say(message);
 }
 
 /// The exit code of an error.

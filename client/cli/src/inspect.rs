@@ -10,6 +10,7 @@ use tonic_health::pb::{
 
 use crate::{
     exit::{Exit, Outcome},
+    say::say,
     show::{
         json, lock,
         table::{self, Table},
@@ -58,10 +59,10 @@ pub(crate) async fn get(endpoint: &str, name: &str, as_json: bool) -> Outcome {
 /// Takes a lock from all that hold it.
 pub(crate) async fn release(endpoint: &str, name: &str, force: bool, as_json: bool) -> Outcome {
     if !force {
-        eprintln!(
-            "leasehold: lock {name:?} can only be released by its holders. To take it from them, who may still be at \
-             work, say --force."
-        );
+        say(format_args!(
+            "lock {name:?} can only be released by its holders. To take it from them, who may still be at work, say \
+             --force."
+        ));
         return Ok(Exit::Usage);
     }
     let answer = Admin::connect(endpoint)?

@@ -1,5 +1,9 @@
 //! The command line of Leasehold: runs commands under a lock or while leading, looks inside a
 //! coordinator, and measures it.
+#![deny(
+    clippy::print_stderr,
+    reason = "`say` neither waits for a reader nor panics without one"
+)]
 
 mod args;
 mod bench;
@@ -11,6 +15,7 @@ mod inspect;
 mod observe;
 mod outage;
 mod run;
+mod say;
 mod show;
 mod signals;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::say::say;
+
 /// How often to look whether there is one.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
@@ -14,14 +16,16 @@ pub(crate) struct Outage {
 impl Outage {
     pub(crate) fn goes_on(&mut self, why: &str) {
         if !self.said {
-            eprintln!("leasehold: {why}; trying again until there is one that serves");
+            say(format_args!(
+                "{why}; trying again until there is one that serves"
+            ));
             self.said = true;
         }
     }
 
     pub(crate) fn is_over(&mut self) {
         if self.said {
-            eprintln!("leasehold: connected again");
+            say("connected again");
             self.said = false;
         }
     }

@@ -1,6 +1,6 @@
 //! Campaigning, and leading for as long as it lasts.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{error::Error as StdError, fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
@@ -136,8 +136,9 @@ impl Election {
     /// # Errors
     ///
     /// As for [`Election::campaign`], but that what may pass by itself is tried again for as long as it takes, with
-    /// the client's pauses: no connection, a coordinator or a store that does not serve at present. With a wait, not to
-    /// be elected in time is an error.
+    /// the client's pauses: no connection, a coordinator or a store that does not serve at present, one that has no room
+    /// for it. The first such failure in a row is logged as a warning. With a wait, not to be elected in time is an
+    /// error.
     pub fn run_while_leader<V, T, F, W>(
         &self,
         value: V,
@@ -152,17 +153,20 @@ impl Election {
         let value = value.into();
         async move {
             let mut pauses = Pauses::new(election.calls.settings());
+            let mut fails = false;
             loop {
                 let leadership = match election.campaign(value.clone()).await {
                     Ok(leadership) => leadership,
                     Err(error) if may_pass(&error) => {
-                        tracing::debug!("the campaign is tried again: {error}");
+                        report(&error, !fails);
+                        fails = true;
                         sleep(pauses.pause(Moment::now())).await;
                         continue;
                     }
                     Err(error) => return Err(error),
                 };
                 pauses.opened(Moment::now());
+                fails = false;
                 let work = work(leadership.watch());
                 match leadership.run(work).await {
                     Ok(done) => return Ok(done),
@@ -220,6 +224,19 @@ fn may_pass(error: &AcquireError) -> bool {
     match error {
         AcquireError::Busy { .. } | AcquireError::TimedOut { .. } => false,
         error => error.is_retryable(),
+    }
+}
+
+/// Logs why a campaign is tried again. Nobody else is told, and it may go on for ever: the first of a row is a warning.
+fn report(error: &AcquireError, is_first: bool) {
+    let error: &(dyn StdError + 'static) = error;
+    if is_first {
+        tracing::warn!(
+            error,
+            "a campaign failed, and is tried again until it does not"
+        );
+    } else {
+        tracing::debug!(error, "a campaign failed again");
     }
 }
 

@@ -25,8 +25,11 @@ use crate::{
 /// and that it skipped what was in between.
 ///
 /// Where the connection breaks or the coordinator goes away, it asks again, with the client's pauses, for as long as it
-/// takes; the next change then says that it may have skipped some. An error is told once, and is its end: the name is
-/// invalid, the coordinator refuses to be observed, or does not know how. Dropping the observer ends the call.
+/// takes; the next change then says that it may have skipped some. Another coordinator may be a moment behind the one
+/// before it: the value that it tells of the same term may be an older one for a moment.
+///
+/// An error is told once, and is its end: the name is invalid, the coordinator refuses to be observed, or does not know
+/// how. Dropping the observer ends the call.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {

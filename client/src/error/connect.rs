@@ -1,6 +1,6 @@
 //! Errors of opening a session.
 
-use std::time::Duration;
+use std::{error::Error as StdError, time::Duration};
 
 use super::Failure;
 
@@ -27,13 +27,14 @@ pub enum ConnectError {
         #[source]
         source: Option<tonic::transport::Error>,
     },
-    /// No connection could be made.
+    /// No connection could be made, or it broke before anybody answered on it: there may be a balancer, but no
+    /// coordinator behind it.
     #[error("could not reach the coordinator at {endpoint}")]
     Unreachable {
         /// Where it was looked for.
         endpoint: String,
         /// What the transport said.
-        source: tonic::transport::Error,
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// The coordinator did not open a session within the connect time-out.
     #[error("the coordinator at {endpoint} did not answer within {after:?}")]
@@ -60,6 +61,16 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    /// The stream broke before the session was open.
+    pub(crate) fn broke(endpoint: String, source: Failure) -> Self {
+        if source.is_transport() {
+            let source = source.into();
+            Self::Unreachable { endpoint, source }
+        } else {
+            Self::Refused { endpoint, source }
+        }
+    }
+
     /// Whether the same attempt may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -34,7 +34,8 @@ impl fmt::Display for FieldViolation {
     }
 }
 
-/// A request that the coordinator could not serve: what it answered.
+/// A request that the coordinator could not serve: what it answered. Or, of a call that found none or whose connection
+/// broke: what the transport said.
 ///
 /// It is made from a failure on the lease stream or from the status of a call; both look the same here.
 ///
@@ -96,12 +97,25 @@ impl Failure {
         self.0.metadata.get(key).map(String::as_str)
     }
 
-    /// Whether the same request may succeed later.
+    /// Whether the same request may succeed later. So it may whenever the connection failed, whatever the code.
     pub fn is_retryable(&self) -> bool {
-        matches!(
-            self.0.code,
-            Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted
-        )
+        self.is_transport()
+            || matches!(
+                self.0.code,
+                Code::Unavailable
+                    | Code::ResourceExhausted
+                    | Code::DeadlineExceeded
+                    | Code::Aborted
+            )
+    }
+
+    /// Whether the connection failed, rather than that a coordinator answered.
+    pub(crate) fn is_transport(&self) -> bool {
+        self.0.status.as_ref().is_some_and(|status| {
+            // What is made of a transport's error keeps it as the source; what was answered has none. Of a stream that
+            // a proxy cuts short there is only this code, which no coordinator answers.
+            status.source().is_some() || status.code() == Code::Unknown
+        })
     }
 
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
@@ -201,5 +215,34 @@ impl fmt::Display for Failure {
 impl StdError for Failure {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.status.as_ref().and_then(StdError::source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_broken_connection_may_be_mended_whatever_its_code() {
+        let reset = || io::Error::from(io::ErrorKind::ConnectionReset);
+        for code in [Code::Cancelled, Code::Internal, Code::PermissionDenied] {
+            let mut broken = Status::new(code, "the connection broke");
+            broken.set_source(Arc::new(reset()));
+            let broken = Failure::from(broken);
+            assert!(broken.is_transport() && broken.is_retryable(), "{broken:?}");
+            assert_eq!(broken.code(), code);
+            assert_eq!(broken.to_string(), "the connection broke");
+
+            let answered = Failure::from(Status::new(code, "no"));
+            assert!(!answered.is_transport(), "{answered:?}");
+            assert!(!answered.is_retryable(), "{answered:?}");
+        }
+        let without_end = Failure::from(Status::unknown("no status at the stream's end"));
+        assert!(without_end.is_transport() && without_end.is_retryable());
+        let away = Failure::from(Status::unavailable("the store is away"));
+        assert!(!away.is_transport() && away.is_retryable());
+        assert!(!Failure::protocol("nonsense").is_retryable());
     }
 }

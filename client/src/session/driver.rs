@@ -184,10 +184,7 @@ impl Driver {
             Event::Ended(status) => {
                 let endpoint = self.settings.endpoint.clone();
                 let error = match status {
-                    Some(status) => ConnectError::Refused {
-                        endpoint,
-                        source: Failure::from(status),
-                    },
+                    Some(status) => ConnectError::broke(endpoint, Failure::from(status)),
                     None => ConnectError::Ended { endpoint },
                 };
                 self.connect_failed(now, error);

@@ -98,7 +98,7 @@ async fn connect(
     match timeout(limit, endpoint?.connect()).await {
         Ok(connected) => connected.map_err(|source| ConnectError::Unreachable {
             endpoint: url,
-            source,
+            source: source.into(),
         }),
         Err(_) => Err(ConnectError::TimedOut {
             endpoint: url,

@@ -1,6 +1,8 @@
 //! Work that runs while leading.
 
 use std::{
+    error::Error,
+    fmt::{Debug, Write},
     future::pending,
     sync::{
         Arc, Mutex,
@@ -11,8 +13,9 @@ use std::{
 };
 
 use leasehold_client::{AcquireError, Client, FencingToken, LeadershipWatch};
-use leasehold_tests::{Coordinator, FaultProxy};
+use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut, wait};
 use tokio::{sync::mpsc, time::timeout};
+use tracing::{Event, Level, Metadata, Subscriber, field, span};
 
 use super::{LIMIT, deserted};
 
@@ -145,7 +148,7 @@ async fn the_want_of_a_coordinator_is_waited_for_and_a_refusal_is_not() {
     let proxy = FaultProxy::before(&coordinator.endpoint()).await;
     let client = Client::connect(proxy.endpoint()).await.unwrap();
     proxy.set_refuse(true).await;
-    proxy.cut(leasehold_tests::proxy::Cut::Rst).await;
+    proxy.cut(Cut::Rst).await;
     while client.default_session().info().is_some() {
         tokio::task::yield_now().await;
     }
@@ -205,5 +208,103 @@ async fn candidates_never_work_side_by_side() {
     }
     for task in tasks {
         timeout(LIMIT, task).await.unwrap().unwrap();
+    }
+}
+
+/// Notes what is logged about campaigns.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<(Level, String)>>>);
+
+impl Log {
+    /// Waits until something of this level has been said after the first `known` lines.
+    async fn says(&self, level: Level, known: usize) {
+        wait::until("something to be logged", LIMIT, || async {
+            let lines = self.0.lock().unwrap();
+            match lines[known..].iter().any(|line| line.0 == level) {
+                true => Ok(()),
+                false => Err(lines.clone()),
+            }
+        })
+        .await;
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target() == "leasehold_client::election::campaign"
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        struct Fields(String);
+        impl field::Visit for Fields {
+            fn record_debug(&mut self, _: &field::Field, value: &dyn Debug) {
+                write!(self.0, "{value:?} ").unwrap();
+            }
+
+            fn record_error(&mut self, _: &field::Field, value: &(dyn Error + 'static)) {
+                let mut cause = Some(value);
+                while let Some(error) = cause {
+                    write!(self.0, "{error} ").unwrap();
+                    cause = error.source();
+                }
+            }
+        }
+        let mut fields = Fields(String::new());
+        event.record(&mut fields);
+        let line = (*event.metadata().level(), fields.0);
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_first_failure_in_a_row_is_a_warning_that_says_why() {
+    let log = Log::default();
+    let _logging = tracing::subscriber::set_default(log.clone());
+    // Room for one.
+    let coordinator = Coordinator::in_process_with(["--max-locks-per-session", "1"]);
+    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+    let builder = Client::builder().backoff(Duration::ZERO, Duration::from_millis(10));
+    let client = builder.connect(proxy.endpoint()).await.unwrap();
+    let guard = client.lock("a").acquire().await.unwrap();
+    let election = client.election("e").wait(Duration::from_millis(50));
+    let (term_sender, mut terms) = mpsc::unbounded_channel();
+    let running = tokio::spawn(async move {
+        let work = |_| {
+            term_sender.send(()).unwrap();
+            pending::<()>()
+        };
+        election.run_while_leader("", work).await
+    });
+    log.says(Level::DEBUG, 0).await;
+    guard.release().await.unwrap();
+    timeout(LIMIT, terms.recv()).await.unwrap().unwrap();
+
+    // Elected in between, it is another row.
+    let known = log.0.lock().unwrap().len();
+    proxy.set_refuse(true).await;
+    proxy.cut(Cut::Rst).await;
+    log.says(Level::DEBUG, known).await;
+    running.abort();
+
+    let lines = std::mem::take(&mut *log.0.lock().unwrap());
+    for (row, why) in [
+        (&lines[..known], "TOO_MANY_LOCKS"),
+        (&lines[known..], "no connection to a coordinator"),
+    ] {
+        let mut row: Vec<_> = row.iter().filter(|line| line.0 != Level::INFO).collect();
+        let (level, said) = row.remove(0);
+        assert_eq!(*level, Level::WARN, "{lines:?}");
+        assert!(said.contains(why) && said.contains("\"e\""), "{lines:?}");
+        assert!(!row.is_empty());
+        assert!(row.iter().all(|line| line.0 == Level::DEBUG), "{lines:?}");
     }
 }

@@ -6,6 +6,7 @@ mod breaks;
 mod family;
 mod life;
 mod requests;
+mod unanswered;
 
 use std::time::Duration;
 

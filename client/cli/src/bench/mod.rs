@@ -34,6 +34,7 @@ use self::{
 };
 use crate::{
     exit::{Exit, Outcome},
+    say::say,
     show::{json, table},
     signals::Signals,
 };
@@ -59,7 +60,7 @@ pub(crate) async fn run(endpoint: &str, options: BenchOptions, as_json: bool) ->
         Ok(opened) => opened.inspect_err(|_| progress.clear())?,
         Err(signal) => {
             progress.clear();
-            eprintln!("leasehold: interrupted before anything was measured");
+            say("interrupted before anything was measured");
             return Ok(Exit::Signal(signal));
         }
     };
@@ -100,15 +101,15 @@ pub(crate) async fn run(endpoint: &str, options: BenchOptions, as_json: bool) ->
 fn conclude(ended: &Ended, cycles: u64) -> Exit {
     match ended {
         Ended::Violation(violation) => {
-            eprintln!("leasehold: {violation}");
+            say(violation);
             Exit::Violation
         }
         Ended::Interrupted(signal) => {
-            eprintln!("leasehold: interrupted; what was measured until then is printed");
+            say("interrupted; what was measured until then is printed");
             Exit::Signal(*signal)
         }
         Ended::Completed if cycles == 0 => {
-            eprintln!("leasehold: no cycle was completed within the measured time");
+            say("no cycle was completed within the measured time");
             Exit::Failure
         }
         Ended::Completed => Exit::Success,

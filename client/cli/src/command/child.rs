@@ -26,6 +26,7 @@ use super::{
     terminal::Foreground,
     watch::Watch,
 };
+use crate::say::say;
 
 /// The variables that tell the command its lock and its token, and those of all locks as JSON.
 const NAME: &str = "LEASEHOLD_LOCK_NAME";
@@ -230,8 +231,8 @@ impl Child {
         if let Ok(Some(status)) = stopped
             && status.stopping_signal() == Some(Signal::TSTP.as_raw())
         {
-            eprintln!("leasehold: a command that holds a lock can't be suspended; it goes on");
             kill_process_group(self.group, Signal::CONT).ok();
+            say("a command that holds a lock can't be suspended; it goes on");
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use guardian::{GUARDIAN, guardian};
 pub(crate) use watch::Watch;
 
 use self::child::SpawnError;
-use crate::{exit::Exit, signals::Signals};
+use crate::{exit::Exit, say::say, signals::Signals};
 
 /// How long a release may take before the tool goes on all the same: the coordinator releases what an ended process
 /// held.
@@ -39,7 +39,8 @@ pub(crate) struct Order<'a> {
 pub(crate) enum Ended {
     /// By itself, or it could not be started.
     ByItself(Exit),
-    /// It was stopped, since what it ran under was lost or about to be.
+    /// It was stopped, since what it ran under was lost or about to be; or not even started, since that was lost
+    /// already.
     Stopped {
         /// The last signal that was passed on to it, of those that ask for the end.
         asked_to_end: Option<i32>,
@@ -80,10 +81,17 @@ pub(crate) async fn connect(
     builder.connect(endpoint).await
 }
 
-/// The TTL that is in force; zero, the most careful, if the connection is gone already.
-pub(crate) fn ttl(client: &Client) -> Duration {
+/// The TTL of what was granted just now. It may be another one after a reconnect. If the connection is gone already,
+/// there is no more than what is left.
+pub(crate) fn ttl(client: &Client, watch: &Watch) -> Duration {
     let info = client.default_session().info();
-    info.map_or(Duration::ZERO, |info| info.ttl)
+    info.map_or_else(|| watch.valid_for(), |info| info.ttl)
+}
+
+/// Ends the session of a request that a signal has ended: it may have been granted at that moment, and only what is
+/// given back in order is the next one's at once, without the lock-delay.
+pub(crate) async fn withdraw(client: &Client) {
+    timeout(RELEASE_TIMEOUT, client.close()).await.ok();
 }
 
 /// Runs the command until it has ended, or has been stopped because one of the locks is lost.
@@ -92,6 +100,13 @@ pub(crate) async fn run(
     watch: &Watch,
     signals: &mut Signals,
 ) -> anyhow::Result<Ended> {
+    if watch.valid_for().is_zero() {
+        say(format_args!(
+            "lock {} was lost before the command was started",
+            watch.names()
+        ));
+        return Ok(Ended::Stopped { asked_to_end: None });
+    }
     let mut child = match child::spawn(order, watch) {
         Ok(child) => child,
         Err(error) => {
@@ -114,9 +129,7 @@ pub(crate) async fn give_back(release: impl Future<Output = Result<(), HoldError
         // Lost ones have been reported, or were lost when the command had ended.
         Ok(Ok(()) | Err(HoldError::Lost { .. })) => {}
         Ok(Err(error)) => crate::exit::report(&error.into()),
-        Err(_) => eprintln!(
-            "leasehold: the release was not confirmed in time; the lock ends with this process"
-        ),
+        Err(_) => say("the release was not confirmed in time; the lock ends with this process"),
     }
 }
 
@@ -124,4 +137,32 @@ pub(crate) async fn give_back(release: impl Future<Output = Result<(), HoldError
 /// of no interest.
 pub(crate) async fn give_up(release: impl Future<Output = Result<(), HoldError>>) {
     timeout(RELEASE_TIMEOUT, release).await.ok();
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+mod tests {
+    use leasehold_tests::Coordinator;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nothing_is_started_under_what_is_lost_already() {
+        let coordinator = Coordinator::in_process();
+        let client = Client::connect(coordinator.endpoint()).await.unwrap();
+        let guard = client.lock("a").acquire().await.unwrap();
+        let watch = Watch::new([guard.watch()]);
+        client.admin().force_release("a").await.unwrap();
+        guard.lost().await;
+        // What could not be started would be told apart from what was not.
+        let order = Order {
+            command: &["/nonexistent/command".into()],
+            election: None,
+            ttl: ttl(&client, &watch),
+            lock_delay: Duration::ZERO,
+        };
+        let mut no_signals = Signals::listen([]).unwrap();
+        let ended = run(&order, &watch, &mut no_signals).await.unwrap();
+        assert!(matches!(ended, Ended::Stopped { asked_to_end: None }));
+    }
 }

@@ -14,7 +14,7 @@ use super::{
     watch::{Loss, Watch},
     watchdog::{Action, Watchdog},
 };
-use crate::{exit::Exit, signals::Signals};
+use crate::{exit::Exit, say::say, signals::Signals};
 
 /// Who sends one of these wants it to end, whatever the command makes of it.
 const ASK_TO_END: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
@@ -37,11 +37,11 @@ pub(super) async fn supervise(
         }
         let held = lost.as_ref().map_or(Ok(left), |loss| Err(loss.reason));
         if let Some(action) = watchdog.check(now, held) {
-            explain(watch, action, lost.as_ref());
             child.signal(match action {
                 Action::Terminate => Signal::TERM,
                 Action::Kill => Signal::KILL,
             });
+            explain(watch, action, lost.as_ref());
         }
         tokio::select! {
             biased;
@@ -70,14 +70,16 @@ pub(super) async fn supervise(
 fn explain(watch: &Watch, action: Action, lost: Option<&Loss>) {
     match (action, lost) {
         (_, Some(Loss { name, reason })) => {
-            eprintln!("leasehold: lock {name:?} was lost, so the command is stopped: {reason}");
+            say(format_args!(
+                "lock {name:?} was lost, so the command is stopped: {reason}"
+            ));
         }
-        (Action::Terminate, None) => eprintln!(
-            "leasehold: the lease of lock {} is not renewed, so the command is stopped before it runs out",
+        (Action::Terminate, None) => say(format_args!(
+            "the lease of lock {} is not renewed, so the command is stopped before it runs out",
             watch.names()
-        ),
+        )),
         (Action::Kill, None) => {
-            eprintln!("leasehold: the command did not end in time, so it is killed");
+            say("the command did not end in time, so it is killed");
         }
     }
 }

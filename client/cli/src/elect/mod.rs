@@ -2,7 +2,10 @@
 
 mod options;
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use leasehold_client::{AcquireError, Client, Election, Leadership};
 use tokio::time::sleep;
@@ -13,10 +16,15 @@ use crate::{
     command::{self, Ended, Order, Watch},
     exit::{Exit, Outcome},
     outage::{LOOK, Outage},
+    say::say,
 };
 
 /// How long to pause when a coordinator could not take a candidacy in.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// After a refusal: how long the next attempt has to be unanswered to be a candidacy that waits for its turn. A store
+/// that does not serve may be waited for nearly as long before that is said.
+const TAKEN_IN: Duration = Duration::from_secs(5);
 
 /// Campaigns, runs the command while leading, and begins anew when the leadership was lost.
 pub(crate) async fn elect(endpoint: &str, options: ElectOptions) -> Outcome {
@@ -26,23 +34,30 @@ pub(crate) async fn elect(endpoint: &str, options: ElectOptions) -> Outcome {
         signal = signals.next() => return Ok(Exit::Signal(signal)),
         client = command::connect(endpoint, options.client_name.as_deref(), options.ttl) => client?,
     };
-    let order = Order {
-        command: &options.command,
-        election: Some(&options.name),
-        ttl: command::ttl(&client),
-        lock_delay: options.lock_delay,
-    };
     let election = client
         .election(options.name.as_str())
         .lock_delay(options.lock_delay);
     loop {
         // Dropped where a signal comes first: the candidacy is withdrawn.
-        let leadership = tokio::select! {
+        let elected = tokio::select! {
             biased;
-            signal = signals.next() => return Ok(Exit::Signal(signal)),
-            elected = campaign(&client, &election, &options.value) => elected?,
+            signal = signals.next() => Err(signal),
+            elected = campaign(&client, &election, &options.value) => Ok(elected),
+        };
+        let leadership = match elected {
+            Ok(elected) => elected?,
+            Err(signal) => {
+                command::withdraw(&client).await;
+                return Ok(Exit::Signal(signal));
+            }
         };
         let watch = Watch::new([leadership.watch().as_lock().clone()]);
+        let order = Order {
+            command: &options.command,
+            election: Some(&options.name),
+            ttl: command::ttl(&client, &watch),
+            lock_delay: options.lock_delay,
+        };
         let asked_to_end = match command::run(&order, &watch, &mut signals).await? {
             Ended::ByItself(exit) => {
                 command::give_back(leadership.resign()).await;
@@ -54,7 +69,7 @@ pub(crate) async fn elect(endpoint: &str, options: ElectOptions) -> Outcome {
         match asked_to_end {
             _ if options.once => return Ok(Exit::LockLost),
             Some(signal) => return Ok(Exit::Signal(signal)),
-            None => eprintln!("leasehold: campaigning again for {:?}", options.name),
+            None => say(format_args!("campaigning again for {:?}", options.name)),
         }
     }
 }
@@ -66,15 +81,27 @@ async fn campaign(
     value: &str,
 ) -> Result<Leadership, AcquireError> {
     let mut outage = Outage::default();
+    let mut refused = false;
     loop {
         let mut campaign = pin!(election.campaign(value));
+        // Since when a coordinator has known of it.
+        let mut asked = None;
         let elected = loop {
             tokio::select! {
                 biased;
                 elected = &mut campaign => break elected,
                 () = sleep(LOOK) => match client.default_session().info() {
-                    Some(_) => outage.is_over(),
-                    None => outage.goes_on("no connection to the coordinator"),
+                    Some(_) => {
+                        let asked = *asked.get_or_insert_with(Instant::now);
+                        if !refused || asked.elapsed() >= TAKEN_IN {
+                            refused = false;
+                            outage.is_over();
+                        }
+                    }
+                    None => {
+                        asked = None;
+                        outage.goes_on("no connection to the coordinator");
+                    }
                 },
             }
         };
@@ -84,9 +111,14 @@ async fn campaign(
                     .failure()
                     .map_or(error.to_string(), ToString::to_string);
                 outage.goes_on(&why);
+                refused = true;
                 sleep(PAUSE).await;
             }
-            elected => return elected,
+            Ok(leadership) => {
+                outage.is_over();
+                return Ok(leadership);
+            }
+            Err(error) => return Err(error),
         }
     }
 }

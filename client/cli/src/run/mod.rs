@@ -3,8 +3,6 @@
 mod held;
 mod options;
 
-use leasehold_client::Client;
-
 pub(crate) use options::{HELP, RunOptions};
 
 use self::held::Held;
@@ -16,19 +14,32 @@ use crate::{
 /// Acquires, runs, releases.
 pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
     let mut signals = command::signals()?;
-    // Dropped where a signal comes first: a request that waits is cancelled, and all else ends with the connection.
-    let (client, held) = tokio::select! {
+    let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(Exit::Signal(signal)),
-        acquired = acquire(endpoint, &options) => acquired?,
+        client = command::connect(endpoint, options.client_name.as_deref(), options.ttl) => client?,
     };
+    // Dropped where a signal comes first: the request is cancelled.
+    let acquired = tokio::select! {
+        biased;
+        signal = signals.next() => Err(signal),
+        acquired = Held::acquire(&client, &options) => Ok(acquired),
+    };
+    let held = match acquired {
+        Ok(acquired) => acquired?,
+        Err(signal) => {
+            command::withdraw(&client).await;
+            return Ok(Exit::Signal(signal));
+        }
+    };
+    let watch = held.watch();
     let order = Order {
         command: &options.command,
         election: None,
-        ttl: command::ttl(&client),
+        ttl: command::ttl(&client, &watch),
         lock_delay: options.lock_delay,
     };
-    match command::run(&order, &held.watch(), &mut signals).await? {
+    match command::run(&order, &watch, &mut signals).await? {
         Ended::ByItself(exit) => {
             command::give_back(held.release()).await;
             Ok(exit)
@@ -38,10 +49,4 @@ pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
             Ok(Exit::LockLost)
         }
     }
-}
-
-async fn acquire(endpoint: &str, options: &RunOptions) -> anyhow::Result<(Client, Held)> {
-    let client = command::connect(endpoint, options.client_name.as_deref(), options.ttl).await?;
-    let held = Held::acquire(&client, options).await?;
-    Ok((client, held))
 }

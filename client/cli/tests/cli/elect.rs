@@ -3,7 +3,14 @@
 use std::time::{Duration, Instant};
 
 use leasehold_client::Client;
-use leasehold_tests::{ChildProcess, Coordinator, FaultProxy, process::Lines, proxy::Cut, wait};
+use leasehold_tests::{
+    ChildProcess, Coordinator, FaultProxy, RedisProxy, RedisServer,
+    ports::free_port,
+    process::Lines,
+    proxy::Cut,
+    redis_proxy::{Call, Loss},
+    wait,
+};
 use rustix::process::Signal;
 
 use super::{LIMIT, lives, output, spawn_merged, stderr, stdout};
@@ -236,6 +243,53 @@ async fn a_coordinator_that_goes_away_is_waited_for_and_that_is_said_once() {
     lines.expect("leasehold: no connection", LIMIT).await;
     proxy.set_refuse(false).await;
     token(&mut lines).await;
+    elect.terminate();
+    assert_eq!(elect.wait(LIMIT).await.code(), Some(143));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_does_not_answer_is_waited_for_and_that_is_said_once() {
+    let redis = RedisServer::start();
+    let proxy = RedisProxy::start(redis.address()).await;
+    let store = redis.url_through(proxy.address());
+    let coordinator = Coordinator::in_process_with(["--store", &store, "--store-timeout", "500ms"]);
+    coordinator.ready().await;
+    // Of several attempts, each takes its time to fail.
+    for _ in 0..6 {
+        let of_the_election = Call::With(b"unanswered".to_vec());
+        proxy.lose(of_the_election, Loss::RequestLate);
+    }
+    let args = ["elect", "unanswered", "--", "sh", "-c", WORK];
+    let (mut elect, mut lines) = spawn_merged(&coordinator.endpoint(), &args);
+    let mut said = Vec::new();
+    while !said.iter().any(|line: &String| line.starts_with("token ")) {
+        let (_, line) = lines.next(LIMIT).await.unwrap();
+        said.push(line);
+    }
+    let [away, again, _token] = &said[..] else {
+        panic!("{said:?}");
+    };
+    assert!(away.ends_with("trying again until there is one that serves"));
+    assert_eq!(again, "leasehold: connected again");
+    assert!(proxy.counts().lost >= 2, "{:?}", proxy.counts());
+    elect.kill();
+}
+
+#[tokio::test]
+async fn each_term_is_watched_over_with_the_ttl_that_it_has() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let start = |ttl: &str| {
+        let arguments = ["--listen", &address, "--default-ttl", ttl];
+        Coordinator::process().arguments(arguments).start()
+    };
+    let mut coordinator = start("1m");
+    // With a TTL of a minute it is stopped when five seconds are left: with one of three that is always.
+    let script = "echo ready; sleep 1; echo is left alone; while :; do sleep 0.01; done";
+    let (mut elect, mut lines) = elect(&coordinator.endpoint(), &[], script);
+    lines.expect("is left alone", LIMIT).await;
+    coordinator.kill();
+    let _coordinator = start("3s");
+    lines.expect("is left alone", LIMIT).await;
     elect.terminate();
     assert_eq!(elect.wait(LIMIT).await.code(), Some(143));
 }

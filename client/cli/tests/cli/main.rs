@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod bench;
+mod crossing;
 mod elect;
 mod family;
 mod inspect;
@@ -9,6 +10,7 @@ mod observe;
 mod run;
 mod run_lost;
 mod terminal;
+mod unread;
 
 use std::{
     os::unix::process::CommandExt,
