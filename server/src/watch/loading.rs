@@ -324,6 +324,11 @@ pub(super) async fn look_at(
         .into_iter()
         .map(|result| match result?.executed.reply {
             Reply::Looked => Ok(()),
+            // The feed has just been closed, or nobody may ask who listens, or publish.
+            Reply::Unheard => Err(StoreError::Refused {
+                reason: "nobody hears what is published; its user needs the rights that docs/watching.md names"
+                    .into(),
+            }),
             _ => Err(StoreError::Garbled {
                 reason: "the reply to look is that of another operation".into(),
             }),
