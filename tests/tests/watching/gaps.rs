@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{LockEventKind, WatchLocksRequest, watch_locks_response::Response};
 use leasehold_tests::{
+    Coordinator, RawSession, RedisServer,
     raw::{self, exclusive},
     wait,
 };
 use tonic::Code;
 
 use crate::{
-    site::{Site, everywhere},
+    site::{AMONG_OTHERS, Site, TTL, everywhere},
     watch::{Known, Watch},
 };
 
@@ -158,4 +159,33 @@ async fn until_watching(site: &Site, at: usize, answer: Code) {
         if code == answer { Ok(()) } else { Err(code) }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_that_may_not_ask_who_listens_says_so_and_watches_once_it_may() {
+    let _among_others = AMONG_OTHERS.read().await;
+    let redis = RedisServer::start();
+    let mut admin = redis.async_connection().await;
+    let mut rights = async |rights: &str| {
+        let mut set = redis::cmd("ACL");
+        set.arg("SETUSER")
+            .arg("some")
+            .arg(rights.split(' ').collect::<Vec<_>>());
+        set.query_async::<()>(&mut admin).await.unwrap();
+    };
+    rights("on >secret ~* &* +@all -pubsub").await;
+    let store = format!("redis://some:secret@{}", redis.address());
+    let coordinator = Coordinator::process().store(store).start();
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    session.take_one(exclusive("held")).await;
+    let mut watch = Watch::stream(coordinator.channel().await, "").await;
+    wait::until("the log to say why", raw::PROMPT, || async {
+        let log = coordinator.log();
+        let says =
+            log.contains("nobody hears what is published") && log.contains("docs/watching.md");
+        if says { Ok(()) } else { Err(log) }
+    })
+    .await;
+    rights("+pubsub").await;
+    assert_eq!(watch.snapshot().await.len(), 1);
 }
