@@ -71,10 +71,7 @@ impl Scopes {
     /// Those that need a subject.
     pub(super) fn of(&self, subject: &Subject) -> Vec<Scope> {
         match subject {
-            Subject::Everything => self
-                .prefixes()
-                .map(|prefix| Scope::Prefix(prefix.into()))
-                .collect(),
+            Subject::Everything => self.prefixes().map(|(_, scope, _)| scope.clone()).collect(),
             Subject::Name(name) => {
                 let scope = Scope::Name(name.clone());
                 self.contains(&scope).then_some(scope).into_iter().collect()
@@ -109,41 +106,36 @@ impl Scopes {
 
     /// Whether a name is watched.
     pub(super) fn cover(&self, name: &LockName) -> bool {
-        self.prefixes()
-            .any(|prefix| name.as_str().starts_with(prefix))
-            || self.0.contains_key(&Scope::Name(name.clone()))
+        self.covering(name).next().is_some()
     }
 
     /// Whether what is told of a name is to be taken in: not before that name is followed, and all before was looked at.
     pub(super) fn hear(&self, name: &LockName) -> bool {
-        let prefixes = self.0.iter().map_while(|(scope, phase)| match scope {
-            Scope::Prefix(prefix) => Some((prefix, phase)),
-            Scope::Name(_) => None,
-        });
-        let mut of_name = prefixes.filter(|(prefix, _)| name.as_str().starts_with(&***prefix));
-        of_name.any(|(_, phase)| phase.is_heard())
-            || self
-                .0
-                .get(&Scope::Name(name.clone()))
-                .is_some_and(Phase::is_heard)
+        self.covering(name).any(|(_, phase)| phase.is_heard())
     }
 
     /// A look at a name was told. Gives the scopes that are known by it.
     pub(super) fn told(&mut self, name: &LockName) -> Vec<Scope> {
-        let prefixes = self
-            .prefixes()
-            .filter(|prefix| name.as_str().starts_with(*prefix));
-        let mut scopes: Vec<Scope> = prefixes
-            .map(|prefix| Scope::Prefix(prefix.into()))
-            .collect();
-        scopes.push(Scope::Name(name.clone()));
+        let scopes = self.covering(name).map(|(scope, _)| scope.clone());
+        let mut scopes: Vec<Scope> = scopes.collect();
         scopes.retain(|scope| self.0.get_mut(scope).is_some_and(|phase| phase.told(name)));
         scopes
     }
 
-    fn prefixes(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map_while(|scope| match scope {
-            Scope::Prefix(prefix) => Some(&**prefix),
+    /// Those that a name is in.
+    fn covering(&self, name: &LockName) -> impl Iterator<Item = (&Scope, &Phase)> {
+        let of_prefix = self
+            .prefixes()
+            .filter(|(prefix, ..)| name.as_str().starts_with(*prefix));
+        let of_name = self.0.get_key_value(&Scope::Name(name.clone()));
+        of_prefix
+            .map(|(_, scope, phase)| (scope, phase))
+            .chain(of_name)
+    }
+
+    fn prefixes(&self) -> impl Iterator<Item = (&str, &Scope, &Phase)> {
+        self.0.iter().map_while(|(scope, phase)| match scope {
+            Scope::Prefix(prefix) => Some((&**prefix, scope, phase)),
             Scope::Name(_) => None,
         })
     }
