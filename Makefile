@@ -20,7 +20,17 @@ setup: ## Install what the tests need (redis-server), or say what to install
 
 test: setup ## Run every test, against real Redis servers and processes of their own
 	$(CARGO) build --workspace --bins
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --lib --bins --examples
+	$(CARGO) test --workspace --doc
+	$(CARGO) test --workspace $(addprefix --test ,$(sort $(ALONE)))
+	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(TOGETHER))
+
+# These wait for Redis to fail over most of their time, and measure in seconds: they run beside one another.
+TOGETHER := cluster quorum resume restarts sentinel
+ALONE := $(filter-out $(TOGETHER) cmd support,$(basename $(notdir $(wildcard */tests/* */*/tests/*))))
+
+suite-%:
+	$(CARGO) test --workspace --test $*
 
 bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md
 	@tests/peers/setup

@@ -3,8 +3,9 @@
 use tonic::{Status, transport::Channel};
 
 use crate::{
-    calls::{Calls, limited},
+    calls::{Calls, Repeats, limited},
     election::{Leader, Observer},
+    endpoints::Endpoints,
     error::{ConnectError, Failure},
     lease::FencingToken,
     proto::v1::{self, admin_service_client::AdminServiceClient},
@@ -32,7 +33,8 @@ impl Admin {
         Self { calls }
     }
 
-    /// Without a session, for tools that only look. It connects when it is first used.
+    /// Without a session, for tools that only look. It connects when it is first used. Of several coordinators it asks
+    /// one, and another when that can't be reached or is about to go away.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -46,12 +48,12 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// If the endpoint is not an `http://` URL.
-    pub fn connect(endpoint: impl Into<String>) -> Result<Self, ConnectError> {
-        Ok(Self::new(Calls::new(Settings::new(endpoint.into()))?))
+    /// If an endpoint is not an `http://` URL.
+    pub fn connect(endpoints: impl Into<Endpoints>) -> Result<Self, ConnectError> {
+        Ok(Self::new(Calls::new(Settings::new(endpoints.into()))?))
     }
 
-    /// The channel that is used, for the generated stubs.
+    /// The channel that is used at present, for the generated stubs: to one coordinator.
     pub fn channel(&self) -> Channel {
         self.calls.channel()
     }
@@ -61,20 +63,21 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// If the coordinator can't be reached or can't serve one of the calls.
+    /// If no coordinator can be reached, or if it can't serve one of the calls.
     pub async fn list_locks(&self, prefix: &str) -> Result<Vec<v1::LockView>, Failure> {
         let mut locks = Vec::new();
         let mut page_token = String::new();
         loop {
-            let page = self
-                .stub()
-                .list_locks(limited(v1::ListLocksRequest {
-                    prefix: prefix.to_owned(),
-                    page_size: 1000,
-                    page_token,
-                }))
-                .await?
-                .into_inner();
+            let request = v1::ListLocksRequest {
+                prefix: prefix.to_owned(),
+                page_size: 1000,
+                page_token,
+            };
+            let ask = |channel| {
+                let request = limited(request.clone());
+                async move { stub(channel).list_locks(request).await }
+            };
+            let page = self.calls.call(Repeats::Freely, ask).await?.into_inner();
             locks.extend(page.locks);
             if page.next_page_token.is_empty() {
                 return Ok(locks);
@@ -98,11 +101,12 @@ impl Admin {
     ///
     /// If the name is invalid, or if the coordinator can't be reached or can't serve the call.
     pub async fn get_lock(&self, name: &str) -> Result<v1::LockView, Failure> {
-        let name = name.to_owned();
-        let answer = self
-            .stub()
-            .get_lock(limited(v1::GetLockRequest { name }))
-            .await?;
+        let ask = |channel| {
+            let name = name.to_owned();
+            let request = limited(v1::GetLockRequest { name });
+            async move { stub(channel).get_lock(request).await }
+        };
+        let answer = self.calls.call(Repeats::Freely, ask).await?;
         answer.into_inner().lock.ok_or_else(|| {
             Failure::from(Status::internal("the coordinator answered without a lock"))
         })
@@ -119,25 +123,27 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// If the coordinator can't be reached or can't serve one of the calls.
+    /// If no coordinator can be reached, or if it can't serve one of the calls.
     pub async fn list_sessions(&self) -> Result<Vec<v1::SessionView>, Failure> {
-        let mut sessions = Vec::new();
-        let mut page_token = String::new();
-        loop {
-            let page = self
-                .stub()
-                .list_sessions(limited(v1::ListSessionsRequest {
+        // All pages from the same one.
+        let ask = |channel: Channel| async move {
+            let mut sessions = Vec::new();
+            let mut page_token = String::new();
+            loop {
+                let request = v1::ListSessionsRequest {
                     page_size: 1000,
                     page_token,
-                }))
-                .await?
-                .into_inner();
-            sessions.extend(page.sessions);
-            if page.next_page_token.is_empty() {
-                return Ok(sessions);
+                };
+                let answer = stub(channel.clone()).list_sessions(limited(request)).await;
+                let page = answer?.into_inner();
+                sessions.extend(page.sessions);
+                if page.next_page_token.is_empty() {
+                    return Ok(sessions);
+                }
+                page_token = page.next_page_token;
             }
-            page_token = page.next_page_token;
-        }
+        };
+        self.calls.call(Repeats::Freely, ask).await
     }
 
     /// Takes a lock from all its holders: they are told, the token is raised, the next waiters are granted.
@@ -155,11 +161,12 @@ impl Admin {
     ///
     /// If the name is invalid, or if the coordinator can't be reached or can't serve the call.
     pub async fn force_release(&self, name: &str) -> Result<v1::ForceReleaseResponse, Failure> {
-        let name = name.to_owned();
-        let answer = self
-            .stub()
-            .force_release(limited(v1::ForceReleaseRequest { name }))
-            .await?;
+        let ask = |channel| {
+            let name = name.to_owned();
+            let request = limited(v1::ForceReleaseRequest { name });
+            async move { stub(channel).force_release(request).await }
+        };
+        let answer = self.calls.call(Repeats::Unsent, ask).await?;
         Ok(answer.into_inner())
     }
 
@@ -181,11 +188,14 @@ impl Admin {
         name: &str,
         token: FencingToken,
     ) -> Result<v1::CheckTokenResponse, Failure> {
-        let request = v1::CheckTokenRequest {
-            name: name.to_owned(),
-            fencing_token: token.get(),
+        let ask = |channel| {
+            let request = limited(v1::CheckTokenRequest {
+                name: name.to_owned(),
+                fencing_token: token.get(),
+            });
+            async move { stub(channel).check_token(request).await }
         };
-        let answer = self.stub().check_token(limited(request)).await?;
+        let answer = self.calls.call(Repeats::Freely, ask).await?;
         Ok(answer.into_inner())
     }
 
@@ -240,9 +250,9 @@ impl Admin {
     pub fn observe(&self, election: impl Into<String>) -> Observer {
         Observer::new(&self.calls, election.into())
     }
+}
 
-    fn stub(&self) -> AdminServiceClient<Channel> {
-        // A page of a thousand locks with values of 4 KiB is more than the default of 4 MiB.
-        AdminServiceClient::new(self.channel()).max_decoding_message_size(16 << 20)
-    }
+fn stub(channel: Channel) -> AdminServiceClient<Channel> {
+    // A page of a thousand locks with values of 4 KiB is more than the default of 4 MiB.
+    AdminServiceClient::new(channel).max_decoding_message_size(16 << 20)
 }

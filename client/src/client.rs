@@ -6,11 +6,12 @@ use tonic::transport::Channel;
 
 use crate::{
     Actor, Admin, Election, LockAllRequest, LockRequest, LockWatch, Semaphore, Session,
-    SessionBuilder, WithLockError, calls::Calls, error::ConnectError, session::SessionOptions,
-    settings::Settings,
+    SessionBuilder, WithLockError, calls::Calls, endpoints::Endpoints, error::ConnectError,
+    session::SessionOptions, settings::Settings,
 };
 
-/// A connection to a coordinator. Cheap to clone; all clones share its default session.
+/// A connection to a coordinator, or to any of several that serve the same locks. Cheap to clone; all clones share its
+/// default session.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -32,7 +33,8 @@ struct Inner {
 }
 
 impl Client {
-    /// Connects and opens the default session, with default settings.
+    /// Connects and opens the default session, with default settings. Where several [`Endpoints`] are given, with one of
+    /// them: which one is left to chance.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -46,10 +48,10 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the endpoint is not an `http://` URL, if no coordinator can be reached within five seconds, or if it refuses
-    /// to open a session. Later interruptions are not errors: the session reconnects by itself.
-    pub async fn connect(endpoint: impl Into<String>) -> Result<Self, ConnectError> {
-        Self::builder().connect(endpoint).await
+    /// If an endpoint is not an `http://` URL, if no coordinator can be reached within five seconds each, or if none opens
+    /// a session. Later interruptions are not errors: the session reconnects by itself.
+    pub async fn connect(endpoints: impl Into<Endpoints>) -> Result<Self, ConnectError> {
+        Self::builder().connect(endpoints).await
     }
 
     /// Connects with other settings than the default.
@@ -57,9 +59,9 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// Where the coordinator is.
+    /// Where the coordinators are: what it was made with, separated by commas.
     pub fn endpoint(&self) -> &str {
-        &self.0.calls.settings().endpoint
+        self.0.calls.settings().endpoints.as_str()
     }
 
     /// Asks for a lock on the default session; see [`Session::lock`].
@@ -171,7 +173,8 @@ impl Client {
     }
 
     /// The channel for single calls with the generated stubs in [`proto::v1`](crate::proto::v1). It connects when it is
-    /// first used, and again when needed; sessions do not use it.
+    /// first used, and again when needed; sessions do not use it. It leads to one coordinator: after a call that failed
+    /// there, ask for it again to be led to the one that is in use then.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -224,7 +227,7 @@ impl Client {
 #[must_use = "a client is made by `connect`"]
 pub struct ClientBuilder {
     options: SessionOptions,
-    /// But for the endpoint.
+    /// But for the endpoints.
     settings: Settings,
 }
 
@@ -232,7 +235,7 @@ impl Default for ClientBuilder {
     fn default() -> Self {
         Self {
             options: SessionOptions::default(),
-            settings: Settings::new(String::new()),
+            settings: Settings::new(Endpoints::from("")),
         }
     }
 }
@@ -256,13 +259,21 @@ impl ClientBuilder {
         self
     }
 
-    /// How long an attempt to connect may take, and as long again until the session is open. Default: 5 s.
+    /// For how long locks may be [suspended](crate::LockState::Suspended) when their stream breaks; see
+    /// [`SessionBuilder::disconnect_grace`].
+    pub fn disconnect_grace(mut self, grace: Duration) -> Self {
+        self.options.disconnect_grace = grace;
+        self
+    }
+
+    /// How long an attempt to connect may take, and as long again until the session is open: less where something is held
+    /// that runs out meanwhile. Default: 5 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// The pauses between attempts to reconnect: from about `min`, doubling, with random parts, to at most `max`.
+    /// The pauses between attempts to reconnect, after each round of all coordinators: from about `min`, doubling, with random parts, to at most `max`.
     /// Default: 50 ms to 2 s.
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
         self.settings.backoff_min = min;
@@ -275,9 +286,9 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// As for [`Client::connect`].
-    pub async fn connect(self, endpoint: impl Into<String>) -> Result<Client, ConnectError> {
+    pub async fn connect(self, endpoints: impl Into<Endpoints>) -> Result<Client, ConnectError> {
         let calls = Calls::new(Settings {
-            endpoint: endpoint.into(),
+            endpoints: endpoints.into(),
             ..self.settings
         })?;
         let session = SessionBuilder::new(calls.clone(), self.options.clone())

@@ -10,8 +10,8 @@ use std::time::Duration;
 pub(crate) struct Moment(u64);
 
 impl Moment {
-    /// The latest moment that can be told; the bit above it is free for [`crate::lease`].
-    const MAX: u64 = u64::MAX >> 1;
+    /// The latest moment that can be told; the two bits above it are free for [`crate::lease`].
+    const MAX: u64 = u64::MAX >> 2;
 
     /// Reads the clock.
     pub(crate) fn now() -> Self {

@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::Stream;
 use tokio::time::{Sleep, sleep};
-use tonic::{Code, Response, Status, Streaming};
+use tonic::{Code, Response, Status, Streaming, transport::Channel};
 
 use crate::{calls::Calls, clock::Moment, error::Failure, pauses::Pauses};
 
@@ -19,7 +19,10 @@ type Opening<M> = BoxFuture<Result<Response<Streaming<M>>, Status>>;
 /// A stream of messages that outlives its connections, and the coordinator that serves it. Nothing is asked for before
 /// it is polled; dropping it ends the call.
 pub(crate) struct Feed<M> {
-    open: Box<dyn Fn() -> Opening<M> + Send>,
+    calls: Calls,
+    open: Box<dyn Fn(Channel) -> Opening<M> + Send>,
+    /// How often the calls had moved on when it was asked for.
+    moved: usize,
     pauses: Pauses,
     state: State<M>,
     /// Why nothing is told at present.
@@ -46,15 +49,17 @@ pub(crate) enum News<M> {
 
 impl<M> Feed<M> {
     /// `open` asks for the stream.
-    pub(crate) fn new<F>(calls: &Calls, open: impl Fn() -> F + Send + 'static) -> Self
+    pub(crate) fn new<F>(calls: &Calls, open: impl Fn(Channel) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<Response<Streaming<M>>, Status>> + Send + 'static,
     {
-        let open = Box::new(move || -> Opening<M> { Box::pin(open()) });
+        let open = Box::new(move |channel| -> Opening<M> { Box::pin(open(channel)) });
         Self {
-            state: State::Opening(open()),
+            moved: calls.moved(),
+            state: State::Opening(open(calls.watching())),
             open,
             pauses: Pauses::new(calls.settings()),
+            calls: calls.clone(),
             interruption: None,
         }
     }
@@ -69,7 +74,8 @@ impl<M> Feed<M> {
             match &mut self.state {
                 State::Pausing(pause) => {
                     ready!(pause.as_mut().poll(cx));
-                    self.state = State::Opening((self.open)());
+                    self.moved = self.calls.moved();
+                    self.state = State::Opening((self.open)(self.calls.watching()));
                 }
                 State::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
                     Ok(response) => {
@@ -101,6 +107,8 @@ impl<M> Feed<M> {
             return News::Refused(failure);
         }
         tracing::debug!("a stream that tells what happens broke: {failure}");
+        // Whoever serves may serve this one too.
+        self.calls.move_on(self.moved, &failure);
         let pause = self.pauses.pause(Moment::now());
         self.state = State::Pausing(Box::pin(sleep(pause)));
         self.interruption = Some(failure.clone());

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     clock::Moment,
     error::{HoldError, HoldFailure},
-    lease::{FencingToken, Lease, LostReason},
+    lease::{FencingToken, Lease, LockState, LostReason},
     session::{Change, Granted, HoldReply, Note},
 };
 
@@ -79,7 +79,8 @@ impl LockGuard {
     }
 
     /// Whether the lock is held, by this process's own clock and all that it has been told. Reads the clock and one
-    /// atomic: cheap enough to ask before every step. Once false, it stays false.
+    /// atomic: cheap enough to ask before every step. Once false, it stays false, unless the lock is only
+    /// [suspended](LockState::Suspended).
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -91,10 +92,47 @@ impl LockGuard {
     /// # Ok(()) });
     /// ```
     pub fn is_held(&self) -> bool {
-        self.lease.held(Moment::now()).is_ok()
+        self.lease.is_held(Moment::now())
     }
 
-    /// Time left until the lock is lost unless the coordinator is heard of before; zero once it is lost. Moves with
+    /// Whether the lock is held, suspended or lost.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::LockState;
+    ///
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// match guard.state() {
+    ///     LockState::Held => println!("one more step"),
+    ///     LockState::Suspended => println!("waiting for a coordinator"),
+    ///     LockState::Lost(reason) => println!("lost: {reason}"),
+    ///     _ => {}
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn state(&self) -> LockState {
+        self.lease.state(Moment::now())
+    }
+
+    /// Completes when the lock's state is another one than at the time of the call, with what it is then: at once, if the
+    /// lock is lost already. May be awaited many times and from many tasks; does not borrow the guard.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::{LockState, LostReason};
+    ///
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let changed = tokio::spawn(guard.changed());
+    /// # tokio::task::yield_now().await;
+    /// guard.release().await?;
+    /// assert_eq!(changed.await?, LockState::Lost(LostReason::Released));
+    /// # Ok(()) });
+    /// ```
+    pub fn changed(&self) -> impl Future<Output = LockState> + Send + use<> {
+        changed(self.lease.clone())
+    }
+
+    /// Time left until the lock is lost unless the coordinator is heard of before; zero while it is not held. Moves with
     /// every heartbeat that is answered, to somewhat below the TTL.
     ///
     /// ```
@@ -107,8 +145,8 @@ impl LockGuard {
         self.lease.valid_for(Moment::now())
     }
 
-    /// Completes when the lock is no longer held, with the reason. May be awaited many times and from many tasks; does
-    /// not borrow the guard.
+    /// Completes when the lock is lost, with the reason; not while it is only [suspended](LockState::Suspended). May be
+    /// awaited many times and from many tasks; does not borrow the guard.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -161,8 +199,9 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// If the lock was lost before, if the stream ended before the answer (what the session held ends with it), or if
-    /// the coordinator could not carry it out (it is then repeated in the background).
+    /// If the lock was lost before, if the stream ended before the answer (what the session held ends with it, unless the
+    /// session has a [grace](crate::SessionBuilder::disconnect_grace): then the release is repeated on the next stream, and
+    /// this waits for it), or if the coordinator could not carry it out (it is then repeated in the background).
     pub async fn release(mut self) -> Result<(), HoldError> {
         let name = self.lease.name.clone();
         let (reply, answer) = oneshot::channel();
@@ -284,7 +323,26 @@ impl LockWatch {
 
     /// Whether the lock is held; see [`LockGuard::is_held`].
     pub fn is_held(&self) -> bool {
-        self.lease.held(Moment::now()).is_ok()
+        self.lease.is_held(Moment::now())
+    }
+
+    /// Whether the lock is held, suspended or lost; see [`LockGuard::state`].
+    pub fn state(&self) -> LockState {
+        self.lease.state(Moment::now())
+    }
+
+    /// Completes when the lock's state is another one than now; see [`LockGuard::changed`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let changed = guard.watch().changed();
+    /// drop(guard);
+    /// println!("{:?}", changed.await); // Lost(Released)
+    /// # Ok(()) });
+    /// ```
+    pub fn changed(&self) -> impl Future<Output = LockState> + Send + use<> {
+        changed(self.lease.clone())
     }
 
     /// Time left until the lock is lost; see [`LockGuard::valid_for`].
@@ -292,13 +350,33 @@ impl LockWatch {
         self.lease.valid_for(Moment::now())
     }
 
-    /// Completes when the lock is no longer held; see [`LockGuard::lost`].
+    /// Time left until the lock is lost, be it held or suspended, unless a coordinator is heard of before; zero once it is
+    /// lost. For work that goes on while the lock is suspended, and has to be over when it is lost.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let watch = guard.watch();
+    /// assert!(!watch.lost_in().is_zero());
+    /// guard.release().await?;
+    /// assert!(watch.lost_in().is_zero());
+    /// # Ok(()) });
+    /// ```
+    pub fn lost_in(&self) -> Duration {
+        self.lease.lost_in(Moment::now())
+    }
+
+    /// Completes when the lock is lost; see [`LockGuard::lost`].
     pub fn lost(&self) -> impl Future<Output = LostReason> + Send + use<> {
         self.lease.clone().ended()
     }
 
-    pub(crate) fn ended(&self) -> Result<(), LostReason> {
-        self.lease.held(Moment::now()).map(|_| ())
+    /// Completes when it is certain whether it is held: at once, unless it is suspended.
+    pub(crate) async fn settled(&self) -> Result<(), LostReason> {
+        match self.lease.clone().left(LockState::Suspended).await {
+            LockState::Lost(reason) => Err(reason),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn debug(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -317,8 +395,19 @@ fn debug(what: &str, lease: &Lease, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.debug_struct(what)
         .field("name", &lease.name)
         .field("fencing_token", &lease.token.get())
-        .field("held", &lease.held(now).map(|deadline| deadline.since(now)))
+        .field("state", &lease.state(now))
+        .field("lost_in", &lease.lost_in(now))
         .finish_non_exhaustive()
+}
+
+fn changed(lease: Arc<Lease>) -> impl Future<Output = LockState> + Send + use<> {
+    let state = lease.state(Moment::now());
+    async move {
+        match state {
+            LockState::Lost(_) => state,
+            _ => lease.left(state).await,
+        }
+    }
 }
 
 async fn settle(

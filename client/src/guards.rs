@@ -85,7 +85,7 @@ impl LockGuards {
         self.0.iter().all(LockGuard::is_held)
     }
 
-    /// Completes when one of them is no longer held, with its name and the reason. May be awaited many times and from
+    /// Completes when one of them is lost, with its name and the reason. May be awaited many times and from
     /// many tasks; does not borrow the guards.
     ///
     /// ```
@@ -150,7 +150,7 @@ impl LockGuards {
                 biased;
                 lost = first_lost(&watches) => Err(lost),
                 // Not made under all of them from beginning to end, if one was lost meanwhile.
-                done = work => match watches.iter().find_map(ended) {
+                done = work => match first_settled_as_lost(&watches).await {
                     None => Ok(done),
                     Some(lost) => Err(lost),
                 },
@@ -190,9 +190,14 @@ impl<'a> IntoIterator for &'a LockGuards {
     }
 }
 
-fn ended(watch: &LockWatch) -> Option<(&LockWatch, LostReason)> {
-    let reason = watch.ended().err()?;
-    Some((watch, reason))
+/// The first that is lost; of one that is suspended it is waited for what becomes of it.
+async fn first_settled_as_lost(watches: &[LockWatch]) -> Option<(&LockWatch, LostReason)> {
+    for watch in watches {
+        if let Err(reason) = watch.settled().await {
+            return Some((watch, reason));
+        }
+    }
+    None
 }
 
 /// Completes when one of them has ended. Every poll asks them all, whichever of them was woken: see

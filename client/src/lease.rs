@@ -80,6 +80,8 @@ impl LostReason {
             v1::LostReason::Deleted => Self::Deleted,
             v1::LostReason::Taken => Self::Taken,
             v1::LostReason::Forced => Self::Forced,
+            // It lives on, on another stream: this one has lost it.
+            v1::LostReason::Resumed => Self::SessionEnded,
         }
     }
 }
@@ -140,10 +142,39 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// Set in `Lease::state` once the hold has ended; the reason is in the low byte then, else the deadline in all bits.
+/// How a guard stands to its lock.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use leasehold_client::{LockState, LostReason};
+///
+/// let guard = client.lock("orders/42").acquire().await?;
+/// assert_eq!(guard.state(), LockState::Held);
+/// client.close().await;
+/// assert_eq!(guard.state(), LockState::Lost(LostReason::SessionClosed));
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum LockState {
+    /// It is held, by this process's own clock and all that it has been told.
+    Held,
+    /// The stream to the coordinator broke, and the session has a
+    /// [`disconnect_grace`](crate::ClientBuilder::disconnect_grace): the lock counts as not held, and is not lost yet. It
+    /// is held again if the session resumes it in time, with the same fencing token, and otherwise lost.
+    Suspended,
+    /// It is not held any more, for this reason. That is final.
+    Lost(LostReason),
+}
+
+/// Set in `Lease::state` once the hold has ended; the reason is in the low byte then, else the deadline in the bits that
+/// are left.
 const ENDED: u64 = 1 << 63;
 
-/// What one guard holds, from its grant to its end. It goes from held to ended once and never back.
+/// Set in `Lease::state` while the hold is suspended; the deadline is when it ends unless it is resumed.
+const SUSPENDED: u64 = 1 << 62;
+
+/// What one guard holds, from its grant to its end: held, perhaps suspended and held again, then ended for good.
 pub(crate) struct Lease {
     pub(crate) name: Arc<str>,
     pub(crate) token: FencingToken,
@@ -161,29 +192,52 @@ impl Lease {
         }
     }
 
-    /// The deadline if it is held at `now`, else why not. Whoever asks first after the deadline ends the hold for
-    /// everybody, so that an answer "lost" is never taken back.
-    pub(crate) fn held(&self, now: Moment) -> Result<Moment, LostReason> {
+    pub(crate) fn state(&self, now: Moment) -> LockState {
+        match self.settled(now) {
+            Ok(state) if state & SUSPENDED == 0 => LockState::Held,
+            Ok(_) => LockState::Suspended,
+            Err(reason) => LockState::Lost(reason),
+        }
+    }
+
+    pub(crate) fn is_held(&self, now: Moment) -> bool {
+        self.state(now) == LockState::Held
+    }
+
+    /// Until when it is held, or suspended, if it is so at `now`; else why not. Whoever asks first after the deadline
+    /// ends the hold for everybody, so that an answer "lost" is never taken back.
+    pub(crate) fn alive(&self, now: Moment) -> Result<Moment, LostReason> {
+        self.settled(now).map(deadline)
+    }
+
+    /// The state, if it has not ended by `now`.
+    fn settled(&self, now: Moment) -> Result<u64, LostReason> {
         let mut state = self.state.load(Ordering::Acquire);
         loop {
-            let deadline = decode(state)?;
-            if now < deadline {
-                return Ok(deadline);
+            if state & ENDED != 0 {
+                return Err(LostReason::from_code(state & 0xff));
             }
-            match self.swap(state, ENDED | LostReason::Expired as u64) {
+            if now < deadline(state) {
+                return Ok(state);
+            }
+            let reason = match state & SUSPENDED {
+                0 => LostReason::Expired,
+                _ => LostReason::SessionEnded,
+            };
+            match self.swap(state, ENDED | reason as u64) {
                 Ok(()) => {
                     self.changed.notify_waiters();
-                    return Err(LostReason::Expired);
+                    return Err(reason);
                 }
                 Err(newer) => state = newer,
             }
         }
     }
 
-    /// Moves the deadline to `to` if that is later. Does nothing for a hold that has ended.
+    /// Moves the deadline to `to` if that is later. Does nothing for a hold that is not held.
     pub(crate) fn extend(&self, to: Moment) {
         let mut state = self.state.load(Ordering::Acquire);
-        while state & ENDED == 0 && state < to.as_nanos() {
+        while state & (ENDED | SUSPENDED) == 0 && state < to.as_nanos() {
             match self.swap(state, to.as_nanos()) {
                 Ok(()) => return,
                 Err(newer) => state = newer,
@@ -191,23 +245,50 @@ impl Lease {
         }
     }
 
+    /// The stream broke: it counts as not held from now on, and ends at `until`, or at its deadline if that is earlier.
+    pub(crate) fn suspend(&self, now: Moment, until: Moment) {
+        while let Ok(state) = self.settled(now) {
+            let until = deadline(state).min(until);
+            if self.swap(state, SUSPENDED | until.as_nanos()).is_ok() {
+                self.changed.notify_waiters();
+                return;
+            }
+        }
+    }
+
+    /// Another stream has taken it over: it is held until `to`, which may be before its deadline of until now. Does
+    /// nothing for a hold that has ended.
+    pub(crate) fn resume(&self, now: Moment, to: Moment) {
+        while let Ok(state) = self.settled(now) {
+            if self.swap(state, to.as_nanos()).is_ok() {
+                self.changed.notify_waiters();
+                return;
+            }
+        }
+    }
+
     /// Ends the hold; the first reason stays. Fails with that one if it had ended before, be it by its deadline.
     pub(crate) fn end(&self, now: Moment, reason: LostReason) -> Result<(), LostReason> {
         loop {
-            let deadline = self.held(now)?;
-            if self
-                .swap(deadline.as_nanos(), ENDED | reason as u64)
-                .is_ok()
-            {
+            let state = self.settled(now)?;
+            if self.swap(state, ENDED | reason as u64).is_ok() {
                 self.changed.notify_waiters();
                 return Ok(());
             }
         }
     }
 
-    /// Time left until the deadline; zero once ended.
+    /// Time left until the deadline; zero while it is not held.
     pub(crate) fn valid_for(&self, now: Moment) -> Duration {
-        self.held(now)
+        match self.settled(now) {
+            Ok(state) if state & SUSPENDED == 0 => deadline(state).since(now),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Time left until it is lost, held or suspended; zero once it is.
+    pub(crate) fn lost_in(&self, now: Moment) -> Duration {
+        self.alive(now)
             .map_or(Duration::ZERO, |deadline| deadline.since(now))
     }
 
@@ -217,109 +298,41 @@ impl Lease {
             .map(|_| ())
     }
 
-    /// Completes when the hold has ended. Every poll looks at the clock itself: after a pause of the process it must
-    /// not matter who is woken first.
+    /// Completes when the hold has ended.
     pub(crate) async fn ended(self: Arc<Self>) -> LostReason {
+        self.once(|state| match state {
+            LockState::Lost(reason) => Some(reason),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Completes when the state is another one than this.
+    pub(crate) async fn left(self: Arc<Self>, state: LockState) -> LockState {
+        self.once(|now| (now != state).then_some(now)).await
+    }
+
+    /// Every poll looks at the clock itself: after a pause of the process it must not matter who is woken first.
+    async fn once<T>(&self, wanted: impl Fn(LockState) -> Option<T>) -> T {
         loop {
             let mut notified = pin!(self.changed.notified());
             // Listening begins before the state is read, so that no change falls in between.
             notified.as_mut().enable();
-            let ended = poll_fn(|cx| match self.held(Moment::now()) {
-                Err(reason) => Poll::Ready(Some(reason)),
-                Ok(_) => notified.as_mut().poll(cx).map(|()| None),
+            let found = poll_fn(|cx| match wanted(self.state(Moment::now())) {
+                Some(found) => Poll::Ready(Some(found)),
+                None => notified.as_mut().poll(cx).map(|()| None),
             });
-            if let Some(reason) = ended.await {
-                return reason;
+            if let Some(found) = found.await {
+                return found;
             }
         }
     }
 }
 
-fn decode(state: u64) -> Result<Moment, LostReason> {
-    if state & ENDED == 0 {
-        Ok(Moment::from_nanos(state))
-    } else {
-        Err(LostReason::from_code(state & 0xff))
-    }
+/// Of a state that is not the end.
+fn deadline(state: u64) -> Moment {
+    Moment::from_nanos(state & !SUSPENDED)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(millis: u64) -> Moment {
-        Moment::from_nanos(millis * 1_000_000)
-    }
-
-    fn lease(deadline: Moment) -> Arc<Lease> {
-        Arc::new(Lease::new("a".into(), FencingToken(1), deadline))
-    }
-
-    #[test]
-    fn a_hold_ends_at_its_deadline_and_a_late_extension_does_not_bring_it_back() {
-        let lease = lease(at(100));
-        assert_eq!(lease.held(at(99)), Ok(at(100)));
-        assert_eq!(lease.held(at(100)), Err(LostReason::Expired));
-        lease.extend(at(500));
-        assert_eq!(lease.held(at(101)), Err(LostReason::Expired));
-        assert_eq!(lease.held(at(0)), Err(LostReason::Expired));
-    }
-
-    #[test]
-    fn an_extension_never_shortens() {
-        let lease = lease(at(100));
-        lease.extend(at(50));
-        assert_eq!(lease.held(at(60)), Ok(at(100)));
-        lease.extend(at(200));
-        assert_eq!(lease.valid_for(at(150)), Duration::from_millis(50));
-    }
-
-    #[test]
-    fn the_first_reason_stays() {
-        let lease = lease(at(100));
-        assert_eq!(lease.end(at(10), LostReason::Forced), Ok(()));
-        assert_eq!(
-            lease.end(at(20), LostReason::Released),
-            Err(LostReason::Forced)
-        );
-        assert_eq!(lease.held(at(200)), Err(LostReason::Forced));
-    }
-
-    #[test]
-    fn ending_after_the_deadline_reports_the_deadline() {
-        let lease = lease(at(100));
-        assert_eq!(
-            lease.end(at(100), LostReason::Released),
-            Err(LostReason::Expired)
-        );
-    }
-
-    #[test]
-    fn every_reason_survives_the_round_trip() {
-        for reason in LostReason::ALL {
-            let lease = lease(at(100));
-            lease.end(at(1), reason).unwrap();
-            assert_eq!(lease.held(at(2)), Err(reason));
-        }
-    }
-
-    #[tokio::test]
-    async fn everybody_who_waits_is_told() {
-        let lease = lease(Moment::now().after(Duration::from_secs(60)));
-        let waiting: Vec<_> = (0..3)
-            .map(|_| tokio::spawn(lease.clone().ended()))
-            .collect();
-        tokio::task::yield_now().await;
-        lease.end(Moment::now(), LostReason::Taken).unwrap();
-        for told in waiting {
-            assert_eq!(told.await.unwrap(), LostReason::Taken);
-        }
-        assert_eq!(lease.ended().await, LostReason::Taken);
-    }
-
-    #[tokio::test]
-    async fn a_poll_after_the_deadline_says_lost_without_being_woken() {
-        let lease = lease(Moment::now());
-        assert_eq!(lease.ended().await, LostReason::Expired);
-    }
-}
+mod tests;

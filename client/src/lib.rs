@@ -36,11 +36,25 @@
 //!
 //! - at that deadline it says that it is lost, though the network be gone ([`LockGuard::is_held`] reads the clock
 //!   itself; [`LockGuard::lost`] completes);
-//! - it says so at once when the coordinator tells it, or when the stream ends;
+//! - it says so at once when the coordinator tells it, or when the stream ends, but for a
+//!   [grace](ClientBuilder::disconnect_grace), in which it is [suspended](LockState::Suspended): not held, but perhaps held
+//!   again;
 //! - lost is final: a guard never comes back to life, and a lock is never silently taken again. Acquire it anew, and
 //!   get a new [`FencingToken`].
 //!
 //! A lost stream is made again in the background, with growing pauses. Acquires that wait go on waiting on the new one.
+//!
+//! # Several coordinators
+//!
+//! Given several [`Endpoints`], or names that resolve to several addresses, a client begins with any of them. Its sessions
+//! move to another coordinator, with their locks and their places in queues, when their own
+//!
+//! - **goes away in order** (it drains): before it is gone; guards are held throughout, and no acquire fails;
+//! - **falls silent** (it hangs, or the network swallows what is said): when no heartbeat has been answered for half the TTL,
+//!   before anything is lost;
+//! - **breaks the connection** (it crashes): within the grace, if there is one; else the locks are lost at once, as always.
+//!
+//! A lock that moves keeps its fencing token: nobody else had it in between.
 //!
 //! # What it can't promise
 //!
@@ -79,11 +93,11 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | connecting, and its settings | [`Client`], [`ClientBuilder`] |
+//! | connecting, to one coordinator or several, and its settings | [`Client`], [`Endpoints`], [`ClientBuilder`] |
 //! | asking for a lock: exclusive or shared, how long to wait, what to attach | [`Client::lock`], [`LockRequest`] |
 //! | permits of a semaphore | [`Client::semaphore`], [`Semaphore`] |
 //! | several locks at once, all or none | [`Client::lock_all`], [`LockAllRequest`], [`LockGuards`] |
-//! | holding a lock | [`LockGuard`], [`LockWatch`], [`LostReason`] |
+//! | holding a lock | [`LockGuard`], [`LockWatch`], [`LockState`], [`LostReason`] |
 //! | holding one more than once; deadlocks | [`Client::actor`], [`Actor`], [`AcquireError::Deadlock`] |
 //! | leading, by lease | [`Client::election`], [`Election`], [`Leadership`], [`LeadershipWatch`] |
 //! | who leads, and every change | [`Election::leader`], [`Election::observe`], [`Observer`] |
@@ -103,6 +117,7 @@ mod calls;
 mod client;
 mod clock;
 mod election;
+mod endpoints;
 mod error;
 mod feed;
 mod guard;
@@ -120,10 +135,11 @@ pub use actor::Actor;
 pub use admin::Admin;
 pub use client::{Client, ClientBuilder};
 pub use election::{Election, Leader, LeaderChange, Leadership, LeadershipWatch, Observer};
+pub use endpoints::Endpoints;
 pub use error::{AcquireError, ConnectError, Failure, FieldViolation, HoldError, WithLockError};
 pub use guard::{LockGuard, LockWatch};
 pub use guards::LockGuards;
-pub use lease::{FencingToken, LostReason};
+pub use lease::{FencingToken, LockState, LostReason};
 pub use lock::LockRequest;
 pub use lock_all::LockAllRequest;
 pub use semaphore::Semaphore;

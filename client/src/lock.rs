@@ -188,7 +188,7 @@ impl LockRequest {
     /// # Errors
     ///
     /// [`AcquireError::Refused`] if the coordinator could not serve the request, [`AcquireError::Unavailable`] if there
-    /// is no connection and an attempt to make one fails, or if it breaks before the answer.
+    /// is no connection and attempts to make one fail, at all coordinators there are, or if it breaks before the answer.
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, AcquireError> {
         match self.wait(Duration::ZERO).acquire().await {
             Ok(guard) => Ok(Some(guard)),
@@ -198,7 +198,7 @@ impl LockRequest {
     }
 
     /// Waits for the lock, runs the work while holding it, and releases it. When the lock is lost, the work is dropped
-    /// at the await where it stands; work that blocks its thread can't be stopped, and should pass on the fencing token.
+    /// at the await where it stands (not while it is only [suspended](crate::LockState::Suspended)); work that blocks its thread can't be stopped, and should pass on the fencing token.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

@@ -35,14 +35,19 @@ impl Pauses {
         self.live_since = Some(now);
     }
 
+    /// Whether what was open last has been so for a while.
+    pub(crate) fn lived(&self, now: Moment) -> bool {
+        self.live_since
+            .is_some_and(|since| now.since(since) >= self.max)
+    }
+
     /// The pause before the next attempt. What lived for a while starts the row anew; what ended as soon as it was
     /// open does not, lest the two sides play ping-pong.
     pub(crate) fn pause(&mut self, now: Moment) -> Duration {
-        if let Some(since) = self.live_since.take()
-            && now.since(since) >= self.max
-        {
+        if self.lived(now) {
             self.next = self.builder.build();
         }
+        self.live_since = None;
         self.next.next().unwrap_or(self.max)
     }
 }

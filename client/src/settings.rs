@@ -1,10 +1,10 @@
 //! Where and how to connect.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use tonic::transport::Endpoint;
 
-use crate::error::ConnectError;
+use crate::{endpoints::Endpoints, error::ConnectError};
 
 /// How long a quiet connection stays unprobed, and how long a probe may go unanswered. Together longer than what is
 /// common for a TTL: a lease must end by its own deadline, not because a probe was late.
@@ -19,7 +19,7 @@ const UNREAD_TOGETHER: u32 = (1 << 31) - 1;
 /// What all sessions and calls of a client share.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) endpoint: String,
+    pub(crate) endpoints: Endpoints,
     pub(crate) connect_timeout: Duration,
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
@@ -27,44 +27,43 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// The defaults.
-    pub(crate) fn new(endpoint: String) -> Self {
+    pub(crate) fn new(endpoints: Endpoints) -> Self {
         Self {
-            endpoint,
+            endpoints,
             connect_timeout: Duration::from_secs(5),
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(2),
         }
     }
 
-    /// For the connection of one session.
-    pub(crate) fn session_endpoint(&self) -> Result<Endpoint, ConnectError> {
-        Ok(self.probed()?.keep_alive_while_idle(true))
+    /// For the connection of one session, to one of the addresses that the endpoint stands for.
+    pub(crate) fn session_endpoint(
+        &self,
+        url: &str,
+        address: SocketAddr,
+    ) -> Result<Endpoint, ConnectError> {
+        let named = self.endpoint(url)?;
+        let origin = named.uri().clone();
+        let endpoint = self.endpoint(&format!("http://{address}"))?.origin(origin);
+        Ok(probed(endpoint).keep_alive_while_idle(true))
     }
 
     /// For streams that tell what happens. Probed while there are any: nothing is said on them for as long as nothing
     /// happens.
-    pub(crate) fn watch_endpoint(&self) -> Result<Endpoint, ConnectError> {
-        Ok(self
-            .probed()?
+    pub(crate) fn watch_endpoint(&self, url: &str) -> Result<Endpoint, ConnectError> {
+        Ok(probed(self.endpoint(url)?)
             .initial_stream_window_size(UNREAD)
             .initial_connection_window_size(UNREAD_TOGETHER))
     }
 
-    fn probed(&self) -> Result<Endpoint, ConnectError> {
-        Ok(self
-            .endpoint()?
-            .http2_keep_alive_interval(KEEP_ALIVE)
-            .keep_alive_timeout(KEEP_ALIVE))
-    }
-
     /// For single calls.
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, ConnectError> {
+    pub(crate) fn endpoint(&self, url: &str) -> Result<Endpoint, ConnectError> {
         let invalid = |source| ConnectError::InvalidEndpoint {
-            endpoint: self.endpoint.clone(),
+            endpoint: url.to_owned(),
             source,
         };
         let endpoint =
-            Endpoint::from_shared(self.endpoint.clone()).map_err(|source| invalid(Some(source)))?;
+            Endpoint::from_shared(url.to_owned()).map_err(|source| invalid(Some(source)))?;
         let uri = endpoint.uri();
         if uri.scheme_str() != Some("http") || uri.host().is_none_or(str::is_empty) {
             return Err(invalid(None));
@@ -75,6 +74,12 @@ impl Settings {
             .user_agent(concat!("leasehold-client/", env!("CARGO_PKG_VERSION")))
             .map_err(|source| invalid(Some(source)))
     }
+}
+
+fn probed(endpoint: Endpoint) -> Endpoint {
+    endpoint
+        .http2_keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
 }
 
 #[cfg(test)]
@@ -94,7 +99,7 @@ mod tests {
             ("not a url", false),
         ] {
             let settings = Settings::new(endpoint.into());
-            assert_eq!(settings.session_endpoint().is_ok(), good, "{endpoint}");
+            assert_eq!(settings.endpoint(endpoint).is_ok(), good, "{endpoint}");
         }
     }
 }

@@ -92,9 +92,9 @@ pub struct LockWatcher {
 
 impl LockWatcher {
     pub(crate) fn new(calls: &Calls, prefix: String) -> Self {
-        let stub = AdminServiceClient::new(calls.watching()).max_decoding_message_size(LONGEST);
-        let feed = Feed::new(calls, move || {
-            let (mut stub, prefix) = (stub.clone(), prefix.clone());
+        let feed = Feed::new(calls, move |channel| {
+            let prefix = prefix.clone();
+            let mut stub = AdminServiceClient::new(channel).max_decoding_message_size(LONGEST);
             async move { stub.watch_locks(v1::WatchLocksRequest { prefix }).await }
         });
         Self { feed, told: false }

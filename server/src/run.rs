@@ -7,7 +7,7 @@ use leasehold_proto::v1::{
     DESCRIPTORS, admin_service_server::AdminServiceServer,
     election_service_server::ElectionServiceServer, lock_service_server::LockServiceServer,
 };
-use leasehold_store::{LockStore, Status as StoreStatus, Store, StoreUrlError};
+use leasehold_store::{Acknowledgement, LockStore, Status as StoreStatus, Store, StoreUrlError};
 use thiserror::Error;
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -41,6 +41,8 @@ const SERVED: [&str; 4] = [
     "leasehold.v1.ElectionService",
     "leasehold.v1.LockService",
 ];
+/// Why a coordinator that goes away is not ready.
+const DRAINING: &str = "draining";
 /// How long the last answers of sessions that were ended may take to reach their clients.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long releases that are under way may take when everything else has ended, beside the store's time-out.
@@ -74,6 +76,16 @@ pub enum RunError {
     /// The store's URL makes no sense.
     #[error("failed to open the store (--store): {0}")]
     Store(#[from] StoreUrlError),
+    /// The store is out of reach, and is required.
+    #[error(
+        "the store was not reached within {within:?} (--require-store): {reason}; without --require-store the coordinator starts all the same, and goes on trying"
+    )]
+    StoreUnreachable {
+        /// How long it was tried.
+        within: Duration,
+        /// Why it can't be reached.
+        reason: String,
+    },
     /// Reflection could not be built.
     #[error("failed to set up gRPC reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
@@ -125,12 +137,13 @@ pub async fn run(
         stopping: CancellationToken::new(),
     };
     let (readiness, ready) = watch::channel(Readiness::not_ready("starting"));
+    let leaving = CancellationToken::new();
     let (reporter, health) = tonic_health::server::health_reporter();
     tokio::spawn(follow_health(
         coordinator.store().clone(),
         reporter,
         readiness,
-        stages.draining.clone(),
+        leaving.clone(),
         background.clone(),
     ));
     let streams = Streams {
@@ -182,15 +195,17 @@ pub async fn run(
         closing.clone(),
     );
     // Connections wait in the backlog meanwhile: a store that is there should not fail the first requests.
-    wait_for_store(coordinator.store(), config.store_timeout).await;
+    wait_for_store(&config, coordinator.store()).await?;
     let grpc = router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned());
     let admin_state = AdminState {
         metrics,
-        readiness: ready,
+        readiness: ready.clone(),
     };
     let admin = admin_http::serve(listeners.admin, admin_state, background.clone());
     let stop = async {
         shutdown.cancelled().await;
+        leaving.cancel();
+        said_to_be_leaving(ready).await;
         drain(&stages, &tasks, &coordinator).await;
         closing.cancel();
         tokio::time::sleep(LAST_WORDS).await;
@@ -221,7 +236,14 @@ fn start_coordinator(
         key_prefix: config.key_prefix.clone(),
         timeout: config.store_timeout,
         connections: config.store_connections,
+        acknowledgement: (config.min_replicas > 0).then_some(Acknowledgement {
+            replicas: config.min_replicas,
+            timeout: config.replica_timeout,
+        }),
         coordinator: id.clone(),
+        // The longest lock-delay is the longest TTL.
+        max_hold: config.max_ttl * 2,
+        quorum_bootstrap: config.quorum_bootstrap,
     };
     let (store, wake_ups) = leasehold_store::open(options)?;
     let parts = Parts {
@@ -235,19 +257,41 @@ fn start_coordinator(
         },
         max_wait: config.max_wait,
         store_timeout: config.store_timeout,
+        acknowledged: config.min_replicas > 0,
         deadlock_detection: config.deadlock_detection,
         metrics,
     };
     Ok(Coordinator::start(parts, background))
 }
 
-/// Gives the store a moment to be reached. Without it the coordinator serves all the same, and says that it is not ready.
-async fn wait_for_store(store: &Store, patience: Duration) {
+/// Gives the store a moment to be reached. Without it the coordinator serves all the same, and says that it is not ready,
+/// unless it is required.
+async fn wait_for_store(config: &Config, store: &Store) -> Result<(), RunError> {
+    let patience = config.store_timeout * if config.require_store { 10 } else { 1 };
     let mut status = store.status();
     let up = status.wait_for(|status| matches!(status, StoreStatus::Up { .. }));
-    if tokio::time::timeout(patience, up).await.is_err() {
-        tracing::warn!("the store is not reached yet: serving without it, and trying on");
+    if tokio::time::timeout(patience, up).await.is_ok() {
+        return Ok(());
     }
+    match &*status.borrow() {
+        StoreStatus::Down { reason, .. } if config.require_store => {
+            Err(RunError::StoreUnreachable {
+                within: patience,
+                reason: reason.to_string(),
+            })
+        }
+        _ => {
+            tracing::warn!("the store is not reached yet: serving without it, and trying on");
+            Ok(())
+        }
+    }
+}
+
+/// Waits until whoever asks is told that this coordinator goes away: before its sessions are, so that none of their clients
+/// is sent back here.
+async fn said_to_be_leaving(mut ready: watch::Receiver<Readiness>) {
+    // Whoever says so ends with the process, and then there is nothing to wait for.
+    let _ = ready.wait_for(|state| state.reason == DRAINING).await;
 }
 
 /// Has the sessions finish, then ends them, and waits for the releases that follow.
@@ -289,14 +333,14 @@ async fn follow_health(
     store: Store,
     reporter: HealthReporter,
     readiness: watch::Sender<Readiness>,
-    draining: CancellationToken,
+    leaving: CancellationToken,
     background: CancellationToken,
 ) {
     let mut status = store.status();
     loop {
         let current = status.borrow_and_update().clone();
-        let state = match (&current, draining.is_cancelled()) {
-            (_, true) => Readiness::not_ready("draining"),
+        let state = match (&current, leaving.is_cancelled()) {
+            (_, true) => Readiness::not_ready(DRAINING),
             (StoreStatus::Up { .. }, false) => Readiness::ready(),
             (StoreStatus::Down { reason, .. }, false) => Readiness::not_ready(reason.to_string()),
         };
@@ -311,7 +355,7 @@ async fn follow_health(
         readiness.send_replace(state);
         tokio::select! {
             () = background.cancelled() => return,
-            () = draining.cancelled(), if !draining.is_cancelled() => {}
+            () = leaving.cancelled(), if !leaving.is_cancelled() => {}
             Ok(()) = status.changed() => {}
         }
     }

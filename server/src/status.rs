@@ -54,10 +54,14 @@ pub enum Reason {
     StoreUnavailable,
     /// The store did not answer; what was done is being undone.
     StoreIndeterminate,
+    /// Too few replicas of the store have acknowledged it in time; it is taken back.
+    NotReplicated,
     /// The store refused.
     StoreRefused,
     /// The lock's Redis key holds something that is not a lock.
     KeyNotALock,
+    /// The store keeps locks in a way that does not offer what was asked for.
+    NotOffered,
     /// The store's answer made no sense.
     StoreGarbled,
 }
@@ -86,8 +90,10 @@ impl Reason {
             Self::TooManyRequests => "TOO_MANY_REQUESTS",
             Self::StoreUnavailable => "STORE_UNAVAILABLE",
             Self::StoreIndeterminate => "STORE_INDETERMINATE",
+            Self::NotReplicated => "NOT_REPLICATED",
             Self::StoreRefused => "STORE_REFUSED",
             Self::KeyNotALock => "KEY_NOT_A_LOCK",
+            Self::NotOffered => "NOT_OFFERED",
             Self::StoreGarbled => "STORE_GARBLED",
         }
     }
@@ -104,7 +110,8 @@ impl Reason {
             | Self::LimitMismatch
             | Self::NotExclusive
             | Self::NotLeader
-            | Self::KeyNotALock => Code::FailedPrecondition,
+            | Self::KeyNotALock
+            | Self::NotOffered => Code::FailedPrecondition,
             Self::Deadlock | Self::LockLost => Code::Aborted,
             Self::OpenTimeout | Self::SessionSilent => Code::DeadlineExceeded,
             Self::TooManySessions | Self::TooManyLocks | Self::TooManyRequests => {
@@ -113,6 +120,7 @@ impl Reason {
             Self::Draining
             | Self::StoreUnavailable
             | Self::StoreIndeterminate
+            | Self::NotReplicated
             | Self::StoreRefused => Code::Unavailable,
             Self::StoreGarbled => Code::Internal,
         }
@@ -214,8 +222,10 @@ impl From<StoreError> for Refusal {
         let reason = match &error {
             StoreError::Unavailable { .. } => Reason::StoreUnavailable,
             StoreError::Indeterminate { .. } => Reason::StoreIndeterminate,
+            StoreError::NotReplicated { .. } => Reason::NotReplicated,
             StoreError::WrongType { .. } => Reason::KeyNotALock,
             StoreError::Refused { .. } => Reason::StoreRefused,
+            StoreError::NotOffered { .. } => Reason::NotOffered,
             StoreError::Garbled { .. } => Reason::StoreGarbled,
         };
         Self::new(reason, error.to_string())
@@ -227,7 +237,7 @@ mod tests {
     use super::Reason;
 
     /// Every reason; the compiler reminds whoever adds one, in `code`.
-    const ALL: [Reason; 23] = [
+    const ALL: [Reason; 25] = [
         Reason::InvalidField,
         Reason::NotOpen,
         Reason::AlreadyOpen,
@@ -248,8 +258,10 @@ mod tests {
         Reason::TooManyRequests,
         Reason::StoreUnavailable,
         Reason::StoreIndeterminate,
+        Reason::NotReplicated,
         Reason::StoreRefused,
         Reason::KeyNotALock,
+        Reason::NotOffered,
         Reason::StoreGarbled,
     ];
 

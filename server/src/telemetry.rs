@@ -98,6 +98,8 @@ pub struct Families {
     /// `leasehold_handoffs_total`: locks that commands of this coordinator handed to the next waiter, here or elsewhere; to
     /// one that was just leaving, too.
     pub handoffs: Counter,
+    /// `leasehold_resumed_total`: locks and places in queues that sessions here took over from another stream.
+    pub resumed: Counter,
     /// `leasehold_renewals_total`: leases renewed.
     pub renewals: Counter,
     /// `leasehold_deadlocks_total`: waits of this coordinator's clients that were ended because of a deadlock.
@@ -149,6 +151,10 @@ impl Metrics {
             "handoffs",
             "Locks that this coordinator's commands handed to the next waiter, here or elsewhere",
         );
+        let resumed = counter(
+            "resumed",
+            "Locks and places in queues taken over from another stream",
+        );
         let renewals = counter("renewals", "Leases renewed");
         let deadlocks = counter("deadlocks", "Waits that were ended because of a deadlock");
         let slow_readers = counter("slow_readers", "Clients cut off because they did not read");
@@ -182,6 +188,7 @@ impl Metrics {
             watch_gaps,
             grants,
             handoffs,
+            resumed,
             renewals,
             deadlocks,
             slow_readers,

@@ -9,7 +9,7 @@ use redis::{RedisResult, aio::MultiplexedConnection};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::RedisServer;
+use crate::{RedisServer, wait};
 
 /// Every key with its time to live in milliseconds; -1 is none. Keys that end meanwhile are left out.
 ///
@@ -45,6 +45,31 @@ pub async fn keys(
             return Ok(found);
         }
     }
+}
+
+/// Waits until only keys that may stay are left.
+///
+/// # Panics
+///
+/// If `limit` passes first: with the others.
+pub async fn until_only(
+    connection: &MultiplexedConnection,
+    limit: Duration,
+    may_stay: impl Fn(&str) -> bool,
+) {
+    wait::until("only what may stay to be in Redis", limit, || async {
+        let mut keys = keys(&mut connection.clone(), "*")
+            .await
+            .expect("Redis answers");
+        keys.retain(|key, _| !may_stay(key));
+        if keys.is_empty() { Ok(()) } else { Err(keys) }
+    })
+    .await;
+}
+
+/// Whether a key is what is known of a name's newest token, which outlives its locks.
+pub fn is_token(key: &str) -> bool {
+    key.starts_with("lh:") && key.contains(":token:")
 }
 
 /// Looks at every key again and again, for one that has no TTL.

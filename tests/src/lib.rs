@@ -1,4 +1,5 @@
-//! Fixtures of Leasehold's end-to-end and fault suites: real Redis servers, coordinators in and out of process, a proxy
+//! Fixtures of Leasehold's end-to-end and fault suites: real Redis servers, alone and in
+//! every topology, coordinators in and out of process, a proxy
 //! that breaks connections on purpose, and sessions at the level of the wire.
 //!
 //! Everything listens on loopback, on a port of its own, and ends with its handle; a child process also ends when the
@@ -23,9 +24,11 @@
 pub mod alone;
 pub mod audit;
 pub mod binaries;
+pub mod cluster;
 pub mod coordinator;
 mod doc;
 pub mod latency;
+pub mod masters;
 pub mod ports;
 pub mod process;
 pub mod proxy;
@@ -35,18 +38,24 @@ pub mod raw;
 pub mod raw_bytes;
 pub mod redis_proxy;
 pub mod redis_server;
+pub mod replicas;
 pub mod resource;
+pub mod sentinels;
 pub mod stalls;
 pub mod wait;
 pub mod worker;
 
+pub use cluster::Cluster;
 pub use coordinator::{Coordinator, CoordinatorProcess};
 pub use doc::doc;
 pub use latency::{Latencies, report};
+pub use masters::Masters;
 pub use process::ChildProcess;
 pub use proxy::FaultProxy;
 pub use raw::{RawCandidate, RawObserver, RawSession};
 pub use redis_proxy::RedisProxy;
 pub use redis_server::RedisServer;
+pub use replicas::Replicas;
 pub use resource::FencedResource;
+pub use sentinels::Sentinels;
 pub use worker::Worker;

@@ -2,6 +2,7 @@
 
 use std::{
     net::SocketAddr,
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -26,6 +27,10 @@ pub struct RedisOptions {
     append_only: bool,
     password: Option<String>,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    sentinel: Option<String>,
+    /// The port of the cluster bus, where it is a node of one.
+    bus: Option<u16>,
 }
 
 impl RedisOptions {
@@ -51,13 +56,37 @@ impl RedisOptions {
         self
     }
 
+    /// Sets an environment variable, for example `LD_PRELOAD`.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Makes it a sentinel with this configuration, which it goes on writing itself.
+    #[must_use]
+    pub fn sentinel(mut self, configuration: String) -> Self {
+        self.sentinel = Some(configuration);
+        self
+    }
+
+    /// Makes it a node of a cluster.
+    pub(crate) fn cluster_node(mut self) -> Self {
+        self.bus = Some(free_port());
+        self
+    }
+
     /// Starts the server and waits until it answers.
     ///
     /// # Panics
     ///
     /// If it does not answer within ten seconds, or `redis-server` is not installed.
-    pub fn start(self) -> RedisServer {
+    pub fn start(mut self) -> RedisServer {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        if let Some(configuration) = &self.sentinel {
+            std::fs::write(directory.path().join(SENTINEL_FILE), configuration)
+                .expect("a file can be written");
+        }
         loop {
             let port = free_port();
             if let Some(child) = launch(&self, &directory, port) {
@@ -68,9 +97,14 @@ impl RedisOptions {
                     options: self,
                 };
             }
+            // It may have been the other port that was taken.
+            self.bus = self.bus.map(|_| free_port());
         }
     }
 }
+
+/// The file of a sentinel's configuration.
+const SENTINEL_FILE: &str = "sentinel.conf";
 
 impl RedisServer {
     /// Starts a server that keeps nothing on disk.
@@ -145,6 +179,21 @@ impl RedisServer {
             .expect("the server can be reached")
     }
 
+    /// The port of its cluster bus; none outside a cluster.
+    pub fn bus(&self) -> Option<u16> {
+        self.options.bus
+    }
+
+    /// The directory in which it runs and keeps what it keeps.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Whether the process is there and not stopped.
+    pub fn is_running(&self) -> bool {
+        self.child.is_running()
+    }
+
     /// The process's id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -184,6 +233,9 @@ impl RedisServer {
 /// Starts a server and waits until it is this one that answers; none if its port was taken in the meantime.
 fn launch(options: &RedisOptions, directory: &TempDir, port: u16) -> Option<ChildProcess> {
     let mut command = Command::new("redis-server");
+    if options.sentinel.is_some() {
+        command.args([SENTINEL_FILE, "--sentinel"]);
+    }
     command
         .current_dir(directory.path())
         .args(["--bind", "127.0.0.1", "--save", ""])
@@ -198,7 +250,18 @@ fn launch(options: &RedisOptions, directory: &TempDir, port: u16) -> Option<Chil
     if let Some(password) = &options.password {
         command.args(["--requirepass", password]);
     }
+    if let Some(bus) = options.bus {
+        command
+            .args(["--cluster-enabled", "yes"])
+            .args(["--cluster-port", &bus.to_string()]);
+    }
     command.args(&options.arguments);
+    command.envs(
+        options
+            .environment
+            .iter()
+            .map(|(name, value)| (name, value)),
+    );
     assert!(
         Command::new("redis-server")
             .arg("--version")

@@ -14,13 +14,13 @@ use crate::{
 #[derive(Parser, Debug)]
 #[command(name = "leasehold", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Where the coordinator is
+    /// Where the coordinators are: one, or several that serve the same locks, separated by commas
     #[arg(
         long,
         env = "LEASEHOLD_ENDPOINT",
         default_value = "http://127.0.0.1:7420",
         hide_env_values = true,
-        value_name = "URL",
+        value_name = "URLS",
         global = true
     )]
     pub(crate) endpoint: String,

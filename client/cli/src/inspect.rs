@@ -88,6 +88,9 @@ pub(crate) async fn release(endpoint: &str, name: &str, force: bool, as_json: bo
 /// Shows whether the coordinator serves, and how much it holds.
 pub(crate) async fn status(endpoint: &str, as_json: bool) -> Outcome {
     let admin = Admin::connect(endpoint)?;
+    // Without its store a coordinator still knows its sessions. Of several, the others are asked when one can't be reached;
+    // whoever answered this is asked the rest.
+    let sessions = admin.list_sessions().await.ok().map(|list| list.len());
     let mut health = HealthClient::new(admin.channel());
     let mut services = Vec::new();
     for service in SERVICES {
@@ -109,8 +112,6 @@ pub(crate) async fn status(endpoint: &str, as_json: bool) -> Outcome {
     let serving = services
         .iter()
         .all(|service| service.status == ServingStatus::Serving.as_str_name());
-    // Without its store a coordinator still knows its sessions.
-    let sessions = admin.list_sessions().await.ok().map(|list| list.len());
     let locks = admin.list_locks("").await.ok();
     let held = |lock: &&v1::LockView| !lock.holders.is_empty();
     let status = json::Status {

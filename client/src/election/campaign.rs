@@ -116,6 +116,10 @@ impl Election {
     /// When the work is done, it resigns and returns what the work returned. Work that blocks its thread can't be
     /// stopped, and should pass on the fencing token.
     ///
+    /// A coordinator that goes away in order does not end the leadership where there is another one: it moves there, and the
+    /// work goes on. So it does while the leadership is [suspended](crate::LockState::Suspended); if it ends then, it is
+    /// waited for whether that is resumed.
+    ///
     /// What was not done under the leadership from beginning to end does not count: if the work ends when the
     /// leadership has been lost already, it is begun anew after the next election.
     ///

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::{
-    calls::{Calls, limited},
+    calls::{Calls, Repeats, limited},
     error::Failure,
     lease::FencingToken,
     proto::v1::{self, election_service_client::ElectionServiceClient},
@@ -54,12 +54,12 @@ impl Leader {
 
     /// Asks who leads.
     pub(crate) async fn of(calls: &Calls, election: &str) -> Result<Option<Self>, Failure> {
-        let request = limited(v1::LeaderRequest {
-            election: election.to_owned(),
-        });
-        let answer = ElectionServiceClient::new(calls.channel())
-            .leader(request)
-            .await?;
+        let ask = |channel| {
+            let election = election.to_owned();
+            let request = limited(v1::LeaderRequest { election });
+            async move { ElectionServiceClient::new(channel).leader(request).await }
+        };
+        let answer = calls.call(Repeats::Freely, ask).await?;
         Ok(answer.into_inner().leader.map(Self::from_proto))
     }
 }

@@ -15,6 +15,11 @@ use crate::{
 /// It promises what a [`LockGuard`] promises: it is lost at its deadline, by this process's own clock, before anybody
 /// else can be elected. Dropping it resigns in the background; that never blocks and needs no runtime.
 ///
+/// So it moves to another coordinator with its session, and nobody else is elected for that. With a
+/// [grace](crate::SessionBuilder::disconnect_grace) it is suspended when the connection breaks, as a lock is: then
+/// [`Leadership::is_leader`] is false, and true again if it is resumed, while [`Leadership::lost`] waits for the end. (A
+/// candidacy by the stream of the election service alone, which other clients may use, can't be resumed.)
+///
 /// ```
 /// # leasehold_tests::doc(async |client| {
 /// let leadership = client.election("scheduler").campaign("10.0.0.7:8080").await?;
@@ -45,7 +50,7 @@ impl Leadership {
     }
 
     /// Whether this process leads, by its own clock and all that it has been told; see [`LockGuard::is_held`]. Once
-    /// false, it stays false.
+    /// false, it stays false, unless the leadership is only [suspended](crate::LockState::Suspended).
     pub fn is_leader(&self) -> bool {
         self.0.is_held()
     }
@@ -55,7 +60,7 @@ impl Leadership {
         self.0.valid_for()
     }
 
-    /// Completes when this process does not lead any more, with the reason. May be awaited many times and from many
+    /// Completes when this process has ceased to lead for good, with the reason. May be awaited many times and from many
     /// tasks; does not borrow the leadership.
     ///
     /// ```

@@ -54,9 +54,9 @@ pub struct Observer {
 
 impl Observer {
     pub(crate) fn new(calls: &Calls, election: String) -> Self {
-        let stub = ElectionServiceClient::new(calls.watching());
-        let feed = Feed::new(calls, move || {
-            let (mut stub, election) = (stub.clone(), election.clone());
+        let feed = Feed::new(calls, move |channel| {
+            let election = election.clone();
+            let mut stub = ElectionServiceClient::new(channel);
             async move { stub.observe(v1::ObserveRequest { election }).await }
         });
         let view = View::default();

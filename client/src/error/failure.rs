@@ -118,6 +118,18 @@ impl Failure {
         })
     }
 
+    /// Whether there was no connection that the request could have been sent on.
+    pub(crate) fn is_unsent(&self) -> bool {
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            if error.is::<tonic::ConnectError>() {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self(Arc::new(Parts {
             code: Code::Internal,

@@ -29,7 +29,8 @@ pub enum HoldError {
         /// Why.
         reason: LostReason,
     },
-    /// The stream ended before the answer came. What the session held ends with it.
+    /// The stream ended before the answer came. What the session held ends with it, unless there is a
+    /// [grace](crate::SessionBuilder::disconnect_grace): then this is told when that has passed too.
     #[error("the stream ended before the coordinator answered about lock {name:?}")]
     Unconfirmed {
         /// The lock's name.

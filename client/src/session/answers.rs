@@ -5,31 +5,55 @@ use std::{sync::Arc, time::Duration};
 use tonic::Code;
 
 use super::{
-    SessionInfo,
     holds::Owned,
+    ids::Ids,
     machine::{Granted, Machine, Output},
-    releases::RETRY_FIRST,
-    stream::{InFlight, Opened, duration},
+    releases::Release,
+    stream::{Hearing, InFlight, duration},
     waits::Waiting,
 };
 use crate::{
     clock::Moment,
-    error::{AcquireError, ConnectError, Failure, HoldFailure},
+    error::{AcquireError, Failure, HoldFailure},
     lease::{FencingToken, Lease, LostReason},
     proto::v1::{self, session_response::Response},
 };
 
 /// Heartbeats are never sent faster than this, whatever a coordinator asks for.
-const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(10);
+pub(super) const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(10);
 
 impl<A, H> Machine<A, H> {
-    /// A message has come.
-    pub(super) fn message(&mut self, now: Moment, message: v1::SessionResponse) {
+    /// A message has come on this stream.
+    pub(super) fn message(&mut self, now: Moment, number: u64, message: v1::SessionResponse) {
         self.expire(now);
+        if self.is_next(number) {
+            return self.message_of_next(now, message);
+        }
+        let stream = self.stream.as_mut();
+        let Some(stream) = stream.filter(|stream| stream.number == number) else {
+            return;
+        };
+        if !stream.is_heard() {
+            if let (Some(Response::Heartbeat(_)), Some(opened)) =
+                (&message.response, &mut stream.opened)
+            {
+                // It lives, and keeps what has not been moved.
+                opened.last_ack = now;
+            }
+            if let Hearing::Withheld(messages) = &mut stream.hearing {
+                messages.push(message);
+            }
+            return;
+        }
+        self.heard(now, message);
+        self.leave_if_drained(now);
+        self.ask_next_if_due(now);
+    }
+
+    fn heard(&mut self, now: Moment, message: v1::SessionResponse) {
         let id = message.request_id;
         let abandoned_by = self.abandoned_by(id);
         match message.response {
-            Some(Response::Opened(opened)) => self.opened(now, id, opened),
             Some(Response::Granted(granted)) => self.granted(now, id, granted),
             Some(Response::NotGranted(answer)) => self.not_granted(id, answer),
             Some(Response::Released(answer)) => self.released(now, id, answer.released),
@@ -38,17 +62,21 @@ impl<A, H> Machine<A, H> {
             Some(Response::Heartbeat(ack)) => self.heartbeat_acked(now, ack),
             Some(Response::Lost(lost)) => self.lost(now, lost),
             Some(Response::Draining(draining)) => self.draining(now, draining),
-            Some(Response::Closed(_)) => self.hang_up(now, None),
+            Some(Response::Closed(_)) => {
+                if let Some(stream) = &self.stream {
+                    self.hang_up(now, stream.number, None);
+                }
+            }
+            Some(Response::Queued(queued)) => self.queued(id, queued),
             Some(Response::Error(failure)) => self.failed(now, id, failure.into()),
-            // Nobody here asks for the place in the queue. What a newer coordinator says besides is not for us.
-            Some(Response::Queued(_)) | None => {}
+            // It has been opened before. What a newer coordinator says besides is not for us.
+            Some(Response::Opened(_)) | None => {}
         }
         if let Some(actor) = abandoned_by
             && self.abandoned_by(id).is_none()
         {
             self.send_held_back(now, actor);
         }
-        self.leave_if_drained(now);
     }
 
     /// Who asked for this, if it was abandoned and has not been answered.
@@ -64,42 +92,13 @@ impl<A, H> Machine<A, H> {
         self.stream.as_mut()?.in_flight.remove(&id)
     }
 
-    fn opened(&mut self, now: Moment, id: u64, opened: v1::SessionOpened) {
-        if !matches!(self.answered(id), Some(InFlight::Open)) {
-            return;
-        }
-        let Some(stream) = &mut self.stream else {
-            return;
-        };
-        let heartbeat_interval = duration(opened.heartbeat_interval).max(SHORTEST_HEARTBEAT);
-        let ttl = duration(opened.ttl);
-        stream.opened = Some(Opened {
-            ttl,
-            heartbeat_interval,
-            next_heartbeat: now.after(heartbeat_interval),
-            last_ack: now,
-        });
-        self.unreachable = None;
-        self.outputs.push_back(Output::Opened(SessionInfo {
-            session_id: opened.session_id,
-            coordinator: opened.coordinator,
-            ttl,
-            heartbeat_interval,
-        }));
-        let waiting: Vec<u64> = self.waiting.keys().copied().collect();
-        for id in waiting {
-            self.send_acquire(now, id);
-        }
-        self.wake_for_waits();
-    }
-
     fn granted(&mut self, now: Moment, id: u64, granted: v1::SessionGranted) {
         let waiting = match self.answered(id) {
             Some(InFlight::Acquire(acquire)) => self.waiting.remove_entry(&acquire),
             _ => None,
         };
         // Whatever was granted and has nobody to hold it is given back.
-        let Some((acquire, mut waiting)) = waiting else {
+        let Some((acquire, waiting)) = waiting else {
             return self.give_back(granted.locks);
         };
         if !waiting.spec.names.are_of(&granted.locks) {
@@ -111,26 +110,34 @@ impl<A, H> Machine<A, H> {
             .stream
             .as_ref()
             .and_then(|stream| stream.deadline(granted.acked_heartbeat, granted.valid_for))
-            .filter(|deadline| now < *deadline);
+            .filter(|deadline| now < *deadline && !self.is_closing());
         if let Some(deadline) = deadline {
             return self.hold(waiting, granted.locks, deadline);
         }
         let name = waiting.spec.names.label();
         tracing::warn!(lock = &*name, "a grant came too late to be used");
-        self.give_back(granted.locks);
+        // Where it crossed our `close`, that gives it back.
+        if !self.is_closing() {
+            self.give_back(granted.locks);
+        }
         if waiting.spec.is_try() {
             let error = AcquireError::Unavailable { name, source: None };
             self.outputs
                 .push_back(Output::Acquired(waiting.reply, Err(error)));
         } else {
-            waiting.sent_as = None;
             self.waiting.insert(acquire, waiting);
+            self.ask_again(acquire);
             self.send_acquire(now, acquire);
             self.wake_for_waits();
         }
     }
 
-    fn hold(&mut self, waiting: Waiting<A>, locks: Vec<v1::GrantedLock>, deadline: Moment) {
+    pub(super) fn hold(
+        &mut self,
+        waiting: Waiting<A>,
+        locks: Vec<v1::GrantedLock>,
+        deadline: Moment,
+    ) {
         let Waiting { reply, spec, .. } = waiting;
         let granted = spec
             .names
@@ -140,13 +147,9 @@ impl<A, H> Machine<A, H> {
             .map(|(name, lock)| {
                 let token = FencingToken::from(lock.fencing_token);
                 let lease = Arc::new(Lease::new(name.clone(), token, deadline));
-                let owned = Owned {
-                    name: name.clone(),
-                    owner_id: lock.owner_id,
-                };
-                let key = self
-                    .holds
-                    .insert(lease.clone(), owned, spec.lock_delay, deadline);
+                let key =
+                    self.holds
+                        .insert(lease.clone(), lock.owner_id, spec.lock_delay, deadline);
                 Granted {
                     key,
                     lease,
@@ -157,13 +160,10 @@ impl<A, H> Machine<A, H> {
         self.outputs.push_back(Output::Acquired(reply, Ok(granted)));
     }
 
-    fn give_back(&mut self, locks: Vec<v1::GrantedLock>) {
+    pub(super) fn give_back(&mut self, locks: Vec<v1::GrantedLock>) {
         for lock in locks {
-            let owned = Owned {
-                name: lock.name.into(),
-                owner_id: lock.owner_id,
-            };
-            self.send_release(owned, None, RETRY_FIRST);
+            let owned = Owned::stray(lock.name.into(), Ids::new(lock.owner_id));
+            self.send_release(Release::new(owned, None));
         }
     }
 
@@ -171,7 +171,7 @@ impl<A, H> Machine<A, H> {
         let Some(InFlight::Acquire(acquire)) = self.answered(id) else {
             return;
         };
-        let Some(mut waiting) = self.waiting.remove(&acquire) else {
+        let Some(waiting) = self.waiting.remove(&acquire) else {
             return;
         };
         let holder = answer.holder.clone().map(Box::new);
@@ -186,9 +186,8 @@ impl<A, H> Machine<A, H> {
             }
             // We did not cancel it: the coordinator puts its waiters out because it goes away.
             (v1::AcquireOutcome::Cancelled, _) if self.is_draining() => {
-                waiting.sent_as = None;
                 self.waiting.insert(acquire, waiting);
-                return;
+                return self.ask_again(acquire);
             }
             (outcome, _) => AcquireError::Refused {
                 name,
@@ -214,6 +213,10 @@ impl<A, H> Machine<A, H> {
             opened.last_ack = now;
         }
         self.holds.extend(deadline);
+        // No attempt to move has come to anything yet, so that there is no need any more.
+        if std::mem::take(&mut stream.silent) {
+            self.send_unsent(now);
+        }
     }
 
     fn lost(&mut self, now: Moment, lost: v1::SessionLost) {
@@ -229,46 +232,35 @@ impl<A, H> Machine<A, H> {
 
     fn draining(&mut self, now: Moment, draining: v1::SessionDraining) {
         if let Some(stream) = &mut self.stream {
-            stream.draining = true;
             let until = now.after(duration(draining.deadline));
+            stream.draining = Some(until);
             self.outputs.push_back(Output::Draining(until));
         }
     }
 
     fn failed(&mut self, now: Moment, id: u64, failure: Failure) {
         match self.answered(id) {
-            Some(InFlight::Open) => {
-                let error = ConnectError::Refused {
-                    endpoint: self.endpoint.clone(),
-                    source: failure,
-                };
-                self.hang_up(now, Some(error));
-            }
             Some(InFlight::Acquire(acquire)) => {
-                let Some(mut waiting) = self.waiting.remove(&acquire) else {
+                let Some(waiting) = self.waiting.remove(&acquire) else {
                     return;
                 };
                 // What was aborted is about what the actor holds: a deadlock does not end by waiting on elsewhere.
                 let aborted = failure.code() == Code::Aborted;
                 let waits_on = failure.is_retryable() && !aborted && !waiting.spec.is_try();
                 if self.is_draining() && waits_on {
-                    waiting.sent_as = None;
                     self.waiting.insert(acquire, waiting);
+                    self.ask_again(acquire);
                 } else {
                     self.refuse(waiting, failure);
                 }
             }
-            Some(InFlight::Release {
-                owned,
-                reply,
-                retry_in,
-            }) => self.release_failed(now, (owned, reply, retry_in), failure),
+            Some(InFlight::Release(release)) => self.release_failed(now, release, failure),
             Some(InFlight::Change { reply, .. }) => {
                 self.hold_failed(Some(reply), HoldFailure::Refused(failure));
             }
             // A cancelled acquire that failed has ended as well.
             Some(InFlight::Abandoned { .. }) => {}
-            Some(InFlight::Other) | None => {
+            Some(InFlight::Open | InFlight::Other) | None => {
                 tracing::debug!("the coordinator could not serve a request: {failure}");
             }
         }
@@ -280,7 +272,14 @@ impl<A, H> Machine<A, H> {
             .push_back(Output::Acquired(waiting.reply, Err(error)));
     }
 
+    fn is_closing(&self) -> bool {
+        let stream = self.stream.as_ref();
+        stream.is_some_and(|stream| stream.closing.is_some())
+    }
+
     fn is_draining(&self) -> bool {
-        self.stream.as_ref().is_some_and(|stream| stream.draining)
+        self.stream
+            .as_ref()
+            .is_some_and(|stream| stream.draining.is_some())
     }
 }

@@ -22,27 +22,31 @@ pub(crate) enum Change {
 impl<A, H> Machine<A, H> {
     pub(super) fn change(&mut self, now: Moment, key: u64, change: Change, reply: H) {
         self.expire(now);
+        let takes_changes = self.takes_changes();
         match (self.holds.owned(key, now), &mut self.stream) {
-            (Ok(owned), Some(stream)) => {
-                let (name, owner_id) = (owned.name.to_string(), owned.owner_id);
-                let body = match change {
+            (Ok((name, owner_id)), Some(stream)) if takes_changes => {
+                let name = name.to_string();
+                let body = match &change {
                     Change::Value(value) => Body::SetValue(v1::SessionSetValue {
                         name,
                         owner_id,
-                        value,
+                        value: value.clone(),
                     }),
                     Change::Downgrade => Body::Downgrade(v1::SessionDowngrade { name, owner_id }),
                 };
-                let request = stream.request(body, InFlight::Change { key, reply });
-                self.outputs.push_back(Output::Send(request));
+                let number = stream.number;
+                let expects = InFlight::Change { key, change, reply };
+                let request = stream.request(body, expects);
+                self.outputs.push_back(Output::Send(number, request));
             }
-            (Ok(_), None) => self.hold_failed(Some(reply), HoldFailure::Unconfirmed),
+            // For the stream that takes it over, if there is one in time.
+            (Ok(_), _) => self.unsent_changes.push((key, change, reply)),
             (Err(reason), _) => self.hold_failed(Some(reply), HoldFailure::Lost(reason)),
         }
     }
 
     pub(super) fn changed(&mut self, now: Moment, id: u64, changed: bool) {
-        let Some(InFlight::Change { key, reply }) = self.answered(id) else {
+        let Some(InFlight::Change { key, reply, .. }) = self.answered(id) else {
             return;
         };
         if changed {

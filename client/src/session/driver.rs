@@ -1,18 +1,22 @@
 //! The task behind a session: it owns all of its state, feeds the machine and carries out what comes out of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, Sleep, sleep},
 };
+use uuid::Uuid;
 
 use super::{
     SessionInfo,
     changes::Change,
-    link::{Event, Link, Outbound},
+    connection::{Connection, next_event},
+    link::Event,
     machine::{Granted, Machine, Output},
+    route::Route,
     spec::AcquireSpec,
+    stream::CLOSE_TIMEOUT,
 };
 use crate::{
     clock::Moment,
@@ -30,6 +34,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// How many acquires may wait for the task to take them up; callers wait for room.
 pub(super) const ACQUIRE_QUEUE: usize = 256;
+
+/// How many connections that did not open in time are kept at most: more than there can be before all is lost.
+pub(super) const MOST_OVERDUE: usize = 64;
 
 pub(super) type AcquireReply = oneshot::Sender<Result<Vec<LockGuard>, AcquireError>>;
 pub(crate) type HoldReply = oneshot::Sender<Result<(), HoldFailure>>;
@@ -78,28 +85,49 @@ pub(super) struct Channels {
 
 pub(super) struct Driver {
     // First, so that it is dropped first: guards hear that they are lost before the connection is cut.
-    machine: Machine<AcquireReply, HoldReply>,
-    link: Link,
-    outbound: Outbound,
-    pauses: Pauses,
-    settings: Arc<Settings>,
+    pub(super) machine: Machine<AcquireReply, HoldReply>,
+    /// That of the stream that has the session open.
+    pub(super) current: Option<Connection>,
+    /// That of the stream that is to have it next.
+    pub(super) next: Option<Connection>,
+    /// Of streams that did not open in time, until another one has.
+    pub(super) overdue: Vec<Connection>,
+    /// Goodbye is said on the one before.
+    leaving: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The end waits for that goodbye.
+    sees_off: bool,
+    pub(super) route: Route,
+    /// Why the attempts of this round have failed.
+    pub(super) round_errors: Vec<ConnectError>,
+    /// Before the next round.
+    pub(super) pause: Option<Duration>,
+    pub(super) pauses: Pauses,
+    pub(super) settings: Arc<Settings>,
     acquires: mpsc::Receiver<AcquireCommand>,
     acquires_open: bool,
     notes: mpsc::UnboundedReceiver<Note>,
     notes_open: bool,
     note_sender: mpsc::WeakUnboundedSender<Note>,
-    status: watch::Sender<Status>,
-    opened: Option<oneshot::Sender<Result<(), ConnectError>>>,
+    pub(super) status: watch::Sender<Status>,
+    pub(super) opened: Option<oneshot::Sender<Result<(), ConnectError>>>,
     closers: Vec<oneshot::Sender<()>>,
-    ended: bool,
+    pub(super) ended: bool,
 }
 
 impl Driver {
     pub(super) fn new(settings: Arc<Settings>, open: v1::SessionOpen, channels: Channels) -> Self {
         Self {
-            machine: Machine::new(settings.endpoint.clone(), settings.connect_timeout, open),
-            link: Link::dial(&settings),
-            outbound: Outbound::default(),
+            machine: Machine::new(settings.connect_timeout, open, || {
+                Uuid::new_v4().into_bytes().to_vec()
+            }),
+            current: None,
+            next: None,
+            overdue: Vec::new(),
+            leaving: None,
+            sees_off: false,
+            route: Route::new(&settings),
+            round_errors: Vec::new(),
+            pause: None,
             pauses: Pauses::new(&settings),
             settings,
             acquires: channels.acquires,
@@ -119,25 +147,35 @@ impl Driver {
         let alarm = sleep(LONGEST_SLEEP);
         tokio::pin!(alarm);
         let mut armed = None;
+        self.connect_if_wanted();
         while !self.ended {
             self.arm(alarm.as_mut(), &mut armed);
+            let congested = self
+                .current
+                .as_ref()
+                .is_some_and(|current| current.outbound.is_congested());
             tokio::select! {
                 biased;
                 () = alarm.as_mut() => {
                     armed = None;
                     self.machine.tick(Moment::now());
                 }
-                event = self.link.next() => self.on_link(event),
-                () = self.outbound.unblocked(), if self.outbound.is_blocked() => {
-                    self.outbound.flush();
-                }
+                // Before the other, which may have something to say all the time.
+                event = next_event(&mut self.next) => self.on_next(event),
+                event = next_event(&mut self.current) => self.on_current(event),
                 note = self.notes.recv(), if self.notes_open => self.on_note(note),
-                acquire = self.acquires.recv(),
-                    if self.acquires_open && !self.outbound.is_congested() => {
+                acquire = self.acquires.recv(), if self.acquires_open && !congested => {
                     self.on_acquire(acquire);
                 }
+                () = left(&mut self.leaving) => self.leaving = None,
             }
             self.carry_out();
+            self.connect_if_wanted();
+        }
+        if self.sees_off
+            && let Some(leaving) = self.leaving.take()
+        {
+            leaving.await;
         }
     }
 
@@ -153,61 +191,65 @@ impl Driver {
         *armed = Some(wanted.unwrap_or(now));
     }
 
-    fn on_link(&mut self, event: Event) {
+    fn on_current(&mut self, event: Event) {
         let now = Moment::now();
+        let Some(current) = &self.current else {
+            return;
+        };
+        let (Some(number), endpoint) = (current.number, current.endpoint()) else {
+            return;
+        };
         match event {
-            Event::RetryDue => self.link = Link::dial(&self.settings),
-            Event::Dialled(Ok(channel)) => {
-                let requests = self.outbound.begin();
-                self.machine.connected(now);
-                // The `open` is in the channel before the stream begins.
-                self.carry_out();
-                self.link = Link::start(channel, requests);
-            }
-            Event::Dialled(Err(error)) => self.connect_failed(now, error),
-            Event::Message(message) => self.machine.message(now, message),
-            Event::Ended(status) if self.machine.is_open() => {
+            Event::Message(message) => self.machine.message(now, number, message),
+            Event::Ended(status) => {
                 match status {
                     Some(status) => tracing::warn!(
-                        endpoint = self.settings.endpoint,
+                        endpoint = &*endpoint,
                         "the stream to the coordinator broke: {}",
                         Failure::from(status)
                     ),
-                    None => tracing::info!(
-                        endpoint = self.settings.endpoint,
-                        "the coordinator ended the stream"
-                    ),
+                    None => {
+                        tracing::info!(endpoint = &*endpoint, "the coordinator ended the stream")
+                    }
                 }
-                self.machine.stream_ended(now);
-                self.reconnect(now);
+                self.machine.stream_ended(now, number);
+                self.current_ended(now);
             }
-            Event::Ended(status) => {
-                let endpoint = self.settings.endpoint.clone();
-                let error = match status {
-                    Some(status) => ConnectError::broke(endpoint, Failure::from(status)),
-                    None => ConnectError::Ended { endpoint },
-                };
-                self.connect_failed(now, error);
+            Event::RetryDue | Event::Found(_) | Event::Dialled(_) | Event::Started => {}
+        }
+    }
+
+    fn send(&mut self, number: u64, request: v1::SessionRequest) {
+        let connections = [&mut self.current, &mut self.next].into_iter().flatten();
+        for connection in connections {
+            if connection.number == Some(number) {
+                connection.outbound.push(request);
+                return;
             }
         }
     }
 
-    fn connect_failed(&mut self, now: Moment, error: ConnectError) {
+    fn opened(&mut self, number: u64, info: SessionInfo) {
+        tracing::debug!(
+            session = info.session_id,
+            coordinator = info.coordinator,
+            "session opened"
+        );
+        let next = self.next.take_if(|next| next.number == Some(number));
+        if let Some(former) = std::mem::replace(&mut self.current, next) {
+            self.leaving = Some(former.leave(CLOSE_TIMEOUT));
+        }
+        self.overdue.clear();
+        self.round_errors.clear();
+        self.pause = None;
+        self.pauses.opened(Moment::now());
+        self.status.send_replace(Status {
+            info: Some(info),
+            draining: None,
+        });
         if let Some(opened) = self.opened.take() {
-            // Whoever opens a session wants to know at once.
-            opened.send(Err(error)).ok();
-            self.ended = true;
-            return;
+            opened.send(Ok(())).ok();
         }
-        tracing::debug!("failed to open a session: {error}");
-        self.machine.connect_failed(now, &Arc::new(error));
-        self.reconnect(now);
-    }
-
-    fn reconnect(&mut self, now: Moment) {
-        self.status.send_replace(Status::default());
-        self.outbound.end();
-        self.link = Link::pause(self.pauses.pause(now));
     }
 
     fn on_note(&mut self, note: Option<Note>) {
@@ -241,36 +283,27 @@ impl Driver {
         }
     }
 
-    fn carry_out(&mut self) {
+    pub(super) fn carry_out(&mut self) {
         while let Some(output) = self.machine.next_output() {
             match output {
-                Output::Send(request) => self.outbound.push(request),
+                Output::Send(number, request) => self.send(number, request),
                 Output::Acquired(reply, result) => self.answer(reply, result),
                 Output::HoldDone(reply, result) => {
                     reply.send(result).ok();
                 }
-                Output::Opened(info) => {
-                    tracing::debug!(
-                        session = info.session_id,
-                        coordinator = info.coordinator,
-                        "session opened"
-                    );
-                    self.pauses.opened(Moment::now());
-                    self.status.send_replace(Status {
-                        info: Some(info),
-                        draining: None,
-                    });
-                    if let Some(opened) = self.opened.take() {
-                        opened.send(Ok(())).ok();
-                    }
-                }
+                Output::Opened(number, info) => self.opened(number, info),
                 Output::Draining(until) => {
                     tracing::info!("the coordinator is going away");
                     self.status
                         .send_modify(|status| status.draining = Some(until));
                 }
-                Output::HangUp(Some(error)) => self.connect_failed(Moment::now(), error),
-                Output::HangUp(None) => self.reconnect(Moment::now()),
+                Output::HangUp(number, error) => self.hang_up(number, error),
+                Output::Leave(number) => {
+                    if let Some(next) = self.next.take_if(|next| next.number == Some(number)) {
+                        self.leaving = Some(next.leave(CLOSE_TIMEOUT));
+                        self.sees_off = true;
+                    }
+                }
                 Output::Ended => self.ended = true,
             }
         }
@@ -295,5 +328,13 @@ impl Driver {
         };
         // If nobody waits any more, the guards come back, are dropped, and give their locks back.
         drop(reply.send(answer));
+    }
+}
+
+/// Completes when goodbye has been said; never without one to say. May be dropped and called again.
+async fn left(leaving: &mut Option<Pin<Box<dyn Future<Output = ()> + Send>>>) {
+    match leaving {
+        Some(leaving) => leaving.as_mut().await,
+        None => pending().await,
     }
 }

@@ -1,7 +1,6 @@
 //! What callers hold of a session.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,128 +11,16 @@ use std::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    driver::{ACQUIRE_QUEUE, AcquireCommand, Channels, Driver, Note, Status},
+    driver::{AcquireCommand, Note, Status},
     spec::AcquireSpec,
-    stream::wire,
 };
 use crate::{
     Actor, Election, LockAllRequest, LockRequest, LockWatch, Semaphore, WithLockError,
     calls::Calls,
     clock::Moment,
-    error::{AcquireError, ConnectError, Failure},
+    error::{AcquireError, Failure},
     guard::LockGuard,
-    proto::v1,
 };
-
-/// What a session asks for when it is opened.
-///
-/// Made by [`Client::session`](crate::Client::session), with what the client was built with as defaults.
-///
-/// ```
-/// # leasehold_tests::doc(async |client| {
-/// use std::time::Duration;
-///
-/// let session = client
-///     .session()
-///     .client_name("reports")
-///     .ttl(Duration::from_secs(30))
-///     .metadata("version", "1.4")
-///     .open()
-///     .await?;
-/// assert_eq!(session.info().unwrap().ttl, Duration::from_secs(30));
-/// # Ok(()) });
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "a session is opened by `open`"]
-pub struct SessionBuilder {
-    calls: Calls,
-    options: SessionOptions,
-}
-
-/// What the builders of clients and sessions have in common.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct SessionOptions {
-    pub(crate) client_name: String,
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) metadata: HashMap<String, String>,
-}
-
-impl SessionBuilder {
-    pub(crate) fn new(calls: Calls, options: SessionOptions) -> Self {
-        Self { calls, options }
-    }
-
-    /// Who this is, for operators: at most 256 bytes without control characters. Default: the client's.
-    pub fn client_name(mut self, name: impl Into<String>) -> Self {
-        self.options.client_name = name.into();
-        self
-    }
-
-    /// How long a lock outlives the loss of contact: 1 s to 1 h unless the coordinator is configured otherwise.
-    /// Default: the client's, else the coordinator's, 10 s. A shorter one frees the locks of a machine that has died
-    /// sooner; a longer one survives longer interruptions.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = Some(ttl);
-        self
-    }
-
-    /// Free text for operators, shown by `ListSessions`: at most 16 entries, keys of 1 to 64 bytes, values of at most
-    /// 256. Default: the client's.
-    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.metadata.insert(key.into(), value.into());
-        self
-    }
-
-    /// Opens the session on a connection of its own. It is attempted once; a session that has been open reconnects by
-    /// itself. Must be called within a Tokio runtime, which then runs the session's task.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let session = client.session().open().await?;
-    /// assert!(session.info().is_some());
-    /// # Ok(()) });
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If no coordinator can be reached within the connect time-out, or if it refuses.
-    pub async fn open(self) -> Result<Session, ConnectError> {
-        // Said here rather than by the task: a wrong URL needs no attempt.
-        let settings = self.calls.settings().clone();
-        settings.session_endpoint()?;
-        let (acquire_sender, acquires) = mpsc::channel(ACQUIRE_QUEUE);
-        let (note_sender, notes) = mpsc::unbounded_channel();
-        let (status_sender, status) = watch::channel(Status::default());
-        let (opened_sender, opened) = oneshot::channel();
-        let open = v1::SessionOpen {
-            client_name: self.options.client_name,
-            ttl: self.options.ttl.map(wire),
-            metadata: self.options.metadata,
-        };
-        let endpoint = settings.endpoint.clone();
-        let channels = Channels {
-            acquires,
-            notes,
-            note_sender: note_sender.downgrade(),
-            status: status_sender,
-            opened: opened_sender,
-        };
-        tokio::spawn(Driver::new(settings, open, channels).run());
-        // If this future is dropped, the handles go with it, and the task ends.
-        let session = Session(Arc::new(Handle {
-            acquires: acquire_sender,
-            notes: note_sender,
-            last_acquire: AtomicU64::new(0),
-            status,
-            calls: self.calls,
-        }));
-        match opened.await {
-            Ok(result) => result.map(|()| session),
-            // The runtime is shutting down.
-            Err(_) => Err(ConnectError::Ended { endpoint }),
-        }
-    }
-}
 
 /// What a coordinator said when it opened a session.
 ///
@@ -159,8 +46,12 @@ pub struct SessionInfo {
 /// A session: locks are held through it, for as long as its stream lives.
 ///
 /// Cheap to clone; all clones are the same session. When its last clone, its last guard and its last pending acquire
-/// are gone, it is closed. When its stream breaks, every lock of it is lost at once, and it reconnects by itself;
-/// acquires that were waiting go on waiting, locks are never re-taken by themselves.
+/// are gone, it is closed.
+///
+/// When its coordinator is about to go away, or falls silent, it moves to another one, and takes along what it holds and
+/// waits for. When its stream breaks, every lock of it is lost at once, or [suspended](crate::LockState::Suspended) if it
+/// has a [grace](crate::SessionBuilder::disconnect_grace), and it reconnects by itself; acquires that were waiting go on waiting,
+/// in their old place where that still stands. Locks are never re-taken by themselves.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -184,6 +75,21 @@ struct Handle {
 }
 
 impl Session {
+    pub(super) fn new(
+        acquires: mpsc::Sender<AcquireCommand>,
+        notes: mpsc::UnboundedSender<Note>,
+        status: watch::Receiver<Status>,
+        calls: Calls,
+    ) -> Self {
+        Self(Arc::new(Handle {
+            acquires,
+            notes,
+            last_acquire: AtomicU64::new(0),
+            status,
+            calls,
+        }))
+    }
+
     /// Asks for the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole.
     ///
     /// ```
@@ -278,9 +184,10 @@ impl Session {
         self.0.status.borrow().info.clone()
     }
 
-    /// Completes when the coordinator is about to go away, with the time left to finish and release: what is still
-    /// held then is lost. Completes with zero if the session has been closed. Waiting acquires, and those made from then
-    /// on, move to the next connection by themselves.
+    /// Completes when the coordinator is about to go away, with the time left to move or to finish: what is still held there
+    /// then is lost. Completes with zero if the session has been closed. Nothing needs to be done about it where another
+    /// coordinator can be reached: the session moves there by itself, with all that it holds and waits for, and
+    /// [`Session::info`] tells of the new one.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

@@ -23,6 +23,11 @@ impl Heartbeats {
         }
     }
 
+    /// When the oldest that is remembered was sent: the `open`, while nothing else has been.
+    pub(super) fn began(&self) -> Option<Moment> {
+        self.sent_at.front().copied()
+    }
+
     /// Notes that the next heartbeat is sent at `now`, and numbers it. To be called before it can be on the wire: a
     /// time noted too early shortens a lease by a little, one noted too late would let it outlive the lock.
     pub(super) fn note(&mut self, now: Moment) -> u64 {

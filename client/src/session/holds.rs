@@ -3,22 +3,40 @@
 //! What is counted here is guards, and each has its lease. A hold that an actor was granted again has several; they
 //! share an owner id, by which the coordinator loses them together, while each is given back for itself.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
+use super::ids::Ids;
 use crate::{
     clock::{Moment, earlier},
     lease::{Lease, LostReason},
 };
 
-/// What it takes to name one hold to the coordinator. The owner id is secret: no `Debug`.
+/// What it takes to name one hold to a coordinator. The owner ids are secret: no `Debug`.
 #[derive(Clone)]
 pub(super) struct Owned {
     pub(super) name: Arc<str>,
-    pub(super) owner_id: Vec<u8>,
+    pub(super) ids: Ids,
+    /// The hold's number here; 0 where there is none.
+    pub(super) number: u64,
+}
+
+impl Owned {
+    /// Of what nobody here holds.
+    pub(super) fn stray(name: Arc<str>, ids: Ids) -> Self {
+        Self {
+            name,
+            ids,
+            number: 0,
+        }
+    }
 }
 
 enum State {
-    /// The coordinator holds it for us, and so does the guard.
+    /// The coordinator holds it for us, and so does the guard, or it is suspended.
     Held,
     /// The guard's deadline has passed, but as far as we know the coordinator still holds it for us. It is given back
     /// at this moment: at once, or after the lock-delay that was asked for, which is there for work that stops late.
@@ -28,19 +46,36 @@ enum State {
 }
 
 /// What one guard holds.
-struct Hold {
+struct Guarded {
     lease: Arc<Lease>,
-    owned: Owned,
+    /// Which hold it has a part in.
+    hold: u64,
     lock_delay: Duration,
     state: State,
+}
+
+/// What a coordinator holds for us, under one owner id.
+struct Hold {
+    owned: Owned,
+    /// Its guards. Never none.
+    keys: Vec<u64>,
+}
+
+/// A hold as another stream is asked to take it over.
+pub(super) struct Resumable {
+    pub(super) owned: Owned,
+    pub(super) token: i64,
+    pub(super) count: usize,
 }
 
 /// All holds of a session, by the keys of their guards, which only this process knows.
 #[derive(Default)]
 pub(super) struct Holds {
-    by_key: HashMap<u64, Hold>,
-    /// Of those that the coordinator holds for us. Never empty lists.
-    by_owner: HashMap<Vec<u8>, Vec<u64>>,
+    by_key: HashMap<u64, Guarded>,
+    /// Those that the coordinator holds for us, by numbers of our own, in the order in which they were granted.
+    holds: BTreeMap<u64, Hold>,
+    /// Their numbers, by the owner ids under which they were last confirmed.
+    by_owner: HashMap<Vec<u8>, u64>,
     last_key: u64,
     /// Nothing needs to be done before this: a lower bound, made exact whenever it has passed.
     check_at: Option<Moment>,
@@ -58,31 +93,46 @@ impl Holds {
     pub(super) fn insert(
         &mut self,
         lease: Arc<Lease>,
-        owned: Owned,
+        owner_id: Vec<u8>,
         lock_delay: Duration,
         deadline: Moment,
     ) -> u64 {
         self.last_key += 1;
+        let key = self.last_key;
         self.check_at = earlier(self.check_at, Some(deadline));
-        self.by_owner
-            .entry(owned.owner_id.clone())
-            .or_default()
-            .push(self.last_key);
+        let hold = match self.by_owner.get(&owner_id) {
+            Some(number) => *number,
+            None => {
+                // Keys are never used again, so that the first one can number the hold too.
+                let owned = Owned {
+                    name: lease.name.clone(),
+                    ids: Ids::new(owner_id.clone()),
+                    number: key,
+                };
+                let keys = Vec::new();
+                self.holds.insert(key, Hold { owned, keys });
+                self.by_owner.insert(owner_id, key);
+                key
+            }
+        };
+        if let Some(hold) = self.holds.get_mut(&hold) {
+            hold.keys.push(key);
+        }
         self.by_key.insert(
-            self.last_key,
-            Hold {
+            key,
+            Guarded {
                 lease,
-                owned,
+                hold,
                 lock_delay,
                 state: State::Held,
             },
         );
-        self.last_key
+        key
     }
 
     /// Whether the coordinator holds nothing for us.
     pub(super) fn is_empty(&self) -> bool {
-        self.by_owner.is_empty()
+        self.holds.is_empty()
     }
 
     pub(super) fn check_at(&self) -> Option<Moment> {
@@ -91,30 +141,42 @@ impl Holds {
 
     /// Forgets a hold whose guard is gone.
     pub(super) fn remove(&mut self, key: u64) -> Option<Removed> {
-        let hold = self.by_key.remove(&key)?;
-        match hold.state {
+        let guarded = self.by_key.remove(&key)?;
+        match guarded.state {
             State::Gone(reason) => Some(Removed::Gone(reason)),
             State::Held | State::Expired { .. } => {
-                unlink(&mut self.by_owner, &hold.owned.owner_id, key);
-                Some(Removed::Release(hold.owned))
+                self.unlink(guarded.hold, key).map(Removed::Release)
             }
         }
     }
 
-    /// What names a hold to the coordinator, while its guard still holds it.
-    pub(super) fn owned(&self, key: u64, now: Moment) -> Result<Owned, LostReason> {
-        let hold = self.by_key.get(&key).ok_or(LostReason::Released)?;
-        hold.lease.held(now)?;
-        Ok(hold.owned.clone())
+    /// The name and the owner id of a hold, while its guard has not lost it.
+    pub(super) fn owned(&self, key: u64, now: Moment) -> Result<(Arc<str>, Vec<u8>), LostReason> {
+        let guarded = self.by_key.get(&key).ok_or(LostReason::Released)?;
+        guarded.lease.alive(now)?;
+        let hold = self.holds.get(&guarded.hold).ok_or(LostReason::Unknown)?;
+        let owner_id = hold.owned.ids.confirmed().to_vec();
+        Ok((hold.owned.name.clone(), owner_id))
     }
 
     /// The coordinator says that it does not hold this for us any more: every guard of it has lost it.
     pub(super) fn lost(&mut self, owner_id: &[u8], now: Moment, reason: LostReason) {
-        for key in self.by_owner.remove(owner_id).unwrap_or_default() {
-            if let Some(hold) = self.by_key.get_mut(&key) {
+        if let Some(number) = self.by_owner.get(owner_id) {
+            self.forget(*number, now, reason);
+        }
+    }
+
+    /// Every guard of this hold has lost it, and the coordinator does not hold it for us.
+    pub(super) fn forget(&mut self, number: u64, now: Moment, reason: LostReason) {
+        let Some(hold) = self.holds.remove(&number) else {
+            return;
+        };
+        self.by_owner.remove(hold.owned.ids.confirmed());
+        for key in hold.keys {
+            if let Some(guarded) = self.by_key.get_mut(&key) {
                 // A guard that had reported another end before keeps that one.
-                hold.lease.end(now, reason).ok();
-                hold.state = State::Gone(reason);
+                guarded.lease.end(now, reason).ok();
+                guarded.state = State::Gone(reason);
             }
         }
     }
@@ -122,18 +184,18 @@ impl Holds {
     /// The coordinator does not know the hold that it was asked about for this guard. Returns why the guard says that
     /// it is lost.
     pub(super) fn gone(&mut self, key: u64, now: Moment, reason: LostReason) -> LostReason {
-        let Some(hold) = self.by_key.get(&key) else {
+        let Some(guarded) = self.by_key.get(&key) else {
             return LostReason::Released;
         };
-        let (lease, owner_id) = (hold.lease.clone(), hold.owned.owner_id.clone());
-        self.lost(&owner_id, now, reason);
+        let (lease, hold) = (guarded.lease.clone(), guarded.hold);
+        self.forget(hold, now, reason);
         lease.end(now, reason).err().unwrap_or(reason)
     }
 
     /// A heartbeat was answered: whatever is still held is good until then at least.
     pub(super) fn extend(&mut self, to: Moment) {
-        for hold in self.by_key.values() {
-            hold.lease.extend(to);
+        for guarded in self.by_key.values() {
+            guarded.lease.extend(to);
         }
     }
 
@@ -143,40 +205,156 @@ impl Holds {
             return Vec::new();
         }
         self.check_at = None;
-        let mut release = Vec::new();
-        for (key, hold) in &mut self.by_key {
-            let next = match (&hold.state, hold.lease.held(now)) {
+        let mut over = Vec::new();
+        for (key, guarded) in &mut self.by_key {
+            let next = match (&guarded.state, guarded.lease.alive(now)) {
                 (State::Gone(_), _) => continue,
                 (State::Held, Ok(deadline)) => deadline,
                 // Given back by its guard: the request is on its way to us.
                 (State::Held, Err(LostReason::Released)) => continue,
-                (State::Held, Err(_)) => now.after(hold.lock_delay),
+                (State::Held, Err(_)) => now.after(guarded.lock_delay),
                 (State::Expired { release_at }, _) => *release_at,
             };
             if now < next {
-                if hold.lease.held(now).is_err() {
-                    hold.state = State::Expired { release_at: next };
+                if guarded.lease.alive(now).is_err() {
+                    guarded.state = State::Expired { release_at: next };
                 }
                 self.check_at = earlier(self.check_at, Some(next));
             } else {
-                hold.state = State::Gone(LostReason::Expired);
-                unlink(&mut self.by_owner, &hold.owned.owner_id, *key);
-                release.push(hold.owned.clone());
+                guarded.state = State::Gone(LostReason::Expired);
+                over.push((*key, guarded.hold));
             }
         }
-        release
+        // In the order in which they were granted.
+        over.sort_unstable();
+        over.into_iter()
+            .filter_map(|(key, hold)| self.unlink(hold, key))
+            .collect()
     }
 
     /// The session has ended, and with it all it held.
     pub(super) fn end_all(&mut self, now: Moment, reason: LostReason) {
-        for hold in self.by_key.values_mut() {
-            if !matches!(hold.state, State::Gone(_)) {
-                hold.lease.end(now, reason).ok();
-                hold.state = State::Gone(reason);
+        for number in self.numbers() {
+            self.forget(number, now, reason);
+        }
+        self.check_at = None;
+    }
+
+    /// The stream has ended, and with it all that the session held. What an attempt to resume it may have moved to
+    /// another stream is still to be given back there.
+    pub(super) fn end_with_stream(&mut self, now: Moment) {
+        for number in self.numbers() {
+            let Some(hold) = self.holds.get(&number) else {
+                continue;
+            };
+            if !hold.owned.ids.in_doubt() {
+                self.forget(number, now, LostReason::SessionEnded);
+                continue;
+            }
+            for key in &hold.keys {
+                if let Some(guarded) = self.by_key.get_mut(key) {
+                    guarded.lease.end(now, LostReason::SessionEnded).ok();
+                }
+            }
+            self.check_at = Some(now);
+        }
+    }
+
+    /// The stream has ended; what is held may be resumed until then.
+    pub(super) fn suspend(&mut self, now: Moment, until: Moment) {
+        for guarded in self.by_key.values() {
+            guarded.lease.suspend(now, until);
+        }
+        // Deadlines may have come closer: they are looked at anew.
+        if !self.holds.is_empty() {
+            self.check_at = Some(now);
+        }
+    }
+
+    /// A stream that was asked to take holds over has ended, and may have been what they were on.
+    pub(super) fn attempt_dropped(&mut self, now: Moment, grace: Duration) {
+        for hold in self
+            .holds
+            .values()
+            .filter(|hold| hold.owned.ids.is_attempted())
+        {
+            for key in &hold.keys {
+                let Some(guarded) = self.by_key.get(key) else {
+                    continue;
+                };
+                if grace.is_zero() {
+                    guarded.lease.end(now, LostReason::SessionEnded).ok();
+                } else {
+                    guarded.lease.suspend(now, now.after(grace));
+                }
+                self.check_at = Some(now);
             }
         }
-        self.by_owner.clear();
-        self.check_at = None;
+    }
+
+    /// What another stream could take over: what at least one guard has not lost.
+    pub(super) fn resumable(&self, now: Moment) -> Vec<Resumable> {
+        let alive = |key: &&u64| {
+            let guarded = self.by_key.get(key);
+            guarded.is_some_and(|guarded| guarded.lease.alive(now).is_ok())
+        };
+        let resumable = self.holds.values().filter_map(|hold| {
+            let key = hold.keys.iter().find(alive)?;
+            Some(Resumable {
+                owned: hold.owned.clone(),
+                token: self.by_key.get(key)?.lease.token.get(),
+                count: hold.keys.len(),
+            })
+        });
+        resumable.collect()
+    }
+
+    /// The owner ids of a hold, to change what is known of them.
+    pub(super) fn ids(&mut self, number: u64) -> Option<&mut Ids> {
+        self.holds.get_mut(&number).map(|hold| &mut hold.owned.ids)
+    }
+
+    /// Another stream has taken this hold over. False if it is not known here any more.
+    pub(super) fn resumed(&mut self, number: u64, now: Moment, deadline: Moment) -> bool {
+        let Some(hold) = self.holds.get_mut(&number) else {
+            return false;
+        };
+        self.by_owner.remove(hold.owned.ids.confirmed());
+        hold.owned.ids.resumed();
+        self.by_owner
+            .insert(hold.owned.ids.confirmed().to_vec(), number);
+        for key in &hold.keys {
+            if let Some(guarded) = self.by_key.get(key) {
+                guarded.lease.resume(now, deadline);
+            }
+        }
+        self.check_at = earlier(self.check_at, Some(deadline));
+        true
+    }
+
+    /// Until when everything that is held, or suspended, is so at least; none if nothing is.
+    pub(super) fn first_deadline(&self, now: Moment) -> Option<Moment> {
+        let deadlines = self.by_key.values().filter_map(|guarded| {
+            let held = matches!(guarded.state, State::Held);
+            held.then(|| guarded.lease.alive(now).ok()).flatten()
+        });
+        deadlines.min()
+    }
+
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        self.holds.keys().copied().collect()
+    }
+
+    /// The coordinator does not hold it for this guard any more.
+    fn unlink(&mut self, number: u64, key: u64) -> Option<Owned> {
+        let hold = self.holds.get_mut(&number)?;
+        hold.keys.retain(|other| *other != key);
+        if !hold.keys.is_empty() {
+            return Some(hold.owned.clone());
+        }
+        let hold = self.holds.remove(&number)?;
+        self.by_owner.remove(hold.owned.ids.confirmed());
+        Some(hold.owned)
     }
 }
 
@@ -187,95 +365,5 @@ impl Drop for Holds {
     }
 }
 
-/// The coordinator does not hold it for this guard any more.
-fn unlink(by_owner: &mut HashMap<Vec<u8>, Vec<u64>>, owner_id: &[u8], key: u64) {
-    if let Some(keys) = by_owner.get_mut(owner_id) {
-        keys.retain(|other| *other != key);
-        if keys.is_empty() {
-            by_owner.remove(owner_id);
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lease::FencingToken;
-
-    fn at(millis: u64) -> Moment {
-        Moment::from_nanos(millis * 1_000_000)
-    }
-
-    fn hold(holds: &mut Holds, owner: u8, lock_delay: u64, deadline: u64) -> (u64, Arc<Lease>) {
-        let lease = Arc::new(Lease::new("a".into(), FencingToken::from(1), at(deadline)));
-        let owned = Owned {
-            name: "a".into(),
-            owner_id: vec![owner],
-        };
-        let delay = Duration::from_millis(lock_delay);
-        let key = holds.insert(lease.clone(), owned, delay, at(deadline));
-        (key, lease)
-    }
-
-    #[test]
-    fn an_expired_hold_is_given_back_at_once_or_after_its_lock_delay() {
-        let mut holds = Holds::default();
-        hold(&mut holds, 1, 0, 100);
-        let (_, delayed) = hold(&mut holds, 2, 50, 100);
-        assert_eq!(holds.check_at(), Some(at(100)));
-        assert!(holds.expire(at(99)).is_empty());
-
-        let released = holds.expire(at(100));
-        assert_eq!(released.len(), 1);
-        assert_eq!(released[0].owner_id, [1]);
-        assert_eq!(delayed.held(at(100)), Err(LostReason::Expired));
-        assert_eq!(holds.check_at(), Some(at(150)));
-
-        assert_eq!(holds.expire(at(150))[0].owner_id, [2]);
-        assert!(holds.is_empty());
-        assert_eq!(holds.check_at(), None);
-    }
-
-    #[test]
-    fn a_guard_that_goes_before_the_lock_delay_has_passed_gives_back_at_once() {
-        let mut holds = Holds::default();
-        let (key, _) = hold(&mut holds, 1, 50, 100);
-        holds.expire(at(100));
-        assert!(matches!(holds.remove(key), Some(Removed::Release(_))));
-        assert!(holds.remove(key).is_none());
-        assert!(holds.is_empty());
-    }
-
-    #[test]
-    fn an_extension_moves_the_next_check() {
-        let mut holds = Holds::default();
-        let (_, lease) = hold(&mut holds, 1, 0, 100);
-        holds.extend(at(300));
-        assert!(holds.expire(at(100)).is_empty());
-        assert_eq!(holds.check_at(), Some(at(300)));
-        assert_eq!(lease.held(at(299)), Ok(at(300)));
-    }
-
-    #[test]
-    fn what_the_coordinator_lost_is_not_given_back() {
-        let mut holds = Holds::default();
-        let (key, lease) = hold(&mut holds, 1, 0, 100);
-        holds.lost(&[9], at(1), LostReason::Forced);
-        assert_eq!(lease.held(at(1)), Ok(at(100)));
-        holds.lost(&[1], at(1), LostReason::Forced);
-        assert_eq!(lease.held(at(1)), Err(LostReason::Forced));
-        assert!(holds.expire(at(200)).is_empty());
-        assert!(matches!(
-            holds.remove(key),
-            Some(Removed::Gone(LostReason::Forced))
-        ));
-    }
-
-    #[test]
-    fn dropping_the_table_ends_every_hold() {
-        let mut holds = Holds::default();
-        let (_, lease) = hold(&mut holds, 1, 0, u64::MAX / 2_000_000);
-        drop(holds);
-        assert_eq!(lease.held(at(1)), Err(LostReason::SessionEnded));
-    }
-}
+mod tests;

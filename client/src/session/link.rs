@@ -1,6 +1,6 @@
 //! The connection under a session: dialled, lost and dialled again.
 
-use std::{collections::VecDeque, pin::Pin, time::Duration};
+use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::mpsc,
@@ -12,6 +12,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
+use super::route::{Candidate, Found, find};
 use crate::{
     error::ConnectError,
     proto::v1::{self, lock_service_client::LockServiceClient, session_request::Request as Body},
@@ -24,68 +25,91 @@ const HANDED_ON: usize = 64;
 const CONGESTED: usize = 1024;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Starting = BoxFuture<Result<Response<Streaming<v1::SessionResponse>>, Status>>;
 
 /// Where the connection stands.
 pub(super) enum Link {
     /// Waiting to try again.
     Down(Pin<Box<Sleep>>),
+    /// Looking up what the endpoints stand for.
+    Finding(BoxFuture<Found>),
     Dialling(BoxFuture<Result<Channel, ConnectError>>),
     /// The stream has been asked for; its head has not come.
-    Starting(BoxFuture<Result<Response<Streaming<v1::SessionResponse>>, Status>>),
+    Starting(Starting),
     Live(Box<Streaming<v1::SessionResponse>>),
 }
 
 /// What happened to the connection.
 pub(super) enum Event {
-    /// The pause is over: dial.
+    /// The pause is over: find out whom to dial.
     RetryDue,
+    Found(Found),
     Dialled(Result<Channel, ConnectError>),
+    /// There is somebody who serves the stream.
+    Started,
     Message(v1::SessionResponse),
     /// The stream has ended, with a status where it was not a plain end.
     Ended(Option<Status>),
 }
 
 impl Link {
-    pub(super) fn dial(settings: &Settings) -> Self {
-        let endpoint = settings.session_endpoint();
-        let (url, limit) = (settings.endpoint.clone(), settings.connect_timeout);
-        Self::Dialling(Box::pin(async move { connect(endpoint, url, limit).await }))
-    }
-
     pub(super) fn pause(pause: Duration) -> Self {
         Self::Down(Box::pin(sleep(pause)))
     }
 
-    /// Opens the stream. What is to be said on it comes through `requests`, which holds the `open` already.
-    pub(super) fn start(channel: Channel, requests: mpsc::Receiver<v1::SessionRequest>) -> Self {
+    pub(super) fn find(settings: &Arc<Settings>) -> Self {
+        Self::Finding(Box::pin(find(settings.clone())))
+    }
+
+    pub(super) fn dial(settings: &Settings, candidate: &Candidate, limit: Duration) -> Self {
+        let url = candidate.endpoint.to_string();
+        let endpoint = settings.session_endpoint(&url, candidate.address);
+        Self::Dialling(Box::pin(async move { connect(endpoint, url, limit).await }))
+    }
+
+    /// Opens the stream, which has to begin within the limit where there is one. What is to be said on it comes through
+    /// `requests`.
+    pub(super) fn start(
+        channel: Channel,
+        requests: mpsc::Receiver<v1::SessionRequest>,
+        limit: Option<Duration>,
+    ) -> Self {
         // The only handle on this channel: when the stream is dropped, the connection ends with it.
         let mut client = LockServiceClient::new(channel);
         Self::Starting(Box::pin(async move {
-            client.session(ReceiverStream::new(requests)).await
+            let starting = client.session(ReceiverStream::new(requests));
+            let Some(limit) = limit else {
+                return starting.await;
+            };
+            timeout(limit, starting).await.unwrap_or_else(|_| {
+                Err(Status::deadline_exceeded(format!(
+                    "the stream did not begin within {limit:?}"
+                )))
+            })
         }))
     }
 
     /// The next thing that happens. May be dropped and called again at any time without losing anything.
     pub(super) async fn next(&mut self) -> Event {
-        loop {
-            match self {
-                Self::Down(pause) => {
-                    pause.as_mut().await;
-                    return Event::RetryDue;
-                }
-                Self::Dialling(connecting) => return Event::Dialled(connecting.as_mut().await),
-                Self::Starting(starting) => match starting.as_mut().await {
-                    Ok(response) => *self = Self::Live(Box::new(response.into_inner())),
-                    Err(status) => return Event::Ended(Some(status)),
-                },
-                Self::Live(stream) => {
-                    return match stream.message().await {
-                        Ok(Some(message)) => Event::Message(message),
-                        Ok(None) => Event::Ended(None),
-                        Err(status) => Event::Ended(Some(status)),
-                    };
-                }
+        match self {
+            Self::Down(pause) => {
+                pause.as_mut().await;
+                Event::RetryDue
             }
+            Self::Finding(finding) => Event::Found(finding.as_mut().await),
+            Self::Dialling(connecting) => Event::Dialled(connecting.as_mut().await),
+            Self::Starting(starting) => match starting.as_mut().await {
+                Ok(response) => {
+                    *self = Self::Live(Box::new(response.into_inner()));
+                    Event::Started
+                }
+                Err(status) => Event::Ended(Some(status)),
+            },
+            Self::Live(stream) => match stream.message().await {
+                Ok(Some(message)) => Event::Message(message),
+                Ok(None) => Event::Ended(None),
+                Err(status) => Event::Ended(Some(status)),
+            },
         }
     }
 }
@@ -126,7 +150,7 @@ impl Outbound {
         requests
     }
 
-    pub(super) fn end(&mut self) {
+    fn end(&mut self) {
         *self = Self::default();
     }
 

@@ -9,9 +9,11 @@ use std::{
 
 use super::{
     SessionInfo,
+    changes::Change,
     holds::Holds,
-    releases::{RETRY_FIRST, Retry},
-    stream::{CLOSE_TIMEOUT, InFlight, Stream},
+    moving::Fate,
+    releases::{Release, Retry},
+    stream::{CLOSE_TIMEOUT, InFlight, Stream, duration},
     waits::Waiting,
 };
 use crate::{
@@ -29,36 +31,75 @@ pub(crate) struct Granted {
     pub(crate) hold_count: u32,
 }
 
-/// What is to be done. `A` is how an acquire is answered, `H` a request about a hold.
+/// What is to be done. `A` is how an acquire is answered, `H` a request about a hold. Streams are told apart by their
+/// numbers.
 pub(super) enum Output<A, H> {
     /// Put this on the stream.
-    Send(v1::SessionRequest),
+    Send(u64, v1::SessionRequest),
     /// One for each lock, in the order in which they were named.
     Acquired(A, Result<Vec<Granted>, AcquireError>),
     HoldDone(H, Result<(), HoldFailure>),
-    /// The session is open.
-    Opened(SessionInfo),
+    /// The session is open on this stream, which is the only one from now on: another is to be let go of when what was put
+    /// on it has been sent.
+    Opened(u64, SessionInfo),
     /// The coordinator is going away at this moment.
     Draining(Moment),
-    /// The stream has been given up: cut it. The machine has forgotten it already.
-    HangUp(Option<ConnectError>),
+    /// The stream has been given up: cut it, or, where it did not open in time, keep it until another one has opened, since
+    /// what it may still take over would be let go of with its end. The machine has forgotten it already.
+    HangUp(u64, Option<ConnectError>),
+    /// The stream that was to be the next one is let go of when what was put on it has been sent and done, which the end
+    /// of the session waits for a while. The machine has forgotten it already.
+    Leave(u64),
     /// There is nothing left to do.
     Ended,
 }
 
 /// One session, over all the streams that it has in its life.
+///
+/// At most two at a time. `stream` has the session open on it. `next` is to have it next: it is there while there is no
+/// `stream`, or while that one is to be left (`draining`, `silent`), and from its connection on. Of what is held or waited
+/// for:
+///
+/// | `stream` | `next` | a guard says | its owner id is | releases and changes | acquires |
+/// |---|---|---|---|---|---|
+/// | open | – | held | the confirmed one | are sent | are sent |
+/// | to be left | – | held | the confirmed one | are sent | are put off |
+/// | to be left | connected | held | the confirmed one | are put off | are put off |
+/// | to be left, not heard | asked | held | that or `next` | are put off | are put off |
+/// | to be left, deaf | – or connected | held | that or one tried | are put off | are put off |
+/// | – | any | suspended, if there is a grace; else lost | as above | are put off, or fail | are put off |
+///
+/// - `next` is **asked** when what `stream` has been asked has been answered, or after a while. From then on what `stream`
+///   says is withheld, since it may know less of what is held than it did.
+/// - `next` **opens**: it becomes `stream`. What it resumed is under its next owner id, what it refused is lost, what the
+///   former had not answered is asked anew. The former is closed.
+/// - `next` **declines**: nothing was resumed; what `stream` said meanwhile counts after all.
+/// - `next` **ends without an answer**: what it was asked for may be under its next owner ids, which are tried from now on;
+///   what `stream` says counts no more. If the coordinator may have heard of that end, it may have let go of it, so that
+///   guards are suspended or lost.
+/// - `stream` **ends**: guards are suspended or lost, and whatever `next` resumes of what is lost is given back there.
 pub(super) struct Machine<A, H> {
     pub(super) open: v1::SessionOpen,
-    pub(super) endpoint: String,
     /// How long a session may take to open once there is a connection.
-    open_timeout: Duration,
+    pub(super) open_timeout: Duration,
+    /// The TTL in force on the last stream.
+    pub(super) ttl: Option<Duration>,
+    /// Makes owner ids: 16 random bytes.
+    pub(super) draw: fn() -> Vec<u8>,
     pub(super) holds: Holds,
     /// By the order in which they were asked for.
     pub(super) waiting: BTreeMap<u64, Waiting<A>>,
     /// No wait ends before this: a lower bound.
     pub(super) waits_end_at: Option<Moment>,
-    pub(super) retries: Vec<Retry>,
+    pub(super) retries: Vec<Retry<H>>,
+    /// What no stream could be asked so far.
+    pub(super) unsent_releases: Vec<Release<H>>,
+    pub(super) unsent_changes: Vec<(u64, Change, H)>,
     pub(super) stream: Option<Stream<H>>,
+    pub(super) next: Option<Stream<H>>,
+    pub(super) last_stream: u64,
+    /// There is no stream, and until then what the last one held may be resumed.
+    pub(super) resume_until: Option<Moment>,
     /// This process wants the session to end.
     pub(super) ending: bool,
     /// Why there is no stream, if attempts to connect have failed since the last.
@@ -67,16 +108,26 @@ pub(super) struct Machine<A, H> {
 }
 
 impl<A, H> Machine<A, H> {
-    pub(super) fn new(endpoint: String, open_timeout: Duration, open: v1::SessionOpen) -> Self {
+    pub(super) fn new(
+        open_timeout: Duration,
+        open: v1::SessionOpen,
+        draw: fn() -> Vec<u8>,
+    ) -> Self {
         Self {
             open,
-            endpoint,
             open_timeout,
+            ttl: None,
+            draw,
             holds: Holds::default(),
             waiting: BTreeMap::new(),
             waits_end_at: None,
             retries: Vec::new(),
+            unsent_releases: Vec::new(),
+            unsent_changes: Vec::new(),
             stream: None,
+            next: None,
+            last_stream: 0,
+            resume_until: None,
             ending: false,
             unreachable: None,
             outputs: VecDeque::new(),
@@ -88,61 +139,73 @@ impl<A, H> Machine<A, H> {
     }
 
     /// Whether there is a stream with a session on it.
+    #[cfg(test)]
     pub(super) fn is_open(&self) -> bool {
-        self.stream
-            .as_ref()
-            .is_some_and(|stream| stream.opened.is_some())
+        self.stream.is_some()
+    }
+
+    /// Whether the session moves, or is to move, from a stream that it has.
+    pub(super) fn is_moving(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::is_to_be_left)
+    }
+
+    /// Whether a further connection is to be made.
+    pub(super) fn wants_connection(&self) -> bool {
+        let leaves = self.stream.as_ref().is_none_or(Stream::is_to_be_left);
+        !self.ending && self.next.is_none() && leaves
     }
 
     /// When [`Machine::tick`] is to be called at the latest.
     pub(super) fn alarm(&self) -> Option<Moment> {
         let retry = self.retries.iter().map(|retry| retry.at).min();
         let stream = self.stream.as_ref().and_then(Stream::alarm);
+        let next = self.next.as_ref().and_then(Stream::alarm);
         earlier(
             earlier(self.holds.check_at(), self.waits_end_at),
-            earlier(retry, stream),
+            earlier(earlier(retry, self.resume_until), earlier(stream, next)),
         )
     }
 
-    /// A connection has been made: the session is opened on it.
-    pub(super) fn connected(&mut self, now: Moment) {
-        self.expire(now);
-        // Noted before the message is handed on.
-        let mut stream = Stream::new(now, self.open_timeout);
-        let request = stream.request(Body::Open(self.open.clone()), InFlight::Open);
-        self.stream = Some(stream);
-        self.outputs.push_back(Output::Send(request));
-    }
-
-    /// A connection could not be made, or no session opened on it. Who wanted to wait goes on waiting, unless the next
-    /// attempt would fail as well.
+    /// Of all coordinators there are, none could be reached and opened a session. Who wanted to wait goes on waiting,
+    /// unless the next attempt would fail as well.
     pub(super) fn connect_failed(&mut self, now: Moment, error: &Arc<ConnectError>) {
-        self.stream_ended(now);
+        self.expire(now);
         self.unreachable = Some(error.clone());
         let doomed = !error.is_retryable();
         self.fail_waiting(
-            |waiting| doomed || waiting.spec.is_try(),
+            |waiting| waiting.sent_as.is_none() && (doomed || waiting.spec.is_try()),
             |name| AcquireError::Unavailable {
                 name,
                 source: Some(error.clone()),
             },
         );
+        // Until then a coordinator may come that takes places in queues over.
+        let stream = self.stream.as_ref();
+        if stream.is_some_and(|stream| stream.is_about_to_go(now)) {
+            self.leave_if_idle(now);
+        }
     }
 
-    /// The stream has ended, for whatever reason. Its locks are lost, before anything else is done.
-    pub(super) fn stream_ended(&mut self, now: Moment) {
+    /// A stream has ended, for whatever reason. If the session was open on it: its locks are lost or suspended, before
+    /// anything else is done.
+    pub(super) fn stream_ended(&mut self, now: Moment, number: u64) {
         self.expire(now);
-        self.holds.end_all(now, LostReason::SessionEnded);
-        self.retries.clear();
-        let Some(stream) = self.stream.take() else {
+        if self.is_next(number) {
+            return self.attempt_failed(now, Fate::Dropped);
+        }
+        let Some(stream) = self.stream.take_if(|stream| stream.number == number) else {
             return;
         };
-        for (_, request) in stream.in_flight {
-            if let InFlight::Release { reply, .. } = request {
-                self.hold_failed(reply, HoldFailure::Unconfirmed);
-            } else if let InFlight::Change { reply, .. } = request {
-                self.hold_failed(Some(reply), HoldFailure::Unconfirmed);
-            }
+        let grace = duration(self.open.disconnect_grace);
+        if self.ending || grace.is_zero() {
+            self.holds.end_with_stream(now);
+            self.put_off_unanswered(stream);
+            self.give_up_unsent();
+        } else {
+            let until = now.after(grace);
+            self.resume_until = Some(until);
+            self.holds.suspend(now, until);
+            self.put_off_unanswered(stream);
         }
         if self.ending {
             self.outputs.push_back(Output::Ended);
@@ -155,9 +218,10 @@ impl<A, H> Machine<A, H> {
             |name| AcquireError::Unavailable { name, source: None },
         );
         for waiting in self.waiting.values_mut() {
-            waiting.sent_as = None;
+            waiting.unsend();
         }
         self.wake_for_waits();
+        self.ask_next_if_due(now);
     }
 
     /// This process ends the session. Its guards hear of it before the coordinator does.
@@ -169,10 +233,22 @@ impl<A, H> Machine<A, H> {
         self.ending = true;
         self.holds.end_all(now, LostReason::SessionClosed);
         self.fail_waiting(|_| true, |name| AcquireError::SessionClosed { name });
+        self.give_up_unsent();
+        if let Some(mut next) = self.next.take() {
+            let number = next.number;
+            if next.resuming.is_empty() {
+                self.outputs.push_back(Output::HangUp(number, None));
+            } else {
+                // What it takes over is not the present stream's any more, and has to be given back here.
+                let request = next.request(Body::Close(v1::SessionClose {}), InFlight::Other);
+                self.outputs.push_back(Output::Send(number, request));
+                self.outputs.push_back(Output::Leave(number));
+            }
+        }
         match &self.stream {
             Some(stream) if stream.closing.is_some() => {}
-            Some(stream) if stream.opened.is_some() => self.send_close(now),
-            _ => self.outputs.push_back(Output::Ended),
+            Some(_) => self.send_close(now),
+            None => self.outputs.push_back(Output::Ended),
         }
     }
 
@@ -181,58 +257,89 @@ impl<A, H> Machine<A, H> {
         self.expire(now);
         self.end_waits(now);
         self.repeat_releases(now);
+        if self.resume_until.is_some_and(|until| until <= now) {
+            self.resume_until = None;
+            self.give_up_unsent();
+        }
+        self.tick_next(now);
+        self.tick_stream(now);
+    }
+
+    fn tick_stream(&mut self, now: Moment) {
         let Some(stream) = &mut self.stream else {
             return;
         };
+        let number = stream.number;
         if let Some(cut_at) = stream.closing {
             if cut_at <= now {
-                self.hang_up(now, None);
+                self.hang_up(now, number, None);
             }
             return;
         }
         let Some(opened) = &mut stream.opened else {
-            if stream.open_by <= now {
-                let error = ConnectError::TimedOut {
-                    endpoint: self.endpoint.clone(),
-                    after: self.open_timeout,
-                };
-                self.hang_up(now, Some(error));
-            }
             return;
         };
         if opened.last_ack.after(opened.ttl) <= now {
             tracing::warn!(
-                endpoint = self.endpoint,
+                endpoint = &*stream.endpoint,
                 "no heartbeat was answered for a TTL: the stream is given up"
             );
-            self.hang_up(now, None);
-        } else if opened.next_heartbeat <= now {
+            return self.hang_up(now, number, None);
+        }
+        if !stream.silent && opened.last_ack.after(opened.ttl / 2) <= now {
+            tracing::info!(
+                endpoint = &*stream.endpoint,
+                "no heartbeat was answered for half the TTL: the session is to move"
+            );
+            stream.silent = true;
+        }
+        if opened.next_heartbeat <= now {
             opened.next_heartbeat = now.after(opened.heartbeat_interval);
             let sequence = stream.heartbeats.note(now);
             let body = Body::Heartbeat(v1::SessionHeartbeat { sequence });
             let request = stream.request(body, InFlight::Other);
-            self.outputs.push_back(Output::Send(request));
+            self.outputs.push_back(Output::Send(number, request));
         }
     }
 
     /// Every input begins with this: an answer that comes after a deadline must find the lock lost.
     pub(super) fn expire(&mut self, now: Moment) {
         for owned in self.holds.expire(now) {
-            tracing::warn!(lock = &*owned.name, "the lease ran out; the lock is lost");
-            self.send_release(owned, None, RETRY_FIRST);
+            tracing::warn!(lock = &*owned.name, "the lock is lost, and given back");
+            self.send_release(Release::new(owned, None));
         }
     }
 
-    pub(super) fn hang_up(&mut self, now: Moment, error: Option<ConnectError>) {
-        self.stream_ended(now);
-        self.outputs.push_back(Output::HangUp(error));
+    pub(super) fn hang_up(&mut self, now: Moment, number: u64, error: Option<ConnectError>) {
+        self.stream_ended(now, number);
+        self.outputs.push_back(Output::HangUp(number, error));
     }
 
     pub(super) fn send_close(&mut self, now: Moment) {
         if let Some(stream) = &mut self.stream {
             stream.closing = Some(now.after(CLOSE_TIMEOUT));
+            let number = stream.number;
             let request = stream.request(Body::Close(v1::SessionClose {}), InFlight::Other);
-            self.outputs.push_back(Output::Send(request));
+            self.outputs.push_back(Output::Send(number, request));
         }
+    }
+
+    /// Whether releases and changes can be sent: not while they could cross a change of owner.
+    pub(super) fn takes_changes(&self) -> bool {
+        let heard = self.stream.as_ref().is_some_and(Stream::is_heard);
+        heard && self.next.is_none()
+    }
+
+    /// Whether something has been asked whose answer is about to come.
+    pub(super) fn is_unsettled(&self) -> bool {
+        let in_flight = self
+            .stream
+            .iter()
+            .flat_map(|stream| stream.in_flight.values());
+        in_flight.into_iter().any(|request| match request {
+            InFlight::Acquire(id) => self.waiting.get(id).is_some_and(|waiting| !waiting.queued),
+            InFlight::Release(_) | InFlight::Change { .. } => true,
+            InFlight::Open | InFlight::Abandoned { .. } | InFlight::Other => false,
+        })
     }
 }

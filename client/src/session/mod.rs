@@ -1,29 +1,38 @@
 //! Sessions: one lease stream each, and everything that is held through it.
 //!
 //! - `spec`: what is asked;
-//! - `machine`, `waits`, `answers`, `changes`, `releases`, `stream`, `holds`, `heartbeats`: what to do upon each event,
+//! - `machine`, `waits`, `answers`, `changes`, `releases`, `stream`, `holds`, `ids`, `heartbeats`: what to do upon each event,
 //!   without I/O;
-//! - `link`: the connection, made anew whenever it is lost;
-//! - `driver`: the task that joins the two.
+//! - `moving`, `resume`: the same, on the way from one stream to the next;
+//! - `route`, `link`, `connection`: where to connect, and a connection;
+//! - `driver`, `dialling`: the task that joins the two.
 
 mod answers;
+mod builder;
 mod changes;
+mod connection;
+mod dialling;
 mod driver;
 mod handle;
 mod heartbeats;
 mod holds;
+mod ids;
 mod link;
 mod machine;
 #[cfg(test)]
 mod machine_tests;
+mod moving;
 mod releases;
+mod resume;
+mod route;
 mod spec;
 mod stream;
 mod waits;
 
+pub use builder::SessionBuilder;
+pub(crate) use builder::SessionOptions;
 pub(crate) use changes::Change;
 pub(crate) use driver::{HoldReply, Note};
-pub(crate) use handle::SessionOptions;
-pub use handle::{Session, SessionBuilder, SessionInfo};
+pub use handle::{Session, SessionInfo};
 pub(crate) use machine::Granted;
 pub(crate) use spec::{AcquireSpec, Mode, Names};

@@ -19,14 +19,49 @@ use crate::{
 };
 
 /// The first and the longest pause before a release that could not be served is repeated.
-pub(super) const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
+/// A lock to be given back.
+pub(super) struct Release<H> {
+    pub(super) owned: Owned,
+    /// Which of its owner ids it is asked by. If nothing is under one, it may be under a later one.
+    pub(super) index: usize,
+    pub(super) reply: Option<H>,
+    /// How long to wait before it is repeated, should it fail.
+    retry_in: Duration,
+    /// It was asked on another stream before and not answered: it may have been carried out.
+    pub(super) again: bool,
+    /// What another stream is asked to take over is held once less for it already.
+    pub(super) counted: bool,
+}
+
+impl<H> Release<H> {
+    pub(super) fn new(owned: Owned, reply: Option<H>) -> Self {
+        Self {
+            owned,
+            index: 0,
+            reply,
+            retry_in: RETRY_FIRST,
+            again: false,
+            counted: false,
+        }
+    }
+
+    /// To be asked on another stream, since this one has not answered.
+    pub(super) fn anew(self) -> Self {
+        Self {
+            index: 0,
+            again: true,
+            ..self
+        }
+    }
+}
+
 /// A release to be repeated, since the coordinator could not serve it.
-pub(super) struct Retry {
+pub(super) struct Retry<H> {
     pub(super) at: Moment,
-    pause: Duration,
-    owned: Owned,
+    pub(super) release: Release<H>,
 }
 
 impl<A, H> Machine<A, H> {
@@ -35,7 +70,7 @@ impl<A, H> Machine<A, H> {
         self.expire(now);
         match self.holds.remove(key) {
             Some(Removed::Release(owned)) => {
-                self.send_release(owned, reply, RETRY_FIRST);
+                self.send_release(Release::new(owned, reply));
                 self.leave_if_drained(now);
             }
             Some(Removed::Gone(reason)) => self.hold_failed(reply, HoldFailure::Lost(reason)),
@@ -44,33 +79,49 @@ impl<A, H> Machine<A, H> {
     }
 
     /// Once for each grant: a hold that was granted three times is given back three times.
-    pub(super) fn send_release(&mut self, owned: Owned, reply: Option<H>, retry_in: Duration) {
-        let Some(stream) = &mut self.stream else {
+    pub(super) fn send_release(&mut self, release: Release<H>) {
+        let takes_changes = self.takes_changes();
+        let Some(stream) = self.stream.as_mut().filter(|_| takes_changes) else {
+            return self.put_off(release);
+        };
+        let Some(owner_id) = release.owned.ids.nth(release.index) else {
             return;
         };
         let body = Body::Release(v1::SessionRelease {
-            name: owned.name.to_string(),
-            owner_id: owned.owner_id.clone(),
+            name: release.owned.name.to_string(),
+            owner_id: owner_id.to_vec(),
         });
-        let expects = InFlight::Release {
-            owned,
-            reply,
-            retry_in,
-        };
-        let request = stream.request(body, expects);
-        self.outputs.push_back(Output::Send(request));
+        let number = stream.number;
+        let request = stream.request(body, InFlight::Release(release));
+        self.outputs.push_back(Output::Send(number, request));
+    }
+
+    /// Keeps it for the next stream, if there may be anything left to give back then.
+    pub(super) fn put_off(&mut self, release: Release<H>) {
+        let waits = self.stream.is_some() || self.resume_until.is_some();
+        if waits || release.owned.ids.in_doubt() {
+            self.unsent_releases.push(release);
+        } else {
+            self.hold_failed(release.reply, HoldFailure::Unconfirmed);
+        }
     }
 
     pub(super) fn released(&mut self, now: Moment, id: u64, released: bool) {
-        let Some(InFlight::Release { owned, reply, .. }) = self.answered(id) else {
+        let Some(InFlight::Release(mut release)) = self.answered(id) else {
             return;
         };
-        if !released {
+        if !released && release.owned.ids.nth(release.index + 1).is_some() {
+            release.index += 1;
+            release.again = true;
+            return self.send_release(release);
+        }
+        if released || release.again {
+            self.hold_done(release.reply);
+        } else {
             // Nor is it held for other guards of the same hold.
-            self.holds.lost(&owned.owner_id, now, LostReason::Unknown);
-            self.hold_failed(reply, HoldFailure::Lost(LostReason::Unknown));
-        } else if let Some(reply) = reply {
-            self.outputs.push_back(Output::HoldDone(reply, Ok(())));
+            let number = release.owned.number;
+            self.holds.forget(number, now, LostReason::Unknown);
+            self.hold_failed(release.reply, HoldFailure::Lost(LostReason::Unknown));
         }
         self.leave_if_drained(now);
     }
@@ -78,18 +129,20 @@ impl<A, H> Machine<A, H> {
     pub(super) fn release_failed(
         &mut self,
         now: Moment,
-        (owned, reply, pause): (Owned, Option<H>, Duration),
+        mut release: Release<H>,
         failure: Failure,
     ) {
+        let reply = release.reply.take();
         // Without its guard nobody else would give it back, and the coordinator goes on renewing it.
         if failure.is_retryable() {
-            self.retries.push(Retry {
-                at: now.after(pause),
-                pause,
-                owned,
-            });
+            let at = now.after(release.retry_in);
+            release.retry_in = (release.retry_in * 2).min(RETRY_MAX);
+            self.retries.push(Retry { at, release });
         } else {
-            tracing::warn!(lock = &*owned.name, "a release was refused: {failure}");
+            tracing::warn!(
+                lock = &*release.owned.name,
+                "a release was refused: {failure}"
+            );
         }
         self.hold_failed(reply, HoldFailure::Refused(failure));
     }
@@ -99,23 +152,40 @@ impl<A, H> Machine<A, H> {
             .into_iter()
             .partition(|retry| retry.at <= now);
         self.retries = later;
-        for Retry { pause, owned, .. } in due {
-            self.send_release(owned, None, (pause * 2).min(RETRY_MAX));
+        for Retry { release, .. } in due {
+            self.send_release(release);
         }
     }
 
-    /// A coordinator that goes away is left as soon as it holds nothing for us: waiting for it has no future.
+    /// A coordinator that goes away, and has nothing of ours that could move, is left at once.
     pub(super) fn leave_if_drained(&mut self, now: Moment) {
+        let waits = self.stream.as_ref().is_none_or(|stream| {
+            let mut in_flight = stream.in_flight.values();
+            in_flight.any(|request| matches!(request, InFlight::Acquire(_)))
+        });
+        if !waits {
+            self.leave_if_idle(now);
+        }
+    }
+
+    /// The same, where places in queues do not count: there is nobody to move them to at present.
+    pub(super) fn leave_if_idle(&mut self, now: Moment) {
         let Some(stream) = &self.stream else {
             return;
         };
-        let releasing = stream
-            .in_flight
-            .values()
-            .any(|request| matches!(request, InFlight::Release { .. }));
-        let busy = releasing || !self.retries.is_empty() || !self.holds.is_empty();
-        if stream.draining && stream.closing.is_none() && !busy {
+        let busy = self.is_unsettled()
+            || !self.retries.is_empty()
+            || !self.unsent_releases.is_empty()
+            || !self.holds.is_empty();
+        let leaves = stream.draining.is_some() && stream.closing.is_none() && stream.is_heard();
+        if leaves && self.next.is_none() && !busy {
             self.send_close(now);
+        }
+    }
+
+    pub(super) fn hold_done(&mut self, reply: Option<H>) {
+        if let Some(reply) = reply {
+            self.outputs.push_back(Output::HoldDone(reply, Ok(())));
         }
     }
 

@@ -1,10 +1,14 @@
 //! What is known of one lease stream. It is thrown away with it: nothing of an old stream can leak into the next.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
-use super::{heartbeats::Heartbeats, holds::Owned};
+use super::{changes::Change, heartbeats::Heartbeats, releases::Release};
 use crate::{
-    clock::Moment,
+    clock::{Moment, earlier},
     proto::v1::{self, session_request::Request as Body},
 };
 
@@ -21,16 +25,12 @@ pub(super) enum InFlight<H> {
         /// Who asked; 0 for nobody.
         actor: u64,
     },
-    Release {
-        owned: Owned,
-        reply: Option<H>,
-        /// How long to wait before it is repeated, should it fail.
-        retry_in: Duration,
-    },
+    Release(Release<H>),
     /// A change of a hold.
     Change {
         /// The guard's key.
         key: u64,
+        change: Change,
         reply: H,
     },
     /// A heartbeat or a close.
@@ -55,13 +55,51 @@ struct Abandoning {
     held_back: Vec<u64>,
 }
 
+/// What to make of what the coordinator says, where another stream has been asked to take over what the session holds.
+pub(super) enum Hearing {
+    /// Nothing is being taken over.
+    Open,
+    /// It is kept until the other stream has answered.
+    Withheld(Vec<v1::SessionResponse>),
+    /// The other stream ended without an answer: nobody here knows what this coordinator holds.
+    Deaf,
+}
+
+/// What another stream is asked to take over, by its next owner id.
+pub(super) enum Asked {
+    /// A hold, by its number.
+    Hold(u64),
+    /// A place in a queue.
+    Wait {
+        /// The number of the acquire in the session.
+        acquire: u64,
+        /// Its request on the other stream.
+        request_id: u64,
+        /// Who asked; 0 for nobody.
+        actor: u64,
+    },
+}
+
 pub(super) struct Stream<H> {
+    /// Never used again in this session.
+    pub(super) number: u64,
+    /// Where it leads to, for messages.
+    pub(super) endpoint: Arc<str>,
     pub(super) heartbeats: Heartbeats,
+    /// `open` was sent.
+    pub(super) asked: bool,
+    /// What was asked for in `open`, and has not been answered.
+    pub(super) resuming: BTreeMap<Vec<u8>, Asked>,
+    /// The parts of `opened` that have come, if there are more.
+    pub(super) opening: Option<v1::SessionOpened>,
     pub(super) opened: Option<Opened>,
-    /// When it is given up if it has not been opened.
+    /// Until `open` is sent: when that is done at the latest. Then when it is given up if it has not been opened.
     pub(super) open_by: Moment,
-    /// The coordinator is going away: nothing new is asked of it.
-    pub(super) draining: bool,
+    /// The coordinator is going away, by then: nothing new is asked of it.
+    pub(super) draining: Option<Moment>,
+    /// No heartbeat has been answered for a while: nothing new is asked of it.
+    pub(super) silent: bool,
+    pub(super) hearing: Hearing,
     /// `close` was sent; the stream is cut if it has not ended by then.
     pub(super) closing: Option<Moment>,
     pub(super) in_flight: HashMap<u64, InFlight<H>>,
@@ -71,12 +109,19 @@ pub(super) struct Stream<H> {
 }
 
 impl<H> Stream<H> {
-    pub(super) fn new(now: Moment, open_timeout: Duration) -> Self {
+    pub(super) fn new(number: u64, endpoint: Arc<str>, open_by: Moment) -> Self {
         Self {
-            heartbeats: Heartbeats::opening(now),
+            number,
+            endpoint,
+            heartbeats: Heartbeats::opening(open_by),
+            asked: false,
+            resuming: BTreeMap::new(),
+            opening: None,
             opened: None,
-            open_by: now.after(open_timeout),
-            draining: false,
+            open_by,
+            draining: None,
+            silent: false,
+            hearing: Hearing::Open,
             closing: None,
             in_flight: HashMap::new(),
             abandoning: HashMap::new(),
@@ -84,9 +129,46 @@ impl<H> Stream<H> {
         }
     }
 
+    /// The `open` is sent at `now`, and is to be answered by then.
+    pub(super) fn begin(&mut self, now: Moment, open_by: Moment) {
+        self.heartbeats = Heartbeats::opening(now);
+        self.asked = true;
+        self.open_by = open_by;
+    }
+
+    /// What has not been answered, in the order in which it was asked.
+    pub(super) fn take_in_flight(&mut self) -> BTreeMap<u64, InFlight<H>> {
+        std::mem::take(&mut self.in_flight).into_iter().collect()
+    }
+
+    /// Whether the session is to move to another stream.
+    pub(super) fn is_to_be_left(&self) -> bool {
+        self.opened.is_some()
+            && self.closing.is_none()
+            && (self.draining.is_some() || self.silent || !self.is_heard())
+    }
+
+    /// Whether the coordinator goes away as soon as it may not even answer a `close` any more.
+    pub(super) fn is_about_to_go(&self, now: Moment) -> bool {
+        self.draining
+            .is_some_and(|gone_at| gone_at <= now.after(CLOSE_TIMEOUT))
+    }
+
+    /// Whether what the coordinator says counts.
+    pub(super) fn is_heard(&self) -> bool {
+        matches!(self.hearing, Hearing::Open)
+    }
+
     /// Whether acquires may be sent on it.
     pub(super) fn accepts(&self) -> bool {
-        self.opened.is_some() && !self.draining && self.closing.is_none()
+        self.opened.is_some() && self.closing.is_none() && !self.is_to_be_left()
+    }
+
+    /// The number of a request that is told of within another.
+    pub(super) fn number_request(&mut self, expects: InFlight<H>) -> u64 {
+        self.last_request_id += 1;
+        self.in_flight.insert(self.last_request_id, expects);
+        self.last_request_id
     }
 
     /// Numbers a request and remembers what its answer is for. Numbers are never used again on a stream.
@@ -141,8 +223,11 @@ impl<H> Stream<H> {
         let Some(opened) = &self.opened else {
             return Some(self.open_by);
         };
-        let silence = opened.last_ack.after(opened.ttl);
-        Some(opened.next_heartbeat.min(silence))
+        let silence = match self.silent {
+            true => opened.last_ack.after(opened.ttl),
+            false => opened.last_ack.after(opened.ttl / 2),
+        };
+        earlier(Some(opened.next_heartbeat), Some(silence))
     }
 
     /// When a lock is good until, that was valid for this long since that heartbeat was sent; none if we never sent it.

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
+    holds::Owned,
+    ids::Ids,
     machine::{Machine, Output},
+    releases::Release,
     spec::AcquireSpec,
     stream::InFlight,
 };
@@ -24,6 +27,10 @@ pub(super) struct Waiting<A> {
     pub(super) deadline: Option<Moment>,
     /// Its request on the present stream, if it is there.
     pub(super) sent_as: Option<u64>,
+    /// It waits in a queue there.
+    pub(super) queued: bool,
+    /// By what its place can be taken over: not where it waits for several names, one after the other.
+    pub(super) ticket: Option<Ids>,
 }
 
 impl<A, H> Machine<A, H> {
@@ -34,18 +41,6 @@ impl<A, H> Machine<A, H> {
             let name = spec.names.label();
             let closed = AcquireError::SessionClosed { name };
             self.outputs.push_back(Output::Acquired(reply, Err(closed)));
-            return;
-        }
-        // A coordinator that stays only until we are done grants nothing any more; the next one is out of reach until
-        // then, and a try does not wait for it.
-        let leaving = self
-            .stream
-            .as_ref()
-            .is_some_and(|stream| stream.draining && stream.closing.is_none());
-        if leaving && spec.is_try() {
-            let name = spec.names.label();
-            let error = AcquireError::Unavailable { name, source: None };
-            self.outputs.push_back(Output::Acquired(reply, Err(error)));
             return;
         }
         let deadline = spec
@@ -60,6 +55,8 @@ impl<A, H> Machine<A, H> {
                 spec,
                 deadline,
                 sent_as: None,
+                queued: false,
+                ticket: None,
             },
         );
         self.send_acquire(now, id);
@@ -83,18 +80,31 @@ impl<A, H> Machine<A, H> {
         if stream.holds_back(waiting.spec.actor, id) {
             return;
         }
-        let remaining = match (waiting.spec.wait, waiting.deadline) {
-            (Some(_), Some(deadline)) => Some(deadline.since(now)),
-            (wait, _) => wait,
-        };
-        let body = Body::Acquire(waiting.spec.message(remaining));
+        let body = Body::Acquire(waiting.spec.message(waiting.remaining(now)));
         let request = stream.request(body, InFlight::Acquire(id));
         waiting.sent_as = Some(request.request_id);
+        let number = stream.number;
         if waiting.spec.is_try() {
             waiting.deadline = Some(now);
             self.waits_end_at = earlier(self.waits_end_at, waiting.ends_at());
         }
-        self.outputs.push_back(Output::Send(request));
+        self.outputs.push_back(Output::Send(number, request));
+    }
+
+    /// It has a place in the queue.
+    pub(super) fn queued(&mut self, id: u64, queued: v1::SessionQueued) {
+        let in_flight = self
+            .stream
+            .as_ref()
+            .and_then(|stream| stream.in_flight.get(&id));
+        let Some(InFlight::Acquire(acquire)) = in_flight else {
+            return;
+        };
+        if let Some(waiting) = self.waiting.get_mut(acquire) {
+            waiting.queued = true;
+            let can_move = waiting.spec.names.as_slice().len() == 1 && !queued.ticket.is_empty();
+            waiting.ticket = can_move.then(|| Ids::new(queued.ticket));
+        }
     }
 
     /// An abandoned acquire of this actor has been answered, and what it was granted was given back.
@@ -146,8 +156,21 @@ impl<A, H> Machine<A, H> {
         if let (Some(stream), Some(acquire_request_id)) = (&mut self.stream, waiting.sent_as) {
             stream.abandon(acquire_request_id, waiting.spec.actor);
             let body = Body::Cancel(v1::SessionCancel { acquire_request_id });
+            let number = stream.number;
             let request = stream.request(body, InFlight::Other);
-            self.outputs.push_back(Output::Send(request));
+            self.outputs.push_back(Output::Send(number, request));
+        } else if let (None, Some(ticket)) = (&self.stream, &waiting.ticket) {
+            // It may have come to a grant meanwhile.
+            let owned = Owned::stray(waiting.spec.names.label(), ticket.clone());
+            self.put_off(Release::new(owned, None));
+        }
+    }
+
+    /// Asked from the start, on the next stream that takes acquires.
+    pub(super) fn ask_again(&mut self, acquire: u64) {
+        if let Some(waiting) = self.waiting.get_mut(&acquire) {
+            waiting.unsend();
+            waiting.ticket = None;
         }
     }
 
@@ -161,6 +184,20 @@ impl<A, H> Machine<A, H> {
 }
 
 impl<A> Waiting<A> {
+    /// The stream that it was sent on does not serve it any more.
+    pub(super) fn unsend(&mut self) {
+        self.sent_as = None;
+        self.queued = false;
+    }
+
+    /// What is left of its wait.
+    pub(super) fn remaining(&self, now: Moment) -> Option<Duration> {
+        match (self.spec.wait, self.deadline) {
+            (Some(_), Some(deadline)) => Some(deadline.since(now)),
+            (wait, _) => wait,
+        }
+    }
+
     /// When it ends without an answer: later while a coordinator is about to give one.
     fn ends_at(&self) -> Option<Moment> {
         let grace = self.sent_as.map_or(Duration::ZERO, |_| ANSWER_GRACE);

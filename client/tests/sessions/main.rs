@@ -5,7 +5,9 @@ mod actors;
 mod breaks;
 mod family;
 mod life;
+mod moving;
 mod requests;
+mod rolling;
 mod unanswered;
 
 use std::time::Duration;

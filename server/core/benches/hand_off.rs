@@ -174,6 +174,7 @@ fn acquire(number: u64, mode: Mode) -> Op {
         ttl: Duration::from_secs(600),
         lock_delay: Duration::ZERO,
         wait: true,
+        again: false,
     })
 }
 

@@ -42,7 +42,7 @@ pub struct Caller {
     pub coordinator: CoordinatorId,
     /// One more than the largest token that it has seen of any name.
     pub floor: FencingToken,
-    /// How long the name's token is to be remembered.
+    /// How long the name's token is to be remembered, and owner ids that a resume replaced.
     pub token_memory: Duration,
     /// By the store's clock, when the sender will have given up: a command that arrives later does nothing, except a
     /// release, which may always come late, and a view or look. `None` lets the store say.
@@ -53,7 +53,7 @@ pub struct Caller {
 #[derive(Clone, Debug)]
 pub enum Op {
     /// Takes the lock, or joins its queue. Answered by [`Reply::Granted`], [`Reply::Queued`], [`Reply::Busy`] or
-    /// [`Reply::OtherLimit`].
+    /// [`Reply::OtherLimit`]; where it was asked before, perhaps by [`Reply::Lost`].
     Acquire(Acquire),
     /// Extends a hold, or confirms a hand-off. Answered by [`Reply::Renewed`] or [`Reply::Lost`].
     Renew {
@@ -98,6 +98,9 @@ pub enum Op {
         /// The hold.
         owner: OwnerId,
     },
+    /// Takes a hold, or a place in the queue, over for another stream, and changes its owner id. Answered by
+    /// [`Reply::Resumed`], [`Reply::ResumedWait`] or [`Reply::Lost`].
+    Resume(Resume),
     /// Shows the name, with at most this many waiters. Answered by [`Reply::Seen`].
     View {
         /// Most waiters to show.
@@ -122,7 +125,7 @@ pub enum End {
 }
 
 /// An acquire.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Acquire {
     /// The owner id of the grant to be, and the ticket until then.
     pub owner: OwnerId,
@@ -142,6 +145,30 @@ pub struct Acquire {
     pub lock_delay: Duration,
     /// Whether to join the queue if the lock can't be had at once.
     pub wait: bool,
+    /// Whether it was asked before, so that another stream may have resumed it meanwhile: then it is not carried out, and
+    /// answered by [`Reply::Lost`].
+    pub again: bool,
+}
+
+/// A change of owner, so that whoever still believes in the old stream can do nothing to it any more.
+///
+/// Where the old owner id still holds the lock, nobody was granted in between: that is why a resume is safe.
+#[derive(Clone, Debug)]
+pub struct Resume {
+    /// What the hold or place may be under: the owner id that was last confirmed, then those of attempts to resume it that
+    /// were not answered.
+    pub from: Vec<OwnerId>,
+    /// Its owner id from now on, made for this stream. What is under it already was resumed by this very stream, whose
+    /// answer was lost.
+    pub next: OwnerId,
+    /// The session of this stream.
+    pub session: SessionId,
+    /// Its client's name.
+    pub client_name: ClientName,
+    /// How long a hold lasts from now on unless renewed; its lock-delay comes on top.
+    pub ttl: Duration,
+    /// How many times a hold is held.
+    pub count: u32,
 }
 
 /// What a command did, and the store's time when it did.
@@ -181,6 +208,26 @@ pub enum Reply {
     OtherLimit {
         /// The limit in force.
         limit: u32,
+    },
+    /// A hold was taken over.
+    Resumed {
+        /// Its token, the same as before.
+        token: FencingToken,
+        /// How it is held.
+        mode: Mode,
+        /// The client's flow that holds it.
+        actor: Actor,
+        /// The lock-delay that was asked for.
+        lock_delay: Duration,
+    },
+    /// A place in the queue was taken over.
+    ResumedWait {
+        /// What its waiter asks for, under its new owner id.
+        acquire: Box<Acquire>,
+        /// Its place: 1 is next.
+        position: u64,
+        /// When something that is in the way runs out, if it has an expiry.
+        expires_in: Option<Duration>,
     },
     /// The command arrived after its sender had given up; nothing was done.
     Late,
@@ -239,6 +286,8 @@ pub enum Loss {
     Taken,
     /// An operator took it.
     Forced,
+    /// Another stream resumed it: it lives on under another owner id.
+    Resumed,
 }
 
 /// A grant to a waiter, made by somebody else's operation.

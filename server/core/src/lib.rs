@@ -19,6 +19,7 @@ pub mod mode;
 pub mod name;
 pub mod queue;
 mod ranks;
+mod replaced;
 mod show;
 pub mod table;
 pub mod time;

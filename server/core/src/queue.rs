@@ -172,6 +172,33 @@ impl Queue {
             .map(|(_, waiter)| waiter)
     }
 
+    /// Moves a waiter, in its place, to a coordinator that lives, and changes what it asked for.
+    pub fn take_over(
+        &mut self,
+        owner: &OwnerId,
+        coordinator: &CoordinatorId,
+        now: StoreTime,
+        change: impl FnOnce(&mut Acquire),
+    ) {
+        let Some((place, before)) = self.places.remove(owner) else {
+            return;
+        };
+        let line = self.lines.get_mut(&before);
+        let Some(mut waiter) = line.and_then(|line| line.by_place.remove(&place)) else {
+            return;
+        };
+        change(&mut waiter.acquire);
+        waiter.coordinator = coordinator.clone();
+        self.places
+            .insert(waiter.acquire.owner, (place, coordinator.clone()));
+        let line = self
+            .lines
+            .entry(coordinator.clone())
+            .or_insert_with(|| Line::new(now));
+        line.refreshed = now;
+        line.by_place.insert(place, waiter);
+    }
+
     /// Leaves the queue; gives who it was, if it was there.
     pub fn remove(&mut self, owner: &OwnerId) -> Option<Waiter> {
         let (place, coordinator) = self.places.remove(owner)?;

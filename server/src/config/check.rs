@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 
-use leasehold_store::redis::url::RedisTarget;
-
 use super::{
     ConfigError,
     cli::Draft,
@@ -62,18 +60,31 @@ pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
             told("admin-listen")
         ));
     }
-    if config.store_ca.is_some() && config.store.scheme() != "rediss" {
+    if config.store_ca.is_some() && !config.store.wants_tls() {
         return contradiction(format!(
-            "{} and {}; certificates are used with a rediss: store only",
+            "{} and {}; certificates are used with a rediss: or rediss+…: store only",
             told("store-ca"),
+            told("store")
+        ));
+    }
+    let scheme = config.store.scheme();
+    if config.min_replicas > 0 && (scheme == "memory" || scheme.ends_with("+quorum")) {
+        return contradiction(format!(
+            "{} and {}; there are no replicas that could acknowledge anything",
+            told("min-replicas"),
+            told("store")
+        ));
+    }
+    if config.quorum_bootstrap && !scheme.ends_with("+quorum") {
+        return contradiction(format!(
+            "{} and {}; a first start is declared of a redis+quorum: store only",
+            told("quorum-bootstrap"),
             told("store")
         ));
     }
     // Read as the store will read it, so that what is wrong is told before anything is served. Certificates are only looked
     // at when it is opened.
-    let url = config.store.expose().replacen("rediss:", "redis:", 1);
-    if config.store.scheme() != "memory"
-        && let Err(wrong) = RedisTarget::parse(&url, None)
+    if let Err(wrong) = leasehold_store::check_url(config.store.expose())
         && let Some(place) = position("store")
     {
         return Err(ConfigError::BadValue {

@@ -43,14 +43,22 @@ pub struct Config {
     pub name: String,
     /// Where locks are kept. `memory:` by default.
     pub store: StoreUrl,
-    /// Certificates (PEM) to trust for a `rediss:` store, instead of the system's.
+    /// Certificates (PEM) to trust for a store with TLS (`rediss`), instead of the system's.
     pub store_ca: Option<PathBuf>,
     /// What the key of every lock begins with in Redis. `lock:` by default.
     pub key_prefix: String,
     /// Time within which the store must answer a command. 1 s by default.
     pub store_timeout: Duration,
+    /// Whether to end at start if the store can't be reached. Off by default.
+    pub require_store: bool,
     /// Connections to Redis for commands. 1 by default.
     pub store_connections: usize,
+    /// Replicas of the Redis master that must have a grant or a renewal before it counts. 0 by default.
+    pub min_replicas: u32,
+    /// Time within which they must have it. 500 ms by default.
+    pub replica_timeout: Duration,
+    /// Whether the masters of a `redis+quorum:` store are started for the first time. Off by default.
+    pub quorum_bootstrap: bool,
     /// The shortest TTL that a client may ask for. 1 s by default.
     pub min_ttl: Duration,
     /// The TTL of who asks for none. 10 s by default.
@@ -108,7 +116,11 @@ impl Default for Config {
             store_ca: None,
             key_prefix: "lock:".to_owned(),
             store_timeout: Duration::from_secs(1),
+            require_store: false,
             store_connections: 1,
+            min_replicas: 0,
+            replica_timeout: Duration::from_millis(500),
+            quorum_bootstrap: false,
             min_ttl: Duration::from_secs(1),
             default_ttl: Duration::from_secs(10),
             max_ttl: Duration::from_secs(60 * 60),

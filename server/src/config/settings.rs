@@ -88,7 +88,7 @@ macro_rules! a_number {
 }
 
 /// Every setting, in the order of the help and of the reference file.
-pub(super) static SETTINGS: [Setting; 26] = [
+pub(super) static SETTINGS: [Setting; 30] = [
     Setting {
         name: "listen",
         shape: Shape::Text,
@@ -131,7 +131,11 @@ pub(super) static SETTINGS: [Setting; 26] = [
         shape: Shape::Text,
         value_name: "URL",
         help: "Where locks are kept: memory: (this process, for one coordinator), redis://USER:PASSWORD@HOST:PORT/DATABASE, \
-               or rediss://… with TLS. A password is safer in the environment than in a flag, which every user of the \
+               redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER-NAME/DATABASE with a list of sentinels, which \
+               may be followed by ?sentinel-user=…&sentinel-password=…, redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT with \
+               some of a cluster's nodes, or redis+quorum://USER:PASSWORD@HOST:PORT,HOST:PORT,HOST:PORT/DATABASE for several \
+               independent masters, with ?durable=true if they write everything to disk before they answer; with rediss in \
+               place of redis for TLS. A password is safer in the environment than in a flag, which every user of the \
                machine can see.",
         set: |config, text| put(&mut config.store, StoreUrl::parse(text)),
         show: |config| Some(config.store.to_string()),
@@ -141,7 +145,7 @@ pub(super) static SETTINGS: [Setting; 26] = [
         name: "store-ca",
         shape: Shape::Text,
         value_name: "FILE",
-        help: "Certificates (PEM) to trust for a rediss: store, instead of the system's.",
+        help: "Certificates (PEM) to trust for a store with TLS (rediss), instead of the system's.",
         set: |config, text| {
             if text.is_empty() {
                 return Err("expected the path of a file with certificates (PEM)".to_owned());
@@ -169,16 +173,51 @@ pub(super) static SETTINGS: [Setting; 26] = [
         millis(10),
         Duration::from_secs(60),
         "Time within which the store must answer a command: 10ms to 1m. A connection that misses it repeatedly is dialled \
-         anew."
+         anew. Of several independent masters each has this time."
     ),
+    Setting {
+        name: "require-store",
+        shape: Shape::Boolean,
+        value_name: "true|false",
+        help: "End with an error at start if the store is not reached within ten store-timeouts. Without it, the coordinator \
+               serves all the same, says that it is not ready, and goes on trying.",
+        set: |config, text| put(&mut config.require_store, boolean(text)),
+        show: |config| Some(config.require_store.to_string()),
+        example: None,
+    },
     a_number!(
         "store-connections",
         store_connections,
         1,
         64,
         "Connections to Redis for commands: 1 to 64. One more is used for subscriptions. One carries the most: what is in \
-         flight goes together, and Redis is read from less often."
+         flight goes together, and Redis is read from less often. Of several independent masters each has one."
     ),
+    a_number!(
+        "min-replicas",
+        min_replicas,
+        0,
+        16,
+        "Replicas of the Redis master that must have a grant or a renewal before it counts: 0 to 16. Only as many as can be \
+         promoted rule out that a fail-over doubles a grant. With fewer in step than this, nothing is granted."
+    ),
+    a_duration!(
+        "replica-timeout",
+        replica_timeout,
+        millis(1),
+        Duration::from_secs(1),
+        "Time within which min-replicas must have it: 1ms to 1s. A grant that they have not is taken back and refused."
+    ),
+    Setting {
+        name: "quorum-bootstrap",
+        shape: Shape::Boolean,
+        value_name: "true|false",
+        help: "Whether the masters of a redis+quorum: store are started for the first time, all of them: they have a vote at \
+               once then, instead of after four times max-ttl. Refused where one of them has served locks before.",
+        set: |config, text| put(&mut config.quorum_bootstrap, boolean(text)),
+        show: |config| Some(config.quorum_bootstrap.to_string()),
+        example: None,
+    },
     a_duration!(
         "min-ttl",
         min_ttl,
@@ -198,7 +237,8 @@ pub(super) static SETTINGS: [Setting; 26] = [
         max_ttl,
         millis(100),
         DAY,
-        "The longest TTL that a client may ask for: 100ms to 24h."
+        "The longest TTL that a client may ask for: 100ms to 24h. Coordinators of several independent masters must have the \
+         same."
     ),
     a_duration!(
         "max-wait",

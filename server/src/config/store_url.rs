@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Where locks are kept: `memory:`, `redis://…` or `rediss://…`. Shown and logged with its password redacted.
+/// Where locks are kept: `memory:`, `redis://…`, `redis+sentinel://…`, `redis+cluster://…`, `redis+quorum://…`, or one of the
+/// latter with `rediss`. Shown and logged with its passwords redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl(String);
 
@@ -10,7 +11,9 @@ impl StoreUrl {
     /// Checks that the URL names a store that exists. What follows the scheme is for the store to understand.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         // The text itself is not repeated: it may hold a password.
-        const EXPECTED: &str = "expected \"memory:\", \"redis://HOST:PORT/DATABASE\" or \"rediss://HOST:PORT/DATABASE\"";
+        const EXPECTED: &str = "expected \"memory:\", \"redis://HOST:PORT/DATABASE\", \
+            \"redis+sentinel://HOST:PORT,HOST:PORT/MASTER-NAME\", \"redis+cluster://HOST:PORT,HOST:PORT\", \
+            \"redis+quorum://HOST:PORT,HOST:PORT,HOST:PORT/DATABASE\", or one of the latter with \"rediss\"";
         let url = Self(text.to_owned());
         if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(format!(
@@ -19,7 +22,8 @@ impl StoreUrl {
         }
         match url.scheme() {
             "memory" if text == "memory:" => Ok(url),
-            "redis" | "rediss" => match url.authority() {
+            "redis" | "rediss" | "redis+sentinel" | "rediss+sentinel" | "redis+cluster"
+            | "rediss+cluster" | "redis+quorum" | "rediss+quorum" => match url.authority() {
                 Some(authority) => {
                     let host = &text[authority];
                     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
@@ -46,10 +50,23 @@ impl StoreUrl {
         self.0.split_once(':').map_or("", |(scheme, _)| scheme)
     }
 
+    /// Whether it asks for TLS.
+    #[must_use]
+    pub fn wants_tls(&self) -> bool {
+        matches!(
+            self.scheme(),
+            "rediss" | "rediss+sentinel" | "rediss+cluster" | "rediss+quorum"
+        )
+    }
+
     /// The part between `//` and the next `/`, `?` or `#`.
     fn authority(&self) -> Option<std::ops::Range<usize>> {
         let start = self.0.find("://")? + 3;
-        let rest = &self.0[start..];
+        let mut rest = &self.0[start..];
+        // With a list of hosts, parameters begin at the first question mark, and may hold a password themselves.
+        if self.scheme().contains('+') {
+            rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+        }
         // A stray '/', '?' or '#' in a password must not let its tail be taken for a path and shown: up to the last
         // '@' everything counts as user and password.
         let user = rest.rfind('@').unwrap_or(0);
@@ -72,14 +89,31 @@ impl fmt::Display for StoreUrl {
             return f.write_str(&self.0);
         };
         let (before, after) = (&self.0[..authority.start], &self.0[authority.end..]);
-        match self.0[authority.clone()].rsplit_once('@') {
-            Some((user, host)) => {
-                let shown = user.split_once(':').map_or(user, |(user, _)| user);
-                let secret = if user.contains(':') { ":***" } else { "" };
-                write!(f, "{before}{shown}{secret}@{host}{after}")
-            }
-            None => f.write_str(&self.0),
+        f.write_str(before)?;
+        let mut hosts = &self.0[authority];
+        if let Some((login, rest)) = hosts.rsplit_once('@') {
+            hosts = rest;
+            let (user, secret) = match login.split_once(':') {
+                Some((user, _)) => (user, ":***"),
+                None => (login, ""),
+            };
+            // With one of these it is a password that should have been encoded.
+            let is_user = !user.contains(['/', '?', '#', '@']);
+            write!(f, "{}{secret}@", if is_user { user } else { "***" })?;
         }
+        f.write_str(hosts)?;
+        let Some((path, parameters)) = after.split_once('?') else {
+            return f.write_str(after);
+        };
+        write!(f, "{path}?")?;
+        for (index, parameter) in parameters.split('&').enumerate() {
+            let separator = if index == 0 { "" } else { "&" };
+            match parameter.split_once('=') {
+                Some((name, _)) => write!(f, "{separator}{name}=***")?,
+                None => write!(f, "{separator}***")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -101,10 +135,32 @@ mod tests {
             ("redis://localhost", "redis://localhost"),
             ("redis://h:6379/1", "redis://h:6379/1"),
             ("redis://:hunter2@h:6379", "redis://:***@h:6379"),
-            ("rediss://app:hunter2@h/2?x=1", "rediss://app:***@h/2?x=1"),
+            ("rediss://app:hunter2@h/2?x=1", "rediss://app:***@h/2?x=***"),
+            (
+                "redis+sentinel://app:hunter2@h,i:1/m/2?sentinel-user=u&sentinel-password=hunter2",
+                "redis+sentinel://app:***@h,i:1/m/2?sentinel-user=***&sentinel-password=***",
+            ),
+            ("redis+sentinel://h/m?hunter2", "redis+sentinel://h/m?***"),
+            (
+                "redis+sentinel://h:1/m?sentinel-password=hunt@er2",
+                "redis+sentinel://h:1/m?sentinel-password=***",
+            ),
+            ("redis+sentinel://1/hunter2@h/m", "redis+sentinel://***@h/m"),
+            (
+                "redis+sentinel://u:1/hunter2@h/m",
+                "redis+sentinel://u:***@h/m",
+            ),
+            (
+                "redis+sentinel://u:1?hunter2@h/m",
+                "redis+sentinel://u:1?***",
+            ),
             ("redis://app:hunt@er2@h/2", "redis://app:***@h/2"),
             ("redis://app:hun/ter2@h/2", "redis://app:***@h/2"),
             ("redis://app:hun?t#er2@h", "redis://app:***@h"),
+            (
+                "redis+quorum://app:hun,ter2@a,b,c/1?durable=true",
+                "redis+quorum://app:***@a,b,c/1?durable=***",
+            ),
         ] {
             let url = StoreUrl::parse(url).unwrap();
             assert_eq!(url.to_string(), shown);

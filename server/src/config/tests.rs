@@ -126,11 +126,16 @@ fn every_setting_can_be_given_in_each_way() {
         ("admin-listen", "[::1]:0"),
         ("insecure", "true"),
         ("name", "one \"two\" # three"),
-        ("store", "rediss://redis:6380/1"),
+        ("store", "rediss+quorum://redis:6380,[::1],10.0.0.1/1"),
         ("store-ca", "/ca.pem"),
         ("key-prefix", ""),
         ("store-timeout", "250ms"),
+        ("require-store", "true"),
         ("store-connections", "3"),
+        // Masters that know nothing of one another have no replicas.
+        ("min-replicas", "0"),
+        ("replica-timeout", "251ms"),
+        ("quorum-bootstrap", "true"),
         ("min-ttl", "2s"),
         ("default-ttl", "3s"),
         ("max-ttl", "4m"),
@@ -162,12 +167,11 @@ fn every_setting_can_be_given_in_each_way() {
     let config = served(&args, &[]);
     for (setting, (name, value)) in SETTINGS.iter().zip(values) {
         assert_eq!((setting.show)(&config).as_deref(), Some(value), "{name}");
-        assert_ne!(
-            (setting.show)(&Config::default()).as_deref(),
-            Some(value),
-            "{name} is not changed"
-        );
+        let is_changed = (setting.show)(&Config::default()).as_deref() != Some(value);
+        assert_eq!(is_changed, name != "min-replicas", "{name}");
     }
+    let replicated = served(&["--min-replicas=2", "--store=redis://h"], &[]);
+    assert_eq!(replicated.min_replicas, 2);
     assert_eq!(config.log_format, LogFormat::Json);
 
     let variables = SETTINGS.each_ref().map(super::settings::Setting::variable);
@@ -284,6 +288,16 @@ fn contradictions_are_refused() {
             &["--store-ca=/ca.pem", "--store=redis://:hunter2@h"],
             "redis://:***@h",
         ),
+        (
+            &[
+                "--store-ca=/ca.pem",
+                "--store=redis+sentinel://h,i/m?sentinel-password=hunter2",
+            ],
+            "redis+sentinel://h,i/m?sentinel-password=***",
+        ),
+        (&["--quorum-bootstrap"], "redis+quorum: store only"),
+        (&["--min-replicas=1"], "no replicas that could acknowledge"),
+        (&["--store=redis+quorum://:hunter2@a,b"], "names 2 masters"),
     ] {
         let error = refused(args, &[]);
         assert!(error.contains(says), "{args:?}: no {says:?} in {error:?}");
@@ -299,7 +313,23 @@ fn contradictions_are_refused() {
     );
     served(&["--listen=[::ffff:127.0.0.1]:7420"], &[]);
     served(&["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"], &[]);
-    served(&["--store-ca=/ca.pem", "--store=rediss://h"], &[]);
+    for store in ["--store=rediss://h", "--store=rediss+sentinel://h,i/m/2"] {
+        served(&["--store-ca=/ca.pem", store], &[]);
+    }
+    // What the scheme and a host alone do not tell.
+    for (store, says) in [
+        ("--store=redis+sentinel://:hunter2@h", "which master"),
+        ("--store=redis+sentinel://h:hunter2/m", "the port of host 1"),
+        (
+            "--store=rediss+sentinel://h/m?password=hunter2",
+            "sentinel-password",
+        ),
+        ("--store=redis://h?sentinel-password=hunter2", "a query"),
+    ] {
+        let error = refused(&[store], &[]);
+        assert!(error.contains(says), "{store}: no {says:?} in {error:?}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
 }
 
 #[test]

@@ -187,6 +187,7 @@ pub fn lost_reason(loss: Loss) -> v1::LostReason {
         Loss::Deleted => v1::LostReason::Deleted,
         Loss::Taken => v1::LostReason::Taken,
         Loss::Forced => v1::LostReason::Forced,
+        Loss::Resumed => v1::LostReason::Resumed,
     }
 }
 
@@ -216,5 +217,6 @@ pub fn lost_reason_label(loss: Loss) -> &'static str {
         Loss::Deleted => "deleted",
         Loss::Taken => "taken",
         Loss::Forced => "forced",
+        Loss::Resumed => "resumed",
     }
 }

@@ -1,8 +1,11 @@
-//! Between protobuf and the rules: the one place where fields are checked (here) and answers are put together (`answers`).
+//! Between protobuf and the rules: the one place where fields are checked (here, and in `resume`) and answers are put
+//! together (`answers`).
 
 mod answers;
+mod resume;
 
 pub use answers::*;
+pub use resume::*;
 
 use std::{collections::HashSet, time::Duration};
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use leasehold_core::{
     command::{Acquire, End, Op, Reply},
     deadlock::BlockedWait,
-    id::OwnerId,
+    id::{Actor, OwnerId, SessionId},
     name::LockName,
     view::HolderView,
 };
@@ -55,6 +55,10 @@ pub enum Acquired<Granted = Hold> {
     TimedOut(Option<HolderView>),
     /// It was cancelled.
     Cancelled,
+    /// Another stream resumed its place: what becomes of it is told there.
+    Moved,
+    /// It was granted, and the grant does not count: why.
+    Failed(StoreError),
     /// Those who hold or wait for the semaphore agree on another limit.
     OtherLimit {
         /// The lock.
@@ -212,35 +216,53 @@ impl Asked {
             started,
             holding,
         } = self;
-        let coordinator = claim.coordinator.clone();
-        let name = claim.name.clone();
-        let blocked = match acquire.session {
-            Some(session) if holding && !acquire.actor.is_nobody() => {
-                Some(coordinator.blocked().add(BlockedWait {
-                    session,
-                    actor: acquire.actor,
-                    ticket: acquire.owner,
-                    name: name.clone(),
-                }))
-            }
-            _ => None,
+        let until = match wait {
+            Wait::For(wait) => Some(started + wait),
+            Wait::No | Wait::Forever => None,
         };
-        InLine {
-            blocked,
-            delivery: coordinator.registry().wait(claim.owner),
-            claim,
-            position,
-            until: match wait {
-                Wait::For(wait) => Some(started + wait),
-                Wait::No | Wait::Forever => None,
-            },
-            _tracked: coordinator.metrics().waiters.track(),
-            _waiting: Waiting::new(coordinator, name, Arc::new(acquire), expires_in),
+        let (session, actor) = (acquire.session, acquire.actor);
+        let mut in_line = InLine::new(claim, acquire, (position, expires_in), until);
+        if holding && let Some(session) = session {
+            in_line.holding(session, actor);
         }
+        in_line
     }
 }
 
 impl InLine {
+    /// An acquire that the store says is at this position, and when what is in its way runs out.
+    pub(super) fn new(
+        claim: Claim,
+        acquire: Acquire,
+        (position, expires_in): (u64, Option<Duration>),
+        until: Option<Instant>,
+    ) -> Self {
+        let coordinator = claim.coordinator.clone();
+        let name = claim.name.clone();
+        Self {
+            blocked: None,
+            delivery: coordinator.registry().wait(claim.owner),
+            claim,
+            position,
+            until,
+            _tracked: coordinator.metrics().waiters.track(),
+            _waiting: Waiting::new(coordinator, name, Arc::new(acquire), expires_in),
+        }
+    }
+
+    /// Tells the detector of deadlocks that the actor which waits holds something meanwhile. Nobody is none of its business.
+    pub fn holding(&mut self, session: SessionId, actor: Actor) {
+        if actor.is_nobody() {
+            return;
+        }
+        self.blocked = Some(self.claim.coordinator.blocked().add(BlockedWait {
+            session,
+            actor,
+            ticket: self.claim.owner,
+            name: self.claim.name.clone(),
+        }));
+    }
+
     /// Its place when it joined: 1 is next.
     pub fn position(&self) -> u64 {
         self.position
@@ -255,7 +277,7 @@ impl InLine {
     pub async fn wait(self, cancel: oneshot::Receiver<()>) -> Acquired {
         // The waiter is gone from the coordinator's books only once its fate is known.
         let Self {
-            claim,
+            mut claim,
             until,
             mut delivery,
             mut blocked,
@@ -277,9 +299,17 @@ impl InLine {
         };
         tokio::select! {
             biased;
-            Ok(Delivery { token, sent_at }) = &mut delivery => {
-                Acquired::Granted(claim.granted(token, sent_at))
-            }
+            Ok(delivery) = &mut delivery => match delivery {
+                Delivery::Granted { token, sent_at } => {
+                    Acquired::Granted(claim.granted(token, sent_at))
+                }
+                Delivery::Moved => {
+                    claim.on_drop = OnDrop::Forget;
+                    Acquired::Moved
+                }
+                // The grant is given back as the claim drops.
+                Delivery::Failed(error) => Acquired::Failed(error),
+            },
             Ok(()) = cancel => {
                 claim.give_up().await;
                 Acquired::Cancelled

@@ -322,10 +322,14 @@ impl Task {
 
     fn on_wake_up(&mut self, wake_up: WakeUp) {
         match wake_up {
+            WakeUp::Missed { name } => self.schedule(&name, Duration::ZERO),
             WakeUp::Forced { name, owner } => {
                 self.coordinator
                     .registry()
                     .take(&name, &owner, Loss::Forced);
+            }
+            WakeUp::Resumed { name, owner } => {
+                self.coordinator.registry().moved(&name, &owner);
             }
             WakeUp::Granted {
                 name,

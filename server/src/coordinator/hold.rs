@@ -47,8 +47,12 @@ pub(super) enum OnDrop {
 }
 
 impl Claim {
-    pub(super) fn granted(mut self, token: FencingToken, sent_at: Moment) -> Hold {
+    pub(super) fn granted(self, token: FencingToken, sent_at: Moment) -> Hold {
         self.coordinator.metrics().grants.inc();
+        self.held(token, sent_at)
+    }
+
+    pub(super) fn held(mut self, token: FencingToken, sent_at: Moment) -> Hold {
         // From here on the client may learn of it: if it is lost before it gives the lock back, the lock-delay applies.
         self.on_drop = OnDrop::Release(End::Unclean);
         Hold {
@@ -136,6 +140,14 @@ impl Hold {
         Op::Renew {
             owner: self.claim.owner,
             ttl: self.claim.ttl,
+        }
+    }
+
+    /// The command that has it end, but for its lock-delay, after no more than this.
+    pub fn shortening(&self, ttl: Duration) -> Op {
+        Op::Renew {
+            owner: self.claim.owner,
+            ttl,
         }
     }
 

@@ -4,6 +4,7 @@
 //! - [`acquire`]: one acquire from asking to holding, safe to drop at any point.
 //! - [`hold`]: what an owner id stands for, and what becomes of it.
 //! - [`several`]: several names at once.
+//! - [`resume`]: taking a hold or a place in a queue over from another stream.
 //! - [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
 //! - `refresh`: what that task asks of the store.
 //! - [`inbox`]: what a session hears from the store and from others.
@@ -18,18 +19,19 @@ pub mod hold;
 pub mod inbox;
 mod refresh;
 pub mod registry;
+pub mod resume;
 pub mod several;
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicI64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use leasehold_core::{
-    command::{Caller, Command, End, Loss, Op, Reply},
+    command::{Caller, Command, End, Handed, Loss, Op, Reply},
     id::{CoordinatorId, FencingToken, OwnerId},
     name::{LockName, TtlBounds, Value},
     view::NameView,
@@ -46,6 +48,10 @@ use self::{
 };
 use crate::telemetry::Metrics;
 
+/// How far ahead of this machine's clock a token may be that a client tells of. Tokens are about the store's time in
+/// microseconds.
+const FURTHEST_TOKEN: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// A cheap handle on what all sessions of this process share.
 #[derive(Clone, Debug)]
 pub struct Coordinator {
@@ -59,6 +65,7 @@ struct Shared {
     bounds: TtlBounds,
     max_wait: Duration,
     store_timeout: Duration,
+    acknowledged: bool,
     registry: Registry,
     contention: Contention,
     blocked: Blocked,
@@ -83,6 +90,8 @@ pub struct Parts {
     pub max_wait: Duration,
     /// How long a command to the store may take.
     pub store_timeout: Duration,
+    /// Whether replicas have to acknowledge grants and renewals.
+    pub acknowledged: bool,
     /// Whether deadlocks are looked for.
     pub deadlock_detection: bool,
     /// What it counts.
@@ -101,6 +110,7 @@ impl Coordinator {
                 bounds: parts.bounds,
                 max_wait: parts.max_wait,
                 store_timeout: parts.store_timeout,
+                acknowledged: parts.acknowledged,
                 registry: Registry::default(),
                 contention,
                 blocked: Blocked::default(),
@@ -110,13 +120,19 @@ impl Coordinator {
             }),
         };
         let shared = Arc::downgrade(&coordinator.shared);
-        coordinator
-            .store()
-            .observe(Observer::new(move |name, stamped| {
+        let also = Weak::clone(&shared);
+        coordinator.store().observe(Observer::new(
+            move |name, stamped| {
                 if let Some(shared) = shared.upgrade() {
                     Self { shared }.note(name, stamped);
                 }
-            }));
+            },
+            move |name, handed, error| {
+                if let Some(shared) = also.upgrade() {
+                    Self { shared }.refuse(name, handed, error);
+                }
+            },
+        ));
         tokio::spawn(cleanup::run(
             coordinator.clone(),
             incoming_leftovers,
@@ -157,6 +173,11 @@ impl Coordinator {
     /// How long a command to the store may take.
     pub fn store_timeout(&self) -> Duration {
         self.shared.store_timeout
+    }
+
+    /// Whether replicas have to acknowledge grants and renewals.
+    pub fn is_acknowledged_by_replicas(&self) -> bool {
+        self.shared.acknowledged
     }
 
     /// What it counts.
@@ -215,7 +236,9 @@ impl Coordinator {
     /// Sees to what came with a reply: learns its tokens, and gives each grant to the waiter of ours that it is for.
     fn note(&self, name: &LockName, stamped: &Stamped) {
         match &stamped.executed.reply {
-            Reply::Granted { token } | Reply::Forced { token, .. } => self.learn(*token),
+            Reply::Granted { token }
+            | Reply::Resumed { token, .. }
+            | Reply::Forced { token, .. } => self.learn(*token),
             _ => {}
         }
         for handed in &stamped.executed.handed {
@@ -224,19 +247,32 @@ impl Coordinator {
             if handed.coordinator != self.shared.id {
                 continue;
             }
-            let delivery = Delivery {
+            let delivery = Delivery::Granted {
                 token: handed.token,
                 sent_at: stamped.sent_at,
             };
-            if !self.shared.registry.deliver(&handed.owner, delivery)
-                && handed.of_session
-                && !self.shared.registry.knows(&handed.owner)
-            {
-                self.discard(name, handed.owner);
-            }
+            self.deliver(name, handed, delivery);
         }
         if stamped.executed.more {
             self.shared.contention.look(name);
+        }
+    }
+
+    fn deliver(&self, name: &LockName, handed: &Handed, delivery: Delivery) {
+        if !self.shared.registry.deliver(&handed.owner, delivery)
+            && handed.of_session
+            && !self.shared.registry.knows(&handed.owner)
+        {
+            self.discard(name, handed.owner);
+        }
+    }
+
+    /// Sees to a grant to a waiter that replicas have not acknowledged. Of one that waits elsewhere, its coordinator will
+    /// find out when it confirms it.
+    fn refuse(&self, name: &LockName, handed: &Handed, error: &StoreError) {
+        self.learn(handed.token);
+        if handed.coordinator == self.shared.id {
+            self.deliver(name, handed, Delivery::Failed(error.clone()));
         }
     }
 
@@ -244,6 +280,16 @@ impl Coordinator {
         self.shared
             .floor
             .fetch_max(token.get().saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Learns a token that a client tells of: the store may have lost it since. One of the far future is not believed, as
+    /// every token that follows would have to be greater.
+    pub fn hear_of(&self, token: FencingToken) {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let latest = now.unwrap_or_default() + FURTHEST_TOKEN;
+        if i64::try_from(latest.as_micros()).is_ok_and(|latest| token.get() <= latest) {
+            self.learn(token);
+        }
     }
 
     /// Hands a grant of ours on that nobody here knows of.

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use leasehold_core::{
-    command::{Acquire, Op, Reply},
+    command::{Acquire, Loss, Op, Reply},
     id::FencingToken,
     name::LockName,
 };
-use leasehold_store::{LockStore, Stamped};
+use leasehold_store::{LockStore, Stamped, StoreError};
 
 use super::{Coordinator, registry::Delivery};
 
@@ -84,22 +84,38 @@ pub(super) async fn confirm(
         owner: acquire.owner,
         ttl: acquire.ttl,
     };
-    let Ok(Stamped { executed, sent_at }) = coordinator.execute(name, op).await else {
-        return false;
+    let Stamped { executed, sent_at } = match coordinator.execute(name, op).await {
+        Ok(stamped) => stamped,
+        Err(error) => return refuse(coordinator, acquire, error),
     };
     match executed.reply {
         Reply::Renewed => {
             coordinator
                 .registry()
-                .deliver(&acquire.owner, Delivery { token, sent_at });
+                .deliver(&acquire.owner, Delivery::Granted { token, sent_at });
+            true
+        }
+        Reply::Lost(Loss::Resumed) => {
+            coordinator.registry().moved(name, &acquire.owner);
             true
         }
         _ => join_again(coordinator, name, std::slice::from_ref(acquire)).await,
     }
 }
 
+/// Ends the wait of an acquire whose grant does not count. False if it is not known what became of it.
+fn refuse(coordinator: &Coordinator, acquire: &Acquire, error: StoreError) -> bool {
+    let is_refused = matches!(error, StoreError::NotReplicated { .. });
+    if is_refused {
+        let delivery = Delivery::Failed(error);
+        coordinator.registry().deliver(&acquire.owner, delivery);
+    }
+    is_refused
+}
+
 /// Has waiters that the store has forgotten, or never knew of, join the queue again, in their order here. Those that are
-/// in it stay where they are. False if it is not known of each whether it is.
+/// in it stay where they are, and those whose places were resumed elsewhere wait here no more. False if it is not known of
+/// each whether it is.
 async fn join_again(coordinator: &Coordinator, name: &LockName, waiters: &[Arc<Acquire>]) -> bool {
     let waiting: Vec<&Arc<Acquire>> = waiters
         .iter()
@@ -107,21 +123,42 @@ async fn join_again(coordinator: &Coordinator, name: &LockName, waiters: &[Arc<A
         .collect();
     let commands = waiting
         .iter()
-        .map(|acquire| coordinator.command(name.clone(), Op::Acquire(Acquire::clone(acquire))))
+        .map(|acquire| {
+            let acquire = Acquire {
+                again: true,
+                ..Acquire::clone(acquire)
+            };
+            coordinator.command(name.clone(), Op::Acquire(acquire))
+        })
         .collect();
     let results = coordinator.store().execute_all(commands).await;
     let mut all_joined = true;
     for (acquire, result) in waiting.into_iter().zip(results) {
-        let Ok(stamped) = result else {
-            all_joined = false;
-            continue;
+        let stamped = match result {
+            Ok(stamped) => stamped,
+            Err(error) => {
+                if !refuse(coordinator, acquire, error) {
+                    all_joined = false;
+                } else if acquire.session.is_some() && !coordinator.registry().knows(&acquire.owner)
+                {
+                    coordinator.discard(name, acquire.owner);
+                }
+                continue;
+            }
         };
-        if let Reply::Granted { token } = stamped.executed.reply {
-            let delivery = Delivery {
-                token,
-                sent_at: stamped.sent_at,
-            };
-            coordinator.registry().deliver(&acquire.owner, delivery);
+        match stamped.executed.reply {
+            Reply::Granted { token } => {
+                let delivery = Delivery::Granted {
+                    token,
+                    sent_at: stamped.sent_at,
+                };
+                coordinator.registry().deliver(&acquire.owner, delivery);
+            }
+            Reply::Lost(Loss::Resumed) => {
+                coordinator.registry().moved(name, &acquire.owner);
+                continue;
+            }
+            _ => {}
         }
         // It stopped waiting while its acquire was on the way, and may have left the queue before it arrived. One that is
         // still known has been delivered, or will be released by whoever gave it up; one of the unary calls may have

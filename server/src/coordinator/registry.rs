@@ -1,7 +1,7 @@
 //! Which owner ids this coordinator knows, and who is to be told of what happens to them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -11,6 +11,7 @@ use leasehold_core::{
     name::LockName,
     time::Moment,
 };
+use leasehold_store::StoreError;
 use tokio::sync::oneshot;
 
 use super::inbox::{Inbox, News};
@@ -18,13 +19,20 @@ use super::inbox::{Inbox, News};
 /// How many parts the registry is split into, so that sessions seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// A grant on its way to the waiter that it was made for.
+/// What ends a wait, on its way to the waiter.
 #[derive(Debug)]
-pub struct Delivery {
-    /// Its token.
-    pub token: FencingToken,
-    /// When the command that granted or confirmed it was sent: it stands at least its TTL from here.
-    pub sent_at: Moment,
+pub enum Delivery {
+    /// A grant that was made for it.
+    Granted {
+        /// Its token.
+        token: FencingToken,
+        /// When the command that granted or confirmed it was sent: it stands at least its TTL from here.
+        sent_at: Moment,
+    },
+    /// Another stream resumed its place.
+    Moved,
+    /// A grant was made for it and does not count: it is to be given back.
+    Failed(StoreError),
 }
 
 /// A hold that was taken from its session.
@@ -64,6 +72,17 @@ impl Registry {
     /// Notes an acquire that is about to be sent.
     pub fn ask(&self, owner: OwnerId) {
         self.shard(&owner).insert(owner, Known::Asked);
+    }
+
+    /// The same of an owner id that a client made: false, and nothing is noted, if it is known already.
+    pub fn claim(&self, owner: OwnerId) -> bool {
+        match self.shard(&owner).entry(owner) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(Known::Asked);
+                true
+            }
+        }
     }
 
     /// Notes that an acquire waits; its grant arrives at the receiver, or has.
@@ -141,6 +160,21 @@ impl Registry {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// Another stream resumed what the owner id stood for: tells whoever has it here. A grant that is on its way to its
+    /// session finds out at its first renewal.
+    pub fn moved(&self, name: &LockName, owner: &OwnerId) {
+        if !self.take(name, owner, Loss::Resumed) {
+            let mut shard = self.shard(owner);
+            if let Some(Known::Waiting(_)) = shard.get(owner)
+                && let Some(Known::Waiting(waiter)) = shard.insert(*owner, Known::InFlight)
+            {
+                drop(shard);
+                // It may be giving up just now: the release of an owner id that stands for nothing does nothing.
+                let _ = waiter.send(Delivery::Moved);
+            }
         }
     }
 

@@ -154,6 +154,8 @@ impl<Granted> Acquired<Granted> {
             Self::Busy(holder) => Acquired::Busy(holder),
             Self::TimedOut(holder) => Acquired::TimedOut(holder),
             Self::Cancelled => Acquired::Cancelled,
+            Self::Moved => Acquired::Moved,
+            Self::Failed(error) => Acquired::Failed(error),
             Self::OtherLimit { name, limit } => Acquired::OtherLimit { name, limit },
             Self::Deadlocked(deadlock) => Acquired::Deadlocked(deadlock),
         }

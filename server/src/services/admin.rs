@@ -126,7 +126,7 @@ impl AdminService for Admin {
     ) -> Result<Response<Self::WatchLocksStream>, Status> {
         let prefix = request.into_inner().prefix;
         check_prefix(&prefix)?;
-        told::check_reachable(self.coordinator.store())?;
+        told::check_feeds(self.coordinator.store())?;
         let watcher = self.watching.watch(prefix).await;
         let watcher = watcher.ok_or_else(draining)?;
         let tracked = self.coordinator.metrics().watchers.track();

@@ -10,20 +10,21 @@ use leasehold_core::{
 };
 use leasehold_proto::v1::{
     AcquireOutcome, AcquireRequest, AcquireResponse, ReleaseRequest, ReleaseResponse, RenewRequest,
-    RenewResponse, SessionOpen, SessionRequest, SessionResponse, lock_service_server::LockService,
-    session_request::Request as Ask,
+    RenewResponse, SessionRequest, SessionResponse, lock_service_server::LockService,
 };
 use leasehold_store::clock;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
-use super::streams::{Kind, Opener, Streams, not_open};
+use super::{
+    opening::Opening,
+    streams::{Kind, Streams},
+};
 use crate::{
     convert,
     coordinator::acquire::{Acquired, Wait},
-    listener::ConnectionHandle,
-    session::{MAX_IN_FLIGHT, MAX_PENDING_ACKS, task::Opened, wire::Plain},
+    session::{MAX_IN_FLIGHT, MAX_PENDING_ACKS},
     status::{Reason, Refusal},
 };
 
@@ -42,11 +43,14 @@ impl LockService for Locks {
         &self,
         request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
+        let mut opening = Opening::default();
         let kind = Kind {
             first: "open",
             // Each acquire may be queued and then answered, each hold be lost or released.
             owed: 2 * self.streams.limits.locks_per_session + MAX_IN_FLIGHT + MAX_PENDING_ACKS,
-            open,
+            open: move |streams: &Streams, request, connection: &_| {
+                opening.hear(streams, request, connection)
+            },
         };
         self.streams.begin(request, kind)
     }
@@ -75,6 +79,7 @@ impl LockService for Locks {
             ttl: convert::ttl("ttl", request.ttl, bounds)?,
             lock_delay: convert::lock_delay("lock_delay", request.lock_delay, bounds)?,
             wait: wait != Wait::No,
+            again: false,
         };
         let ttl = acquire.ttl;
         let acquired = tokio::select! {
@@ -99,10 +104,12 @@ impl LockService for Locks {
             }
             Acquired::Busy(holder) => (AcquireOutcome::Busy, holder),
             Acquired::TimedOut(holder) => (AcquireOutcome::TimedOut, holder),
-            Acquired::Cancelled => (AcquireOutcome::Cancelled, None),
+            // Nobody was told its ticket.
+            Acquired::Cancelled | Acquired::Moved => (AcquireOutcome::Cancelled, None),
             Acquired::OtherLimit { name, limit } => {
                 return Err(Refusal::other_limit(&name, limit).into());
             }
+            Acquired::Failed(error) => return Err(Refusal::from(error).into()),
             // Nobody's waits are never accused.
             Acquired::Deadlocked(why) => return Err(Refusal::new(Reason::Deadlock, why).into()),
         };
@@ -148,32 +155,6 @@ impl LockService for Locks {
             .map_err(Refusal::from)?;
         Ok(Response::new(ReleaseResponse { released }))
     }
-}
-
-/// Opens a session as its first message says.
-fn open(
-    streams: &Streams,
-    request: SessionRequest,
-    connection: &ConnectionHandle,
-) -> Result<(Opened, Plain), Refusal> {
-    let Some(Ask::Open(SessionOpen {
-        client_name,
-        ttl,
-        metadata,
-    })) = request.request
-    else {
-        return Err(not_open("open"));
-    };
-    let client_name = convert::client_name("open.client_name", &client_name)?;
-    let ttl = convert::ttl("open.ttl", ttl, streams.coordinator.bounds())?;
-    convert::metadata("open.metadata", &metadata)?;
-    let opener = Opener {
-        request_id: request.request_id,
-        client_name,
-        ttl,
-        metadata,
-    };
-    Ok((streams.open(opener, connection)?, Plain))
 }
 
 /// How long a hold of the unary calls lasts from now, less the margin for clock drift.

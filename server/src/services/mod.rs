@@ -3,5 +3,6 @@
 pub mod admin;
 pub mod election;
 pub mod lock;
+mod opening;
 pub mod streams;
 mod told;

@@ -8,7 +8,7 @@ use std::{
 
 use leasehold_core::{id::SessionId, lease::Lease, name::ClientName};
 use leasehold_store::clock;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status, Streaming};
@@ -19,6 +19,7 @@ use crate::{
     listener::ConnectionHandle,
     session::{
         outbox::{Outbox, Reading},
+        resume::Resumption,
         sessions::{SessionInfo, Sessions},
         task::{self, Opened, Shutdown},
         wire::Wire,
@@ -66,7 +67,8 @@ pub(super) struct Kind<Open> {
     pub(super) first: &'static str,
     /// Most answers that a session may owe.
     pub(super) owed: usize,
-    /// Opens a session with that message, and gives the words that are spoken from then on.
+    /// Opens a session with that message, and gives the words that are spoken from then on; `None` if another message
+    /// belongs to it.
     pub(super) open: Open,
 }
 
@@ -76,6 +78,8 @@ pub(super) struct Opener {
     pub(super) request_id: u64,
     pub(super) client_name: ClientName,
     pub(super) ttl: Duration,
+    pub(super) disconnect_grace: Duration,
+    pub(super) resume: Vec<Resumption>,
     pub(super) metadata: HashMap<String, String>,
 }
 
@@ -88,7 +92,7 @@ impl Streams {
     ) -> Result<Response<Said<W>>, Status>
     where
         W: Wire,
-        Open: FnOnce(&Self, W::Asks, &ConnectionHandle) -> Result<(Opened, W), Refusal>
+        Open: FnMut(&Self, W::Asks, &ConnectionHandle) -> Result<Option<(Opened, W)>, Refusal>
             + Send
             + 'static,
     {
@@ -114,16 +118,24 @@ impl Streams {
         mut incoming: Streaming<W::Asks>,
         connection: ConnectionHandle,
         answers: mpsc::Sender<Result<W::Says, Status>>,
-        kind: Kind<Open>,
+        mut kind: Kind<Open>,
     ) where
         W: Wire,
-        Open: FnOnce(&Self, W::Asks, &ConnectionHandle) -> Result<(Opened, W), Refusal>,
+        Open: FnMut(&Self, W::Asks, &ConnectionHandle) -> Result<Option<(Opened, W)>, Refusal>,
     {
-        let opened = match self.first(&mut incoming, kind.first).await {
-            // It went away before it said anything.
-            Ok(None) => return,
-            Ok(Some(message)) => (kind.open)(&self, message, &connection).map_err(Status::from),
-            Err(status) => Err(status),
+        // For all of what opens it.
+        let deadline = Instant::now() + self.limits.open_timeout;
+        let opened = loop {
+            match self.first(&mut incoming, kind.first, deadline).await {
+                // It went away before it had said everything.
+                Ok(None) => return,
+                Ok(Some(message)) => match (kind.open)(&self, message, &connection) {
+                    Ok(None) => {}
+                    Ok(Some(opened)) => break Ok(opened),
+                    Err(refusal) => break Err(refusal.into()),
+                },
+                Err(status) => break Err(status),
+            }
         };
         let (opened, wire) = match opened {
             Ok(opened) => opened,
@@ -150,20 +162,21 @@ impl Streams {
         .await;
     }
 
-    /// The first message of a stream; `None` if it ends before.
+    /// A message that opens a stream; `None` if it ends before.
     async fn first<M>(
         &self,
         incoming: &mut Streaming<M>,
         called: &str,
+        deadline: Instant,
     ) -> Result<Option<M>, Status> {
-        let waited = self.limits.open_timeout;
         let first = tokio::select! {
             biased;
             // No session is opened any more: whoever has not asked for one is not waited for.
             () = self.shutdown.draining.cancelled() => return Err(draining().into()),
-            first = tokio::time::timeout(waited, incoming.message()) => first,
+            first = tokio::time::timeout_at(deadline, incoming.message()) => first,
         };
         first.unwrap_or_else(|_| {
+            let waited = self.limits.open_timeout;
             let refusal = Refusal::new(
                 Reason::OpenTimeout,
                 format!(
@@ -188,6 +201,8 @@ impl Streams {
             request_id,
             client_name,
             ttl,
+            disconnect_grace,
+            resume,
             metadata,
         } = opener;
         let id = SessionId::from_bytes(Uuid::new_v4().into_bytes());
@@ -214,6 +229,8 @@ impl Streams {
             id,
             client_name,
             lease: Lease::open(ttl, now),
+            grace: disconnect_grace,
+            resume,
             max_locks: self.limits.locks_per_session,
             listed,
         })

@@ -40,8 +40,9 @@ pub(super) fn tell<S: Source>(
     messages.chain(last).boxed()
 }
 
-/// Refuses what can't begin while the store is out of reach.
-pub(super) fn check_reachable(store: &Store) -> Result<(), Refusal> {
+/// Refuses what the store does not offer, or what can't begin while it is out of reach.
+pub(super) fn check_feeds(store: &Store) -> Result<(), Refusal> {
+    store.offers_feeds()?;
     match &*store.status().borrow() {
         StoreStatus::Up { .. } => Ok(()),
         StoreStatus::Down { reason, .. } => Err(Refusal::new(

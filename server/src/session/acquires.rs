@@ -135,6 +135,7 @@ impl<W: Wire> Session<W> {
             ttl: self.lease.ttl(),
             lock_delay,
             wait: wait != Wait::No,
+            again: false,
         };
         self.begin(request_id, name, acquire, wait, wanted);
         Ok(())
@@ -204,7 +205,7 @@ impl<W: Wire> Session<W> {
         for name in &fresh {
             self.actors.ask(wanted.actor, name.clone());
         }
-        let is_single = wanted.names.is_empty() || wanted.again.is_empty() && fresh.len() == 1;
+        let is_single = !wanted.is_several();
         self.asked_locks += wanted.locks();
         let mut stage = Stage::Asked;
         if fresh.is_empty() && !wanted.names.is_empty() {
@@ -256,6 +257,11 @@ impl<W: Wire> Session<W> {
 }
 
 impl Wanted {
+    /// Whether it is for several names, some of which the actor may hold.
+    pub(super) fn is_several(&self) -> bool {
+        self.names.len() > 1 || !self.again.is_empty()
+    }
+
     /// How many locks it asks for beside those that the actor holds.
     pub(super) fn locks(&self) -> usize {
         self.names.len().max(1) - self.again.len()

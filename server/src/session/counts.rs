@@ -16,9 +16,14 @@ pub(super) struct Count {
 impl Count {
     /// Held once, as it was granted.
     pub(super) const fn once() -> Self {
+        Self::of(1)
+    }
+
+    /// Held so many times, which the store knows.
+    pub(super) const fn of(count: u32) -> Self {
         Self {
-            held: 1,
-            told: 1,
+            held: count,
+            told: count,
             telling: false,
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Longest rest while its promises run out: they are by a clock that counts suspended time, the timer's does not.
-const LONGEST_REST: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Why a session ends.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ impl<W: Wire> Session<W> {
                 self.close(request_id).await;
                 self.outbox.flush().await;
             }
+            // Apart, so that it takes no room in the sessions that have no grace.
+            End::Peer if !self.grace.is_zero() => Box::pin(self.keep(shutdown)).await,
             End::Peer => {}
             End::Silent => {
                 let ttl = self.lease.ttl();
@@ -111,7 +113,7 @@ impl<W: Wire> Session<W> {
             tokio::select! {
                 () = self.inbox.arrived(), if !self.asked.is_empty() => self.on_news(),
                 Some(done) = self.operations.next() => match done {
-                    Done::Renewed(_) => {}
+                    Done::Renewed(_) | Done::Shortened(_) => {}
                     done => self.on_done(done),
                 },
                 else => return,
@@ -144,7 +146,7 @@ impl<W: Wire> Session<W> {
     }
 
     /// Leaves what it holds to expire.
-    fn abandon(&mut self) {
+    pub(super) fn abandon(&mut self) {
         for (_, held) in self.holds.drain() {
             held.hold.leave_to_expire();
         }

@@ -1,6 +1,6 @@
 //! What becomes of an acquire: how it was answered, and what its client is told.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use futures_util::FutureExt;
 use leasehold_core::name::LockName;
@@ -8,11 +8,12 @@ use leasehold_proto::v1::{
     AcquireOutcome, GrantedLock, SessionGranted, SessionNotGranted, SessionQueued,
     session_response::Response,
 };
-use leasehold_store::StoreError;
+use leasehold_store::{StoreError, clock};
 use tokio::sync::oneshot;
 
 use super::{
     acquires::{Acquiring, Stage, Wanted, told_queued},
+    counts::Count,
     task::{Done, Session},
     wire::Wire,
 };
@@ -49,18 +50,26 @@ impl<W: Wire> Session<W> {
     }
 
     fn on_queued(&mut self, request_id: u64, in_line: InLine) {
-        let (cancel, cancelled) = oneshot::channel();
-        let Some(acquiring) = self.acquiring.get_mut(&request_id) else {
+        let Some(acquiring) = self.acquiring.get(&request_id) else {
             return;
         };
         let is_wanted = matches!(acquiring.stage, Stage::Asked);
-        acquiring.stage = Stage::InLine(Some(cancel));
         if is_wanted {
             let queued = told_queued(&in_line);
             self.outbox.send(request_id, Response::Queued(queued));
-        } else {
-            acquiring.cancel();
         }
+        let cancel = self.wait_in_line(request_id, in_line);
+        if let Some(acquiring) = self.acquiring.get_mut(&request_id) {
+            acquiring.stage = Stage::InLine(Some(cancel));
+            if !is_wanted {
+                acquiring.cancel();
+            }
+        }
+    }
+
+    /// Waits for an acquire's turn; gives what cancels it.
+    pub(super) fn wait_in_line(&mut self, request_id: u64, in_line: InLine) -> oneshot::Sender<()> {
+        let (cancel, cancelled) = oneshot::channel();
         self.operations.push(
             async move {
                 let acquired = in_line.wait(cancelled).await;
@@ -71,6 +80,7 @@ impl<W: Wire> Session<W> {
             }
             .boxed(),
         );
+        cancel
     }
 
     /// An acquire has come to its end.
@@ -90,6 +100,12 @@ impl<W: Wire> Session<W> {
             Ok(Acquired::Busy(holder)) => (AcquireOutcome::Busy, holder),
             Ok(Acquired::TimedOut(holder)) => (AcquireOutcome::TimedOut, holder),
             Ok(Acquired::Cancelled) => (AcquireOutcome::Cancelled, None),
+            // Its outcome is told on the stream that resumed it.
+            Ok(Acquired::Moved) => return self.end_wanted(&wanted),
+            Ok(Acquired::Failed(error)) => {
+                self.end_wanted(&wanted);
+                return self.refuse(request_id, error.into());
+            }
             Ok(Acquired::OtherLimit { name, limit }) => {
                 self.end_wanted(&wanted);
                 return self.refuse(request_id, Refusal::other_limit(&name, limit));
@@ -113,7 +129,7 @@ impl<W: Wire> Session<W> {
     }
 
     /// Lets go of what an acquire that was not granted had begun with.
-    fn end_wanted(&mut self, wanted: &Wanted) {
+    pub(super) fn end_wanted(&mut self, wanted: &Wanted) {
         self.answered(wanted);
         for owner in &wanted.again {
             self.count_down(owner);
@@ -141,7 +157,11 @@ impl<W: Wire> Session<W> {
             .chain(again.map(|held| held.map(|held| held.hold.stands_until())))
             .min()
             .flatten();
-        let promise = self.lease.promise(self.lease.heard_at(), stand_until);
+        let promise = match self.kept {
+            // Nobody hears of it: it is kept for whoever resumes it by its ticket, and nothing is promised.
+            Some(_) => Some(Duration::ZERO),
+            None => self.lease.promise(self.lease.heard_at(), stand_until),
+        };
         let promise = promise.filter(|_| stand_until.is_some() && !self.closing);
         let Some(valid_for) = promise else {
             holds.into_iter().for_each(Hold::release_detached);
@@ -155,7 +175,10 @@ impl<W: Wire> Session<W> {
         let mut locks = Vec::with_capacity(wanted.names.len().max(1));
         for hold in holds {
             locks.push(granted_lock(&hold, 1));
-            self.hold(hold.told(), wanted.actor, wanted.mode);
+            self.hold(hold.told(), wanted.actor, wanted.mode, Count::once());
+        }
+        if self.kept.is_some() {
+            self.shorten_later(clock::now());
         }
         for owner in &wanted.again {
             if let Some(held) = self.holds.get(owner) {

@@ -5,6 +5,8 @@
 //! - `requests`: what a client may ask on its stream; `acquires`, `grants`: how an acquire goes on.
 //! - `actors`, `counts`: what each flow of a client holds, and how many times.
 //! - `renewal`: keeping the holds alive, and telling what could not be.
+//! - [`resume`]: what it takes over from another stream before it opens.
+//! - `grace`: how it goes on without a stream, for its client to resume it.
 //! - `ending`: how it ends, and what becomes of what it held.
 //! - [`outbox`]: answers on their way to a client that may not read.
 //! - [`wire`]: the words in which a client speaks; the session is the same for all of them.
@@ -13,6 +15,7 @@
 //! - [`sessions`]: the sessions of this coordinator, for operators and limits.
 
 pub mod outbox;
+pub mod resume;
 pub mod sessions;
 pub mod task;
 pub mod wire;
@@ -22,6 +25,7 @@ mod actors;
 mod alarm;
 mod counts;
 mod ending;
+mod grace;
 mod grants;
 mod hearing;
 mod renewal;

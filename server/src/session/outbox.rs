@@ -102,6 +102,13 @@ impl<W: Wire> Outbox<W> {
         self.wire.is_ending()
     }
 
+    /// Ends the stream, without whatever has not been handed over. Nothing is said from here on.
+    pub(super) fn close(&mut self) {
+        self.backlog.clear();
+        // Nobody is at its other end.
+        self.answers = mpsc::channel(1).0;
+    }
+
     /// Ends the stream with an error.
     pub fn fail(&mut self, status: Status) {
         self.push(Err(status));

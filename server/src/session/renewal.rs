@@ -26,7 +26,7 @@ use super::{
 use crate::{convert, status::Refusal};
 
 /// How long to wait before a failed renewal is tried again.
-const RETRY: Duration = Duration::from_millis(100);
+pub(super) const RETRY: Duration = Duration::from_millis(100);
 
 /// A heartbeat that waits for a renewal.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +69,11 @@ impl<W: Wire> Session<W> {
         let due_at = now.after(self.lease.ttl() - self.lease.ttl() / 6);
         if self.standing().is_some_and(|standing| standing < due_at) {
             self.renew();
+            if self.coordinator.is_acknowledged_by_replicas() {
+                // What they have not got yet is told when they have: a dead one must not hold up the answer.
+                self.short_ack = self.pending_acks.last().copied();
+                self.acknowledge();
+            }
         } else {
             self.acknowledge();
         }

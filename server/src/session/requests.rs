@@ -288,6 +288,7 @@ impl<W: Wire> Session<W> {
                 acquired,
             } => self.on_acquired(request_id, acquired),
             Done::Renewed(results) => self.on_renewed(results),
+            Done::Shortened(results) => self.on_shortened(results),
         }
     }
 

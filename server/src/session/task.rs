@@ -14,12 +14,12 @@ use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::{
     command::Loss,
     id::{Actor, OwnerId, SessionId},
-    lease::{Lease, heartbeat_interval},
+    lease::Lease,
     mode::Mode,
     name::ClientName,
     time::Moment,
 };
-use leasehold_proto::v1::{SessionDraining, SessionOpened, session_response::Response};
+use leasehold_proto::v1::{SessionDraining, session_response::Response};
 use leasehold_store::{LockStore, Stamped, Status as StoreStatus, StoreError, clock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -31,9 +31,11 @@ use super::{
     alarm::Alarm,
     counts::Count,
     ending::End,
+    grace::Kept,
     outbox::Outbox,
     renewal::PendingAck,
     requests::Asked,
+    resume::{self, Resumption},
     second_look::SecondLook,
     sessions::Listed,
     signals::{Signal, signals},
@@ -79,6 +81,10 @@ pub struct Opened {
     pub client_name: ClientName,
     /// Its lease, begun when the `open` was received.
     pub lease: Lease,
+    /// For how long it is kept for a resume when its peer ended the stream.
+    pub grace: Duration,
+    /// What it takes over from another stream.
+    pub resume: Vec<Resumption>,
     /// Most holds and waiting acquires together.
     pub max_locks: usize,
     /// Its place among the sessions.
@@ -96,6 +102,7 @@ pub(super) enum Done {
         acquired: Result<Acquired<Vec<Hold>>, StoreError>,
     },
     Renewed(Vec<(OwnerId, Result<Stamped, StoreError>)>),
+    Shortened(Vec<(OwnerId, Result<Stamped, StoreError>)>),
 }
 
 /// A hold of the session.
@@ -113,6 +120,9 @@ pub(super) struct Session<W: Wire> {
     pub(super) id: SessionId,
     pub(super) client_name: ClientName,
     pub(super) lease: Lease,
+    pub(super) grace: Duration,
+    /// There is no stream any more, and what there is is kept for a resume.
+    pub(super) kept: Option<Kept>,
     pub(super) max_locks: usize,
     pub(super) listed: Listed,
     pub(super) connection: ConnectionHandle,
@@ -153,12 +163,21 @@ pub(super) struct Session<W: Wire> {
 /// Serves a session until it ends.
 pub async fn serve<W: Wire>(
     coordinator: Coordinator,
-    opened: Opened,
+    mut opened: Opened,
     connection: ConnectionHandle,
-    outbox: Outbox<W>,
+    mut outbox: Outbox<W>,
     mut incoming: Streaming<W::Asks>,
     shutdown: Shutdown,
 ) {
+    let mut resumed = None;
+    if !opened.resume.is_empty() {
+        // Apart, so that it takes no room in the sessions that resume nothing.
+        let resuming = resume::before_it_opens(&coordinator, opened, &mut outbox, &shutdown);
+        match Box::pin(resuming).await {
+            Some((open, all)) => (opened, resumed) = (open, Some(all)),
+            None => return,
+        }
+    }
     let mut signals = signals(&shutdown, &connection, coordinator.store().status());
     let mut alarm = Alarm::new(clock::now());
     let mut session = Session {
@@ -166,6 +185,8 @@ pub async fn serve<W: Wire>(
         id: opened.id,
         client_name: opened.client_name,
         lease: opened.lease,
+        grace: opened.grace,
+        kept: None,
         max_locks: opened.max_locks,
         listed: opened.listed,
         connection,
@@ -189,7 +210,7 @@ pub async fn serve<W: Wire>(
         closing: false,
         heard_all: false,
     };
-    session.say_opened(opened.request_id);
+    session.opens(opened.request_id, resumed);
     let end = loop {
         let now = clock::now();
         // Before anything else, so that no flood of messages holds it up.
@@ -238,17 +259,6 @@ pub async fn serve<W: Wire>(
 }
 
 impl<W: Wire> Session<W> {
-    fn say_opened(&mut self, request_id: u64) {
-        let ttl = self.lease.ttl();
-        let opened = SessionOpened {
-            session_id: self.id.to_string(),
-            ttl: Some(convert::wire_duration(ttl)),
-            heartbeat_interval: Some(convert::wire_duration(heartbeat_interval(ttl))),
-            coordinator: self.coordinator.id().to_string(),
-        };
-        self.outbox.send(request_id, Response::Opened(opened));
-    }
-
     pub(super) fn on_news(&mut self) {
         let mut taken_out = std::mem::take(&mut self.taken_out);
         self.inbox.take(&mut taken_out);
@@ -306,7 +316,7 @@ impl<W: Wire> Session<W> {
     }
 
     /// Takes a new hold in.
-    pub(super) fn hold(&mut self, hold: Hold, actor: Actor, mode: Mode) {
+    pub(super) fn hold(&mut self, hold: Hold, actor: Actor, mode: Mode, count: Count) {
         hold.tell(Arc::clone(&self.inbox));
         let stands_until = hold.stands_until();
         self.check_at = Some(
@@ -323,7 +333,7 @@ impl<W: Wire> Session<W> {
                 hold,
                 actor,
                 mode,
-                count: Count::once(),
+                count,
                 _tracked: tracked,
             },
         );
@@ -338,13 +348,18 @@ impl<W: Wire> Session<W> {
         Some(held.hold)
     }
 
-    /// Removes holds that are gone in the store, and tells the client.
+    /// Removes holds that are gone in the store, and tells the client, but for those that another stream resumed.
     pub(super) fn lose(&mut self, lost: Vec<(OwnerId, Loss)>) {
         let mut locks = Vec::with_capacity(lost.len());
         for (owner, loss) in lost {
             let Some(hold) = self.unhold(&owner) else {
                 continue;
             };
+            // It lives on elsewhere, as its client knows.
+            if loss == Loss::Resumed {
+                hold.forget();
+                continue;
+            }
             self.coordinator
                 .metrics()
                 .count_lost(convert::lost_reason_label(loss));
@@ -352,7 +367,7 @@ impl<W: Wire> Session<W> {
             match loss {
                 // Nobody could say what is in the store now.
                 Loss::Expired => drop(hold),
-                Loss::Deleted | Loss::Taken | Loss::Forced => hold.forget(),
+                _ => hold.forget(),
             }
         }
         for lost in convert::lost_messages(locks) {

@@ -80,8 +80,9 @@ impl Elections {
             let is_news = seen.version == 0 || has_gap || !is_same;
             if is_news {
                 seen.version += if has_gap { 2 } else { 1 };
-                seen.leader = leader;
             }
+            // Another stream may have taken the leadership over, which is no news.
+            seen.leader = leader;
             is_news
         });
     }

@@ -1,18 +1,21 @@
 -- Takes the lock, or joins its queue.
 --
 -- KEYS  all four
--- ARGV  a to take it or be told who has it, w to wait for it: owner id, TTL and lock-delay together (ms), details of
---       the hold to be
+-- ARGV  a to take it or be told who has it, w to wait for it, A and W the same if it was asked before: owner id, TTL and
+--       lock-delay together (ms), details of the hold to be
 -- Reply token | {handed, 0, token}
 --       | {handed, 1, place, ms until the first that is in the way expires (below 0: never)}
 --       | {handed, 2, false | who holds it (see view_holders)}
 --       | {false, 7, the semaphore's limit in force, which is another one}
+--       | RESUMED if it was asked before, and another stream has resumed it since
 -- The same owner id again: its grant or place stands.
 
 local QUEUED, BUSY, OTHER_LIMIT = 1, 2, 7
 
 local function acquire(owner, lasts, details)
   look()
+  local is_again = letter == 'A' or letter == 'W'
+  if is_again and is_replaced(owner) then return RESUMED end
   -- The reply was lost, or the waiter was granted meanwhile, from elsewhere perhaps.
   if many then
     local found = many.get(owner)
@@ -37,17 +40,13 @@ local function acquire(owner, lasts, details)
   end
   if not attached and fits(mode, permits, limit) then return grant(owner, lasts, details, me, mode, limit) end
 
-  local waits = letter == 'w'
+  local waits = letter == 'w' or letter == 'W'
   local place, has_joined
   if waits then place, has_joined = join(owner, lasts, details, mode == 'p' and limit) end
   local handed, is_waited_for = hand_on()
-  for i = 1, handed and #handed or 0, 4 do
-    if handed[i] == owner then
-      local token = handed[i + 1]
-      for _ = 1, 4 do table.remove(handed, i) end
-      return answer(handed[1] and handed, token)
-    end
-  end
+  local token
+  handed, token = take(handed, owner)
+  if token then return answer(handed, token) end
   if waits then
     local position = count(place)
     if has_joined and changes then note('queued', view_waiter(me, now, details), position) end

@@ -17,6 +17,8 @@
 --       waiters   hash    owner id → what it asked for; '' → the places given, the coordinators, the semaphore's limit
 --                         (see queue.lua)
 --       holders, holds    of those that hold it together: see many.lua, which names them itself
+--       replaced  zset    owner ids that resumes gave another one for, by when they are forgotten (µs): see hold.lua,
+--                         which names it itself
 -- KEYS, ARGV  see dispatch.lua
 -- Reply {nonce, now (µs), reply, …}, one reply for each operation: an error, or the token of a grant, or one of the
 --       negative numbers below, or {handed, status, …}. There handed is false or tells of the grants made to waiters:
@@ -31,7 +33,7 @@ local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 
 -- What is replied where there is nothing more to say; decode.rs has the same.
 local LATE, RENEWED, RELEASED, NOTHING, CANCELLED = -1, -2, -3, -4, -5
-local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD, LOOKED, UNHEARD = -6, -7, -8, -9, -10, -11, -12
+local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD, LOOKED, UNHEARD, RESUMED = -6, -7, -8, -9, -10, -11, -12, -13
 
 local letter                       -- the operation at hand
 local lock, record, queue, waiters -- its keys

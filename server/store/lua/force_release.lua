@@ -8,6 +8,7 @@ local FORCED = 5
 
 local function force_release()
   load_queue()
+  if attached then check_settled() end
   look()
   local found = many and many.all() or {}
   if holder and not many then found[1] = record_of(holder) or nil end
@@ -16,6 +17,7 @@ local function force_release()
     local owner = hold:sub(17, 32)
     local _, _, coordinator = read_details(hold, DETAILS)
     former[i] = { owner, coordinator }
+    -- A hint, on the channel that it listens to whether or not it waits for anything.
     if coordinator ~= me then redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, 'F' .. owner .. lock) end
   end
   local is_taken = holder

@@ -72,6 +72,18 @@ local function mint(of, last)
   return last + 1
 end
 
+-- The key of the owner ids that were replaced: 'lh:{…}:replaced:' and the lock key, named after the record.
+local function replaced()
+  local _, tag_ends = record:find('}', 1, true)
+  return record:sub(1, tag_ends) .. ':replaced:' .. lock
+end
+
+-- Whether a resume gave what an owner id stood for another one (see resume.lua).
+local function is_replaced(owner)
+  local forgotten_at = call('ZSCORE', replaced(), owner)
+  return forgotten_at and tonumber(forgotten_at) > now
+end
+
 local function note(...)
   if changes then changes[#changes + 1] = { ... } end
 end

@@ -87,6 +87,9 @@ end
 -- Looks at who holds a lock that is 'lh:many', and drops what has run out. Without them the lock is like a foreign one.
 function functions.load()
   name_keys()
+  -- The call did not name them. While their slot is moved to another node, either may be there already, or not yet: asked
+  -- for both at once, Redis refuses, and the operation is tried again before it takes anything for gone.
+  if IS_CLUSTER then call('EXISTS', holders, holds) end
   local state = call('HGET', holds, '')
   if not state then return end
   mode, limit, taken, ghosts = unpack(cmsgpack.unpack(state))
@@ -167,6 +170,17 @@ function functions.extend(owner, found, lasts)
   if state == 'C' or state == 'H' then no_longer_fresh(owner, coordinator) end
   if state ~= 'c' or coordinator ~= me then call('HSET', holds, owner, with(found, 'c', me)) end
   call('ZADD', holders, text(now + lasts * 1000), owner)
+  has_moved = true
+end
+
+-- Gives a hold another owner id, and what is known of it from now on; it lasts for `lasts` ms and is fresh no longer.
+function functions.replace(owner, found, next, resumed, lasts)
+  local state, _, coordinator = read_details(found, DETAILS)
+  if state == 'C' or state == 'H' then no_longer_fresh(owner, coordinator) end
+  call('ZREM', holders, owner)
+  call('HDEL', holds, owner)
+  call('ZADD', holders, text(now + lasts * 1000), next)
+  call('HSET', holds, next, resumed)
   has_moved = true
 end
 

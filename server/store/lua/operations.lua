@@ -1,7 +1,7 @@
 -- Comes after every operation: gives what carries them out.
 
 -- The functions of most letters; the others are made where one comes up.
-local operations = { a = acquire, w = acquire, n = renew, r = release, u = release }
+local operations = { a = acquire, w = acquire, A = acquire, W = acquire, n = renew, r = release, u = release }
 local few_keys = { n = true, v = true, k = true }
 
 -- How many wait after the operation at hand, false where it has but two keys.
@@ -43,7 +43,8 @@ end
 -- Carries out what could not be done together: the replies that are still missing, in order.
 local function rest(letters, replies, key, at)
   -- letter → how many arguments it has in ARGV, whether it may come late
-  local arguments = { a = 3, w = 3, n = 2, r = 1, u = 1, f = 1, d = 1, x = 0, v = 2, k = 2, s = 1, e = 0, o = 1 }
+  local arguments = { a = 3, w = 3, A = 3, W = 3, n = 2, r = 1, u = 1, f = 1, d = 1, m = 3, x = 0, v = 2, k = 2, s = 1,
+    e = 0, o = 1 }
   local never_late = { r = true, u = true, s = true, e = true, o = true }
   for i = 1, #letters do
     if letters:byte(i) == 46 then

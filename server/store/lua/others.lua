@@ -8,5 +8,6 @@ return {
   k = set_count,
   s = view,
   e = edges,
+  m = resume,
   o = look_for_feed,
 }

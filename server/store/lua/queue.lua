@@ -143,6 +143,16 @@ local function join(owner, lasts, details, limit)
   return place, true
 end
 
+-- Comes before what can't be done by halves: fails while the slot is being moved to another node of a cluster. Then a key
+-- that was deleted can't be made again here, nor can two be asked for there unless both exist. The operation is tried
+-- again.
+local function check_settled()
+  if IS_CLUSTER then
+    local ours = record:match('^lh:{.-}')
+    call('EXISTS', ours .. ':no', ours .. ':none')
+  end
+end
+
 -- Removes a waiter that is in the queue, perhaps the last.
 local function remove(owner, member, may_be_last)
   call('ZREM', queue, member)
@@ -155,8 +165,19 @@ local function leave(owner)
   if not attached then return false end
   local place, since, coordinator, _, details = read_waiter(owner)
   if not place or not counts(place, coordinator) then return false end
+  check_settled()
   remove(owner, from(coordinator, place) .. owner, true)
   return coordinator, since, details
+end
+
+-- Wakes another coordinator whose waiter was granted the lock. Only a hint: where it is not allowed, a refresh finds the
+-- grant. From version 7 on, a cluster has channels of a slot, which only its node hears of: the other messages go to all.
+local function wake(coordinator, message)
+  if IS_CLUSTER and (redis.REDIS_VERSION_NUM or 0) >= 0x070000 then
+    redis.pcall('SPUBLISH', 'lh:' .. queue:match('{.-}') .. ':wake:' .. coordinator, message)
+  else
+    redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, message)
+  end
 end
 
 -- Grants what is free to the next waiters whose coordinators live, one after the other, as long as the next one fits.
@@ -164,6 +185,7 @@ end
 -- it all, whether anybody else is next.
 local function hand_on()
   if not attached or (holder and not many) then return false, false end
+  check_settled()
   -- The first two of each line, as two are enough to hand on to one; `at` is whose turn it is, from the second on.
   local lines = {}
   for coordinator, sign in pairs(attached) do
@@ -198,9 +220,7 @@ local function hand_on()
       remove(owner, member, is_last)
       minted = grant(owner, lasts, details, coordinator, mode, limit, true, minted)
       if coordinator ~= me then
-        -- Only a hint: where it is not allowed, a refresh finds the grant.
-        local kind = session == 0 and 'U' or 'G'
-        redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, kind .. owner .. string.format('%020.0f', minted) .. lock)
+        wake(coordinator, (session == 0 and 'U' or 'G') .. owner .. string.format('%020.0f', minted) .. lock)
       end
       local of_session = session > 0 and 1 or 0
       if handed then
@@ -220,6 +240,19 @@ local function hand_on()
       lines[coordinator] = call('ZRANGEBYLEX', queue, '(' .. member, beyond(coordinator), 'LIMIT', '0', GRANTS_AT_ONCE)
     end
   end
+end
+
+-- Takes the grant to the one that asks out of what was handed on, as the answer itself tells of it. Gives the rest, and
+-- the token if there is one.
+local function take(handed, owner)
+  for i = 1, handed and #handed or 0, 4 do
+    if handed[i] == owner then
+      local token = handed[i + 1]
+      for _ = 1, 4 do table.remove(handed, i) end
+      return handed[1] and handed or false, token
+    end
+  end
+  return handed, nil
 end
 
 -- A reply that is a number unless something was handed on.

@@ -16,6 +16,7 @@ end
 
 local function release(owner, known)
   load_queue()
+  if attached then check_settled() end
   if known and known ~= MANY then
     holder = known
   else

@@ -2,12 +2,13 @@
 --
 -- KEYS  lock, record: only keys that exist while it is held
 -- ARGV  n: owner id, TTL (ms); the hold's lock-delay comes on top
--- Reply RENEWED | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left)
+-- Reply RENEWED | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left) | RESUMED
 
 local function renew(owner, ttl)
   look()
   local found = many and many.get(owner)
   if not found and holder ~= owner then
+    if is_replaced(owner) then return RESUMED end
     local loss = holder and TAKEN or DELETED
     note('lost', false, loss)
     return loss

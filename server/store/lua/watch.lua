@@ -20,6 +20,7 @@
 --       'forced', hold
 --       'value', hold
 --       'downgraded', hold
+--       'resumed', hold
 
 local format, try = string.format, redis.pcall
 local functions = {}

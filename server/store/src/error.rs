@@ -1,5 +1,7 @@
 //! What can go wrong between a coordinator and its store.
 
+use std::time::Duration;
+
 use leasehold_core::name::LockName;
 use thiserror::Error;
 
@@ -20,6 +22,16 @@ pub enum StoreError {
         /// What is known of the cause.
         reason: String,
     },
+    /// It was carried out, but too few replicas have acknowledged it in time: a fail-over could undo it.
+    #[error(
+        "the store carried it out, but fewer than {replicas} replicas acknowledged it within {timeout:?} (--min-replicas, --replica-timeout): it does not count and is taken back; see that the replicas are up and in step"
+    )]
+    NotReplicated {
+        /// How many were to.
+        replicas: u32,
+        /// How long they had.
+        timeout: Duration,
+    },
     /// The lock's key is used for something that is not a lock.
     #[error(
         "the Redis key of lock {name:?} holds something that is not a lock (WRONGTYPE); use another name or key prefix"
@@ -34,6 +46,14 @@ pub enum StoreError {
         /// The store's own words.
         reason: String,
     },
+    /// The store keeps locks in a way that does not offer this. Nothing was done.
+    #[error("{what} is not offered by this store: {why}")]
+    NotOffered {
+        /// What was asked for.
+        what: &'static str,
+        /// Why it is not, and what is offered instead.
+        why: &'static str,
+    },
     /// The store's answer made no sense.
     #[error("the store's answer could not be understood: {reason}; is this Redis 6.2 or later?")]
     Garbled {
@@ -47,7 +67,10 @@ impl StoreError {
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable { .. } | Self::Indeterminate { .. } | Self::Refused { .. }
+            Self::Unavailable { .. }
+                | Self::Indeterminate { .. }
+                | Self::NotReplicated { .. }
+                | Self::Refused { .. }
         )
     }
 

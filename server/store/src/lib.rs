@@ -3,7 +3,9 @@
 //! [`LockStore`] is what a coordinator needs of a store. [`Store`] is one of
 //!
 //! - [`memory::MemoryStore`]: the embedded default. Nothing to install, one coordinator, gone when it stops.
-//! - [`redis::RedisStore`]: a Redis server (6.2 or later), any number of coordinators.
+//! - [`redis::RedisStore`]: a Redis server (6.2 or later), any number of coordinators; or the master that sentinels
+//!   name, followed through fail-overs.
+//! - [`quorum::QuorumStore`]: several independent Redis servers, of which a majority has to agree.
 //!
 //! [`open`] chooses by URL.
 
@@ -11,12 +13,14 @@ pub mod clock;
 mod error;
 mod feed;
 pub mod memory;
+pub mod quorum;
 pub mod redis;
 mod store;
 
 pub use crate::redis::{status::LinkStatus as Status, url::StoreUrlError};
 pub use error::StoreError;
 pub use feed::{Feed, FeedItem, Subject, Told};
+pub use redis::acknowledge::Acknowledgement;
 pub use store::{
-    Answer, Answers, LockStore, Observer, Options, Page, Stamped, Store, WakeUp, open,
+    Answer, Answers, LockStore, Observer, Options, Page, Stamped, Store, WakeUp, check_url, open,
 };

@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{Command, Executed},
+    command::{Command, Executed, Handed},
     deadlock::BlockedWait,
     id::{CoordinatorId, OwnerId},
     name::{Invalid, LockName},
@@ -15,7 +15,13 @@ use crate::{
     error::StoreError,
     feed::Feed,
     memory::MemoryStore,
-    redis::{RedisStore, status::LinkStatus as Status, url::StoreUrlError},
+    quorum::{QuorumStore, url::QuorumTarget},
+    redis::{
+        ClusterStore, RedisStore,
+        acknowledge::Acknowledgement,
+        status::LinkStatus as Status,
+        url::{ClusterUrl, RedisTarget, SentinelUrl, StoreUrlError, is_cluster, is_sentinel},
+    },
 };
 
 /// A store of locks.
@@ -89,6 +95,11 @@ pub trait LockStore {
 
     /// Opens a feed of what happens to locks, whoever does it. It follows nothing yet.
     fn feed(&self) -> Feed;
+
+    /// Whether feeds are of any use: an error says why they are not.
+    fn offers_feeds(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Where the answer to a command goes. It always comes: where nobody is left to give one, because the process is about to
@@ -161,18 +172,34 @@ pub(crate) fn unanswered() -> StoreError {
 
 /// Who is told of each answer before whoever asked is, and also when whoever asked is gone: a hand-off in the answer to a
 /// release must not depend on the patience of whoever released.
-pub struct Observer(Box<Observe>);
+pub struct Observer {
+    observe: Box<Observe>,
+    unacknowledged: Box<Unacknowledged>,
+}
 
 type Observe = dyn Fn(&LockName, &Stamped) + Send + Sync;
+type Unacknowledged = dyn Fn(&LockName, &Handed, &StoreError) + Send + Sync;
 
 impl Observer {
-    /// An observer. It is called on the store's own tasks and must not block.
-    pub fn new(observe: impl Fn(&LockName, &Stamped) + Send + Sync + 'static) -> Self {
-        Self(Box::new(observe))
+    /// An observer: of answers, and of grants to waiters that came to nothing because too few replicas have acknowledged
+    /// them. It is called on the store's own tasks and must not block. Where replicas acknowledge, grants to waiters are told
+    /// in an answer of their own, after that to the command that made them.
+    pub fn new(
+        observe: impl Fn(&LockName, &Stamped) + Send + Sync + 'static,
+        unacknowledged: impl Fn(&LockName, &Handed, &StoreError) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            observe: Box::new(observe),
+            unacknowledged: Box::new(unacknowledged),
+        }
     }
 
     pub(crate) fn observe(&self, name: &LockName, stamped: &Stamped) {
-        (self.0)(name, stamped);
+        (self.observe)(name, stamped);
+    }
+
+    pub(crate) fn unacknowledged(&self, name: &LockName, handed: &Handed, error: &StoreError) {
+        (self.unacknowledged)(name, handed, error);
     }
 }
 
@@ -222,14 +249,30 @@ pub enum WakeUp {
         /// The former holder.
         owner: OwnerId,
     },
+    /// Something may have been missed, since nobody listened yet: refresh it.
+    Missed {
+        /// The lock.
+        name: LockName,
+    },
+    /// A hold or a place in the queue was resumed by another coordinator: it lives on under another owner id.
+    Resumed {
+        /// The lock.
+        name: LockName,
+        /// What its owner id was.
+        owner: OwnerId,
+    },
 }
 
 /// How to open a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `memory:`, or `redis://` or `rediss://` `[user[:password]@]host[:port][/database]`.
+    /// `memory:`, `redis://[user[:password]@]host[:port][/database]`,
+    /// `redis+sentinel://[user[:password]@]host[:port],…/master-name[/database][?sentinel-user=…&sentinel-password=…]`,
+    /// `redis+cluster://[user[:password]@]host[:port],…`, or
+    /// `redis+quorum://[user[:password]@]host[:port],…[/database][?durable=true]`; with `rediss` in the place of `redis`
+    /// for TLS.
     pub url: String,
-    /// The certificate authority to trust for `rediss://`, as a PEM file; the system's if `None`.
+    /// The certificate authority to trust where the URL asks for TLS, as a PEM file; the system's if `None`.
     pub ca: Option<PathBuf>,
     /// Put before a lock's name to make its Redis key.
     pub key_prefix: String,
@@ -237,8 +280,14 @@ pub struct Options {
     pub timeout: Duration,
     /// How many connections to keep for commands.
     pub connections: usize,
+    /// How many replicas are to acknowledge grants and renewals, if any.
+    pub acknowledgement: Option<Acknowledgement>,
     /// Who opens it.
     pub coordinator: CoordinatorId,
+    /// The longest TTL and lock-delay together: several independent masters must agree on it.
+    pub max_hold: Duration,
+    /// Whether several independent masters are started for the first time.
+    pub quorum_bootstrap: bool,
 }
 
 /// Opens a store. It need not be reachable yet: see [`LockStore::status`].
@@ -249,8 +298,41 @@ pub fn open(options: Options) -> Result<(Store, mpsc::Receiver<WakeUp>), StoreUr
         let (store, wake_ups) = MemoryStore::open();
         return Ok((Store::Memory(store), wake_ups));
     }
+    if is_cluster(&options.url) {
+        let (store, wake_ups) = ClusterStore::open(options)?;
+        return Ok((Store::Cluster(store), wake_ups));
+    }
+    if QuorumTarget::is_meant_by(&options.url) {
+        let (store, wake_ups) = QuorumStore::open(options)?;
+        return Ok((Store::Quorum(store), wake_ups));
+    }
     let (store, wake_ups) = RedisStore::open(options)?;
     Ok((Store::Redis(store), wake_ups))
+}
+
+/// Whether a store of this URL can be opened, as far as the URL alone tells: no file is read.
+pub fn check_url(url: &str) -> Result<(), StoreUrlError> {
+    if url == "memory:" {
+        return Ok(());
+    }
+    let (scheme, rest) = url.split_at(url.find([':', '+']).unwrap_or(0));
+    if scheme.eq_ignore_ascii_case("rediss") {
+        check_redis_url(&format!("redis{rest}"))
+    } else {
+        check_redis_url(url)
+    }
+}
+
+fn check_redis_url(url: &str) -> Result<(), StoreUrlError> {
+    if is_sentinel(url) {
+        SentinelUrl::parse(url, None).map(drop)
+    } else if is_cluster(url) {
+        ClusterUrl::parse(url, None).map(drop)
+    } else if QuorumTarget::is_meant_by(url) {
+        QuorumTarget::parse(url, None).map(drop)
+    } else {
+        RedisTarget::parse(url, None).map(drop)
+    }
 }
 
 /// One of the stores.
@@ -258,8 +340,12 @@ pub fn open(options: Options) -> Result<(Store, mpsc::Receiver<WakeUp>), StoreUr
 pub enum Store {
     /// In memory.
     Memory(MemoryStore),
-    /// On a Redis server.
+    /// On a Redis server, or on the master that sentinels name.
     Redis(RedisStore),
+    /// On a Redis Cluster.
+    Cluster(ClusterStore),
+    /// On several independent Redis servers.
+    Quorum(QuorumStore),
 }
 
 impl LockStore for Store {
@@ -267,6 +353,8 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.send(command, answer),
             Self::Redis(store) => store.send(command, answer),
+            Self::Cluster(store) => store.send(command, answer),
+            Self::Quorum(store) => store.send(command, answer),
         }
     }
 
@@ -279,6 +367,8 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.list(prefix, token, size).await,
             Self::Redis(store) => store.list(prefix, token, size).await,
+            Self::Cluster(store) => store.list(prefix, token, size).await,
+            Self::Quorum(store) => store.list(prefix, token, size).await,
         }
     }
 
@@ -286,6 +376,8 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.exchange(mine).await,
             Self::Redis(store) => store.exchange(mine).await,
+            Self::Cluster(store) => store.exchange(mine).await,
+            Self::Quorum(store) => store.exchange(mine).await,
         }
     }
 
@@ -293,6 +385,8 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.check_name(name),
             Self::Redis(store) => store.check_name(name),
+            Self::Cluster(store) => store.check_name(name),
+            Self::Quorum(store) => store.check_name(name),
         }
     }
 
@@ -300,6 +394,8 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.status(),
             Self::Redis(store) => store.status(),
+            Self::Cluster(store) => store.status(),
+            Self::Quorum(store) => store.status(),
         }
     }
 
@@ -307,6 +403,8 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.observe(observer),
             Self::Redis(store) => store.observe(observer),
+            Self::Cluster(store) => store.observe(observer),
+            Self::Quorum(store) => store.observe(observer),
         }
     }
 
@@ -314,6 +412,17 @@ impl LockStore for Store {
         match self {
             Self::Memory(store) => store.feed(),
             Self::Redis(store) => store.feed(),
+            Self::Cluster(store) => store.feed(),
+            Self::Quorum(store) => store.feed(),
+        }
+    }
+
+    fn offers_feeds(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Memory(store) => store.offers_feeds(),
+            Self::Redis(store) => store.offers_feeds(),
+            Self::Cluster(store) => store.offers_feeds(),
+            Self::Quorum(store) => store.offers_feeds(),
         }
     }
 }

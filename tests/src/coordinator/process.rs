@@ -165,6 +165,39 @@ impl CoordinatorProcess {
         Metrics::fetch(self.admin_endpoint.trim_start_matches("http://")).await
     }
 
+    /// Waits until gauges are zero, as [`Metrics::GAUGES`] are when every session is gone and has been cleaned up after.
+    ///
+    /// # Panics
+    ///
+    /// If `limit` passes first: with those that are not.
+    pub async fn until_zero(
+        &self,
+        gauges: impl IntoIterator<Item = &'static str> + Clone,
+        limit: Duration,
+    ) {
+        wait::until("every gauge to be zero", limit, || async {
+            let metrics = self.metrics().await;
+            let gauges = gauges.clone().into_iter();
+            let left: Vec<_> = gauges
+                .map(|name| (name, metrics.sum(name)))
+                .filter(|(_, value)| *value != 0.0)
+                .collect();
+            if left.is_empty() { Ok(()) } else { Err(left) }
+        })
+        .await;
+    }
+
+    /// Whether it is ready to serve; if not, what it says instead.
+    ///
+    /// # Errors
+    ///
+    /// What `/readyz` answered.
+    pub async fn readiness(&self) -> Result<(), String> {
+        let address = self.admin_endpoint.trim_start_matches("http://");
+        let answer = super::metrics::get(address, "/readyz").await;
+        answer.map(drop).map_err(|error| error.to_string())
+    }
+
     /// The process.
     pub fn child(&mut self) -> &mut ChildProcess {
         &mut self.child

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{
-    GrantedLock, SessionAcquire, SessionCancel, SessionRelease, session_request::Request,
-    session_response::Response,
+    GrantedLock, SessionAcquire, SessionCancel, SessionGranted, SessionRelease,
+    session_request::Request, session_response::Response,
 };
 
 use super::{Granted, PROMPT, RawSession, parse, wire};
@@ -36,14 +36,18 @@ impl RawSession {
             match self.answer(request_id, left).await {
                 Response::Queued(_) => {}
                 Response::Granted(granted) => {
-                    let sent = self.heart.sent(granted.acked_heartbeat);
-                    let good_until = sent + parse(granted.valid_for);
+                    let good_until = self.good_until_of(&granted);
                     let [lock] = <[_; 1]>::try_from(granted.locks).expect("one lock");
                     return Granted { lock, good_until };
                 }
                 other => panic!("not granted: {other:?}"),
             }
         }
+    }
+
+    /// The moment until which the client may believe in a grant, by what was said with it.
+    pub fn good_until_of(&self, granted: &SessionGranted) -> Instant {
+        self.heart.sent(granted.acked_heartbeat) + parse(granted.valid_for)
     }
 
     /// Waits until an acquire has been queued, and returns its place.

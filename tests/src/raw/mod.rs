@@ -5,6 +5,7 @@ mod heart;
 mod locks;
 mod modes;
 mod observer;
+mod resumes;
 
 use std::{
     collections::VecDeque,
@@ -30,6 +31,7 @@ pub use self::{
         by, closing_for, exclusive, for_at_most, once_more, semaphore, several, shared, with_value,
     },
     observer::{RawObserver, Seen},
+    resumes::{Resumed, fresh_owner_id, resume_again, resume_hold, resume_wait},
 };
 
 /// How long a helper waits for an answer that should come at once.

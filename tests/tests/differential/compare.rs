@@ -75,7 +75,9 @@ fn compare_timed<T: Clone + Debug + PartialEq>(
 
 fn reply_times(reply: &mut Reply) -> Vec<Option<Duration>> {
     match reply {
-        Reply::Queued { expires_in, .. } | Reply::Refreshed { expires_in, .. } => {
+        Reply::Queued { expires_in, .. }
+        | Reply::Refreshed { expires_in, .. }
+        | Reply::ResumedWait { expires_in, .. } => {
             vec![expires_in.take()]
         }
         Reply::Released { closed_for, .. } => vec![closed_for.take()],
@@ -96,7 +98,8 @@ fn change_times(change: &mut Change) -> Vec<Option<Duration>> {
         Change::Granted(hold)
         | Change::Expired(hold)
         | Change::ValueChanged(hold)
-        | Change::Downgraded(hold) => vec![hold_time(hold)],
+        | Change::Downgraded(hold)
+        | Change::Resumed(hold) => vec![hold_time(hold)],
         Change::Lost { hold, .. } | Change::Forced(hold) => {
             hold.iter_mut().map(|hold| hold_time(hold)).collect()
         }

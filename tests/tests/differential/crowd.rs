@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Op, PLACES_KEPT},
+    command::{Op, PLACES_KEPT, Reply},
     mode::Mode,
 };
 use leasehold_tests::RedisServer;
 
-use crate::pair::{Pair, acquire, owner, release};
+use crate::pair::{Pair, acquire, owner, release, resume};
 
 /// More than are removed with one operation, and with a few.
 const DEAD: u16 = 2_000;
@@ -59,4 +59,49 @@ async fn a_dead_crowd_is_skipped_then_forgotten_and_never_comes_back() {
         .await
         .unwrap();
     assert!(left.iter().all(|key| key.contains(":token:")), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_crowd_does_not_come_back_with_a_place_that_was_before_it() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "crowded").await;
+    pair.run("living", acquire(0, Mode::Exclusive)).await;
+    let before = DEAD + 1..=DEAD + LIVING;
+    for number in before.clone() {
+        pair.run("living", acquire(number, Mode::Exclusive)).await;
+    }
+    for number in 1..=DEAD {
+        pair.run("dead", acquire(number, Mode::Exclusive)).await;
+    }
+    for _ in 0..PLACES_KEPT.as_secs() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        pair.run("living", Op::Refresh { oldest: None }).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+
+    // It takes over places that are before those which it lost, of which not all can have been removed: first a later one,
+    // then an earlier one, and then its own.
+    pair.run("dead", acquire(3, Mode::Exclusive)).await;
+    for (from, next) in [
+        (DEAD + 9, 9_009),
+        (DEAD + 5, 9_005),
+        (9_009, 8_009),
+        (9_005, 8_005),
+    ] {
+        let reply = pair.run("dead", resume(&[from], next)).await;
+        assert!(matches!(reply, Reply::ResumedWait { .. }), "{reply:?}");
+        let seen = pair.run("living", Op::View { waiters: 1_000 }).await;
+        let is_right =
+            matches!(&seen, Reply::Seen(view) if view.waiter_count == u64::from(LIVING) + 1);
+        assert!(is_right, "{seen:?}");
+    }
+    pair.run("living", release(0)).await;
+    for number in before.chain([8_005, 8_009, 3]) {
+        pair.run("dead", release(number)).await;
+    }
+    let left = pair.run("living", Op::View { waiters: 1_000 }).await;
+    assert!(
+        matches!(&left, Reply::Seen(view) if (view.waiter_count, view.holder_count) == (0, 0)),
+        "{left:?}"
+    );
 }

@@ -9,7 +9,7 @@ use leasehold_core::{
 use leasehold_store::StoreError;
 use leasehold_tests::RedisServer;
 
-use crate::pair::{Pair, acquire, owner, release};
+use crate::pair::{Pair, acquire, owner, release, resume};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_holds_or_waits_can_let_go_while_nobody_can_acquire() {
@@ -39,9 +39,20 @@ async fn whoever_holds_or_waits_can_let_go_while_nobody_can_acquire() {
     let mut connection = redis.async_connection().await;
     let () = set.query_async(&mut connection).await.unwrap();
 
+    // What is held and waited for is resumed.
+    let mut resumed = Vec::new();
+    for (from, next) in [(0, 100), (3, 103)] {
+        resumed.push(held.run("there", resume(&[from], next)).await);
+    }
+    resumed.push(shared.run("there", resume(&[1], 101)).await);
+    resumed.push(closing.run("there", resume(&[2], 102)).await);
+    let is_resumed =
+        |reply: &Reply| matches!(reply, Reply::Resumed { .. } | Reply::ResumedWait { .. });
+    assert!(resumed.iter().all(is_resumed), "{resumed:?}");
+
     // A waiter leaves; the lock is handed on; one that nobody waits for is released.
     held.run("here", release(2)).await;
-    held.run("here", release(0)).await;
+    held.run("there", release(100)).await;
     free.run("here", release(10)).await;
     let seen = held.run("here", Op::View { waiters: 10 }).await;
     assert!(matches!(seen, Reply::Seen(view) if view.waiter_count == 1));
@@ -62,11 +73,11 @@ async fn whoever_holds_or_waits_can_let_go_while_nobody_can_acquire() {
     shared.run("here", release(0)).await;
     shared.run("here", release(3)).await;
     let renew = Op::Renew {
-        owner: owner(1),
+        owner: owner(101),
         ttl: Duration::from_secs(300),
     };
     shared.run("here", renew).await;
-    for number in [1, 2, 4] {
+    for number in [101, 2, 4] {
         shared.run("here", release(number)).await;
     }
     let unclean = Op::Release {

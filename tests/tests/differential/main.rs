@@ -21,6 +21,7 @@ mod interruptions;
 mod pair;
 mod random;
 mod readers;
+mod resumed;
 mod seen;
 mod strangers;
 mod told;
@@ -118,7 +119,10 @@ async fn connect_to(redis: &RedisServer, database: u32) -> (Store, mpsc::Receive
         key_prefix: "lock:".into(),
         timeout: Duration::from_secs(5),
         connections: 1,
+        acknowledgement: None,
         coordinator: CoordinatorId::new("watching"),
+        max_hold: Duration::from_secs(7200),
+        quorum_bootstrap: false,
     })
     .unwrap();
     let mut status = store.status();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Executed, Op, Reply},
+    command::{Acquire, Caller, Command, End, Executed, Op, Reply, Resume},
     id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
     lock::LockState,
     mode::Mode,
@@ -49,23 +49,34 @@ impl Pair {
         coordinator: &str,
         op: Op,
     ) -> Result<Executed, StoreError> {
+        let command = self.command(coordinator, op);
+        let got = self.store.execute(command.clone()).await?.executed;
+        let Command { caller, op, .. } = command;
+        let expected = self.rules.apply(&caller, &op, got.at);
+        match compare(&expected, &got) {
+            // The lock's key outlasts the test; how long it has left is not what this is about.
+            Comparison::Same | Comparison::Apart(..) => Ok(got),
+            Comparison::Different(what) => panic!("{op:?} from {coordinator}: {what}"),
+        }
+    }
+
+    /// Carries an operation out in Redis alone, where somebody did there what the rules know nothing of.
+    pub(crate) async fn execute_in_redis(&mut self, coordinator: &str, op: Op) -> Reply {
+        let command = self.command(coordinator, op);
+        self.store.execute(command).await.unwrap().executed.reply
+    }
+
+    fn command(&self, coordinator: &str, op: Op) -> Command {
         let caller = Caller {
             coordinator: CoordinatorId::new(coordinator),
             floor: FencingToken::new(0),
             token_memory: Duration::from_secs(60),
             not_after: None,
         };
-        let command = Command {
+        Command {
             name: self.name.clone(),
-            caller: caller.clone(),
-            op: op.clone(),
-        };
-        let got = self.store.execute(command).await?.executed;
-        let expected = self.rules.apply(&caller, &op, got.at);
-        match compare(&expected, &got) {
-            // The lock's key outlasts the test; how long it has left is not what this is about.
-            Comparison::Same | Comparison::Apart(..) => Ok(got),
-            Comparison::Different(what) => panic!("{op:?} from {coordinator}: {what}"),
+            caller,
+            op,
         }
     }
 }
@@ -88,6 +99,19 @@ pub(crate) fn acquire(number: u16, mode: Mode) -> Op {
         ttl: Duration::from_secs(600),
         lock_delay: Duration::ZERO,
         wait: true,
+        again: false,
+    })
+}
+
+/// Takes over what may be under one of these, for longer than any test takes.
+pub(crate) fn resume(from: &[u16], next: u16) -> Op {
+    Op::Resume(Resume {
+        from: from.iter().map(|number| owner(*number)).collect(),
+        next: owner(next),
+        session: SessionId::from_bytes(*owner(next).as_bytes()),
+        client_name: ClientName::parse("heir").unwrap(),
+        ttl: Duration::from_secs(500),
+        count: 1,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, Op},
+    command::{Acquire, Caller, End, Op, Resume},
     id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId},
     mode::{Mode, Permits},
     name::{ClientName, Value},
@@ -29,7 +29,7 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], feed: FeedId) -> Op {
         Some(known) if random.random_bool(0.4) => *known,
         _ => owner(random),
     };
-    match random.random_range(0..100) {
+    match random.random_range(0..112) {
         0..38 => Op::Acquire(acquire(random, owner)),
         38..51 => Op::Renew {
             owner,
@@ -54,6 +54,7 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], feed: FeedId) -> Op {
         90..94 => Op::Downgrade { owner },
         94..96 => Op::Edges,
         96..98 => Op::Look { feed },
+        98..110 => Op::Resume(resume(random, known)),
         _ => Op::View {
             waiters: *[0, 1, 3, 100].choose(random).unwrap(),
         },
@@ -77,6 +78,28 @@ fn acquire(random: &mut StdRng, owner: OwnerId) -> Acquire {
             _ => Duration::ZERO,
         },
         wait: random.random_bool(0.65),
+        again: random.random_bool(0.15),
+    }
+}
+
+/// Mostly under a new owner id, of a session that may have resumed something before.
+fn resume(random: &mut StdRng, known: &[OwnerId]) -> Resume {
+    let some = |random: &mut StdRng| match known.choose(random) {
+        Some(known) if random.random_bool(0.8) => *known,
+        _ => owner(random),
+    };
+    let from = (0..random.random_range(1..4)).map(|_| some(random));
+    let from = from.collect();
+    Resume {
+        from,
+        next: match random.random_bool(0.75) {
+            true => OwnerId::from_bytes(random.random()),
+            false => some(random),
+        },
+        session: SessionId::from_bytes([random.random_range(0..2); 16]),
+        client_name: ClientName::parse(["", "heir", "ключ"].choose(random).unwrap()).unwrap(),
+        ttl: waves::some(random, 0..3),
+        count: *[0, 1, 1, 2, u32::MAX].choose(random).unwrap(),
     }
 }
 

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use leasehold_core::{
     command::{Executed, Loss, Op, Reply},
+    id::FencingToken,
     mode::Mode,
+    time::StoreTime,
     view::{HolderView, NameView},
     watch::{Change, Telling},
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 53] = [
+const EVERYTHING: [&str; 67] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -40,12 +42,25 @@ const EVERYTHING: [&str; 53] = [
     "count not set",
     "downgraded",
     "not downgraded",
+    "resumed",
+    "resumed to share",
+    "resumed permits",
+    "resumed alone",
+    "resumed and granted",
+    "place resumed",
+    "resume of what was resumed",
+    "resume of what is taken",
+    "resume of what is gone",
+    "resume refused in the lock-delay",
+    "renewal of what was resumed",
+    "acquire again of what was resumed",
     "seen",
     "edges",
     "edges of several",
     "handed on by an acquire",
     "handed on by a release",
     "handed on by a refresh",
+    "handed on by a resume",
     "handed on by force",
     "handed on by a downgrade",
     "handed several at once",
@@ -62,6 +77,7 @@ const EVERYTHING: [&str; 53] = [
     "told: forced nobody's",
     "told: value",
     "told: downgraded",
+    "told: resumed",
     "told: several changes",
     "told: a hold with a lock-delay",
 ];
@@ -81,6 +97,16 @@ impl Seen {
                 Op::Acquire(acquire) if acquire.mode == Mode::Exclusive => "granted alone",
                 _ => "granted permits",
             }),
+            Reply::Resumed { token, mode, .. } => {
+                if is_just_granted(view, *token, executed.at) {
+                    self.count("resumed and granted");
+                }
+                self.count(match mode {
+                    Mode::Shared => "resumed to share",
+                    Mode::Exclusive => "resumed alone",
+                    Mode::Semaphore(_) => "resumed permits",
+                });
+            }
             Reply::Renewed if several => self.count("renewed, as one of several"),
             // What an exclusive hold leaves stands alone.
             Reply::Released {
@@ -102,6 +128,7 @@ impl Seen {
             Op::Release { .. } => "handed on by a release",
             Op::Refresh { .. } => "handed on by a refresh",
             Op::Downgrade { .. } => "handed on by a downgrade",
+            Op::Resume(_) => "handed on by a resume",
             _ => "handed on by force",
         });
         if executed.handed.len() > 1 {
@@ -131,6 +158,7 @@ impl Seen {
                 Change::Forced(None) => "told: forced nobody's",
                 Change::ValueChanged(_) => "told: value",
                 Change::Downgraded(_) => "told: downgraded",
+                Change::Resumed(_) => "told: resumed",
             });
         }
         if telling.changes.len() > 1 {
@@ -163,6 +191,12 @@ fn is_exclusive(view: &NameView) -> bool {
     matches!(view.holders.first(), Some(HolderView::Ours(hold)) if hold.mode == Mode::Exclusive)
 }
 
+fn is_just_granted(view: &NameView, token: FencingToken, at: StoreTime) -> bool {
+    view.holders.iter().any(|holder| {
+        matches!(holder, HolderView::Ours(hold) if hold.token == token && hold.acquired_at == at)
+    })
+}
+
 fn what(op: &Op, reply: &Reply) -> &'static str {
     match reply {
         Reply::Granted { .. } => "granted",
@@ -171,8 +205,18 @@ fn what(op: &Op, reply: &Reply) -> &'static str {
         Reply::OtherLimit { .. } => "other limit",
         Reply::Late => "late",
         Reply::Renewed => "renewed",
-        Reply::Lost(Loss::Expired) => "renewal refused in the lock-delay",
-        Reply::Lost(_) => "lost",
+        Reply::Resumed { .. } => "resumed",
+        Reply::ResumedWait { .. } => "place resumed",
+        Reply::Lost(loss) => match (op, loss) {
+            (Op::Resume(_), Loss::Resumed) => "resume of what was resumed",
+            (Op::Resume(_), Loss::Taken) => "resume of what is taken",
+            (Op::Resume(_), Loss::Expired) => "resume refused in the lock-delay",
+            (Op::Resume(_), _) => "resume of what is gone",
+            (Op::Acquire(_), _) => "acquire again of what was resumed",
+            (_, Loss::Resumed) => "renewal of what was resumed",
+            (_, Loss::Expired) => "renewal refused in the lock-delay",
+            _ => "lost",
+        },
         Reply::Released {
             closed_for: Some(_),
             ..

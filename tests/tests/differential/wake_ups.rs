@@ -9,12 +9,12 @@ use leasehold_core::{
     name::LockName,
 };
 use leasehold_store::{LockStore, Store, WakeUp};
-use leasehold_tests::RedisServer;
+use leasehold_tests::{RedisServer, wait};
 use tokio::sync::mpsc;
 
 use crate::{
     connect_and_listen,
-    pair::{acquire, owner, release},
+    pair::{acquire, owner, release, resume},
 };
 
 /// Carries an operation out for a coordinator, through whichever store.
@@ -32,6 +32,24 @@ async fn run(store: &Store, coordinator: &str, op: Op) -> Executed {
     store.execute(command).await.unwrap().executed
 }
 
+/// A store that hears what is told to its coordinator, which is called `watching`.
+async fn listen(redis: &RedisServer) -> (Store, mpsc::Receiver<WakeUp>) {
+    let (store, wake_ups) = connect_and_listen(redis).await;
+    let connection = redis.async_connection().await;
+    let limit = Duration::from_secs(10);
+    wait::until("the subscription", limit, || async {
+        let mut listeners = redis::cmd("PUBSUB");
+        listeners.arg("NUMSUB").arg("lh:wake:watching");
+        let (_, number): (String, u64) = listeners
+            .query_async(&mut connection.clone())
+            .await
+            .unwrap();
+        if number == 1 { Ok(()) } else { Err(number) }
+    })
+    .await;
+    (store, wake_ups)
+}
+
 async fn next(wake_ups: &mut mpsc::Receiver<WakeUp>) -> WakeUp {
     let next = tokio::time::timeout(Duration::from_secs(10), wake_ups.recv());
     next.await.unwrap().unwrap()
@@ -40,7 +58,7 @@ async fn next(wake_ups: &mut mpsc::Receiver<WakeUp>) -> WakeUp {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_of_several_is_told_by_a_message_of_its_own() {
     let redis = RedisServer::start();
-    let (store, mut wake_ups) = connect_and_listen(&redis).await;
+    let (store, mut wake_ups) = listen(&redis).await;
     run(&store, "here", acquire(0, Mode::Exclusive)).await;
     for number in 1..=3 {
         run(&store, "watching", acquire(number, Mode::Shared)).await;
@@ -74,4 +92,38 @@ async fn each_of_several_is_told_by_a_message_of_its_own() {
     }
     former.sort_unstable();
     assert_eq!(former, [1, 2, 3].map(owner));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_is_told_of_what_another_one_resumed() {
+    let redis = RedisServer::start();
+    let (store, mut wake_ups) = listen(&redis).await;
+    let name = LockName::parse("told").unwrap();
+    let resumed = |number| WakeUp::Resumed {
+        name: name.clone(),
+        owner: owner(number),
+    };
+    // A hold that is alone, and one that waits behind it.
+    run(&store, "watching", acquire(1, Mode::Exclusive)).await;
+    run(&store, "watching", acquire(2, Mode::Shared)).await;
+    run(&store, "here", resume(&[1], 11)).await;
+    assert_eq!(next(&mut wake_ups).await, resumed(1));
+    // Under the second of those that it may be.
+    run(&store, "here", resume(&[9, 2], 12)).await;
+    assert_eq!(next(&mut wake_ups).await, resumed(2));
+    // One of several.
+    run(&store, "watching", acquire(3, Mode::Shared)).await;
+    run(&store, "here", release(11)).await;
+    assert!(matches!(
+        next(&mut wake_ups).await,
+        WakeUp::Granted { owner: granted, .. } if granted == owner(3)
+    ));
+    run(&store, "here", resume(&[3], 13)).await;
+    assert_eq!(next(&mut wake_ups).await, resumed(3));
+    // Its own, and what it resumed before: it knows. What is told next is of another.
+    run(&store, "watching", resume(&[13], 23)).await;
+    run(&store, "watching", resume(&[13], 23)).await;
+    run(&store, "watching", resume(&[23], 33)).await;
+    run(&store, "here", resume(&[33], 43)).await;
+    assert_eq!(next(&mut wake_ups).await, resumed(33));
 }

@@ -188,3 +188,24 @@ async fn a_wrong_password_is_said_but_not_shown() {
         .acquire("any")
         .await;
 }
+
+#[tokio::test]
+async fn a_store_that_is_required_and_not_there_ends_the_coordinator() {
+    let nobody = format!("127.0.0.1:{}", free_port());
+    for url in [
+        format!("redis://{nobody}"),
+        format!("redis+sentinel://{nobody}/locks"),
+        format!("redis+cluster://{nobody}"),
+        format!("redis+quorum://{nobody},127.0.0.2:1,127.0.0.3:1"),
+    ] {
+        let command = Coordinator::process()
+            .store(&url)
+            .arguments(["--require-store", "--store-timeout", "100ms"])
+            .command();
+        let output = run_to_its_end(command).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{url}: {said}");
+        assert!(said.contains("--require-store"), "{url}: {said}");
+        assert!(said.contains(&nobody), "{url}: {said}");
+    }
+}

@@ -248,28 +248,11 @@ impl Site {
             .filter_map(|place| place.process.as_ref())
         {
             let watching = ["leasehold_observers", "leasehold_watchers"];
-            wait::until("every gauge to be zero", limit, || async {
-                let metrics = coordinator.metrics().await;
-                let left: Vec<_> = Metrics::GAUGES
-                    .into_iter()
-                    .chain(watching)
-                    .map(|name| (name, metrics.sum(name)))
-                    .filter(|(_, value)| *value != 0.0)
-                    .collect();
-                if left.is_empty() { Ok(()) } else { Err(left) }
-            })
-            .await;
+            let gauges = Metrics::GAUGES.into_iter().chain(watching);
+            coordinator.until_zero(gauges, limit).await;
         }
         let connection = self.plain().await;
-        wait::until("only records of tokens to be in Redis", limit, || {
-            let mut connection = connection.clone();
-            async move {
-                let mut keys = audit::keys(&mut connection, "*").await.unwrap();
-                keys.retain(|key, _| !(key.starts_with("lh:") && key.contains(":token:")));
-                if keys.is_empty() { Ok(()) } else { Err(keys) }
-            }
-        })
-        .await;
+        audit::until_only(&connection, limit, audit::is_token).await;
         let audited = self.looking.finish().await;
         assert!(audited.passes > 2, "{audited:?}");
     }

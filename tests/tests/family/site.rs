@@ -167,30 +167,13 @@ impl Site {
     /// where no key was ever without a TTL.
     pub(crate) async fn nothing_is_left(self) {
         for coordinator in &self.coordinators {
-            wait::until("every gauge to be zero", CLEAN, || async {
-                let metrics = coordinator.metrics().await;
-                let left: Vec<_> = Metrics::GAUGES
-                    .into_iter()
-                    .map(|name| (name, metrics.sum(name)))
-                    .filter(|(_, value)| *value != 0.0)
-                    .collect();
-                if left.is_empty() { Ok(()) } else { Err(left) }
-            })
-            .await;
+            coordinator.until_zero(Metrics::GAUGES, CLEAN).await;
         }
         let Some((redis, looking)) = self.redis else {
             return;
         };
         let connection = redis.async_connection().await;
-        wait::until("only records of tokens to be in Redis", CLEAN, || {
-            let mut connection = connection.clone();
-            async move {
-                let mut keys = audit::keys(&mut connection, "*").await.unwrap();
-                keys.retain(|key, _| !(key.starts_with("lh:") && key.contains(":token:")));
-                if keys.is_empty() { Ok(()) } else { Err(keys) }
-            }
-        })
-        .await;
+        audit::until_only(&connection, CLEAN, audit::is_token).await;
         let audited = looking.finish().await;
         assert!(audited.passes > 2, "{audited:?}");
     }

@@ -71,6 +71,7 @@ fn acquire(number: u32) -> Op {
         ttl: TTL,
         lock_delay: Duration::ZERO,
         wait: true,
+        again: false,
     })
 }
 

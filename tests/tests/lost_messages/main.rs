@@ -13,6 +13,7 @@ mod forced;
 mod history;
 mod referee;
 mod replies;
+mod resumed;
 mod runs;
 mod site;
 mod trouble;

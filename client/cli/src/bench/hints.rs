@@ -20,7 +20,7 @@ pub(super) fn of(summary: &Summary<'_>) -> Vec<String> {
             "this process used {used:.1} of {cores} processors: it may be what limits the rate, not the coordinator"
         ));
     }
-    if is_loopback(summary.run.endpoint) {
+    if summary.run.endpoint.split(',').any(is_loopback) {
         hint(
             "the endpoint is on loopback: a coordinator on this machine shares its processors with this process, and \
              a tunnel is measured too"
@@ -52,6 +52,7 @@ pub(super) fn of(summary: &Summary<'_>) -> Vec<String> {
 }
 
 fn is_loopback(endpoint: &str) -> bool {
+    let endpoint = endpoint.trim();
     let rest = endpoint.strip_prefix("http://").unwrap_or(endpoint);
     let authority = rest.split('/').next().unwrap_or(rest);
     let host = match authority.rsplit_once(':') {

@@ -33,6 +33,8 @@ pub(crate) struct Order<'a> {
     pub(crate) ttl: Duration,
     /// How long that stays closed after an unclean end.
     pub(crate) lock_delay: Duration,
+    /// For how long it may be suspended when the connection breaks.
+    pub(crate) grace: Duration,
 }
 
 /// How it ended.
@@ -65,6 +67,7 @@ pub(crate) async fn connect(
     endpoint: &str,
     client_name: Option<&str>,
     ttl: Option<Duration>,
+    grace: Duration,
 ) -> Result<Client, ConnectError> {
     let client_name = client_name.map_or_else(
         || {
@@ -74,7 +77,9 @@ pub(crate) async fn connect(
         },
         str::to_owned,
     );
-    let mut builder = Client::builder().client_name(client_name);
+    let mut builder = Client::builder()
+        .client_name(client_name)
+        .disconnect_grace(grace);
     if let Some(ttl) = ttl {
         builder = builder.ttl(ttl);
     }
@@ -85,7 +90,7 @@ pub(crate) async fn connect(
 /// there is no more than what is left.
 pub(crate) fn ttl(client: &Client, watch: &Watch) -> Duration {
     let info = client.default_session().info();
-    info.map_or_else(|| watch.valid_for(), |info| info.ttl)
+    info.map_or_else(|| watch.lost_in(), |info| info.ttl)
 }
 
 /// Ends the session of a request that a signal has ended: it may have been granted at that moment, and only what is
@@ -100,7 +105,7 @@ pub(crate) async fn run(
     watch: &Watch,
     signals: &mut Signals,
 ) -> anyhow::Result<Ended> {
-    if watch.valid_for().is_zero() {
+    if watch.lost_in().is_zero() {
         say(format_args!(
             "lock {} was lost before the command was started",
             watch.names()
@@ -160,6 +165,7 @@ mod tests {
             election: None,
             ttl: ttl(&client, &watch),
             lock_delay: Duration::ZERO,
+            grace: Duration::ZERO,
         };
         let mut no_signals = Signals::listen([]).unwrap();
         let ended = run(&order, &watch, &mut no_signals).await.unwrap();

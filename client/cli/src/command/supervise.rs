@@ -25,12 +25,19 @@ pub(super) async fn supervise(
     signals: &mut Signals,
     order: &Order<'_>,
 ) -> io::Result<Ended> {
-    let mut watchdog = Watchdog::new(order.ttl, order.lock_delay);
+    let mut watchdog = Watchdog::new(order.ttl, order.grace, order.lock_delay);
+    let mut suspended = false;
     let mut lost: Option<Loss> = None;
     let mut asked_to_end = None;
     let status = loop {
         let now = now();
-        let left = watch.valid_for();
+        let was_suspended = watch.is_suspended();
+        let left = watch.lost_in();
+        report_suspension(watch, &mut suspended);
+        if lost.is_none() {
+            // What is left of a suspended lock must not be taken for that of one that is not renewed.
+            watchdog.suspended(was_suspended || suspended);
+        }
         // A lease that has run out is lost, though the future has not been polled yet.
         if lost.is_none() && left.is_zero() {
             lost = Some(watch.lost().await);
@@ -65,6 +72,22 @@ pub(super) async fn supervise(
         return Ok(Ended::Stopped { asked_to_end });
     }
     Ok(Ended::ByItself(exit_of(status)))
+}
+
+/// Says so when the lock becomes suspended, and when it is held again.
+fn report_suspension(watch: &Watch, suspended: &mut bool) {
+    let now = watch.is_suspended();
+    if now == std::mem::replace(suspended, now) {
+        return;
+    }
+    if now {
+        say(format_args!(
+            "the connection broke; lock {} is suspended, and the command goes on while it can be resumed",
+            watch.names()
+        ));
+    } else if !watch.lost_in().is_zero() {
+        say(format_args!("lock {} is held again", watch.names()));
+    }
 }
 
 fn explain(watch: &Watch, action: Action, lost: Option<&Loss>) {

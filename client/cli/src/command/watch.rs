@@ -2,7 +2,7 @@
 
 use std::{future::poll_fn, task::Poll, time::Duration};
 
-use leasehold_client::{LockWatch, LostReason};
+use leasehold_client::{LockState, LockWatch, LostReason};
 
 /// Watches all that is held: the command has to end with the first of it.
 pub(crate) struct Watch(Vec<LockWatch>);
@@ -33,10 +33,16 @@ impl Watch {
         names.join(", ")
     }
 
-    /// Time for which all of it is good; zero once some of it is lost.
-    pub(super) fn valid_for(&self) -> Duration {
-        let times = self.0.iter().map(LockWatch::valid_for);
+    /// Time left until some of it is lost, held or suspended; zero once some of it is.
+    pub(super) fn lost_in(&self) -> Duration {
+        let times = self.0.iter().map(LockWatch::lost_in);
         times.min().unwrap_or_default()
+    }
+
+    /// Whether some of it is suspended.
+    pub(super) fn is_suspended(&self) -> bool {
+        let mut states = self.0.iter().map(LockWatch::state);
+        states.any(|state| state == LockState::Suspended)
     }
 
     /// Completes when some of it is lost. May be dropped and called again.

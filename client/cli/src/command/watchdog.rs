@@ -21,12 +21,32 @@ enum Phase {
     Killed,
 }
 
-/// Watches over one command. Times are those of a clock that counts suspended time, since any moment in the past.
-pub(super) struct Watchdog {
+/// How much time has to be left.
+#[derive(Clone, Copy)]
+struct Thresholds {
     /// With less than this left the command is asked to end.
     grace: Duration,
     /// With less than this left it is ended.
     margin: Duration,
+}
+
+impl Thresholds {
+    /// Where there is this much at the start.
+    fn of(whole: Duration) -> Self {
+        let grace = (whole / 3).min(Duration::from_secs(5));
+        Self {
+            grace,
+            margin: (grace / 4).min(Duration::from_millis(500)),
+        }
+    }
+}
+
+/// Watches over one command. Times are those of a clock that counts suspended time, since any moment in the past.
+pub(super) struct Watchdog {
+    held: Thresholds,
+    /// A suspended lock is lost at the end of the disconnect grace, which may be shorter than any of the others.
+    suspended: Thresholds,
+    is_suspended: bool,
     /// How long it may live on when the connection has broken.
     after_break: Duration,
     /// The last deadline of the lease that was seen.
@@ -35,11 +55,12 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    pub(super) fn new(ttl: Duration, lock_delay: Duration) -> Self {
-        let grace = (ttl / 3).min(Duration::from_secs(5));
+    /// For a lock that is held; `disconnect_grace` is zero where it is never suspended.
+    pub(super) fn new(ttl: Duration, disconnect_grace: Duration, lock_delay: Duration) -> Self {
         Self {
-            grace,
-            margin: (grace / 4).min(Duration::from_millis(500)),
+            held: Thresholds::of(ttl),
+            suspended: Thresholds::of(ttl.min(disconnect_grace)),
+            is_suspended: false,
             // The coordinator may have heard of the break before us, and the kill takes its time too.
             after_break: lock_delay / 2,
             deadline: Duration::ZERO,
@@ -52,18 +73,32 @@ impl Watchdog {
         self.phase != Phase::Running
     }
 
+    /// From now on the lock is suspended, or held.
+    pub(super) fn suspended(&mut self, is_suspended: bool) {
+        self.is_suspended = is_suspended;
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        if self.is_suspended {
+            self.suspended
+        } else {
+            self.held
+        }
+    }
+
     /// What to do at `now`, given the time for which the lock is still good, or why it is lost.
     pub(super) fn check(
         &mut self,
         now: Duration,
         held: Result<Duration, LostReason>,
     ) -> Option<Action> {
+        let Thresholds { grace, margin } = self.thresholds();
         let kill_at = match held {
             Ok(left) => {
                 self.deadline = now + left;
-                let kill_at = self.deadline.saturating_sub(self.margin);
+                let kill_at = self.deadline.saturating_sub(margin);
                 match self.phase {
-                    Phase::Running if left > self.grace => return None,
+                    Phase::Running if left > grace => return None,
                     Phase::Running => kill_at,
                     // Once begun, it is not called off by a renewal.
                     Phase::Stopping(at) => at.min(kill_at),
@@ -71,7 +106,7 @@ impl Watchdog {
                 }
             }
             Err(LostReason::SessionEnded) => {
-                let kill_at = self.deadline.saturating_sub(self.margin);
+                let kill_at = self.deadline.saturating_sub(margin);
                 let kill_at = kill_at.min(now + self.after_break);
                 match self.phase {
                     Phase::Stopping(at) => at.min(kill_at),
@@ -103,7 +138,7 @@ impl Watchdog {
         // Timers do not count suspended time: none is set for long.
         let longest = Duration::from_millis(500);
         let pause = match (&self.phase, left) {
-            (Phase::Running, Some(left)) => left.saturating_sub(self.grace),
+            (Phase::Running, Some(left)) => left.saturating_sub(self.thresholds().grace),
             (Phase::Stopping(kill_at), _) => kill_at.saturating_sub(now),
             _ => longest,
         };
@@ -124,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_renewed_lease_is_left_alone() {
-        let mut watchdog = Watchdog::new(TTL, DELAY);
+        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
         assert_eq!(watchdog.check(ms(0), Ok(ms(8_900))), None);
         assert_eq!(watchdog.pause(ms(0), Some(ms(8_900))), ms(500));
         assert_eq!(watchdog.check(ms(5_000), Ok(ms(3_900))), None);
@@ -134,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_unrenewed_lease_terminates_and_then_kills_before_it_runs_out() {
-        let mut watchdog = Watchdog::new(TTL, DELAY);
+        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
         assert_eq!(watchdog.check(ms(0), Ok(ms(3_001))), None);
         assert_eq!(watchdog.pause(ms(0), Some(ms(3_001))), ms(1));
         assert_eq!(
@@ -151,15 +186,37 @@ mod tests {
 
     #[test]
     fn a_renewal_does_not_call_a_stop_off() {
-        let mut watchdog = Watchdog::new(TTL, DELAY);
+        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
         watchdog.check(ms(0), Ok(ms(3_000)));
         assert_eq!(watchdog.check(ms(100), Ok(ms(8_900))), None);
         assert_eq!(watchdog.check(ms(2_500), Ok(ms(6_500))), Some(Action::Kill));
     }
 
     #[test]
+    fn a_short_grace_shortens_the_margins_only_while_suspended() {
+        let mut watchdog = Watchdog::new(TTL, ms(600), DELAY);
+        watchdog.suspended(true);
+        assert_eq!(watchdog.check(ms(0), Ok(ms(600))), None);
+        assert_eq!(watchdog.pause(ms(0), Some(ms(600))), ms(400));
+        watchdog.suspended(false);
+        assert_eq!(watchdog.check(ms(100), Ok(ms(3_001))), None);
+        assert_eq!(
+            watchdog.check(ms(101), Ok(ms(3_000))),
+            Some(Action::Terminate)
+        );
+        assert_eq!(watchdog.check(ms(2_600), Ok(ms(501))), None);
+        assert_eq!(watchdog.check(ms(2_601), Ok(ms(500))), Some(Action::Kill));
+
+        let mut watchdog = Watchdog::new(TTL, ms(600), DELAY);
+        watchdog.suspended(true);
+        assert_eq!(watchdog.check(ms(0), Ok(ms(200))), Some(Action::Terminate));
+        assert_eq!(watchdog.check(ms(149), Ok(ms(51))), None);
+        assert_eq!(watchdog.check(ms(150), Ok(ms(50))), Some(Action::Kill));
+    }
+
+    #[test]
     fn a_broken_connection_terminates_at_once_and_kills_within_the_lock_delay() {
-        let mut watchdog = Watchdog::new(TTL, DELAY);
+        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
         let ended = Err(LostReason::SessionEnded);
         watchdog.check(ms(0), Ok(ms(8_900)));
         assert_eq!(watchdog.check(ms(10), ended), Some(Action::Terminate));
@@ -169,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_broken_connection_kills_before_the_deadline_that_was_known() {
-        let mut watchdog = Watchdog::new(TTL, ms(20_000));
+        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, ms(20_000));
         let ended = Err(LostReason::SessionEnded);
         watchdog.check(ms(0), Ok(ms(8_900)));
         assert_eq!(watchdog.check(ms(100), ended), Some(Action::Terminate));
@@ -179,7 +236,7 @@ mod tests {
 
     #[test]
     fn without_a_lock_delay_a_broken_connection_kills_at_once() {
-        let mut watchdog = Watchdog::new(TTL, Duration::ZERO);
+        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, Duration::ZERO);
         watchdog.check(ms(0), Ok(ms(8_900)));
         assert_eq!(
             watchdog.check(ms(10), Err(LostReason::SessionEnded)),
@@ -190,7 +247,7 @@ mod tests {
     #[test]
     fn what_somebody_else_may_hold_by_now_kills_at_once() {
         for reason in [LostReason::Forced, LostReason::Taken, LostReason::Expired] {
-            let mut watchdog = Watchdog::new(TTL, DELAY);
+            let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
             watchdog.check(ms(0), Ok(ms(8_900)));
             assert_eq!(watchdog.check(ms(1), Err(reason)), Some(Action::Kill));
         }

@@ -32,7 +32,7 @@ pub(crate) async fn elect(endpoint: &str, options: ElectOptions) -> Outcome {
     let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(Exit::Signal(signal)),
-        client = command::connect(endpoint, options.client_name.as_deref(), options.ttl) => client?,
+        client = command::connect(endpoint, options.client_name.as_deref(), options.ttl, options.grace) => client?,
     };
     let election = client
         .election(options.name.as_str())
@@ -57,6 +57,7 @@ pub(crate) async fn elect(endpoint: &str, options: ElectOptions) -> Outcome {
             election: Some(&options.name),
             ttl: command::ttl(&client, &watch),
             lock_delay: options.lock_delay,
+            grace: options.grace,
         };
         let asked_to_end = match command::run(&order, &watch, &mut signals).await? {
             Ended::ByItself(exit) => {

@@ -21,6 +21,11 @@ was taken away. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command
 none, that is while others lead, they end this at once. After INT, TERM or QUIT it does not campaign
 again.
 
+With several coordinators (--endpoint), the leadership, or the place in line, moves to another one
+when its own goes away in order or falls silent: nobody else is elected for that, and the command
+notices nothing. With --grace the leadership outlives a connection that breaks, as `leasehold run`
+does it with a lock.
+
 A coordinator that goes away while this waits, or leads, is waited for: this says so once, and goes
 on. Only at the start there has to be one.
 
@@ -58,6 +63,10 @@ pub(crate) struct ElectOptions {
     /// leader starts
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2s")]
     pub(crate) lock_delay: Duration,
+
+    /// How long to keep the leadership when the connection breaks, to resume it over another one: at most the TTL
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
+    pub(crate) grace: Duration,
 
     /// Who campaigns, for others to see [default: this host and process]
     #[arg(long, value_name = "NAME")]

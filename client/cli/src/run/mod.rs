@@ -17,7 +17,7 @@ pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
     let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(Exit::Signal(signal)),
-        client = command::connect(endpoint, options.client_name.as_deref(), options.ttl) => client?,
+        client = command::connect(endpoint, options.client_name.as_deref(), options.ttl, options.grace) => client?,
     };
     // Dropped where a signal comes first: the request is cancelled.
     let acquired = tokio::select! {
@@ -38,6 +38,7 @@ pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
         election: None,
         ttl: command::ttl(&client, &watch),
         lock_delay: options.lock_delay,
+        grace: options.grace,
     };
     match command::run(&order, &watch, &mut signals).await? {
         Ended::ByItself(exit) => {

@@ -23,6 +23,13 @@ TERM at once, and KILL within half of the lock-delay. If the lock was taken away
 it gets KILL at once, since the next holder may be at work already. If `leasehold run` itself is
 killed, the command is killed with it, and the lock-delay keeps the next holder out until then.
 
+With several coordinators (--endpoint), the lock moves to another one when its own goes away in
+order or falls silent, and the command notices nothing. With --grace the lock outlives a connection
+that breaks: the command goes on while the lock is suspended, which nobody else can have meanwhile,
+and gets TERM and KILL before the grace, or the lease, runs out, unless the lock is resumed by then.
+(TERM comes when a third of the shorter of the two is left.) The next holder then also waits for the
+grace if this process is killed.
+
 What leaves the process group (setsid, daemons) escapes all of this, and so does what the command
 leaves running when it ends: the lock is released when the command itself has ended.
 
@@ -73,6 +80,10 @@ pub(crate) struct RunOptions {
     /// the next holder starts
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2s")]
     pub(crate) lock_delay: Duration,
+
+    /// How long to keep the lock when the connection breaks, to resume it over another one: at most the TTL
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
+    pub(crate) grace: Duration,
 
     /// Attached to the lock for others to see
     #[arg(long, default_value = "", hide_default_value = true)]

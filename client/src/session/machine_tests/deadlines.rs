@@ -7,11 +7,11 @@ fn deadlines_count_from_when_the_acknowledged_heartbeat_was_sent() {
     let mut session = Session::open_at(0);
     assert_eq!(session.acquire(100, 1, None), [asked(2, 1, None)]);
     assert_eq!(session.grant(200, 2, 1, 1, 0), [Seen::Acquired(1)]);
-    assert_eq!(session.lease(0).held(at(200)), Ok(at(9_900)));
+    assert_eq!(session.lease(0).alive(at(200)), Ok(at(9_900)));
 
     assert_eq!(session.tick(INTERVAL), [Seen::Heartbeat(1)]);
     session.ack(3_100, 1, 9_900);
-    assert_eq!(session.lease(0).held(at(3_100)), Ok(at(12_900)));
+    assert_eq!(session.lease(0).alive(at(3_100)), Ok(at(12_900)));
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn deadlines_are_not_moved_by_answers_to_heartbeats_that_were_never_sent() {
     session.grant(0, 2, 1, 1, 0);
     session.ack(1_000, 5, 60_000);
     session.ack(1_000, u64::MAX, 60_000);
-    assert_eq!(session.lease(0).held(at(1_000)), Ok(at(9_900)));
+    assert_eq!(session.lease(0).alive(at(1_000)), Ok(at(9_900)));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn deadlines_are_never_shortened_by_an_answer() {
     session.grant(0, 2, 1, 1, 0);
     session.tick(INTERVAL);
     session.ack(3_100, 1, 1);
-    assert_eq!(session.lease(0).held(at(3_100)), Ok(at(9_900)));
+    assert_eq!(session.lease(0).alive(at(3_100)), Ok(at(9_900)));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn deadlines_end_a_hold_although_an_answer_comes_a_moment_later() {
         session.ack(9_900, 1, 9_900),
         [Seen::Release { id: 4, owner: 1 }]
     );
-    assert_eq!(session.lease(0).held(at(9_900)), Err(LostReason::Expired));
+    assert_eq!(session.lease(0).alive(at(9_900)), Err(LostReason::Expired));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn deadlines_of_a_hold_with_a_lock_delay_give_it_back_when_that_has_passed() {
             .tick(9_900)
             .contains(&Seen::Release { id: 4, owner: 1 })
     );
-    assert_eq!(session.lease(0).held(at(9_900)), Err(LostReason::Expired));
+    assert_eq!(session.lease(0).alive(at(9_900)), Err(LostReason::Expired));
     session
         .machine
         .stream
@@ -113,7 +113,7 @@ fn heartbeats_unanswered_for_a_ttl_give_the_stream_up() {
 #[test]
 fn an_open_that_is_not_answered_gives_the_stream_up() {
     let mut session = Session::new();
-    session.machine.connected(at(0));
+    session.stream = session.machine.connected(at(0), "http://test".into());
     assert_eq!(session.seen(), [Seen::Open]);
     assert_eq!(session.alarm(), Some(5_000));
     assert_eq!(session.tick(5_000), [Seen::HangUp]);

@@ -4,7 +4,7 @@ use super::{life::draining, *};
 
 /// The acquire that is sent next.
 fn sent_acquire(session: &mut Session) -> v1::SessionAcquire {
-    let Some(Output::Send(request)) = session.machine.next_output() else {
+    let Some(Output::Send(_, request)) = session.machine.next_output() else {
         panic!("expected a request");
     };
     match request.request {
@@ -181,17 +181,17 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
         }
     );
 
-    session.machine.stream_ended(at(1_000));
-    session.machine.connected(at(1_000));
+    session.stream_ended(1_000);
+    session.stream = session.machine.connected(at(1_000), "http://test".into());
     assert_eq!(session.seen(), [Seen::Open]);
     let opened = v1::SessionResponse {
         request_id: 1,
         response: Some(Response::Opened(v1::SessionOpened::default())),
     };
-    session.machine.message(at(1_000), opened);
+    session.machine.message(at(1_000), session.stream, opened);
     assert!(matches!(
         session.machine.next_output(),
-        Some(Output::Opened(_))
+        Some(Output::Opened(..))
     ));
     let mut again = first;
     again[0].wait = wire_ms(4_000);
@@ -233,7 +233,7 @@ fn refusals_are_told_by_their_reason() {
             request_id: 2,
             response: Some(Response::Error(failure)),
         };
-        session.machine.message(at(1), message);
+        session.machine.message(at(1), session.stream, message);
         let Some(Output::Acquired(1, Err(error))) = session.machine.next_output() else {
             panic!("expected the acquire to fail");
         };

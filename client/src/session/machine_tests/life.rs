@@ -70,9 +70,9 @@ fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
     session.machine.cancel(at(100), 5);
     session.change(100, 0, Change::Value(Vec::new()), 90);
 
-    session.machine.stream_ended(at(200));
+    session.stream_ended(200);
     assert_eq!(
-        session.lease(0).held(at(200)),
+        session.lease(0).alive(at(200)),
         Err(LostReason::SessionEnded)
     );
     let mut seen = session.seen();
@@ -98,13 +98,13 @@ fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
 fn answers_to_what_an_old_stream_was_asked_mean_nothing_on_a_new_one() {
     let mut session = Session::open_at(0);
     session.tick(INTERVAL);
-    session.machine.stream_ended(at(3_100));
+    session.stream_ended(3_100);
     session.reopen(4_000);
     session.acquire(4_000, 1, None);
     session.grant(4_000, 2, 1, 1, 0);
     // Heartbeat 1 was sent on the old stream only.
     session.ack(4_100, 1, 60_000);
-    assert_eq!(session.lease(0).held(at(4_100)), Ok(at(13_900)));
+    assert_eq!(session.lease(0).alive(at(4_100)), Ok(at(13_900)));
 }
 
 #[test]
@@ -159,16 +159,16 @@ fn a_drain_is_left_when_nothing_is_held_and_waits_move_on() {
     let key = held(&mut session);
     session.acquire(0, 2, None);
     assert_eq!(session.message(1, 0, draining()), [Seen::Draining]);
-    // New ones are kept for the next coordinator; a try does not wait that long.
+    // New ones are kept for the next coordinator; a try does not wait where there is none.
     assert_eq!(session.acquire(2, 3, None), []);
-    assert_eq!(
-        session.acquire(2, 4, Some(0)),
-        [Seen::Failed(4, "unavailable")]
-    );
+    assert_eq!(session.acquire(2, 4, Some(0)), []);
+    assert!(session.machine.wants_connection());
+    session.machine.connect_failed(at(2), &unreachable(true));
+    assert_eq!(session.seen(), [Seen::Failed(4, "unavailable")]);
     // The coordinator puts its waiters out.
     let cancelled = not_granted(v1::AcquireOutcome::Cancelled);
     assert_eq!(session.message(3, 3, cancelled), []);
-    assert_eq!(session.lease(0).held(at(3)), Ok(at(9_900)));
+    assert_eq!(session.lease(0).alive(at(3)), Ok(at(9_900)));
 
     session.machine.release(at(4), key, Some(80));
     assert_eq!(session.seen(), [Seen::Release { id: 4, owner: 1 }]);
@@ -182,6 +182,23 @@ fn a_drain_is_left_when_nothing_is_held_and_waits_move_on() {
         session.reopen(100),
         [Seen::Opened, asked(2, 2, None), asked(3, 3, None)]
     );
+}
+
+#[test]
+fn a_place_is_kept_while_a_draining_coordinator_has_time_left() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.message(1, 2, Response::Queued(v1::SessionQueued::default()));
+    assert_eq!(session.message(1, 0, draining()), [Seen::Draining]);
+    session
+        .machine
+        .connect_failed(at(6_000), &unreachable(true));
+    assert_eq!(session.seen(), []);
+    assert!(session.machine.wants_connection());
+    session
+        .machine
+        .connect_failed(at(6_001), &unreachable(true));
+    assert_eq!(session.seen(), [Seen::Close]);
 }
 
 #[test]
@@ -201,7 +218,10 @@ fn closing_tells_guards_first_then_the_coordinator() {
     let key = held(&mut session);
     session.acquire(0, 2, None);
     session.machine.close(at(1));
-    assert_eq!(session.lease(0).held(at(1)), Err(LostReason::SessionClosed));
+    assert_eq!(
+        session.lease(0).alive(at(1)),
+        Err(LostReason::SessionClosed)
+    );
     assert_eq!(session.seen(), [Seen::Failed(2, "closed"), Seen::Close]);
     assert_eq!(session.acquire(2, 3, None), [Seen::Failed(3, "closed")]);
     session.machine.release(at(2), key, None);
@@ -218,9 +238,59 @@ fn closing_without_a_connection_ends_at_once() {
 }
 
 #[test]
+fn closing_on_the_way_closes_both_streams() {
+    let mut session = Session::open_at(0);
+    held(&mut session);
+    session.message(1, 0, draining());
+    session.stream = session.machine.connected(at(2), "http://test".into());
+    assert_eq!(session.seen(), [Seen::Open]);
+    session.machine.close(at(3));
+    assert_eq!(session.seen(), [Seen::Close, Seen::Leave, Seen::Close]);
+
+    // Nothing is asked of this one.
+    let mut session = Session::new();
+    session.machine.connected(at(0), "http://test".into());
+    session.machine.close(at(1));
+    assert_eq!(session.seen(), [Seen::Open, Seen::HangUp, Seen::Ended]);
+}
+
+#[test]
+fn only_what_is_said_before_anything_is_done_declines_a_resume() {
+    use tonic::Code;
+
+    let fate = |code: Code, reason: &str| {
+        Fate::of(&ConnectError::Refused {
+            endpoint: "http://test".into(),
+            source: Failure::from(v1::SessionFailure {
+                code: code as i32,
+                reason: reason.into(),
+                ..Default::default()
+            }),
+        })
+    };
+    for reason in [
+        "INVALID_FIELD",
+        "TOO_MANY_LOCKS",
+        "DRAINING",
+        "OPEN_TIMEOUT",
+    ] {
+        assert_eq!(fate(Code::Unavailable, reason), Fate::Declined, "{reason}");
+    }
+    for reason in ["STORE_INDETERMINATE", "NOT_REPLICATED", "LIMIT_MISMATCH"] {
+        assert_eq!(
+            fate(Code::FailedPrecondition, reason),
+            Fate::Kept,
+            "{reason}"
+        );
+    }
+    assert_eq!(fate(Code::PermissionDenied, ""), Fate::Declined);
+    assert_eq!(fate(Code::Unavailable, ""), Fate::Dropped);
+}
+
+#[test]
 fn a_refused_open_is_reported_with_its_reason() {
     let mut session = Session::new();
-    session.machine.connected(at(0));
+    session.stream = session.machine.connected(at(0), "http://test".into());
     session.seen();
     let failure = v1::SessionFailure {
         code: tonic::Code::InvalidArgument as i32,
@@ -228,14 +298,16 @@ fn a_refused_open_is_reported_with_its_reason() {
         message: "open.ttl is out of bounds".into(),
         ..Default::default()
     };
+    let stream = session.stream;
     session.machine.message(
         at(1),
+        stream,
         v1::SessionResponse {
             request_id: 1,
             response: Some(Response::Error(failure)),
         },
     );
-    let Some(Output::HangUp(Some(error))) = session.machine.next_output() else {
+    let Some(Output::HangUp(_, Some(error))) = session.machine.next_output() else {
         panic!("expected the stream to be given up");
     };
     assert!(!error.is_retryable());

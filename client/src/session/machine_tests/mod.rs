@@ -5,19 +5,23 @@ use std::{sync::Arc, time::Duration};
 mod deadlines;
 mod family;
 mod life;
+mod moves;
 mod reentry;
 mod requests;
 mod simulation;
 
+use uuid::Uuid;
+
 use super::{
     changes::Change,
     machine::{Machine, Output},
+    moving::Fate,
     spec::{AcquireSpec, Mode, Names},
     stream::wire,
 };
 use crate::{
     clock::Moment,
-    error::{AcquireError, ConnectError, HoldFailure},
+    error::{AcquireError, ConnectError, Failure, HoldFailure},
     lease::{Lease, LostReason},
     proto::v1::{self, session_request::Request, session_response::Response},
 };
@@ -62,20 +66,31 @@ enum Seen {
     Opened,
     Draining,
     HangUp,
+    Leave,
     Ended,
 }
 
 struct Session {
     machine: Machine<u32, u32>,
+    /// The stream that was connected last.
+    stream: u64,
     leases: Vec<(u64, Arc<Lease>)>,
 }
 
 impl Session {
     /// Not connected yet.
     fn new() -> Self {
-        let open = v1::SessionOpen::default();
+        Self::with_grace(0)
+    }
+
+    fn with_grace(grace: u64) -> Self {
+        let open = v1::SessionOpen {
+            disconnect_grace: wire_ms(grace),
+            ..v1::SessionOpen::default()
+        };
         Self {
-            machine: Machine::new("http://test".into(), ms(5_000), open),
+            machine: Machine::new(ms(5_000), open, || Uuid::new_v4().into_bytes().to_vec()),
+            stream: 0,
             leases: Vec::new(),
         }
     }
@@ -88,7 +103,7 @@ impl Session {
     }
 
     fn reopen(&mut self, now: u64) -> Vec<Seen> {
-        self.machine.connected(at(now));
+        self.stream = self.machine.connected(at(now), "http://test".into());
         assert_eq!(self.seen(), [Seen::Open]);
         self.message(
             now,
@@ -98,6 +113,7 @@ impl Session {
                 ttl: wire_ms(TTL),
                 heartbeat_interval: wire_ms(INTERVAL),
                 coordinator: "c".into(),
+                ..Default::default()
             }),
         )
     }
@@ -107,7 +123,7 @@ impl Session {
             request_id,
             response: Some(response),
         };
-        self.machine.message(at(now), message);
+        self.machine.message(at(now), self.stream, message);
         self.seen()
     }
 
@@ -180,7 +196,7 @@ impl Session {
 
     /// Whether the lease is held, or why not.
     fn held(&self, now: u64, index: usize) -> Result<(), LostReason> {
-        self.lease(index).held(at(now)).map(|_| ())
+        self.lease(index).alive(at(now)).map(|_| ())
     }
 
     fn ack(&mut self, now: u64, sequence: u64, valid_for: u64) -> Vec<Seen> {
@@ -197,6 +213,10 @@ impl Session {
             ..Default::default()
         };
         self.message(now, request, Response::Error(failure))
+    }
+
+    fn stream_ended(&mut self, now: u64) {
+        self.machine.stream_ended(at(now), self.stream);
     }
 
     fn tick(&mut self, now: u64) -> Vec<Seen> {
@@ -216,7 +236,7 @@ impl Session {
         let mut seen = Vec::new();
         while let Some(output) = self.machine.next_output() {
             seen.push(match output {
-                Output::Send(request) => sent(request),
+                Output::Send(_, request) => sent(request),
                 Output::Acquired(who, Ok(granted)) => {
                     let granted = granted.into_iter();
                     self.leases
@@ -226,9 +246,10 @@ impl Session {
                 Output::Acquired(who, Err(error)) => Seen::Failed(who, acquire_error(&error)),
                 Output::HoldDone(who, Ok(())) => Seen::Done(who),
                 Output::HoldDone(who, Err(error)) => Seen::HoldFailed(who, hold_error(&error)),
-                Output::Opened(_) => Seen::Opened,
+                Output::Opened(..) => Seen::Opened,
                 Output::Draining(_) => Seen::Draining,
-                Output::HangUp(_) => Seen::HangUp,
+                Output::HangUp(..) => Seen::HangUp,
+                Output::Leave(_) => Seen::Leave,
                 Output::Ended => Seen::Ended,
             });
         }

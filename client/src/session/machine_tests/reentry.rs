@@ -52,7 +52,7 @@ fn heartbeats_keep_every_guard() {
     session.tick(INTERVAL);
     session.ack(3_100, 1, 9_900);
     for guard in 0..2 {
-        assert_eq!(session.lease(guard).held(at(3_100)), Ok(at(12_900)));
+        assert_eq!(session.lease(guard).alive(at(3_100)), Ok(at(12_900)));
     }
 }
 
@@ -215,7 +215,7 @@ fn what_was_held_back_is_asked_on_the_next_stream_at_the_latest() {
     session.machine.cancel(at(1), 1);
     session.seen();
     assert_eq!(session.ask(2, 2, reentrant(&[1], ACTOR)), []);
-    session.machine.stream_ended(at(3));
+    session.stream_ended(3);
     assert_eq!(session.reopen(4), [Seen::Opened, asked(2, 1, None)]);
 }
 

@@ -86,7 +86,7 @@ fn answers_that_one_request_failed_concern_that_one_alone() {
         session.failure(2, 2, tonic::Code::InvalidArgument),
         [Seen::Failed(1, "refused")]
     );
-    assert_eq!(session.lease(0).held(at(2)), Ok(at(9_900)));
+    assert_eq!(session.lease(0).alive(at(2)), Ok(at(9_900)));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn answers_that_a_lock_is_lost_end_it_with_their_reason() {
         }],
     };
     assert_eq!(session.message(2, 0, Response::Lost(lost)), []);
-    assert_eq!(session.lease(0).held(at(2)), Err(LostReason::Forced));
+    assert_eq!(session.lease(0).alive(at(2)), Err(LostReason::Forced));
     // Its guard goes later; there is nothing to release.
     let key = session.leases[0].0;
     session.machine.release(at(3), key, None);
@@ -123,5 +123,5 @@ fn answers_to_a_value_set_that_find_no_hold_end_it() {
         session.message(3, 4, answer(false)),
         [Seen::HoldFailed(71, "lost")]
     );
-    assert_eq!(session.lease(0).held(at(3)), Err(LostReason::Unknown));
+    assert_eq!(session.lease(0).alive(at(3)), Err(LostReason::Unknown));
 }

@@ -5,7 +5,7 @@ use super::{
     step::{HandedOn, Step, alone},
 };
 use crate::{
-    command::{Acquire, Reply},
+    command::{Acquire, Loss, Reply},
     id::FencingToken,
     queue::Waiter,
     watch::Change,
@@ -13,6 +13,9 @@ use crate::{
 
 impl LockState {
     pub(super) fn acquire(&mut self, step: &mut Step<'_>, acquire: &Acquire) -> (Reply, HandedOn) {
+        if acquire.again && self.replaced.contains(&acquire.owner) {
+            return alone(Reply::Lost(Loss::Resumed));
+        }
         if let Some(token) = self.retake(step, acquire) {
             return alone(Reply::Granted { token });
         }

@@ -21,13 +21,11 @@ impl LockState {
             step.tell(|| Change::Lost { hold, loss });
             Reply::Lost(loss)
         };
-        let are_others = !self.holders.is_empty();
         let Some(hold) = self.holders.get_mut(owner) else {
-            let loss = if are_others {
-                Loss::Taken
-            } else {
-                Loss::Deleted
-            };
+            if self.replaced.contains(owner) {
+                return Reply::Lost(Loss::Resumed);
+            }
+            let loss = self.gone();
             return lost(step, None, loss);
         };
         if let Some(token) = &mut self.token {
@@ -43,6 +41,15 @@ impl LockState {
         let ends_at = step.now.after(ttl + hold.lock_delay);
         self.holders.extend(owner, ends_at);
         Reply::Renewed
+    }
+
+    /// Why a hold that is not there is lost.
+    pub(super) fn gone(&self) -> Loss {
+        if self.holders.is_empty() {
+            Loss::Deleted
+        } else {
+            Loss::Taken
+        }
     }
 
     pub(super) fn release(

@@ -6,6 +6,7 @@
 mod acquire;
 mod change;
 mod grant;
+mod resume;
 mod step;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::{
     id::FencingToken,
     mode::Taken,
     queue::Queue,
+    replaced::Replaced,
     time::StoreTime,
     view::HolderView,
     watch::{Change, Telling},
@@ -28,6 +30,7 @@ pub struct LockState {
     pub(crate) holders: Holders,
     pub(crate) token: Option<TokenRecord>,
     pub(crate) queue: Queue,
+    replaced: Replaced,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +108,7 @@ impl LockState {
             Op::SetValue { owner, value } => alone(self.set_value(step, owner, value)),
             Op::SetCount { owner, count } => alone(self.set_count(owner, *count)),
             Op::Downgrade { owner } => self.downgrade(step, owner),
+            Op::Resume(resume) => self.resume(step, resume),
             Op::View { waiters } => alone(Reply::Seen(Box::new(self.view(*waiters, step.now)))),
             Op::Edges => alone(Reply::Edges(Box::new(self.edges(step.now)))),
             Op::Look { .. } => alone(Reply::Looked),
@@ -113,7 +117,7 @@ impl LockState {
 
     /// The moments at which this state changes by itself, past ones included until it is looked at: expiries, the start of
     /// a lock-delay, and those from which a coordinator's waiters are skipped or dropped. For tests that compare it with
-    /// another clock's idea of the same.
+    /// another clock's idea of the same; how long replaced owner ids are remembered is no matter of clocks.
     pub fn deadlines(&self) -> Vec<StoreTime> {
         let mut deadlines = self.queue.deadlines();
         deadlines.extend(self.token.map(|token| token.forget_at));
@@ -125,7 +129,8 @@ impl LockState {
     pub fn forgettable_at(&self) -> Option<StoreTime> {
         let token = self.token.map(|token| token.forget_at);
         let queue = self.queue.forgettable_at();
-        self.holders.last_end().max(token).max(queue)
+        let replaced = self.replaced.last_end();
+        self.holders.last_end().max(token).max(queue).max(replaced)
     }
 
     /// Whether nothing is known of the name at this moment; then it is as if it had never been used.
@@ -154,6 +159,7 @@ impl LockState {
         });
         self.token.take_if(|token| token.forget_at <= now);
         self.queue.purge(now);
+        self.replaced.purge(now);
     }
 
     /// The limit that those who hold or wait for the semaphore agree on.

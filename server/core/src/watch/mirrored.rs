@@ -127,9 +127,12 @@ impl Mirrored {
                 self.tell(EventKind::Forced, heard.at, foreign, events);
             }
             Change::ValueChanged(hold) => {
-                self.changed(*hold, EventKind::ValueChanged, heard, events)
+                self.changed(*hold, Some(EventKind::ValueChanged), heard, events)
             }
-            Change::Downgraded(hold) => self.changed(*hold, EventKind::Downgraded, heard, events),
+            Change::Downgraded(hold) => {
+                self.changed(*hold, Some(EventKind::Downgraded), heard, events)
+            }
+            Change::Resumed(hold) => self.changed(*hold, None, heard, events),
         }
     }
 
@@ -166,8 +169,14 @@ impl Mirrored {
         self.tell(EventKind::Granted, heard.at, Some(hold), events);
     }
 
-    /// A hold is replaced by what it has become. Of one that is over, that is of no concern.
-    fn changed(&mut self, hold: HoldView, kind: EventKind, heard: Heard, events: &mut Events<'_>) {
+    /// A hold is replaced by what it has become, which some watch. Of one that is over, that is of no concern.
+    fn changed(
+        &mut self,
+        hold: HoldView,
+        kind: Option<EventKind>,
+        heard: Heard,
+        events: &mut Events<'_>,
+    ) {
         let known = self.holds.get(&hold.token);
         let is_over = known.is_some_and(|held| held.is_over);
         if known.is_none() {
@@ -178,7 +187,9 @@ impl Mirrored {
             // If it ran out just now, a look will tell.
             held.is_over = is_over;
         }
-        if !is_over {
+        if let Some(kind) = kind
+            && !is_over
+        {
             let hold = HolderView::Ours(Box::new(hold));
             self.tell(kind, heard.at, Some(hold), events);
         }

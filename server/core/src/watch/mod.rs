@@ -69,6 +69,8 @@ pub enum Change {
     ValueChanged(Box<HoldView>),
     /// A holder shares what it held alone.
     Downgraded(Box<HoldView>),
+    /// Another stream took a hold over. Nothing has become of the lock, so watchers are told nothing.
+    Resumed(Box<HoldView>),
 }
 
 /// What is told to a watcher: something that happened to a lock.

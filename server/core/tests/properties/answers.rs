@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use leasehold_core::{
-    command::{Former, Loss, Reply},
+    command::{Acquire, Former, Loss, Op, Reply},
     id::FencingToken,
     time::StoreTime,
 };
@@ -38,7 +38,8 @@ impl Record {
         self.newest.take_if(|(_, until)| *until <= event.at);
         let until = event.at.after(TOKEN_MEMORY);
         match (event.deed, &event.reply) {
-            (Deed::Renew(..), Reply::Renewed | Reply::Lost(Loss::Expired)) => {
+            (Deed::Renew(..), Reply::Renewed | Reply::Lost(Loss::Expired))
+            | (Deed::Resume(_), Reply::Resumed { .. }) => {
                 self.newest = self.newest.map(|(token, _)| (token, until));
             }
             (
@@ -96,6 +97,22 @@ fn compare(world: &mut World, steps: &[Step]) -> TestCaseResult {
         let before = model.clone();
         let grants = model.enter(&event, &world.asked);
         record.enter(&event, &grants);
+        if let (Deed::Resume(resumption), Reply::ResumedWait { acquire, .. }) =
+            (event.deed, &event.reply)
+        {
+            let Op::Acquire(due) = world.op(Deed::Acquire(resumption.next, true)) else {
+                panic!("it is an acquire")
+            };
+            prop_assert_eq!(
+                &**acquire,
+                &Acquire {
+                    again: false,
+                    ..due
+                },
+                "{:#?}",
+                event
+            );
+        }
         compare_answer(&event, &before, model, record, &world.asked)?;
         let view = model.view(&world.asked, record.token(), event.at);
         prop_assert_eq!(&event.after, &view, "after {:#?}", event);
@@ -118,7 +135,7 @@ fn compare_answer(
         Reply::Busy { holder } => {
             prop_assert_eq!(holder.as_ref(), event.after.holders.first(), "{:#?}", event);
         }
-        Reply::Queued { expires_in, .. } => {
+        Reply::Queued { expires_in, .. } | Reply::ResumedWait { expires_in, .. } => {
             prop_assert_eq!(*expires_in, after.expires_in(event.at), "{:#?}", event);
         }
         Reply::Refreshed {

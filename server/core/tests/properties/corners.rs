@@ -127,6 +127,30 @@ fn of_hold(
             "renewed elsewhere"
         }
         (Deed::Renew(owner, _), Reply::Lost(Loss::Taken)) if is_ghost(owner) => "lost: a ghost",
+        (Deed::Renew(..), Reply::Lost(Loss::Resumed)) => "lost: resumed",
+        (Deed::Acquire(..), Reply::Lost(_)) => "asked again, though resumed",
+        (Deed::Resume(resumption), reply) => {
+            let known = |owner| before.ledger.get(owner).map(|hold| hold.coordinator);
+            let next = known(resumption.next);
+            let of = next.or_else(|| resumption.former().find_map(known));
+            match reply {
+                Reply::Resumed { .. } if !grants.is_empty() && of.is_none() => {
+                    "place resumed, and granted"
+                }
+                Reply::Resumed { .. } if next.is_some() => "resumed once more",
+                Reply::Resumed { .. } if of == Some(event.by) => "resumed here",
+                Reply::Resumed { .. } => "resumed elsewhere",
+                Reply::ResumedWait { .. } if before.line.get(resumption.next).is_some() => {
+                    "place resumed once more"
+                }
+                Reply::ResumedWait { .. } => "place resumed",
+                Reply::Lost(Loss::Resumed) => "not resumed: resumed",
+                Reply::Lost(Loss::Expired) => "not resumed: expired",
+                Reply::Lost(Loss::Deleted) => "not resumed: deleted",
+                Reply::Lost(Loss::Taken) => "not resumed: taken",
+                _ => return None,
+            }
+        }
         (_, Reply::Renewed) => "renewed",
         (_, Reply::Lost(Loss::Expired)) => "lost: expired",
         (_, Reply::Lost(Loss::Deleted)) => "lost: deleted",

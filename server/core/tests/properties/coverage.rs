@@ -59,6 +59,18 @@ const CORNERS: &[(&str, usize)] = &[
     ("taken by force from several", 20),
     ("taken by force from ghosts alone", 4),
     ("taken by force from a lock-delay", 4),
+    ("resumed here", 50),
+    ("resumed elsewhere", 80),
+    ("resumed once more", 6),
+    ("place resumed", 40),
+    ("place resumed once more", 2),
+    ("place resumed, and granted", 2),
+    ("not resumed: resumed", 40),
+    ("not resumed: expired", 15),
+    ("not resumed: deleted", 50),
+    ("not resumed: taken", 80),
+    ("lost: resumed", 20),
+    ("asked again, though resumed", 20),
     ("token record ran out", 40),
 ];
 

@@ -38,17 +38,39 @@ impl Owner {
         Self(name.as_str().parse().unwrap())
     }
 
+    /// That of an acquire under it.
     pub(crate) fn actor(self) -> Actor {
         Actor::new(self.0 as u64 % 3)
     }
+
+    /// How many times a hold is held that is resumed under it.
+    pub(crate) fn count(self) -> u32 {
+        self.0 as u32 % 4
+    }
 }
 
-/// An acquire, once for all its repetitions.
+/// An acquire, once for all its repetitions; or what was resumed under a new owner id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) name: usize,
     pub(crate) by: usize,
+    pub(crate) actor: Actor,
     pub(crate) ask: Ask,
+}
+
+/// What a stream takes over, and under which owner id.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Resumption {
+    pub(crate) from: Owner,
+    pub(crate) tried: Option<Owner>,
+    pub(crate) next: Owner,
+}
+
+impl Resumption {
+    /// All that it may be under.
+    pub(crate) fn former(self) -> impl Iterator<Item = Owner> {
+        [self.from].into_iter().chain(self.tried)
+    }
 }
 
 /// What was asked of a name.
@@ -64,6 +86,7 @@ pub(crate) enum Deed {
     Downgrade(Owner),
     SetCount(Owner, u32),
     SetValue(Owner, usize),
+    Resume(Resumption),
 }
 
 /// A command that was carried out.

@@ -1,6 +1,6 @@
 //! What the clients of one name may believe, from the replies alone.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::{
     command::{CLAIM_TIME, End, Loss, Reply},
@@ -11,7 +11,9 @@ use leasehold_core::{
 
 use crate::{
     history::{Asked, Deed, Event, Owner},
+    model::Found,
     steps::Ask,
+    world::TOKEN_MEMORY,
 };
 
 /// Whether holders like these may hold a lock at the same time.
@@ -79,6 +81,8 @@ pub(crate) struct Grant {
 pub(crate) struct Ledger {
     pub(crate) holds: Vec<Hold>,
     pub(crate) ghosts: Vec<Ghost>,
+    /// The owner ids that stand for nothing any more, and until when that is remembered.
+    replaced: HashMap<Owner, StoreTime>,
     /// What contradicts the holds that stand.
     pub(crate) contradictions: Vec<String>,
 }
@@ -88,12 +92,20 @@ impl Ledger {
     pub(crate) fn pass(&mut self, now: StoreTime) {
         self.holds.retain(|hold| hold.over() > now);
         self.ghosts.retain(|ghost| ghost.until > now);
+        self.replaced.retain(|_, until| *until > now);
     }
 
     /// Enters an event, and gives the grants that it made, in order. `direct` says that an acquire that
     /// was granted got nobody's place in the queue, not even its own.
-    pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked], direct: bool) -> Vec<Grant> {
-        self.check(event);
+    pub(crate) fn enter(
+        &mut self,
+        event: &Event,
+        asked: &[Asked],
+        direct: bool,
+        found: Found,
+    ) -> Vec<Grant> {
+        self.check(event, asked, found);
+        self.resume(event, asked, found);
         self.change(event, asked);
         let handed = event.handed.iter();
         let mut grants: Vec<_> = handed
@@ -103,6 +115,11 @@ impl Ledger {
             && self.get(owner).is_none_or(|hold| hold.token != *token)
         {
             grants.push((*token, owner, event.by, !direct));
+        }
+        if let (Deed::Resume(resumption), Reply::Resumed { token, .. }) = (event.deed, &event.reply)
+            && let Found::Place(_) = found
+        {
+            grants.push((*token, resumption.next, event.by, true));
         }
         grants.sort_unstable_by_key(|(token, ..)| *token);
         let mut made = Vec::new();
@@ -135,6 +152,39 @@ impl Ledger {
         let holds = self.holds.iter().map(|hold| hold.mode);
         let ghosts = self.ghosts.iter().map(|ghost| ghost.mode);
         go_together(&holds.chain(ghosts).chain([mode]).collect::<Vec<_>>())
+    }
+
+    /// Whether a resume gave what it stood for another owner id.
+    pub(crate) fn is_replaced(&self, owner: Owner) -> bool {
+        self.replaced.contains_key(&owner)
+    }
+
+    /// What a resume does to the holds that stand.
+    fn resume(&mut self, event: &Event, asked: &[Asked], found: Found) {
+        let (by, at) = (event.by, event.at);
+        let Deed::Resume(resumption) = event.deed else {
+            return;
+        };
+        if !matches!(
+            event.reply,
+            Reply::Resumed { .. } | Reply::ResumedWait { .. }
+        ) {
+            return;
+        }
+        let next = resumption.next;
+        if let Found::Hold(owner) = found
+            && let Some(hold) = self.get_mut(owner)
+        {
+            hold.owner = next;
+            if owner != next {
+                hold.count = next.count().max(1);
+            }
+            let ask = asked[next.0].ask;
+            hold.confirm(by, at, ask.ttl, ask);
+        }
+        let former = resumption.former().filter(|owner| *owner != next);
+        let former = former.map(|owner| (owner, at.after(TOKEN_MEMORY)));
+        self.replaced.extend(former);
     }
 
     pub(crate) fn get(&self, owner: Owner) -> Option<&Hold> {
@@ -222,12 +272,13 @@ impl Ledger {
     }
 
     /// Whoever is told that it holds must hold; who holds must not be told otherwise; and a renewal is told why not.
-    fn check(&mut self, event: &Event) {
+    fn check(&mut self, event: &Event, asked: &[Asked], found: Found) {
         let told = match (event.deed, &event.reply) {
             (Deed::Renew(owner, _), reply @ (Reply::Renewed | Reply::Lost(_))) => {
                 let due = match self.get(owner) {
                     Some(hold) if hold.until > event.at => Reply::Renewed,
                     Some(_) => Reply::Lost(Loss::Expired),
+                    None if self.is_replaced(owner) => Reply::Lost(Loss::Resumed),
                     None if self.holds.is_empty() && self.ghosts.is_empty() => {
                         Reply::Lost(Loss::Deleted)
                     }
@@ -235,6 +286,37 @@ impl Ledger {
                 };
                 *reply == due
             }
+            (Deed::Acquire(owner, _), reply) if *reply != Reply::Late => {
+                (*reply == Reply::Lost(Loss::Resumed)) == self.is_replaced(owner)
+            }
+            (Deed::Resume(resumption), reply) if *reply != Reply::Late => match found {
+                Found::Hold(owner) => self.get(owner).is_some_and(|hold| {
+                    *reply
+                        == if hold.until > event.at {
+                            Reply::Resumed {
+                                token: hold.token,
+                                mode: hold.mode,
+                                actor: asked[owner.0].actor,
+                                lock_delay: asked[owner.0].ask.lock_delay,
+                            }
+                        } else {
+                            Reply::Lost(Loss::Expired)
+                        }
+                }),
+                // The line sees to that.
+                Found::Place(_) => true,
+                Found::Nothing => {
+                    let mut ids = resumption.former().chain([resumption.next]);
+                    let due = if ids.any(|owner| self.is_replaced(owner)) {
+                        Loss::Resumed
+                    } else if self.holds.is_empty() && self.ghosts.is_empty() {
+                        Loss::Deleted
+                    } else {
+                        Loss::Taken
+                    };
+                    *reply == Reply::Lost(due)
+                }
+            },
             (Deed::SetValue(owner, _) | Deed::SetCount(owner, _), Reply::Changed(held)) => {
                 *held == self.get(owner).is_some()
             }

@@ -61,7 +61,7 @@ proptest! {
                     prop_assert_eq!(&event.after, &before);
                     prop_assert!(event.handed.is_empty(), "{event:#?}");
                 }
-                Reply::Late => {}
+                Reply::Late | Reply::Lost(_) => {}
                 // Told once more.
                 Reply::Granted { .. } if !is_new => {}
                 _ => prop_assert_eq!(other, None, "{:#?}", event),

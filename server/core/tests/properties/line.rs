@@ -11,6 +11,7 @@ use leasehold_core::{
 use crate::{
     history::{Asked, Deed, Event, Owner},
     ledger::Grant,
+    model::Found,
 };
 
 /// An acquire that waits.
@@ -41,7 +42,7 @@ impl Line {
     }
 
     /// Enters an event and the grants that it made.
-    pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked], grants: &[Grant]) {
+    pub(crate) fn enter(&mut self, event: &Event, asked: &[Asked], grants: &[Grant], found: Found) {
         let is_new = |owner| grants.iter().any(|grant| grant.hold.owner == owner);
         match (event.deed, &event.reply) {
             (Deed::Acquire(owner, true), Reply::Granted { .. }) if is_new(owner) => {
@@ -52,6 +53,14 @@ impl Line {
                 let waits = self.position(owner).is_some();
                 self.check(*waited == waits, "not told right whether it waits", event);
                 self.keep(|waiter| waiter.owner != owner);
+            }
+            (Deed::Resume(resumption), reply) if *reply != Reply::Late => {
+                let is_told = matches!(reply, Reply::ResumedWait { .. }) || is_new(resumption.next);
+                let is_due = matches!(found, Found::Place(_));
+                self.check(is_told == is_due, "a place resumed, or not", event);
+                if let Found::Place(owner) = found {
+                    self.resume(owner, resumption.next, event, asked);
+                }
             }
             (Deed::Refresh(_), _) => {
                 self.signs.insert(event.by, event.at);
@@ -74,9 +83,14 @@ impl Line {
             }
             self.keep(|waiter| waiter.owner != owner);
         }
-        if let (Deed::Acquire(owner, _), Reply::Queued { position, .. }) =
-            (event.deed, &event.reply)
-        {
+        let place_of = match (event.deed, &event.reply) {
+            (Deed::Acquire(owner, _), Reply::Queued { position, .. }) => Some((owner, position)),
+            (Deed::Resume(resumption), Reply::ResumedWait { position, .. }) => {
+                Some((resumption.next, position))
+            }
+            _ => None,
+        };
+        if let Some((owner, position)) = place_of {
             // The place is told as it is after the hand-offs that the acquire brought about.
             let place = self.position(owner).map(|place| place as u64);
             self.check(place == Some(*position), "told another place", event);
@@ -100,6 +114,23 @@ impl Line {
     pub(crate) fn position(&self, owner: Owner) -> Option<usize> {
         let mut waiters = self.waiters.iter();
         Some(waiters.position(|waiter| waiter.owner == owner)? + 1)
+    }
+
+    pub(crate) fn get(&self, owner: Owner) -> Option<&Waiting> {
+        self.waiters.iter().find(|waiter| waiter.owner == owner)
+    }
+
+    /// A waiter is another stream's from now on; its place stays.
+    fn resume(&mut self, owner: Owner, next: Owner, event: &Event, asked: &[Asked]) {
+        self.signs.insert(event.by, event.at);
+        let (before, after) = (asked[owner.0], asked[next.0]);
+        let Some(waiter) = self.waiters.iter_mut().find(|w| w.owner == owner) else {
+            return;
+        };
+        (waiter.owner, waiter.coordinator) = (next, event.by);
+        let same = (waiter.mode, before.actor, before.ask.lock_delay)
+            == (after.ask.mode, after.actor, after.ask.lock_delay);
+        self.check(same, "resumed as another", event);
     }
 
     fn join(&mut self, owner: Owner, event: &Event, asked: &[Asked]) {

@@ -26,6 +26,7 @@ mod limits;
 mod line;
 mod lock_delay;
 mod model;
+mod resuming;
 mod starvation;
 mod steps;
 mod tokens;

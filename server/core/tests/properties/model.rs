@@ -20,6 +20,14 @@ use crate::{
     world::{coordinator, value_of},
 };
 
+/// What a resume is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Found {
+    Hold(Owner),
+    Place(Owner),
+    Nothing,
+}
+
 /// One name, from the replies alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
@@ -45,9 +53,40 @@ impl Model {
             Deed::Acquire(owner, false) => !self.line.living(event.at).any(|w| w.owner == owner),
             _ => self.line.waiters.is_empty(),
         };
-        let grants = self.ledger.enter(event, asked, direct);
-        self.line.enter(event, asked, &grants);
+        let found = self.found(event);
+        let grants = self.ledger.enter(event, asked, direct, found);
+        self.line.enter(event, asked, &grants, found);
         grants
+    }
+
+    /// What a resume is to take over.
+    fn found(&self, event: &Event) -> Found {
+        let Deed::Resume(resumption) = event.deed else {
+            return Found::Nothing;
+        };
+        let (by, next) = (event.by, resumption.next);
+        if let Some(hold) = self.ledger.get(next) {
+            return match hold.coordinator == by {
+                true => Found::Hold(next),
+                false => Found::Nothing,
+            };
+        }
+        if let Some(waiter) = self.line.get(next) {
+            return match waiter.coordinator == by {
+                true => Found::Place(next),
+                false => Found::Nothing,
+            };
+        }
+        if self.ledger.is_replaced(next) {
+            return Found::Nothing;
+        }
+        let held = resumption.former().find(|o| self.ledger.get(*o).is_some());
+        let waits = resumption.former().find(|o| self.line.get(*o).is_some());
+        match (held, waits) {
+            (Some(owner), _) => Found::Hold(owner),
+            (None, Some(owner)) => Found::Place(owner),
+            (None, None) => Found::Nothing,
+        }
     }
 
     /// Whether the next living waiter could be granted the name.
@@ -127,7 +166,7 @@ impl Model {
                 .map(|hold| HoldEdge {
                     owner: hold.owner.id(),
                     session: session_of(hold.owner, asked),
-                    actor: hold.owner.actor(),
+                    actor: asked[hold.owner.0].actor,
                     client_name: hold.owner.client_name(),
                     mode: hold.mode,
                 })
@@ -136,7 +175,7 @@ impl Model {
                 .map(|waiter| WaitEdge {
                     owner: waiter.owner.id(),
                     session: session_of(waiter.owner, asked),
-                    actor: waiter.owner.actor(),
+                    actor: asked[waiter.owner.0].actor,
                     client_name: waiter.owner.client_name(),
                     mode: waiter.mode,
                     since: waiter.since,
@@ -154,7 +193,7 @@ fn session_of(owner: Owner, asked: &[Asked]) -> Option<leasehold_core::id::Sessi
 fn hold_view(hold: &Hold, asked: &[Asked], now: StoreTime) -> HoldView {
     HoldView {
         session: session_of(hold.owner, asked),
-        actor: hold.owner.actor(),
+        actor: asked[hold.owner.0].actor,
         client_name: hold.owner.client_name(),
         mode: hold.mode,
         count: hold.count,
@@ -170,7 +209,7 @@ fn hold_view(hold: &Hold, asked: &[Asked], now: StoreTime) -> HoldView {
 fn waiter_view(waiter: &Waiting, asked: &[Asked]) -> WaiterView {
     WaiterView {
         session: session_of(waiter.owner, asked),
-        actor: waiter.owner.actor(),
+        actor: asked[waiter.owner.0].actor,
         client_name: waiter.owner.client_name(),
         mode: waiter.mode,
         coordinator: coordinator(waiter.coordinator),

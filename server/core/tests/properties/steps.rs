@@ -58,6 +58,16 @@ pub(crate) enum Step {
     SetCount { name: usize, who: Who, count: u32 },
     /// A hold's value is changed to one of so many bytes.
     SetValue { name: usize, who: Who, value: usize },
+    /// Another stream takes over what may be under one of two owner ids, for a new one.
+    Resume {
+        name: usize,
+        who: Who,
+        tried: Option<Who>,
+        by: usize,
+        ttl: Duration,
+    },
+    /// One of the last resumes is sent again, because its reply was lost.
+    ResumeAgain { name: usize, back: usize },
     /// Time passes.
     Pause(Duration),
     /// The store's clock is set back.
@@ -149,7 +159,7 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
             ask,
             late,
         });
-    let again = (name.clone(), who(), prop::bool::weighted(0.3))
+    let again = (name.clone(), who(), prop::bool::weighted(0.5))
         .prop_map(|(name, who, turned)| Step::AcquireAgain { name, who, turned });
     let elsewhere = prop::option::weighted(0.2, by.clone());
     let renew = (name.clone(), who(), ttl(), elsewhere).prop_map(|(name, who, ttl, elsewhere)| {
@@ -169,14 +179,33 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
         1 => (name.clone(), who(), 0..9_usize)
             .prop_map(|(name, who, value)| Step::SetValue { name, who, value }),
     ];
+    let resume = (
+        name.clone(),
+        who(),
+        prop::option::weighted(0.3, who()),
+        by.clone(),
+        ttl(),
+    )
+        .prop_map(|(name, who, tried, by, ttl)| Step::Resume {
+            name,
+            who,
+            tried,
+            by,
+            ttl,
+        });
+    let resume = prop_oneof![
+        3 => resume,
+        1 => (name.clone(), 0..3_usize).prop_map(|(name, back)| Step::ResumeAgain { name, back }),
+    ];
     prop_oneof![
         18 => acquire,
-        4 => again,
+        6 => again,
         6 => renew,
         10 => (name.clone(), who(), end()).prop_map(|(name, who, end)| Step::Release { name, who, end }),
         8 => refresh,
         1 => (name, by).prop_map(|(name, by)| Step::Force { name, by }),
         6 => of_holds,
+        5 => resume,
         10 => time,
     ]
 }

@@ -119,7 +119,10 @@ proptest! {
 
 fn by_one_coordinator(mut step: Step) -> Step {
     match &mut step {
-        Step::Acquire { by, .. } | Step::Refresh { by, .. } | Step::Force { by, .. } => *by = 0,
+        Step::Acquire { by, .. }
+        | Step::Refresh { by, .. }
+        | Step::Force { by, .. }
+        | Step::Resume { by, .. } => *by = 0,
         Step::Renew { elsewhere, .. } => *elsewhere = None,
         _ => {}
     }

@@ -33,6 +33,10 @@ fn hands_on(event: &Event, before: &Model, grants: &[Grant]) -> bool {
             let hold = before.ledger.get(owner);
             hold.is_some_and(|hold| hold.mode == Mode::Exclusive)
         }
+        (Deed::Resume(_), Reply::Resumed { token, .. }) => {
+            grants.iter().any(|grant| grant.hold.token == *token)
+        }
+        (Deed::Resume(_), Reply::ResumedWait { .. }) => true,
         (Deed::Refresh(_) | Deed::Force, _) => true,
         _ => false,
     }

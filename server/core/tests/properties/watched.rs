@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_core::{
     command::End,
     mode::Mode,
+    view::HoldView,
     watch::{Event, EventKind},
 };
 
@@ -54,6 +55,37 @@ fn what_is_waited_for_handed_on_and_given_up_is_told() {
         .collect();
     assert_eq!(waiting, [0, 1, 2, 1, 1, 0, 0, 0, 0]);
     assert_eq!(hold_of(&watched.events[4]).value.as_bytes(), [0; 7]);
+}
+
+#[test]
+fn a_resume_is_no_event_and_is_known_all_the_same() {
+    let mut watched = Watched::new();
+    let world = &mut watched.world;
+    world.ask(0, 0, Ask::waiting(Mode::Exclusive));
+    world.ask(0, 0, Ask::waiting(Mode::Exclusive));
+    world.resume(0, 1, LONGEST * 2, Owner(0), None);
+    world.resume(0, 1, LONGEST, Owner(1), None);
+    watched.take_in();
+    use EventKind::{Granted, Queued, Released};
+    assert_eq!(kinds(&watched.events), [Granted, Queued]);
+    let resumed = |hold: &HoldView, owner: Owner| {
+        (hold.session, hold.coordinator.as_str()) == (Some(owner.session()), "1")
+    };
+    let leader = watched.mirror.leader(&name_of(0)).unwrap();
+    assert!(resumed(&leader.0, Owner(2)));
+    // It lasts for as long as it was resumed for.
+    watched.pause(LONGEST + Duration::from_secs(1));
+    assert_eq!(watched.of(0).holder_count, 1);
+    let world = &mut watched.world;
+    world.deed(0, 1, Deed::Refresh(None));
+    world.ask(0, 1, Ask::waiting(Mode::Exclusive));
+    world.deed(0, 1, Deed::Release(Owner(2), End::Clean));
+    watched.take_in();
+    assert_eq!(
+        kinds(&watched.events),
+        [Granted, Queued, Queued, Released, Granted]
+    );
+    assert!(resumed(hold_of(&watched.events[3]), Owner(2)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, Executed, Op, Reply},
+    command::{Acquire, Caller, Command, Executed, Op, Reply, Resume},
     id::{CoordinatorId, FencingToken},
     name::{LockName, Value},
     table::LockTable,
@@ -13,7 +13,7 @@ use leasehold_core::{
 };
 
 use crate::{
-    history::{Asked, Deed, Event, Handed, Owner},
+    history::{Asked, Deed, Event, Handed, Owner, Resumption},
     steps::{Ask, COORDINATORS, LONGEST, Step, Who},
 };
 
@@ -32,6 +32,7 @@ pub(crate) struct World {
     not_after: Option<StoreTime>,
     granted: HashMap<usize, Vec<Owner>>,
     ended: HashMap<usize, Vec<Owner>>,
+    resumed: HashMap<usize, Vec<Resumption>>,
     floors: Option<[i64; COORDINATORS]>,
     /// What was told of each name, in order, while anybody watches.
     told: Option<Vec<(LockName, Telling)>>,
@@ -48,6 +49,7 @@ impl World {
             not_after: None,
             granted: HashMap::new(),
             ended: HashMap::new(),
+            resumed: HashMap::new(),
             floors: None,
             told: None,
         }
@@ -129,6 +131,22 @@ impl World {
             Step::SetValue { name, who, value } => {
                 self.about(name, who, |owner| Deed::SetValue(owner, value))
             }
+            Step::Resume {
+                name,
+                who,
+                tried,
+                by,
+                ttl,
+            } => {
+                let from = self.owner(name, who)?;
+                let tried = tried.and_then(|who| self.owner(name, who));
+                Some(self.resume(name, by, ttl, from, tried))
+            }
+            Step::ResumeAgain { name, back } => {
+                let resumption = *self.resumed.get(&name)?.iter().rev().nth(back)?;
+                let by = self.asked[resumption.next.0].by;
+                Some(self.deed(name, by, Deed::Resume(resumption)))
+            }
         }
     }
 
@@ -143,8 +161,41 @@ impl World {
     /// A fresh owner id asks for a lock at this moment.
     pub(crate) fn ask(&mut self, name: usize, by: usize, ask: Ask) -> Event {
         let owner = Owner(self.asked.len());
-        self.asked.push(Asked { name, by, ask });
+        let actor = owner.actor();
+        self.asked.push(Asked {
+            name,
+            by,
+            actor,
+            ask,
+        });
         self.deed(name, by, Deed::Acquire(owner, ask.wait))
+    }
+
+    /// A stream takes over what may be under one of these owner ids, for a new one.
+    pub(crate) fn resume(
+        &mut self,
+        name: usize,
+        by: usize,
+        ttl: Duration,
+        from: Owner,
+        tried: Option<Owner>,
+    ) -> Event {
+        let next = Owner(self.asked.len());
+        let Asked { actor, ask, .. } = self.asked[from.0];
+        // What it really takes over, its answer says.
+        self.asked.push(Asked {
+            name,
+            by,
+            actor,
+            ask: Ask {
+                ttl,
+                unary: false,
+                ..ask
+            },
+        });
+        let resumption = Resumption { from, tried, next };
+        self.resumed.entry(name).or_default().push(resumption);
+        self.deed(name, by, Deed::Resume(resumption))
     }
 
     /// Carries a deed out at this moment.
@@ -204,6 +255,17 @@ impl World {
                 owner: owner.id(),
                 value: value_of(value),
             },
+            Deed::Resume(resumption) => {
+                let next = resumption.next;
+                Op::Resume(Resume {
+                    from: resumption.former().map(Owner::id).collect(),
+                    next: next.id(),
+                    session: next.session(),
+                    client_name: next.client_name(),
+                    ttl: self.asked[next.0].ask.ttl,
+                    count: next.count(),
+                })
+            }
         }
     }
 
@@ -264,13 +326,15 @@ impl World {
         Op::Acquire(Acquire {
             owner: owner.id(),
             session: (!unary).then(|| owner.session()),
-            actor: owner.actor(),
+            actor: self.asked[owner.0].actor,
             client_name: owner.client_name(),
             mode,
             value: value_of(0),
             ttl,
             lock_delay,
             wait,
+            // No stream resumes what was never asked.
+            again: true,
         })
     }
 
@@ -288,12 +352,37 @@ impl World {
         if let (Deed::Release(owner, _), Reply::Released { held: true, .. }) = (deed, reply) {
             self.ended.entry(name).or_default().push(owner);
         }
+        if let Deed::Resume(Resumption { next, .. }) = deed {
+            self.note_resumed(name, by, next, reply);
+        }
         for handed in handed {
             self.see(by, handed.token);
             self.see(handed.coordinator, handed.token);
         }
         if let Reply::Forced { token, .. } = reply {
             self.see(by, *token);
+        }
+    }
+
+    fn note_resumed(&mut self, name: usize, by: usize, next: Owner, reply: &Reply) {
+        let asked = &mut self.asked[next.0];
+        match reply {
+            Reply::Resumed {
+                token,
+                mode,
+                actor,
+                lock_delay,
+            } => {
+                (asked.ask.mode, asked.ask.lock_delay) = (*mode, *lock_delay);
+                asked.actor = *actor;
+                self.granted.entry(name).or_default().push(next);
+                self.see(by, *token);
+            }
+            Reply::ResumedWait { acquire, .. } => {
+                (asked.ask.mode, asked.ask.lock_delay) = (acquire.mode, acquire.lock_delay);
+                asked.actor = acquire.actor;
+            }
+            _ => {}
         }
     }
 

@@ -3,7 +3,7 @@
 //! The session does everything: it waits, renews, releases and finds out what was lost, as for any other. What is here is
 //! only what the client says and is told.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::id::OwnerId;
 use leasehold_proto::v1::{
@@ -68,7 +68,7 @@ pub(super) fn open(
     streams: &Streams,
     request: CampaignRequest,
     connection: &ConnectionHandle,
-) -> Result<(Opened, Campaign), Refusal> {
+) -> Result<Option<(Opened, Campaign)>, Refusal> {
     let Some(Ask::Campaign(CampaignOpen {
         election,
         value,
@@ -85,10 +85,12 @@ pub(super) fn open(
         request_id: UNASKED,
         client_name: convert::client_name("campaign.client_name", &client_name)?,
         ttl: convert::ttl("campaign.ttl", ttl, streams.coordinator.bounds())?,
+        disconnect_grace: Duration::ZERO,
+        resume: Vec::new(),
         metadata: HashMap::new(),
     };
     let opened = streams.open(opener, connection)?;
-    Ok((opened, Campaign::new(election, value)))
+    Ok(Some((opened, Campaign::new(election, value))))
 }
 
 impl Campaign {

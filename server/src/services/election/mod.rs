@@ -68,7 +68,7 @@ impl ElectionService for Elections {
     ) -> Result<Response<Self::ObserveStream>, Status> {
         let coordinator = &self.streams.coordinator;
         let name = election(&request.into_inner().election, coordinator)?;
-        told::check_reachable(coordinator.store())?;
+        told::check_feeds(coordinator.store())?;
         let observer = self.watching.observe(name).await;
         let observer = observer.ok_or_else(draining)?;
         let stream = told::tell(

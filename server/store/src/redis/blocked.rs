@@ -9,6 +9,8 @@ use leasehold_core::{
 };
 use redis::{Cmd, Script, Value};
 
+use crate::error::StoreError;
+
 /// The script; `lua/blocked.lua` describes it.
 pub static SCRIPT: &str = include_str!("../../lua/blocked.lua");
 
@@ -34,6 +36,13 @@ pub fn encode(key: &str, coordinator: &CoordinatorId, mine: &[BlockedWait]) -> C
     cmd.arg(&*HASH).arg(1).arg(key);
     cmd.arg(coordinator.as_str()).arg(told);
     cmd
+}
+
+/// What everybody told, or that this version can't read it.
+pub(super) fn told_by_all(reply: Value) -> Result<Vec<BlockedWait>, StoreError> {
+    decode(reply).ok_or_else(|| StoreError::Garbled {
+        reason: "it does not tell blocked actors as this version does".into(),
+    })
 }
 
 /// What everybody told; `None` if it can't be read. A newer version of the coordinator may tell what this one can't read.

@@ -1,27 +1,14 @@
 //! Script replies to answers.
 
-use std::time::Duration;
-
 use leasehold_core::{
-    command::{Current, Executed, Former, Handed, Loss, Reply},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
-    mode::{Mode, Permits},
-    name::{ClientName, Value as LockValue},
+    command::{Acquire, Current, Executed, Former, Handed, Loss, Reply},
+    id::FencingToken,
     time::StoreTime,
     view::{HoldEdge, HoldView, HolderView, NameEdges, NameView, WaitEdge, WaiterView},
 };
 use redis::{ServerError, Value};
 
-/// What was wrong with a reply.
-#[derive(Debug)]
-pub enum Garbled {
-    /// It answers another command: the connection has lost count of its replies.
-    Foreign,
-    /// It is not what the script replies.
-    Shape(&'static str),
-}
-
-pub(super) type Decoded<T> = Result<T, Garbled>;
+use super::fields::{Decoded, Extras, Fields, Garbled};
 
 /// What a call replied: the answer to each command, or the error of one that failed.
 pub fn decode(
@@ -38,7 +25,7 @@ pub fn decode(
         return Err(Garbled::Shape("it does not answer every command"));
     }
     fields
-        .0
+        .rest()
         .map(|item| match item {
             Value::ServerError(error) => Ok(Err(error)),
             item => answer(item, at).map(Ok),
@@ -80,6 +67,7 @@ fn short_answer(number: i64) -> Decoded<Reply> {
         -4 => ended(false, false),
         -5 => ended(false, true),
         -8..=-6 => Reply::Lost(loss(number)?),
+        -13 => Reply::Lost(Loss::Resumed),
         -9 => Reply::Changed(true),
         -10 => Reply::Changed(false),
         -11 => Reply::Looked,
@@ -136,6 +124,21 @@ fn long_answer(mut fields: Fields) -> Decoded<Reply> {
             holders: fields.each(hold_edge)?,
             waiters: fields.each(wait_edge)?,
         })),
+        9 => {
+            let token = fields.token()?;
+            let Extras { mode, actor, .. } = fields.extras()?;
+            Reply::Resumed {
+                token,
+                mode,
+                actor,
+                lock_delay: fields.time_left()?,
+            }
+        }
+        10 => Reply::ResumedWait {
+            acquire: Box::new(resumed_acquire(&mut fields)?),
+            position: fields.count()?,
+            expires_in: fields.expiry()?,
+        },
         _ => return Err(Garbled::Shape("unknown status")),
     })
 }
@@ -155,6 +158,24 @@ fn handed(fields: &mut Fields) -> Decoded<(Vec<Handed>, bool)> {
         });
     }
     Ok((handed, list.left() > 0))
+}
+
+/// What a waiter asks for that was resumed.
+fn resumed_acquire(fields: &mut Fields) -> Decoded<Acquire> {
+    let (owner, session) = (fields.owner()?, fields.session()?);
+    let Extras { mode, actor, .. } = fields.extras()?;
+    Ok(Acquire {
+        owner,
+        session,
+        actor,
+        client_name: fields.client_name()?,
+        mode,
+        ttl: fields.time_left()?,
+        lock_delay: fields.time_left()?,
+        value: fields.value()?,
+        wait: true,
+        again: false,
+    })
 }
 
 fn current(mut fields: Fields) -> Decoded<Current> {
@@ -190,9 +211,9 @@ pub(super) fn holder(mut fields: Fields) -> Decoded<HolderView> {
         coordinator: fields.coordinator()?,
         token: fields.token()?,
         acquired_at: fields.time()?,
-        expires_in: fields.expiry()?.unwrap_or_default(),
-        lock_delay: fields.expiry()?.unwrap_or_default(),
-        value: LockValue::parse(&fields.bytes()?).map_err(|_| Garbled::Shape("value"))?,
+        expires_in: fields.time_left()?,
+        lock_delay: fields.time_left()?,
+        value: fields.value()?,
     })))
 }
 
@@ -246,153 +267,4 @@ fn wait_edge(mut fields: Fields) -> Decoded<WaitEdge> {
         mode: waiter.mode,
         since: waiter.since,
     })
-}
-
-/// What most holds do without: see `lua/hold.lua`.
-struct Extras {
-    mode: Mode,
-    actor: Actor,
-    count: u32,
-}
-
-impl Extras {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        if bytes.is_empty() {
-            return Some(Self {
-                mode: Mode::Exclusive,
-                actor: Actor::NOBODY,
-                count: 1,
-            });
-        }
-        let (letter, bytes) = bytes.split_first()?;
-        let (permits, bytes) = bytes.split_first_chunk()?;
-        let (limit, bytes) = bytes.split_first_chunk()?;
-        let (actor, bytes) = bytes.split_first_chunk()?;
-        let mode = match letter {
-            b'x' => Mode::Exclusive,
-            b's' => Mode::Shared,
-            b'p' => {
-                let (permits, limit) = (u32::from_be_bytes(*permits), u32::from_be_bytes(*limit));
-                Mode::Semaphore(Permits::new(permits, limit).ok()?)
-            }
-            _ => return None,
-        };
-        Some(Self {
-            mode,
-            actor: Actor::new(u64::from_be_bytes(*actor)),
-            count: u32::from_be_bytes(bytes.try_into().ok()?),
-        })
-    }
-}
-
-/// The elements of an array, one after the other.
-pub(super) struct Fields(std::vec::IntoIter<Value>);
-
-impl Fields {
-    pub(super) fn of(value: Value) -> Decoded<Self> {
-        match value {
-            Value::Array(items) => Ok(Self(items.into_iter())),
-            _ => Err(Garbled::Shape("not an array")),
-        }
-    }
-
-    fn left(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(super) fn next(&mut self) -> Decoded<Value> {
-        self.0.next().ok_or(Garbled::Shape("too short"))
-    }
-
-    pub(super) fn int(&mut self) -> Decoded<i64> {
-        match self.next()? {
-            Value::Int(int) => Ok(int),
-            _ => Err(Garbled::Shape("not an integer")),
-        }
-    }
-
-    pub(super) fn bytes(&mut self) -> Decoded<Vec<u8>> {
-        match self.next()? {
-            Value::BulkString(bytes) => Ok(bytes),
-            _ => Err(Garbled::Shape("not a string")),
-        }
-    }
-
-    /// A nested array, or nothing where the script replied `false`.
-    pub(super) fn list(&mut self) -> Decoded<Option<Self>> {
-        match self.next()? {
-            Value::Nil | Value::Boolean(false) => Ok(None),
-            list => Self::of(list).map(Some),
-        }
-    }
-
-    pub(super) fn nested(&mut self) -> Decoded<Self> {
-        self.list()?.ok_or(Garbled::Shape("no array"))
-    }
-
-    /// What the elements of a nested array are.
-    pub(super) fn each<T>(&mut self, element: impl Fn(Self) -> Decoded<T>) -> Decoded<Vec<T>> {
-        let list = self.nested()?.0;
-        list.map(|item| element(Self::of(item)?)).collect()
-    }
-
-    fn flag(&mut self) -> Decoded<bool> {
-        Ok(self.int()? != 0)
-    }
-
-    pub(super) fn count(&mut self) -> Decoded<u64> {
-        u64::try_from(self.int()?).map_err(|_| Garbled::Shape("negative count"))
-    }
-
-    fn number(&mut self) -> Decoded<u32> {
-        u32::try_from(self.int()?).map_err(|_| Garbled::Shape("number out of range"))
-    }
-
-    pub(super) fn time(&mut self) -> Decoded<StoreTime> {
-        self.int().map(StoreTime::from_micros)
-    }
-
-    fn extras(&mut self) -> Decoded<Extras> {
-        Extras::parse(&self.bytes()?).ok_or(Garbled::Shape("extras"))
-    }
-
-    fn token(&mut self) -> Decoded<FencingToken> {
-        self.int().map(FencingToken::new)
-    }
-
-    /// Milliseconds, nothing where there is no expiry.
-    fn expiry(&mut self) -> Decoded<Option<Duration>> {
-        Ok(u64::try_from(self.int()?).ok().map(Duration::from_millis))
-    }
-
-    /// Milliseconds, nothing where they are 0.
-    pub(super) fn non_zero(&mut self) -> Decoded<Option<Duration>> {
-        Ok(self.expiry()?.filter(|duration| !duration.is_zero()))
-    }
-
-    fn owner(&mut self) -> Decoded<OwnerId> {
-        OwnerId::parse(&self.bytes()?).ok_or(Garbled::Shape("owner id"))
-    }
-
-    fn session(&mut self) -> Decoded<Option<SessionId>> {
-        let bytes = self.bytes()?;
-        match bytes.len() {
-            0 => Ok(None),
-            _ => SessionId::parse(&bytes)
-                .map(Some)
-                .ok_or(Garbled::Shape("session")),
-        }
-    }
-
-    fn text(&mut self) -> Decoded<String> {
-        String::from_utf8(self.bytes()?).map_err(|_| Garbled::Shape("not UTF-8"))
-    }
-
-    fn coordinator(&mut self) -> Decoded<CoordinatorId> {
-        Ok(CoordinatorId::new(&self.text()?))
-    }
-
-    fn client_name(&mut self) -> Decoded<ClientName> {
-        ClientName::parse(&self.text()?).map_err(|_| Garbled::Shape("client name"))
-    }
 }

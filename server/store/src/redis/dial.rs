@@ -15,9 +15,10 @@ use tokio_rustls::TlsConnector;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
+    handshake::RunId,
     listening::Listener,
     status::{DownCause, Fault},
-    url::{RedisTarget, Tls},
+    url::{Kind, RedisTarget, Tls},
 };
 
 /// How many requests wait for the connection's writer before their senders wait. Each is a whole batch.
@@ -28,6 +29,8 @@ const PIPELINE_BUFFER: usize = 256;
 pub(super) enum Purpose {
     /// Commands, with these scripts loaded.
     Commands { scripts: Arc<[Arc<str>]> },
+    /// Questions, to a sentinel, or to any server whether or not it is a master.
+    Questions,
     /// Listening to these channels, and patterns of channels, if any.
     Subscription {
         channels: Arc<[Vec<u8>]>,
@@ -43,6 +46,8 @@ pub(super) struct Dialled {
     pub(super) driver: AbortOnDropHandle<()>,
     /// What Redis does when it runs out of memory (`maxmemory-policy`), where it was asked and would say.
     pub(super) memory_policy: Option<String>,
+    /// The server's run, where it was asked and would say.
+    pub(super) run: Option<RunId>,
     /// Cancelled when its listener could not take something in.
     pub(super) overflow: CancellationToken,
 }
@@ -82,9 +87,12 @@ pub(super) struct Dial<'a> {
 impl Dial<'_> {
     async fn connect(&self, attempt: usize) -> Result<TcpStream, Fault> {
         let unreachable = |error: &dyn fmt::Display| {
-            let address = self.target.address();
             let reason = format!(
-                "cannot connect to Redis at {address}: {error}; check the address and that Redis runs"
+                "cannot connect to {self}: {error}; check the address and that {} runs there",
+                match self.target.kind() {
+                    Kind::Server | Kind::Node => "Redis",
+                    Kind::Sentinel => "a sentinel",
+                }
             );
             Fault::new(DownCause::Unreachable, reason)
         };
@@ -138,13 +146,27 @@ impl Dial<'_> {
                 let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
                 self.within("the login", self.log_in(&mut connection))
                     .await?;
-                let memory_policy = self
+                let (memory_policy, run) = self
                     .within("the set-up", self.set_up(&mut connection, scripts))
                     .await?;
                 Ok(Dialled {
                     connection,
                     driver,
                     memory_policy,
+                    run,
+                    overflow: CancellationToken::new(),
+                })
+            }
+            Purpose::Questions => {
+                let info = info.set_protocol(ProtocolVersion::RESP2);
+                let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
+                self.within("the login", self.log_in(&mut connection))
+                    .await?;
+                Ok(Dialled {
+                    connection,
+                    driver,
+                    memory_policy: None,
+                    run: None,
                     overflow: CancellationToken::new(),
                 })
             }
@@ -173,6 +195,7 @@ impl Dial<'_> {
                     connection,
                     driver,
                     memory_policy: None,
+                    run: None,
                     overflow,
                 })
             }
@@ -227,7 +250,7 @@ impl Dial<'_> {
 
 impl fmt::Display for Dial<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redis at {}", self.target.address())
+        f.write_str(&self.target.label())
     }
 }
 

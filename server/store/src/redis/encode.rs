@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Op},
+    command::{Acquire, Caller, Command, End, Op, Resume},
     id::FencingToken,
     mode::Mode,
     time::StoreTime,
@@ -41,6 +41,8 @@ static SCRIPT: &str = concat!(
     include_str!("../../lua/refresh.lua"),
     "\n",
     include_str!("../../lua/downgrade.lua"),
+    "\n",
+    include_str!("../../lua/resume.lua"),
     "\n",
     include_str!("../../lua/force_release.lua"),
     "\n",
@@ -77,7 +79,19 @@ pub struct LockScript {
 impl LockScript {
     /// That of a database.
     pub fn of_database(database: u32) -> Self {
-        let text = [&Channels::of_database(database).in_lua(), SCRIPT].concat();
+        Self::of(&Channels::of_database(database), false)
+    }
+
+    /// That of a cluster, which has one database.
+    pub fn of_cluster() -> Self {
+        Self::of(&Channels::of_database(0), true)
+    }
+
+    fn of(channels: &Channels, is_cluster: bool) -> Self {
+        let text = format!(
+            "{}local IS_CLUSTER = {is_cluster}\n{SCRIPT}",
+            channels.in_lua()
+        );
         Self {
             hash: Script::new(&text).get_hash().to_owned(),
             text: text.into(),
@@ -204,7 +218,7 @@ impl<'a> Plan<'a> {
             let agrees = agree(plan.first.get_or_insert(caller), caller);
             let letter = letter(&command.op);
             let goes_together = match &command.op {
-                Op::Acquire(acquire) => acquire.mode == Mode::Exclusive,
+                Op::Acquire(acquire) => acquire.mode == Mode::Exclusive && !acquire.again,
                 _ => b"rn".contains(&letter),
             };
             plan.keys += keys_of(&command.op);
@@ -237,8 +251,12 @@ fn tell_caller(cmd: &mut Cmd, caller: &Caller, floor: FencingToken, not_after: O
 /// Which operation it is.
 fn letter(op: &Op) -> u8 {
     match op {
-        Op::Acquire(Acquire { wait: false, .. }) => b'a',
-        Op::Acquire(Acquire { wait: true, .. }) => b'w',
+        Op::Acquire(Acquire { wait, again, .. }) => match (wait, again) {
+            (false, false) => b'a',
+            (true, false) => b'w',
+            (false, true) => b'A',
+            (true, true) => b'W',
+        },
         Op::Renew { .. } => b'n',
         Op::Release {
             end: End::Clean, ..
@@ -251,6 +269,7 @@ fn letter(op: &Op) -> u8 {
         Op::SetValue { .. } => b'v',
         Op::SetCount { .. } => b'k',
         Op::Downgrade { .. } => b'd',
+        Op::Resume(_) => b'm',
         Op::View { .. } => b's',
         Op::Edges => b'e',
         Op::Look { .. } => b'o',
@@ -290,6 +309,16 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
         Op::SetCount { owner, count } => {
             cmd.arg(&owner.as_bytes()[..]).arg(*count);
         }
+        Op::Resume(resume) => {
+            let mut owners = cmd.writer_for_next_arg();
+            for owner in [&resume.next].into_iter().chain(&resume.from) {
+                // Writing to a buffer in memory does not fail.
+                let _ = owners.write_all(owner.as_bytes());
+            }
+            drop(owners);
+            cmd.arg(millis(resume.ttl));
+            let _ = stream(&mut cmd.writer_for_next_arg(), resume);
+        }
         Op::View { waiters } => {
             cmd.arg(*waiters);
         }
@@ -300,7 +329,11 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
 }
 
 /// The details of the hold to be, as `lua/hold.lua` has them.
-fn details(writer: &mut impl Write, caller: &Caller, acquire: &Acquire) -> io::Result<()> {
+pub(crate) fn details(
+    writer: &mut impl Write,
+    caller: &Caller,
+    acquire: &Acquire,
+) -> io::Result<()> {
     let session = acquire.session.as_ref().map(|session| session.as_bytes());
     let session = session.map_or(&[][..], |bytes| bytes);
     writer.write_all(b"c")?;
@@ -311,6 +344,13 @@ fn details(writer: &mut impl Write, caller: &Caller, acquire: &Acquire) -> io::R
     extras(writer, acquire)?;
     sized(writer, acquire.client_name.as_str())?;
     writer.write_all(acquire.value.as_bytes())
+}
+
+/// The stream that resumes, as `lua/resume.lua` has it.
+fn stream(writer: &mut impl Write, resume: &Resume) -> io::Result<()> {
+    writer.write_all(&resume.count.max(1).to_be_bytes())?;
+    writer.write_all(resume.session.as_bytes())?;
+    writer.write_all(resume.client_name.as_str().as_bytes())
 }
 
 /// What most holds do without, after its length.
@@ -337,6 +377,6 @@ fn sized(writer: &mut impl Write, text: &str) -> io::Result<()> {
 }
 
 /// Whole milliseconds, rounded up: nothing expires earlier than was asked for, and nothing is kept for 0 ms.
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
 }

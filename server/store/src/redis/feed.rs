@@ -26,7 +26,7 @@ const AT_ONCE: usize = 256;
 /// Opens a feed. Its connection is closed when the feed is dropped, or the link is.
 pub(super) fn open(link: &Link, keys: &Keys) -> Feed {
     let (feed, requests, items) = feed::open();
-    let channels = Channels::of_database(link.target().database());
+    let channels = Channels::of_database(link.database());
     let reader = Reader {
         id: feed.id(),
         keys: keys.clone(),

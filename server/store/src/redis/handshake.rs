@@ -10,7 +10,11 @@ use super::{
     dial::Dial,
     replies::unfit,
     status::{DownCause, Fault},
+    url::Kind,
 };
+
+/// What tells one run of a server from another, by its own account (`run_id`).
+pub(super) type RunId = Arc<str>;
 
 /// The name under which `CLIENT LIST` shows our connections.
 const CLIENT_NAME: &str = "leasehold";
@@ -34,16 +38,18 @@ impl Dial<'_> {
         }
     }
 
-    /// Everything that remains, in one round trip. Returns the memory policy.
+    /// Everything that remains, in one round trip. Returns the memory policy, and the server's run.
     pub(super) async fn set_up(
         &self,
         connection: &mut MultiplexedConnection,
         scripts: &[Arc<str>],
-    ) -> Result<Option<String>, Fault> {
+    ) -> Result<(Option<String>, Option<RunId>), Fault> {
         let mut pipeline = Pipeline::new();
         pipeline.cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME);
         pipeline.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
         pipeline.cmd("ROLE");
+        pipeline.cmd("INFO").arg("server");
+        pipeline.cmd("INFO").arg("cluster");
         // Refused while the server loads its data or has lost its master, where some of the rest is not.
         pipeline.cmd("PING");
         pipeline.cmd("SELECT").arg(self.target.database());
@@ -54,8 +60,10 @@ impl Dial<'_> {
             .send_packed_commands(&pipeline, 0, pipeline.len())
             .await;
         let mut replies = sent.map_err(|error| self.lost(&error))?.into_iter();
-        let (_named, policy, role) = (replies.next(), replies.next(), replies.next());
-        self.check_role(role)?;
+        let (_named, policy) = (replies.next(), replies.next());
+        self.check_role(replies.next())?;
+        let run = replies.next().and_then(|reply| info(&reply, "run_id"));
+        self.check_alone(replies.next())?;
         let must_succeed = [
             ("PING", DownCause::Rejected),
             ("SELECT", DownCause::Database),
@@ -68,10 +76,11 @@ impl Dial<'_> {
                 return Err(self.refused(command, &error, cause));
             }
         }
-        match policy.and_then(config_value) {
-            Some(policy) => Ok(Some(policy)),
-            None => self.memory_policy_from_info(connection).await,
-        }
+        let policy = match policy.and_then(config_value) {
+            Some(policy) => Some(policy),
+            None => self.memory_policy_from_info(connection).await?,
+        };
+        Ok((policy, run.map(Into::into)))
     }
 
     fn check_role(&self, role: Option<Value>) -> Result<(), Fault> {
@@ -103,6 +112,23 @@ impl Dial<'_> {
         }
     }
 
+    /// A node of a cluster would serve some of the locks and refuse the others.
+    fn check_alone(&self, info: Option<Value>) -> Result<(), Fault> {
+        // A user may be forbidden to ask. A node then shows itself by MOVED.
+        let in_cluster = info
+            .as_ref()
+            .and_then(text)
+            .is_some_and(|info| info.lines().any(|line| line == "cluster_enabled:1"));
+        if !in_cluster || self.target.kind() == Kind::Node {
+            return Ok(());
+        }
+        let reason = format!(
+            "{self} is a node of a cluster, which keeps only a part of the locks; give the cluster's nodes as \
+             redis+cluster://host,host,host, or rediss+cluster:// with TLS"
+        );
+        Err(Fault::new(DownCause::InCluster, reason))
+    }
+
     /// `CONFIG` is closed to us on many a hosted Redis.
     async fn memory_policy_from_info(
         &self,
@@ -112,40 +138,40 @@ impl Dial<'_> {
             .send_packed_command(redis::cmd("INFO").arg("memory"))
             .await;
         let reply = reply.map_err(|error| self.lost(&error))?;
-        let policy = text(&reply).and_then(|info| {
-            info.lines()
-                .find_map(|line| line.strip_prefix("maxmemory_policy:"))
-        });
-        Ok(policy.map(str::to_owned))
+        Ok(info(&reply, "maxmemory_policy"))
     }
 
     /// Only the code of such an error may be shown: the text of some repeats the arguments, password included.
     pub(super) fn login_refused(&self, error: &ServerError) -> Fault {
         let details = error.details().unwrap_or_default();
+        let where_to = match self.target.kind() {
+            Kind::Server | Kind::Node => "in the store URL",
+            Kind::Sentinel => "as sentinel-user and sentinel-password in the store URL",
+        };
         let (cause, what) = match error.code() {
             "WRONGPASS" => (
                 DownCause::Login,
-                "refused the user or password; correct them in the store URL",
+                format!("refused the user or password; correct them {where_to}"),
             ),
             "NOAUTH" => (
                 DownCause::Login,
-                "wants a password; add it, and the user, to the store URL",
+                format!("wants a password; add it, and the user if there is one, {where_to}"),
             ),
             "DENIED" => (
                 DownCause::Rejected,
-                "is in protected mode; give it a password, or an address to bind to",
+                "is in protected mode; give it a password, or an address to bind to".to_owned(),
             ),
             _ if details.contains("without any password") => (
                 DownCause::Login,
-                "has no password, but the store URL gives one; remove it there",
+                format!("has no password, but is given one; remove what is given {where_to}"),
             ),
             _ if details.contains("max number of clients") => (
                 DownCause::Rejected,
-                "has as many clients as it takes; raise its maxclients, or end some",
+                "has as many clients as it takes; raise its maxclients, or end some".to_owned(),
             ),
             _ => (
                 unfit(error).unwrap_or(DownCause::Login),
-                "refused the login",
+                "refused the login".to_owned(),
             ),
         };
         Fault::new(cause, format!("{self} {what} ({})", error.code()))
@@ -174,7 +200,7 @@ impl Dial<'_> {
         let hint = if self.target.uses_tls() {
             ""
         } else {
-            "; if this port speaks TLS, write rediss://"
+            "; if this port speaks TLS, write rediss:// (or rediss+…://) in the store URL"
         };
         Fault::new(
             DownCause::Lost,
@@ -188,6 +214,13 @@ pub(super) fn load_script(script: &str) -> Cmd {
     let mut command = redis::cmd("SCRIPT");
     command.arg("LOAD").arg(script);
     command
+}
+
+/// What `INFO` says of one thing.
+fn info(reply: &Value, what: &str) -> Option<String> {
+    let mut lines = text(reply)?.lines();
+    let said = lines.find_map(|line| line.strip_prefix(what)?.strip_prefix(':'))?;
+    Some(said.to_owned())
 }
 
 fn text(value: &Value) -> Option<&str> {

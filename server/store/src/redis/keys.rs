@@ -12,7 +12,7 @@ use leasehold_core::{
 use redis::{Cmd, RedisWrite};
 
 /// How many hash slots Redis Cluster has.
-const SLOTS: u16 = 16_384;
+pub const SLOTS: u16 = 16_384;
 /// What our own keys begin with; no lock key may.
 const OURS: &str = "lh:";
 
@@ -61,9 +61,16 @@ pub enum Key {
     Queue,
     /// What they asked for, and whether they live.
     Waiters,
+    /// On one of several independent masters: which coordinators have waiters.
+    Others,
 }
 
 impl LockKeys {
+    /// The lock key.
+    pub fn lock(&self) -> &str {
+        &self.lock
+    }
+
     /// Appends a key to a command.
     pub fn write(&self, cmd: &mut Cmd, key: Key) {
         let kind = match key {
@@ -74,6 +81,7 @@ impl LockKeys {
             Key::Record => "}:token:",
             Key::Queue => "}:queue:",
             Key::Waiters => "}:waiters:",
+            Key::Others => "}:others:",
         };
         let tag = &TAGS[usize::from(self.slot)];
         let mut writer = cmd.writer_for_next_arg();
@@ -92,6 +100,11 @@ impl Keys {
         }
     }
 
+    /// Has what the keys of locks need ready: it is made when the first one is, which takes a while.
+    pub fn prepare() {
+        LazyLock::force(&TAGS);
+    }
+
     /// The keys of a lock.
     pub fn of(&self, name: &LockName) -> LockKeys {
         let lock = [&self.prefix, name.as_str()].concat();
@@ -102,6 +115,16 @@ impl Keys {
     /// The key of what coordinators tell one another of blocked actors.
     pub fn blocked(&self) -> String {
         format!("{OURS}blocked:{}", self.prefix)
+    }
+
+    /// The hash slot of that.
+    pub fn blocked_slot(&self) -> u16 {
+        slot_of(self.blocked().as_bytes())
+    }
+
+    /// The key of what coordinators agree on at each of several independent masters.
+    pub fn agreement(&self) -> String {
+        format!("{OURS}quorum:{}", self.prefix)
     }
 
     /// The lock whose key this is, if it is one.
@@ -140,6 +163,18 @@ impl Keys {
 /// The channel on which a coordinator is told of what others did to its waiters and holders.
 pub fn wake_channel(coordinator: &CoordinatorId) -> String {
     format!("{OURS}wake:{coordinator}")
+}
+
+/// What a coordinator writes to a slot before it asks replicas to acknowledge.
+pub fn acknowledged(slot: u16, coordinator: &CoordinatorId) -> String {
+    let tag = &TAGS[usize::from(slot)];
+    format!("{OURS}{{{tag}}}:acknowledged:{coordinator}")
+}
+
+/// The same for the locks of one slot of a cluster, from Redis 7 on: it goes to that slot's node alone.
+pub fn wake_channel_of_slot(slot: u16, coordinator: &CoordinatorId) -> Vec<u8> {
+    let tag = &TAGS[usize::from(slot)];
+    format!("{OURS}{{{tag}}}:wake:{coordinator}").into_bytes()
 }
 
 /// The channels by which feeds are told. Pub/sub knows no databases, so most carry the number of theirs.
@@ -194,7 +229,7 @@ impl Channels {
 }
 
 /// The slot of a key, by its hash tag if it has one.
-fn slot_of(key: &[u8]) -> u16 {
+pub(super) fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
         let length = rest.iter().position(|byte| *byte == b'}')?;
@@ -280,6 +315,14 @@ mod tests {
             for key in written(&keys) {
                 assert_eq!(slot_of(&key), keys.slot, "{key:?}");
             }
+        }
+    }
+
+    #[test]
+    fn the_wake_channel_of_a_slot_is_in_it() {
+        for slot in [0, 1, 8_000, SLOTS - 1] {
+            let channel = wake_channel_of_slot(slot, &CoordinatorId::new("a{b}c"));
+            assert_eq!(slot_of(&channel), slot, "{channel:?}");
         }
     }
 

@@ -3,6 +3,9 @@
 //! Each connection is a lane. A command that finds its lane idle is sent at once; those that come while enough calls are
 //! in flight wait for the next one, and go together: the busier the lane, the larger and the fewer the calls. The task
 //! that sends is not the caller's, so that a caller may be dropped at any point without losing what its command did.
+//!
+//! To a node of a cluster, a batch is a pipeline: a call for each slot. What the node did not carry out goes back to the
+//! router.
 
 use std::{
     pin::pin,
@@ -15,18 +18,22 @@ use std::{
 
 use futures_util::poll;
 use leasehold_core::{
-    command::{Command, Reply},
-    name::LockName,
+    command::{Command, Executed, Reply},
     time::{Moment, StoreTime},
 };
-use redis::{RedisError, ServerError, ServerErrorKind, Value};
+use redis::{Cmd, RedisResult, ServerError, Value};
 
 use super::{
-    decode::{Garbled, decode},
+    acknowledge::Acknowledger,
+    batch::{Call, Item, Journey, by_slot, fail},
+    decode::decode,
     encode::{LockScript, encode},
+    errors::{call_error, link_error, server_error},
+    fields::Garbled,
     keys::LockKeys,
-    link::{Link, Replies},
-    status::LinkError,
+    link::{ConnectionId, Link},
+    pending::{Pending, has_to_wait, take_handed},
+    reroute::{Refusal, Reroute},
 };
 use crate::{
     clock,
@@ -48,7 +55,11 @@ pub struct Lanes {
     turns: Vec<Turn>,
     timeout: Duration,
     script: LockScript,
-    observer: OnceLock<Observer>,
+    observer: Arc<OnceLock<Observer>>,
+    /// Where the server is one of many: whoever chooses among them.
+    router: Option<Arc<dyn Reroute>>,
+    /// Where replicas are to acknowledge what it does: whoever asks them.
+    acknowledger: Option<Acknowledger>,
     nonce: AtomicU64,
     /// Microseconds by which the server's wall clock is ahead of our monotonic one, at most, when we last heard from it;
     /// 0 before that.
@@ -63,15 +74,6 @@ struct Lane {
     in_flight: usize,
 }
 
-/// A command, and who wants to know what it did.
-struct Item {
-    command: Command,
-    keys: LockKeys,
-    /// Whether it is sent for the second time.
-    again: bool,
-    answer: Answer,
-}
-
 impl Lanes {
     /// A lane for each connection of the link, which loads the script. A command that is not answered within `timeout` is given up.
     pub fn new(link: Link, timeout: Duration, script: LockScript) -> Self {
@@ -82,9 +84,32 @@ impl Lanes {
             turns: (0..lanes).map(|_| Turn::default()).collect(),
             timeout,
             script,
-            observer: OnceLock::new(),
+            observer: Arc::default(),
+            router: None,
+            acknowledger: None,
             nonce: AtomicU64::new(1),
             ahead: AtomicI64::new(0),
+        }
+    }
+
+    /// The lanes to a server whose replicas are to acknowledge what it does.
+    pub(super) fn acknowledged_by(self, acknowledger: Option<Acknowledger>) -> Self {
+        Self {
+            acknowledger,
+            ..self
+        }
+    }
+
+    /// The lanes to one server of many, which have their observer in common.
+    pub(super) fn of_node(
+        self,
+        router: Arc<dyn Reroute>,
+        observer: Arc<OnceLock<Observer>>,
+    ) -> Self {
+        Self {
+            router: Some(router),
+            observer,
+            ..self
         }
     }
 
@@ -101,15 +126,10 @@ impl Lanes {
 
     /// Sends a command. Those that share a lock are carried out in the order in which they were sent.
     pub fn send(self: &Arc<Self>, command: Command, keys: LockKeys, answer: Answer) {
-        self.push(Item {
-            command,
-            keys,
-            again: false,
-            answer,
-        });
+        self.push(Item::new(command, keys, answer));
     }
 
-    fn push(self: &Arc<Self>, item: Item) {
+    pub(super) fn push(self: &Arc<Self>, item: Item) {
         let index = usize::from(item.keys.slot) % self.lanes.len();
         let mut lane = self.lane(index);
         lane.waiting.push(item);
@@ -144,52 +164,194 @@ impl Lanes {
         }
     }
 
-    /// Sends a batch as one call, and sees to its answers.
+    /// Sends a batch, and sees to its answers.
     async fn call(self: &Arc<Self>, index: usize, batch: Vec<Item>) {
         let sent_at = clock::now();
-        let nonce = self.nonce.fetch_add(1, Ordering::Relaxed);
-        let commands = batch.iter().map(|item| (&item.command, &item.keys));
-        let call = encode(commands, nonce, self.not_after(sent_at), &self.script);
-        let replies = match self.link.execute(index, vec![call]).await {
+        let nonce = || self.nonce.fetch_add(1, Ordering::Relaxed);
+        let calls = match &self.router {
+            Some(_) => by_slot(batch, nonce),
+            None => vec![Call {
+                nonce: nonce(),
+                items: batch,
+            }],
+        };
+        if self.router.is_some() && !self.knows_time() {
+            // A command that was sent before must be able to say until when it may arrive here.
+            let reason = format!("{} is not ready yet", self.link);
+            let refusal = Refusal::NotNow(StoreError::Unavailable { reason });
+            return calls
+                .into_iter()
+                .for_each(|call| self.give_back(call.items, refusal.clone(), sent_at));
+        }
+        let commands = self.commands(&calls, sent_at);
+        let replies = match self.link.execute(index, commands).await {
             Ok(replies) => replies,
-            Err(error) => return fail(batch, &link_error(&error)),
+            Err(error) => {
+                let refusal = self.refusal(Refusal::of_link(&error));
+                for call in calls {
+                    match refusal.clone() {
+                        Some(refusal) => self.give_back(call.items, refusal, sent_at),
+                        None => fail(call.items, &link_error(&error)),
+                    }
+                }
+                return;
+            }
         };
-        let results = match self.read(replies, nonce, batch.len()) {
+        let connection = replies.connection;
+        let mut replies = replies.items.into_iter();
+        for call in calls {
+            if call.asks() {
+                // What it says is said again by the call's own reply.
+                replies.next();
+            }
+            self.take(call, replies.next(), connection, sent_at);
+        }
+    }
+
+    fn commands(&self, calls: &[Call], sent_at: Moment) -> Vec<Cmd> {
+        let mut commands = Vec::with_capacity(calls.len());
+        for call in calls {
+            if call.asks() {
+                commands.push(redis::cmd("ASKING"));
+            }
+            let items = call.items.iter();
+            // Whoever asked counts from when it was sent first.
+            let journeys = items.clone().filter_map(|item| item.journey.as_deref());
+            let since = journeys
+                .map(|journey| journey.since)
+                .fold(sent_at, Moment::min);
+            commands.push(encode(
+                items.map(|item| (&item.command, &item.keys)),
+                call.nonce,
+                self.not_after(since),
+                &self.script,
+            ));
+        }
+        commands
+    }
+
+    /// Takes the reply to a call in.
+    fn take(
+        self: &Arc<Self>,
+        call: Call,
+        reply: Option<RedisResult<Value>>,
+        connection: ConnectionId,
+        sent_at: Moment,
+    ) {
+        let value = match reply {
+            Some(Ok(value)) => value,
+            Some(Err(error)) => {
+                return match self.refusal(Refusal::of_call(&error)) {
+                    Some(refusal) => self.give_back(call.items, refusal, sent_at),
+                    None => fail(call.items, &call_error(&error)),
+                };
+            }
+            None => Value::Nil,
+        };
+        let results = match self.read(value, connection, &call) {
             Ok(results) => results,
-            Err(error) => return fail(batch, &error),
+            Err(error) => return fail(call.items, &error),
         };
-        for (item, result) in batch.into_iter().zip(results) {
+        let mut pending = Vec::new();
+        for (item, result) in call.items.into_iter().zip(results) {
             match result {
                 Ok(executed) => {
                     self.observe_time(executed.at, sent_at);
-                    self.answer(item, Stamped { executed, sent_at });
+                    self.settle(item, Stamped { executed, sent_at }, &mut pending);
                 }
-                Err(error) => {
-                    let error = server_error(&item.command.name, &error);
-                    item.answer.give(Err(error));
+                Err(error) => match self.refusal(Refusal::of_command(&error)) {
+                    Some(refusal) => self.give_back(vec![item], refusal, sent_at),
+                    None => {
+                        let error = server_error(&item.command.name, &error);
+                        item.answer.give(Err(error));
+                    }
+                },
+            }
+        }
+        if !pending.is_empty() {
+            tokio::spawn(Arc::clone(self).acknowledge(pending, connection));
+        }
+    }
+
+    /// Answers at once what no replica has to acknowledge.
+    fn settle(self: &Arc<Self>, item: Item, mut stamped: Stamped, pending: &mut Vec<Pending>) {
+        if self.acknowledger.is_some() {
+            if has_to_wait(&stamped.executed) {
+                return pending.push(Pending::Answer(Box::new((item, stamped))));
+            }
+            if let Some(handed) = take_handed(&mut stamped) {
+                let name = item.command.name.clone();
+                pending.push(Pending::Handed(name, item.keys.slot, handed));
+            }
+        }
+        self.answer(item, stamped);
+    }
+
+    /// Has replicas acknowledge what was done over a connection, and tells of it then.
+    async fn acknowledge(self: Arc<Self>, pending: Vec<Pending>, connection: ConnectionId) {
+        let (Some(acknowledger), Some(first)) = (&self.acknowledger, pending.first()) else {
+            return;
+        };
+        let run = self.link.run(connection);
+        let mut result = acknowledger.confirm(first.slot(), run).await;
+        if result.is_ok() && self.link.run(connection).is_none() {
+            result = Err(StoreError::Indeterminate {
+                reason: "the connection ended while replicas were asked to acknowledge it".into(),
+            });
+        }
+        for pending in pending {
+            match (&result, pending) {
+                (Err(error), pending) => pending.fail(self.observer.get(), error),
+                (Ok(()), Pending::Answer(answer)) => {
+                    let (item, stamped) = *answer;
+                    self.answer(item, stamped);
+                }
+                (Ok(()), Pending::Handed(name, _, stamped)) => {
+                    if let Some(observer) = self.observer.get() {
+                        observer.observe(&name, &stamped);
+                    }
                 }
             }
         }
     }
 
+    /// What is sent on rather than failed: nothing, where there is only one server.
+    fn refusal(&self, refusal: Option<Refusal>) -> Option<Refusal> {
+        refusal.filter(|_| self.router.is_some())
+    }
+
+    /// Gives items back that were not carried out.
+    fn give_back(&self, mut items: Vec<Item>, refusal: Refusal, sent_at: Moment) {
+        let Some(router) = &self.router else {
+            return fail(items, &refusal.into_error());
+        };
+        for item in &mut items {
+            let journey = item.journey.get_or_insert_with(|| {
+                Box::new(Journey {
+                    since: sent_at,
+                    returns: 0,
+                    alone: false,
+                    asking: false,
+                })
+            });
+            journey.returns += 1;
+        }
+        router.returned(items, refusal);
+    }
+
     /// Reads the reply to a call.
     fn read(
         &self,
-        mut replies: Replies,
-        nonce: u64,
-        commands: usize,
-    ) -> Result<Vec<Result<leasehold_core::command::Executed, ServerError>>, StoreError> {
-        let value = match replies.items.pop() {
-            Some(Ok(value)) => value,
-            Some(Err(error)) => return Err(call_error(&error)),
-            None => Value::Nil,
-        };
-        decode(value, nonce, commands).map_err(|garbled| {
+        value: Value,
+        connection: ConnectionId,
+        call: &Call,
+    ) -> Result<Vec<Result<Executed, ServerError>>, StoreError> {
+        decode(value, call.nonce, call.items.len()).map_err(|garbled| {
             let reason = match garbled {
                 Garbled::Foreign => "it answers another command",
                 Garbled::Shape(what) => what,
             };
-            self.link.mark_bad(replies.connection, reason);
+            self.link.mark_bad(connection, reason);
             StoreError::Garbled {
                 reason: reason.to_owned(),
             }
@@ -207,6 +369,9 @@ impl Lanes {
             item.answer.give(Err(StoreError::Unavailable { reason }));
             return;
         }
+        if let Some(router) = &self.router {
+            router.answered(&item, &stamped);
+        }
         if let Some(observer) = self.observer.get() {
             observer.observe(&item.command.name, &stamped);
         }
@@ -220,6 +385,11 @@ impl Lanes {
         let ahead = self.ahead.load(Ordering::Relaxed);
         let now = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
         (ahead != 0).then(|| StoreTime::from_micros(ahead.saturating_add(now)).after(self.timeout))
+    }
+
+    /// Whether the server was heard from.
+    pub(super) fn knows_time(&self) -> bool {
+        self.ahead.load(Ordering::Relaxed) != 0
     }
 
     /// Learns the server's time, which every reply tells too.
@@ -257,68 +427,5 @@ impl std::fmt::Debug for Lanes {
         f.debug_struct("Lanes")
             .field("link", &self.link)
             .finish_non_exhaustive()
-    }
-}
-
-fn fail(batch: Vec<Item>, error: &StoreError) {
-    for item in batch {
-        item.answer.give(Err(error.clone()));
-    }
-}
-
-pub(super) fn link_error(error: &LinkError) -> StoreError {
-    let reason = error.to_string();
-    if error.may_have_happened() {
-        StoreError::Indeterminate { reason }
-    } else {
-        StoreError::Unavailable { reason }
-    }
-}
-
-/// Why one command failed. What Redis says could repeat arguments, and with them owner ids: its code alone is shown.
-fn server_error(name: &LockName, error: &ServerError) -> StoreError {
-    // Before version 7, scripts report the errors of their commands with the code inside the text.
-    let says = |code: &str| {
-        error.code() == code
-            || error
-                .details()
-                .is_some_and(|details| details.contains(code))
-    };
-    if says("WRONGTYPE") {
-        return StoreError::WrongType { name: name.clone() };
-    }
-    if says("READONLY") {
-        return StoreError::Unavailable {
-            reason: "Redis is a replica now (READONLY)".into(),
-        };
-    }
-    if says("OOM") {
-        return StoreError::Refused {
-            reason: "Redis is out of memory (OOM): raise maxmemory".into(),
-        };
-    }
-    StoreError::Refused {
-        reason: format!("Redis answered with the error {}", error.code()),
-    }
-}
-
-/// Why a whole call failed: none of its commands was carried out.
-pub(super) fn call_error(error: &RedisError) -> StoreError {
-    match error.kind() {
-        redis::ErrorKind::Server(
-            ServerErrorKind::ReadOnly | ServerErrorKind::BusyLoading | ServerErrorKind::MasterDown,
-        ) => StoreError::Unavailable {
-            reason: error_text(error),
-        },
-        _ => StoreError::Refused {
-            reason: error_text(error),
-        },
-    }
-}
-
-fn error_text(error: &RedisError) -> String {
-    match error.code() {
-        Some(code) => format!("Redis answered with the error {code}"),
-        None => format!("Redis answered with an error ({:?})", error.kind()),
     }
 }

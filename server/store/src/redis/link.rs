@@ -1,4 +1,4 @@
-//! A link to one Redis server: a few multiplexed connections for commands, and one that listens.
+//! A link to one Redis server, or to whichever is the master now: a few multiplexed connections for commands, and one that listens.
 //!
 //! The connections are ours rather than the Redis library's, because a lock service must know what became of a command:
 //! each is dialled, watched, given up and dialled again here. While one is down, what would go over it fails at once
@@ -15,8 +15,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     dial::Purpose,
-    handshake::load_script,
+    handshake::{RunId, load_script},
     listening::{Heard, Listener, Listening, forward_to},
+    place::Place,
     replies::{into_result, is_missing_script, unfit_server},
     slot::{Live, Slot},
     status::{Board, DownCause, Fault, LinkError, LinkStatus},
@@ -66,7 +67,7 @@ pub struct Subscription {
     pub messages: mpsc::Sender<Vec<u8>>,
 }
 
-/// A link to one Redis server. Cheap to clone; when the last clone is dropped, its connections are closed and its tasks
+/// A link to one Redis server, or to whichever is the master now. Cheap to clone; when the last clone is dropped, its connections are closed and its tasks
 /// end.
 #[derive(Clone)]
 pub struct Link {
@@ -74,7 +75,7 @@ pub struct Link {
 }
 
 struct Inner {
-    target: RedisTarget,
+    place: Place,
     slots: Vec<Arc<Slot>>,
     board: Arc<Board>,
     subscription: Option<Listening>,
@@ -110,6 +111,11 @@ impl Link {
     ///
     /// Outside a tokio runtime.
     pub fn start(target: RedisTarget, options: LinkOptions) -> Self {
+        Self::start_at(Place::Fixed(target), options)
+    }
+
+    /// The same for a place that may move. Its connections follow it at once: what is in flight then is indeterminate.
+    pub(super) fn start_at(place: Place, options: LinkOptions) -> Self {
         let LinkOptions {
             connections,
             command_timeout,
@@ -119,7 +125,7 @@ impl Link {
             subscription,
         } = options;
         let scripts: Arc<[Arc<str>]> = scripts.into();
-        let subject = format!("Redis at {}", target.address());
+        let subject = place.to_string();
         let fault = Fault::new(
             DownCause::Connecting,
             format!("still connecting to {subject}"),
@@ -138,7 +144,7 @@ impl Link {
             let slot = Arc::new(Slot::new(index, Arc::clone(&board), fault.clone()));
             let upkeep = Upkeep {
                 slot: Arc::clone(&slot),
-                target: target.clone(),
+                place: place.clone(),
                 purpose: Purpose::Commands {
                     scripts: Arc::clone(&scripts),
                 },
@@ -150,7 +156,7 @@ impl Link {
         }
         let subscription = subscription.map(|Subscription { channel, messages }| {
             Listening::start(
-                target.clone(),
+                place.clone(),
                 timing,
                 format!("the subscription to {subject}"),
                 Heard {
@@ -161,7 +167,7 @@ impl Link {
             )
         });
         let inner = Inner {
-            target,
+            place,
             slots,
             board,
             subscription,
@@ -261,6 +267,15 @@ impl Link {
         }
     }
 
+    /// The run of the server at the other end of a connection; `None` if the connection is gone, or the server does not
+    /// tell.
+    pub(super) fn run(&self, connection: ConnectionId) -> Option<RunId> {
+        let live = self.inner.slots.get(connection.slot)?.live().ok()?;
+        (live.generation == connection.generation)
+            .then(|| live.run.clone())
+            .flatten()
+    }
+
     /// Whether all command connections are up, now and from now on.
     pub fn status(&self) -> watch::Receiver<LinkStatus> {
         self.inner.board.watch()
@@ -273,9 +288,9 @@ impl Link {
 
     /// Listens to what is published over one more connection; `what` is what the log puts before the server's name.
     pub(super) fn listen(&self, what: &str, of: Heard, listener: Listener) -> Listening {
-        let target = self.inner.target.clone();
+        let place = self.inner.place.clone();
         let what = format!("{what} {self}");
-        Listening::start(target, self.inner.timing, what, of, listener)
+        Listening::start(place, self.inner.timing, what, of, listener)
     }
 
     /// How many command connections there are: batches whose shards are equal modulo this share one.
@@ -283,9 +298,9 @@ impl Link {
         self.inner.slots.len()
     }
 
-    /// The server that this link leads to.
-    pub fn target(&self) -> &RedisTarget {
-        &self.inner.target
+    /// The database number that each connection selects.
+    pub(super) fn database(&self) -> u32 {
+        self.inner.place.database()
     }
 
     async fn send(
@@ -353,14 +368,14 @@ impl Link {
 
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redis at {}", self.inner.target.address())
+        write!(f, "{}", self.inner.place)
     }
 }
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
-            .field("target", &self.inner.target)
+            .field("place", &self.inner.place.to_string())
             .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{PushInfo, PushKind, Value};
+use redis::{Pipeline, PushInfo, PushKind, Value};
 use tokio::{
     sync::{mpsc, watch},
     time::timeout,
@@ -12,10 +12,10 @@ use tracing::debug;
 
 use super::{
     dial::Purpose,
+    place::Place,
     slot::Slot,
     status::{Board, DownCause, Fault, LinkStatus},
     upkeep::{Timing, Upkeep},
-    url::RedisTarget,
 };
 
 /// Takes in what Redis sends of itself, in order, on the connection's own task: it must not block. Where it can't take
@@ -42,9 +42,9 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Starts to connect to `target`; whenever it is connected, it listens to `of`. `what` is what the log calls it.
+    /// Starts to connect to `place`; whenever it is connected, it listens to `of`. `what` is what the log calls it.
     pub(super) fn start(
-        target: RedisTarget,
+        place: Place,
         timing: Timing,
         what: String,
         of: Heard,
@@ -52,13 +52,13 @@ impl Listening {
     ) -> Self {
         let fault = Fault::new(
             DownCause::Connecting,
-            format!("still connecting to Redis at {}", target.address()),
+            format!("still connecting to {place}"),
         );
         let board = Arc::new(Board::new(what, 1, &fault));
         let slot = Arc::new(Slot::new(0, Arc::clone(&board), fault));
         let upkeep = Upkeep {
             slot: Arc::clone(&slot),
-            target,
+            place,
             purpose: Purpose::Subscription {
                 channels: of.channels.into(),
                 patterns: of.patterns.into(),
@@ -89,6 +89,36 @@ impl Listening {
     /// Listens to channels no more.
     pub(super) async fn unsubscribe(&self, channels: &[Vec<u8>]) {
         self.change("UNSUBSCRIBE", channels).await;
+    }
+
+    /// Asks for one thing of each of these channels of slots, each by itself, as they are of different slots. `None` while
+    /// there is no connection, or if it did not answer and was given up; otherwise what Redis said to each.
+    pub(super) async fn ask_of_slots(
+        &self,
+        command: &str,
+        channels: &[Vec<u8>],
+    ) -> Option<Vec<Value>> {
+        let live = self.slot.live().ok()?;
+        let mut connection = live.connection.clone();
+        let mut pipeline = Pipeline::with_capacity(channels.len());
+        for channel in channels {
+            pipeline.cmd(command).arg(channel);
+        }
+        let asked = connection.send_packed_commands(&pipeline, 0, channels.len());
+        let fault = match timeout(self.command_timeout, asked).await {
+            Ok(Ok(replies)) => {
+                live.answered();
+                return Some(replies);
+            }
+            Ok(Err(error)) => Fault::new(DownCause::Lost, format!("{command} failed: {error}")),
+            Err(_) => {
+                let millis = self.command_timeout.as_millis();
+                let reason = format!("{command} was not answered within {millis} ms");
+                Fault::new(DownCause::TimedOut, reason)
+            }
+        };
+        self.slot.give_up(live.generation, fault);
+        None
     }
 
     async fn change(&self, command: &str, channels: &[Vec<u8>]) {

@@ -12,7 +12,10 @@ use std::{
 use redis::aio::MultiplexedConnection;
 use tokio::sync::Notify;
 
-use super::status::{Board, Fault};
+use super::{
+    handshake::RunId,
+    status::{Board, Fault},
+};
 
 /// After how many unanswered commands in a row a connection is given up. One may be a slow command; replies come in
 /// order, so a second one with no reply of any kind in between means that nothing comes through.
@@ -37,6 +40,8 @@ struct State {
 pub(super) struct Live {
     pub(super) generation: u64,
     pub(super) connection: MultiplexedConnection,
+    /// The run of the server at its other end, where it tells.
+    pub(super) run: Option<RunId>,
     unanswered: AtomicU32,
     heard: AtomicBool,
 }
@@ -65,12 +70,17 @@ impl Slot {
     }
 
     /// Puts a new connection into use.
-    pub(super) fn set_up(&self, connection: MultiplexedConnection) -> Arc<Live> {
+    pub(super) fn set_up(
+        &self,
+        connection: MultiplexedConnection,
+        run: Option<RunId>,
+    ) -> Arc<Live> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.generation += 1;
         let live = Arc::new(Live {
             generation: state.generation,
             connection,
+            run,
             unanswered: AtomicU32::new(0),
             heard: AtomicBool::new(true),
         });

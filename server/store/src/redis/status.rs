@@ -27,6 +27,12 @@ pub enum DownCause {
     Database,
     /// It is a replica (or has become one), which cannot grant locks.
     NotMaster,
+    /// It is a node of a cluster, and taken for a server that has all locks.
+    InCluster,
+    /// The master is another server now.
+    Moved,
+    /// The sentinels know no master of the name that they were asked for.
+    NoSuchMaster,
     /// It is still reading its data from disk.
     Loading,
     /// The connection was closed or broke.
@@ -37,13 +43,25 @@ pub enum DownCause {
     Overflow,
     /// The layer above found a reply that did not answer its command.
     WrongReply,
+    /// Of several independent masters, too few have a vote.
+    NoMajority,
+    /// They are not set up as they have to be, or other coordinators have other settings.
+    Disagreement,
 }
 
 impl DownCause {
     /// Whether waiting will hardly help: somebody has to change the configuration, here or there. The link goes on
     /// dialling all the same.
     pub fn needs_operator(self) -> bool {
-        matches!(self, Self::Tls | Self::Login | Self::Database)
+        matches!(
+            self,
+            Self::Tls
+                | Self::Login
+                | Self::Database
+                | Self::InCluster
+                | Self::NoSuchMaster
+                | Self::Disagreement
+        )
     }
 }
 

@@ -7,10 +7,19 @@ use leasehold_core::{
 use redis::Value;
 
 use super::{
-    decode::{Decoded, Fields, Garbled, holder, loss, seen, waiter},
+    decode::{holder, loss, seen, waiter},
+    fields::{Decoded, Fields, Garbled},
     keys::Keys,
 };
 use crate::feed::{Subject, Told};
+
+/// The lock key that a message begins with.
+pub(super) fn lock_of(payload: &[u8]) -> Option<&[u8]> {
+    let rest = payload.strip_prefix(b"*5\r\n$")?;
+    let end = rest.iter().position(|byte| *byte == b'\r')?;
+    let length: usize = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+    rest.get(end + 2..)?.get(..length)
+}
 
 /// Reads a message; `None` if it is of a lock that is none of ours.
 pub(super) fn decode(
@@ -58,6 +67,7 @@ fn change(mut fields: Fields) -> Decoded<Change> {
         b"forced" => Change::Forced(optional_hold(&mut fields)?),
         b"value" => Change::ValueChanged(hold(&mut fields)?),
         b"downgraded" => Change::Downgraded(hold(&mut fields)?),
+        b"resumed" => Change::Resumed(hold(&mut fields)?),
         _ => return Err(Garbled::Shape("unknown change")),
     })
 }
@@ -82,5 +92,28 @@ fn optional_hold(fields: &mut Fields) -> Decoded<Option<Box<HoldView>>> {
         None => Ok(None),
         Some(HolderView::Ours(hold)) => Ok(Some(hold)),
         Some(HolderView::Foreign { .. }) => Err(Garbled::Shape("a foreign hold")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lock_of;
+
+    #[test]
+    fn the_lock_of_a_message_is_found_without_reading_it() {
+        assert_eq!(
+            lock_of(b"*5\r\n$4\r\nl\r\nk\r\n:1\r\n"),
+            Some(&b"l\r\nk"[..])
+        );
+        for broken in [
+            &b""[..],
+            b"*5\r\n$9\r\nl",
+            b"*5\r\n$x\r\nl",
+            b"*5\r\n$1",
+            b"*5\r\n$1\r",
+            b"*4\r\n$1\r\nl",
+        ] {
+            assert_eq!(lock_of(broken), None, "{broken:?}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The task behind each connection: dials, watches over what it dialled, and dials again.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redis::Value;
 use tokio::{
@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::{
     dial::{Dialled, Purpose, dial},
+    place::Place,
     replies::unfit,
     slot::{Live, Slot},
     status::{DownCause, Fault},
@@ -39,7 +40,7 @@ pub(super) struct Timing {
 /// What one connection's task needs.
 pub(super) struct Upkeep {
     pub(super) slot: Arc<Slot>,
-    pub(super) target: RedisTarget,
+    pub(super) place: Place,
     pub(super) purpose: Purpose,
     pub(super) timing: Timing,
     /// Whether this task warns when Redis may evict our keys: one per link does.
@@ -48,33 +49,43 @@ pub(super) struct Upkeep {
 
 impl Upkeep {
     /// Keeps the connection up until this future is dropped, which closes it.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let mut failures = 0;
         let mut attempt = 0;
         let mut warned_of = None;
         // Given-up connections whose last replies are still worth reading.
         let mut outgoing = JoinSet::new();
         loop {
-            match dial(
-                &self.target,
-                &self.purpose,
-                self.timing.dial_timeout,
-                attempt,
-            )
-            .await
-            {
+            let target = match self.place.target() {
+                Ok(target) => target,
+                Err(fault) => {
+                    self.slot.set_down(fault);
+                    self.place.changed().await;
+                    continue;
+                }
+            };
+            let dialled = select! {
+                biased;
+                () = self.place.left(&target) => {
+                    failures = 0;
+                    continue;
+                }
+                dialled = dial(&target, &self.purpose, self.timing.dial_timeout, attempt) => dialled,
+            };
+            match dialled {
                 Ok(Dialled {
                     connection,
                     driver,
                     memory_policy,
+                    run,
                     overflow,
                 }) => {
                     if self.warns_of_eviction {
-                        self.warn_of_eviction(memory_policy, &mut warned_of);
+                        warn_of_eviction(&target, memory_policy, &mut warned_of);
                     }
                     let since = Instant::now();
-                    let live = self.slot.set_up(connection);
-                    let (fault, driver) = self.watch_over(live, driver, overflow).await;
+                    let live = self.slot.set_up(connection, run);
+                    let (fault, driver) = self.watch_over(&target, live, driver, overflow).await;
                     if let Some(driver) = driver {
                         if self.may_still_answer(&fault) {
                             outgoing.spawn(timeout(self.timing.command_timeout, driver));
@@ -84,15 +95,20 @@ impl Upkeep {
                             let _ = driver.await;
                         }
                     }
-                    if since.elapsed() >= STEADY {
+                    if fault.cause == DownCause::Moved || since.elapsed() >= STEADY {
+                        self.place.doubt();
                         failures = 0;
                         continue;
                     }
                 }
                 Err(fault) => self.slot.set_down(fault),
             }
-            sleep(pause(failures)).await;
-            failures += 1;
+            self.place.doubt();
+            select! {
+                biased;
+                () = self.place.left(&target) => failures = 0,
+                () = sleep(pause(failures)) => failures += 1,
+            }
             attempt += 1;
             while outgoing.try_join_next().is_some() {}
         }
@@ -109,28 +125,37 @@ impl Upkeep {
 
     /// Returns when the connection was given up, with the reason, and with its driver if that still runs.
     async fn watch_over(
-        &self,
+        &mut self,
+        target: &RedisTarget,
         live: Arc<Live>,
         mut driver: AbortOnDropHandle<()>,
         overflow: CancellationToken,
     ) -> (Fault, Option<AbortOnDropHandle<()>>) {
+        let server = target.label();
         let mut ticks = interval(self.timing.ping_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            select! {
+            let fault = select! {
                 biased;
                 fault = self.slot.until_given_up(live.generation) => return (fault, Some(driver)),
                 _ = &mut driver => {
-                    let fault = Fault::new(DownCause::Lost, format!("{self} closed the connection"));
+                    let fault = Fault::new(DownCause::Lost, format!("{server} closed the connection"));
                     self.slot.give_up(live.generation, fault.clone());
                     return (fault, None);
                 }
-                () = overflow.cancelled() => {
-                    let reason = format!("more came from {self} than was read");
-                    self.slot.give_up(live.generation, Fault::new(DownCause::Overflow, reason));
-                    continue;
+                () = self.place.left(target) => {
+                    let reason = format!("{server} is no longer the master");
+                    Some(Fault::new(DownCause::Moved, reason))
                 }
-                _ = ticks.tick() => {}
+                () = overflow.cancelled() => {
+                    let reason = format!("more came from {server} than was read");
+                    Some(Fault::new(DownCause::Overflow, reason))
+                }
+                _ = ticks.tick() => None,
+            };
+            if let Some(fault) = fault {
+                self.slot.give_up(live.generation, fault);
+                continue;
             }
             if live.take_heard() {
                 continue;
@@ -138,68 +163,60 @@ impl Upkeep {
             select! {
                 biased;
                 fault = self.slot.until_given_up(live.generation) => return (fault, Some(driver)),
-                pinged = self.ping(&live) => if let Err(fault) = pinged {
+                // The loop sees to it.
+                () = self.place.left(target) => {}
+                pinged = ping(&server, &live, self.timing.command_timeout) => if let Err(fault) = pinged {
                     self.slot.give_up(live.generation, fault);
                 }
             }
         }
     }
+}
 
-    async fn ping(&self, live: &Live) -> Result<(), Fault> {
-        let mut connection = live.connection.clone();
-        let command = redis::cmd("PING");
-        let Ok(reply) = timeout(
-            self.timing.command_timeout,
-            connection.send_packed_command(&command),
-        )
-        .await
-        else {
-            let millis = self.timing.command_timeout.as_millis();
-            let reason = format!("{self} left a ping unanswered for {millis} ms");
-            return Err(Fault::new(DownCause::TimedOut, reason));
-        };
-        match reply {
-            Ok(Value::ServerError(error)) => {
-                let cause = unfit(&error).unwrap_or(DownCause::Rejected);
-                Err(Fault::new(
-                    cause,
-                    format!("{self} answered a ping with {}", error.code()),
-                ))
-            }
-            Ok(_) => {
-                live.answered();
-                // What we heard of ourselves is no reason to leave out the next ping.
-                live.take_heard();
-                Ok(())
-            }
-            Err(error) => Err(Fault::new(
-                DownCause::Lost,
-                format!("the connection to {self} broke: {error}"),
-            )),
+async fn ping(server: &str, live: &Live, patience: Duration) -> Result<(), Fault> {
+    let mut connection = live.connection.clone();
+    let command = redis::cmd("PING");
+    let Ok(reply) = timeout(patience, connection.send_packed_command(&command)).await else {
+        let millis = patience.as_millis();
+        let reason = format!("{server} left a ping unanswered for {millis} ms");
+        return Err(Fault::new(DownCause::TimedOut, reason));
+    };
+    match reply {
+        Ok(Value::ServerError(error)) => {
+            let cause = unfit(&error).unwrap_or(DownCause::Rejected);
+            Err(Fault::new(
+                cause,
+                format!("{server} answered a ping with {}", error.code()),
+            ))
         }
-    }
-
-    fn warn_of_eviction(&self, policy: Option<String>, warned_of: &mut Option<String>) {
-        // Once for each policy rather than for each reconnect.
-        if policy == *warned_of {
-            return;
+        Ok(_) => {
+            live.answered();
+            // What we heard of ourselves is no reason to leave out the next ping.
+            live.take_heard();
+            Ok(())
         }
-        if let Some(policy) = policy.as_deref()
-            && policy != "noeviction"
-        {
-            warn!(
-                "{self} has maxmemory-policy {policy}: when its memory is full it deletes locks that are held; set \
-                 maxmemory-policy noeviction there"
-            );
-        }
-        *warned_of = policy;
+        Err(error) => Err(Fault::new(
+            DownCause::Lost,
+            format!("the connection to {server} broke: {error}"),
+        )),
     }
 }
 
-impl fmt::Display for Upkeep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redis at {}", self.target.address())
+fn warn_of_eviction(target: &RedisTarget, policy: Option<String>, warned_of: &mut Option<String>) {
+    // Once for each policy rather than for each reconnect.
+    if policy == *warned_of {
+        return;
     }
+    if let Some(policy) = policy.as_deref()
+        && policy != "noeviction"
+    {
+        warn!(
+            "{} has maxmemory-policy {policy}: when its memory is full it deletes locks that are held; set \
+             maxmemory-policy noeviction there",
+            target.label()
+        );
+    }
+    *warned_of = policy;
 }
 
 /// The pause after this many failures in a row, shortened at random by up to half so that many coordinators do not come

@@ -77,7 +77,10 @@ pub(crate) async fn connect_with(url: &str, timeout: Duration) -> Store {
         key_prefix: "lock:".into(),
         timeout,
         connections: 1,
+        acknowledgement: None,
         coordinator: CoordinatorId::new("here"),
+        max_hold: Duration::from_secs(7200),
+        quorum_bootstrap: false,
     })
     .unwrap();
     until_up(&mut store.status()).await;
@@ -118,6 +121,7 @@ pub(crate) fn acquire(number: u8, mode: Mode) -> Op {
         ttl: Duration::from_secs(600),
         lock_delay: Duration::ZERO,
         wait: true,
+        again: false,
     })
 }
 
@@ -195,5 +199,6 @@ fn kind(change: &Change) -> &'static str {
         Change::Forced(_) => "forced",
         Change::ValueChanged(_) => "value",
         Change::Downgraded(_) => "downgraded",
+        Change::Resumed(_) => "resumed",
     }
 }

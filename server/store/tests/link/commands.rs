@@ -81,7 +81,7 @@ async fn login_and_database_are_used() {
             1
         );
         server.admin::<()>("FLUSHALL");
-        assert!(!format!("{link} {link:?} {:?}", link.target()).contains("hunter2"));
+        assert!(!format!("{link} {link:?}").contains("hunter2"));
     }
 }
 

@@ -1,18 +1,29 @@
 //! `rediss://`: the right authority is trusted, any other is not.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
 
-use leasehold_store::redis::{
-    link::{Link, LinkOptions, Subscription},
-    status::DownCause,
-    url::RedisTarget,
+use leasehold_core::id::CoordinatorId;
+use leasehold_store::{
+    LockStore, Options, Store,
+    redis::{
+        link::{Link, LinkOptions, Subscription},
+        status::{DownCause, LinkStatus},
+        url::RedisTarget,
+    },
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use redis::Value;
 use tempfile::TempDir;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
 
-use super::server::{PATIENCE, RedisServer, run, until_down, until_up};
+use super::server::{PATIENCE, RedisServer, run, until_down, until_down_for, until_up};
 
 /// An authority, and a certificate of it for 127.0.0.1 only.
 struct Certificates {
@@ -76,10 +87,80 @@ impl TlsServer {
         }
     }
 
+    fn path(&self, name: &str) -> String {
+        self.certificates.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// A sentinel that knows this server as the master `m`, over TLS, and whose port speaks TLS alone.
+    fn sentinel(&self) -> (ChildGuard, u16) {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let file = self.certificates.path("sentinel.conf");
+        let configuration = format!("sentinel monitor m 127.0.0.1 {} 1\n", self.port);
+        std::fs::write(&file, configuration).unwrap();
+        let child = Command::new("redis-server")
+            .arg(&file)
+            .args(["--sentinel", "--bind", "127.0.0.1", "--port", "0"])
+            .args(["--tls-port", &port.to_string(), "--tls-replication", "yes"])
+            .args(["--tls-cert-file", &self.path("server.pem")])
+            .args(["--tls-key-file", &self.path("server.key")])
+            .args(["--tls-ca-cert-file", &self.path("ca.pem")])
+            .args(["--tls-auth-clients", "no"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        (ChildGuard(child), port)
+    }
+
     async fn refusal(&self, url: &str, ca: Option<&Path>) -> (DownCause, String) {
         let link = Link::start(RedisTarget::parse(url, ca).unwrap(), LinkOptions::default());
         until_down(&mut link.status()).await
     }
+}
+
+struct ChildGuard(Child);
+
+impl Drop for ChildGuard {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+/// Opens a store, and returns it with its first lasting status.
+fn open(url: String, ca: PathBuf) -> (Store, watch::Receiver<LinkStatus>) {
+    let options = Options {
+        url,
+        ca: Some(ca),
+        key_prefix: "lock:".to_owned(),
+        timeout: Duration::from_secs(1),
+        connections: 1,
+        acknowledgement: None,
+        max_hold: Duration::from_secs(10),
+        quorum_bootstrap: false,
+        coordinator: CoordinatorId::new("tls"),
+    };
+    let (store, _) = leasehold_store::open(options).unwrap();
+    let status = store.status();
+    (store, status)
+}
+
+#[tokio::test]
+async fn sentinels_and_the_master_that_they_name_are_checked_alike() {
+    let tls = TlsServer::start();
+    let (_sentinel, port) = tls.sentinel();
+    let url = format!("rediss+sentinel://127.0.0.1:{port}/m");
+    let (_store, mut status) = open(url.clone(), tls.certificates.path("ca.pem"));
+    until_up(&mut status).await;
+
+    let stranger = Certificates::new();
+    let (_store, mut status) = open(url, stranger.path("ca.pem"));
+    let reason = until_down_for(&mut status, DownCause::Tls).await;
+    let sentinel = format!("TLS with the sentinel at 127.0.0.1:{port} failed");
+    assert!(reason.contains(&sentinel), "{reason}");
 }
 
 #[tokio::test]

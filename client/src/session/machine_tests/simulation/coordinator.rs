@@ -1,8 +1,8 @@
-//! The coordinator of the simulated world.
+//! The coordinators of the simulated world, and the store that they share.
 
 use super::{
     super::{Request, Response, not_granted, wire_ms},
-    INTERVAL, LIMIT, MARGIN, TTL, World, number,
+    Connection, LIMIT, MARGIN, TTL, World, number,
 };
 use crate::proto::v1::{self, LockMode};
 
@@ -14,22 +14,23 @@ pub(super) struct Lock {
 }
 
 pub(super) struct Hold {
-    owner: Vec<u8>,
-    /// Whose it is: of which connection, and of which actor there.
+    pub(super) owner: Vec<u8>,
+    /// Whose it is: of the session on which connection, and of which actor there.
     pub(super) connection: usize,
     actor: u64,
     mode: LockMode,
     permits: u32,
     pub(super) count: usize,
-    expires: u64,
+    pub(super) expires: u64,
     pub(super) token: i64,
 }
 
 /// An acquire that has not been answered.
 pub(super) struct Waiter {
-    id: u64,
-    names: Vec<usize>,
-    asked: v1::SessionAcquire,
+    pub(super) id: u64,
+    pub(super) ticket: Vec<u8>,
+    pub(super) names: Vec<usize>,
+    pub(super) asked: v1::SessionAcquire,
 }
 
 enum Fit {
@@ -42,43 +43,63 @@ enum Fit {
 
 impl World {
     pub(super) fn run_connection(&mut self, index: usize) {
-        if self.now < self.clients[self.connections[index].client].black_hole_until {
-            return self.end_if_silent(index);
+        let connection = &self.connections[index];
+        let coordinator = &self.coordinators[connection.coordinator];
+        let hung = self.now < coordinator.hung_until;
+        let hole = connection
+            .hole_until
+            .max(self.clients[connection.client].black_hole_until);
+        if self.now < hole || hung {
+            return;
         }
         while let Some(message) = self.connections[index].up.pop(self.now) {
             match message {
                 Some(request) => self.serve(index, request),
-                // Its peer ended it: everything is released at once.
-                None if self.connections[index].heard.is_some() => {
-                    for lock in &mut self.locks {
-                        lock.holds.retain(|hold| hold.connection != index);
-                    }
-                    self.end_session(index);
-                }
-                None => {}
+                None => self.peer_ended(index),
             }
         }
-        self.end_if_silent(index);
-    }
-
-    fn end_if_silent(&mut self, index: usize) {
-        let heard = self.connections[index].heard;
+        let Connection {
+            heard, grace_until, ..
+        } = self.connections[index];
         if heard.is_some_and(|(_, heard_at)| heard_at + TTL <= self.now) {
             self.end_session(index);
+        } else if grace_until.is_some_and(|until| until <= self.now) {
+            self.release_all(index);
+            self.end_session(index);
         }
+    }
+
+    /// Everything is released at once, or kept for the grace.
+    fn peer_ended(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        let Some((_, heard_at)) = connection.heard else {
+            return;
+        };
+        if connection.grace == 0 {
+            self.release_all(index);
+            return self.end_session(index);
+        }
+        let until = (self.now + connection.grace).min(heard_at + TTL);
+        connection.grace_until = Some(until);
+        for hold in self.locks.iter_mut().flat_map(|lock| &mut lock.holds) {
+            if hold.connection == index {
+                hold.expires = hold.expires.min(until);
+            }
+        }
+    }
+
+    fn release_all(&mut self, index: usize) {
+        for lock in &mut self.locks {
+            lock.holds.retain(|hold| hold.connection != index);
+        }
+        self.connections[index].waiting.clear();
     }
 
     fn serve(&mut self, index: usize, request: v1::SessionRequest) {
         let (now, id) = (self.now, request.request_id);
         let body = request.request.unwrap();
-        if let Request::Open(_) = body {
-            self.connections[index].heard = Some((0, now));
-            let opened = v1::SessionOpened {
-                ttl: wire_ms(TTL),
-                heartbeat_interval: wire_ms(INTERVAL),
-                ..Default::default()
-            };
-            return self.answer(index, id, Response::Opened(opened));
+        if let Request::Open(open) = body {
+            return self.open(index, id, open);
         }
         let Some(heard) = &mut self.connections[index].heard else {
             return;
@@ -98,8 +119,10 @@ impl World {
                 self.answer(index, id, Response::Heartbeat(ack));
             }
             Request::Acquire(asked) => {
+                self.owners += 1;
                 let waiter = Waiter {
                     id,
+                    ticket: self.owners.to_be_bytes().to_vec(),
                     names: match asked.names.as_slice() {
                         [] => vec![number(&asked.name)],
                         names => names.iter().map(|name| number(name)).collect(),
@@ -110,9 +133,21 @@ impl World {
                 match self.fit(index, &waiter) {
                     Err(Fit::Never(reason)) => self.fail(index, id, reason),
                     Err(_) if is_try => self.refuse(index, id, v1::AcquireOutcome::Busy),
-                    Err(_) => self.connections[index].waiting.push(waiter),
+                    Err(_) => {
+                        let queued = v1::SessionQueued {
+                            position: 1,
+                            ticket: waiter.ticket.clone(),
+                        };
+                        self.answer(index, id, Response::Queued(queued));
+                        self.connections[index].waiting.push(waiter);
+                    }
                     Ok(fits) => self.grant(index, waiter, &fits),
                 }
+            }
+            Request::Close(_) => {
+                self.release_all(index);
+                self.answer(index, id, Response::Closed(v1::SessionClosed {}));
+                self.end_session(index);
             }
             Request::Cancel(cancel) => {
                 let waiting = &mut self.connections[index].waiting;
@@ -132,7 +167,12 @@ impl World {
                     return self.fail(index, id, "STORE_UNAVAILABLE");
                 }
                 if let Some((lock, at)) = self.held(&release.owner_id) {
-                    lock.holds[at].count -= 1;
+                    let hold = &mut lock.holds[at];
+                    // Only its own session knows how often it is held.
+                    hold.count = match hold.connection == index {
+                        true => hold.count - 1,
+                        false => 0,
+                    };
                     lock.holds.retain(|hold| hold.count > 0);
                 }
                 if fails {
@@ -173,7 +213,9 @@ impl World {
             lock.holds.retain(|hold| self.now < hold.expires);
         }
         for index in 0..self.connections.len() {
-            if self.connections[index].waiting.is_empty() {
+            // Who has no session any more keeps its place, but is passed over.
+            let connection = &self.connections[index];
+            if connection.waiting.is_empty() || connection.heard.is_none() {
                 continue;
             }
             for waiter in std::mem::take(&mut self.connections[index].waiting) {
@@ -200,6 +242,7 @@ impl World {
 
     fn grant(&mut self, index: usize, waiter: Waiter, fits: &[Fit]) {
         let (acked_heartbeat, heard_at) = self.connections[index].heard.unwrap();
+        let grace_until = self.connections[index].grace_until;
         let mut granted = v1::SessionGranted {
             valid_for: wire_ms(TTL - MARGIN),
             acked_heartbeat,
@@ -215,13 +258,16 @@ impl World {
                 self.owners += 1;
                 lock.token += 1;
                 lock.holds.push(Hold {
-                    owner: self.owners.to_be_bytes().to_vec(),
+                    owner: match waiter.names.len() {
+                        1 => waiter.ticket.clone(),
+                        _ => self.owners.to_be_bytes().to_vec(),
+                    },
                     connection: index,
                     actor: waiter.asked.actor,
                     mode: waiter.asked.mode(),
                     permits: waiter.asked.permits,
                     count: 1,
-                    expires: heard_at + TTL,
+                    expires: grace_until.unwrap_or(heard_at + TTL),
                     token: lock.token,
                 });
                 lock.holds.len() - 1
@@ -240,8 +286,8 @@ impl World {
         self.answer(index, id, not_granted(outcome));
     }
 
-    fn fail(&mut self, index: usize, id: u64, reason: &str) {
-        let code = if reason.starts_with("STORE_") {
+    pub(super) fn fail(&mut self, index: usize, id: u64, reason: &str) {
+        let code = if reason.starts_with("STORE_") || reason == "DRAINING" {
             tonic::Code::Unavailable
         } else {
             tonic::Code::FailedPrecondition
@@ -254,7 +300,7 @@ impl World {
         self.answer(index, id, Response::Error(failure));
     }
 
-    fn answer(&mut self, index: usize, request_id: u64, response: Response) {
+    pub(super) fn answer(&mut self, index: usize, request_id: u64, response: Response) {
         let delay = self.dice.below(30);
         let message = v1::SessionResponse {
             request_id,
@@ -268,8 +314,8 @@ impl World {
     /// The coordinator forgets the session; what it held is left to expire.
     pub(super) fn end_session(&mut self, index: usize) {
         let connection = &mut self.connections[index];
+        connection.grace_until = None;
         if connection.heard.take().is_some() {
-            connection.waiting.clear();
             let delay = self.dice.below(30);
             connection.down.push(self.now, delay, None);
         }

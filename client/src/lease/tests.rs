@@ -1,0 +1,77 @@
+use super::*;
+
+fn at(millis: u64) -> Moment {
+    Moment::from_nanos(millis * 1_000_000)
+}
+
+fn lease(deadline: Moment) -> Arc<Lease> {
+    Arc::new(Lease::new("a".into(), FencingToken(1), deadline))
+}
+
+#[test]
+fn a_hold_ends_at_its_deadline_and_a_late_extension_does_not_bring_it_back() {
+    let lease = lease(at(100));
+    assert_eq!(lease.alive(at(99)), Ok(at(100)));
+    assert_eq!(lease.alive(at(100)), Err(LostReason::Expired));
+    lease.extend(at(500));
+    assert_eq!(lease.alive(at(101)), Err(LostReason::Expired));
+    assert_eq!(lease.alive(at(0)), Err(LostReason::Expired));
+}
+
+#[test]
+fn an_extension_never_shortens() {
+    let lease = lease(at(100));
+    lease.extend(at(50));
+    assert_eq!(lease.alive(at(60)), Ok(at(100)));
+    lease.extend(at(200));
+    assert_eq!(lease.valid_for(at(150)), Duration::from_millis(50));
+}
+
+#[test]
+fn the_first_reason_stays() {
+    let lease = lease(at(100));
+    assert_eq!(lease.end(at(10), LostReason::Forced), Ok(()));
+    assert_eq!(
+        lease.end(at(20), LostReason::Released),
+        Err(LostReason::Forced)
+    );
+    assert_eq!(lease.alive(at(200)), Err(LostReason::Forced));
+}
+
+#[test]
+fn ending_after_the_deadline_reports_the_deadline() {
+    let lease = lease(at(100));
+    assert_eq!(
+        lease.end(at(100), LostReason::Released),
+        Err(LostReason::Expired)
+    );
+}
+
+#[test]
+fn every_reason_survives_the_round_trip() {
+    for reason in LostReason::ALL {
+        let lease = lease(at(100));
+        lease.end(at(1), reason).unwrap();
+        assert_eq!(lease.alive(at(2)), Err(reason));
+    }
+}
+
+#[tokio::test]
+async fn everybody_who_waits_is_told() {
+    let lease = lease(Moment::now().after(Duration::from_secs(60)));
+    let waiting: Vec<_> = (0..3)
+        .map(|_| tokio::spawn(lease.clone().ended()))
+        .collect();
+    tokio::task::yield_now().await;
+    lease.end(Moment::now(), LostReason::Taken).unwrap();
+    for told in waiting {
+        assert_eq!(told.await.unwrap(), LostReason::Taken);
+    }
+    assert_eq!(lease.ended().await, LostReason::Taken);
+}
+
+#[tokio::test]
+async fn a_poll_after_the_deadline_says_lost_without_being_woken() {
+    let lease = lease(Moment::now());
+    assert_eq!(lease.ended().await, LostReason::Expired);
+}

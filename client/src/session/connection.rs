@@ -1,0 +1,96 @@
+//! One connection of a session, on its way or made, with what is to be said on it.
+
+use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+use super::{
+    link::{Event, Link, Outbound},
+    route::Candidate,
+};
+use crate::{
+    proto::v1::{self, session_response::Response},
+    settings::Settings,
+};
+
+pub(super) struct Connection {
+    /// What the machine calls the stream on it, from when it knows of it.
+    pub(super) number: Option<u64>,
+    /// Where it leads; not known before it is dialled.
+    pub(super) candidate: Option<Candidate>,
+    pub(super) link: Link,
+    pub(super) outbound: Outbound,
+}
+
+impl Connection {
+    /// Begins a round of attempts, after a pause where there is to be one.
+    pub(super) fn begin(settings: &Arc<Settings>, pause: Option<Duration>) -> Self {
+        let link = match pause {
+            Some(pause) => Link::pause(pause),
+            None => Link::find(settings),
+        };
+        Self {
+            number: None,
+            candidate: None,
+            link,
+            outbound: Outbound::default(),
+        }
+    }
+
+    pub(super) fn dial(settings: &Settings, candidate: Candidate, limit: Duration) -> Self {
+        Self {
+            number: None,
+            link: Link::dial(settings, &candidate, limit),
+            candidate: Some(candidate),
+            outbound: Outbound::default(),
+        }
+    }
+
+    /// Where it leads to, for messages.
+    pub(super) fn endpoint(&self) -> Arc<str> {
+        self.candidate
+            .as_ref()
+            .map_or_else(|| "".into(), |candidate| candidate.endpoint.clone())
+    }
+
+    /// The next thing that happens; what is to be said goes out meanwhile. May be dropped and called again.
+    async fn next(&mut self) -> Event {
+        loop {
+            tokio::select! {
+                biased;
+                event = self.link.next() => return event,
+                () = self.outbound.unblocked(), if self.outbound.is_blocked() => {
+                    self.outbound.flush();
+                }
+            }
+        }
+    }
+
+    /// Lets what is still to be said go out, and waits for the end.
+    pub(super) fn leave(mut self, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let ended = async {
+                loop {
+                    match self.next().await {
+                        Event::Ended(_) => return,
+                        Event::Message(message) if is_end(&message) => return,
+                        _ => {}
+                    }
+                }
+            };
+            timeout(limit, ended).await.ok();
+        })
+    }
+}
+
+fn is_end(message: &v1::SessionResponse) -> bool {
+    matches!(message.response, Some(Response::Closed(_)))
+}
+
+/// The next event of a connection; never without one. May be dropped and called again.
+pub(super) async fn next_event(connection: &mut Option<Connection>) -> Event {
+    match connection {
+        Some(connection) => connection.next().await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,220 @@
+//! How the driver comes to the next connection: one round over all coordinators after the other.
+
+use std::sync::Arc;
+
+use super::{
+    connection::Connection,
+    driver::{Driver, MOST_OVERDUE, Status},
+    link::{Event, Link},
+    moving::Fate,
+    route::Found,
+};
+use crate::{
+    clock::Moment,
+    error::{ConnectError, Failure},
+};
+
+impl Driver {
+    /// Begins to look for a further connection if there is to be one, and stops if there is not.
+    pub(super) fn connect_if_wanted(&mut self) {
+        if self.machine.wants_connection() {
+            if self.next.is_none() {
+                if let Some(current) = self.current.as_ref()
+                    && let Some(candidate) = &current.candidate
+                {
+                    self.route.failed(candidate, Moment::now());
+                }
+                let pause = self.pause.take();
+                self.next = Some(Connection::begin(&self.settings, pause));
+            }
+        } else {
+            // The machine knows of those that have a number.
+            self.next.take_if(|next| next.number.is_none());
+        }
+    }
+
+    pub(super) fn on_next(&mut self, event: Event) {
+        let now = Moment::now();
+        let Some(next) = &mut self.next else {
+            return;
+        };
+        match event {
+            Event::RetryDue => next.link = Link::find(&self.settings),
+            Event::Found(found) => self.found(now, found),
+            Event::Dialled(Ok(channel)) => {
+                let requests = next.outbound.begin();
+                if self.machine.is_moving() {
+                    // What there is is not touched before somebody is there to take it over.
+                    let limit = self.machine.attempt_limit(now);
+                    next.link = Link::start(channel, requests, Some(limit));
+                } else {
+                    next.number = Some(self.machine.connected(now, next.endpoint()));
+                    // The `open` is in the channel before the stream begins.
+                    self.carry_out();
+                    if let Some(next) = &mut self.next {
+                        next.link = Link::start(channel, requests, None);
+                    }
+                }
+            }
+            Event::Dialled(Err(error)) => self.attempt_failed(now, error),
+            Event::Started => {
+                if next.number.is_none() {
+                    next.number = Some(self.machine.connected(now, next.endpoint()));
+                }
+            }
+            Event::Message(message) => {
+                if let Some(number) = next.number {
+                    self.machine.message(now, number, message);
+                }
+            }
+            Event::Ended(status) => {
+                let endpoint = next.endpoint().to_string();
+                let error = match status {
+                    Some(status) => ConnectError::broke(endpoint, Failure::from(status)),
+                    None => ConnectError::Ended { endpoint },
+                };
+                if next.number.is_some() {
+                    self.machine.attempt_failed(now, Fate::of(&error));
+                }
+                self.attempt_failed(now, error);
+            }
+        }
+    }
+
+    fn found(&mut self, now: Moment, found: Found) {
+        let mut candidates = Vec::new();
+        self.round_errors.clear();
+        for found in found {
+            match found {
+                Ok(candidate) => candidates.push(candidate),
+                Err(error) => self.round_errors.push(error),
+            }
+        }
+        self.route.begin_round(candidates, now);
+        self.dial_next(now);
+    }
+
+    /// Tries the next one; after all of them, pauses.
+    fn dial_next(&mut self, now: Moment) {
+        if let Some(candidate) = self.route.next() {
+            let limit = self.machine.attempt_limit(now);
+            self.next = Some(Connection::dial(&self.settings, candidate, limit));
+            return;
+        }
+        self.next = None;
+        let errors = std::mem::take(&mut self.round_errors);
+        let nobody = || ConnectError::Ended {
+            endpoint: self.settings.endpoints.to_string(),
+        };
+        if let Some(opened) = self.opened.take() {
+            // Whoever opens a session wants to know at once.
+            let error = most_telling(errors).unwrap_or_else(nobody);
+            opened.send(Err(error)).ok();
+            self.ended = true;
+            return;
+        }
+        let error = least_final(errors).unwrap_or_else(nobody);
+        self.machine.connect_failed(now, &Arc::new(error));
+        self.pause = Some(self.pauses.pause(now));
+    }
+
+    fn attempt_failed(&mut self, now: Moment, error: ConnectError) {
+        tracing::debug!("failed to open a session: {error}");
+        if let Some(candidate) = self.next.take().and_then(|next| next.candidate) {
+            self.route.failed(&candidate, now);
+        }
+        self.round_errors.push(error);
+        self.dial_next(now);
+    }
+
+    pub(super) fn current_ended(&mut self, now: Moment) {
+        self.status.send_replace(Status::default());
+        if let Some(candidate) = self.current.take().and_then(|current| current.candidate) {
+            self.route.failed(&candidate, now);
+        }
+        if self.next.is_some() {
+            return;
+        }
+        // Another one may be there at once. What ended as soon as it was open is paused for all the same.
+        let elsewhere = self.route.is_several() && self.pauses.lived(now);
+        let pause = self.pauses.pause(now);
+        self.pause = (!elsewhere).then_some(pause);
+    }
+
+    pub(super) fn hang_up(&mut self, number: u64, error: Option<ConnectError>) {
+        let now = Moment::now();
+        let is = |connection: &Option<Connection>| {
+            let connection = connection.as_ref();
+            connection.is_some_and(|connection| connection.number == Some(number))
+        };
+        if is(&self.current) {
+            self.current_ended(now);
+        } else if is(&self.next) {
+            let Some(error) = error else {
+                self.next = None;
+                return;
+            };
+            let overdue = self.next.take_if(|_| Fate::of(&error) == Fate::Kept);
+            if let Some(candidate) = overdue.as_ref().and_then(|next| next.candidate.as_ref()) {
+                self.route.failed(candidate, now);
+            }
+            self.overdue.extend(overdue);
+            let surplus = self.overdue.len().saturating_sub(MOST_OVERDUE);
+            self.overdue.drain(..surplus);
+            self.attempt_failed(now, error);
+        }
+    }
+}
+
+/// What somebody answered says more than that nobody did.
+fn most_telling(errors: Vec<ConnectError>) -> Option<ConnectError> {
+    let errors = errors.into_iter();
+    errors.max_by_key(|error| (is_answer(error), error.is_retryable()))
+}
+
+/// As long as one of all may serve later, there is something to wait for.
+fn least_final(errors: Vec<ConnectError>) -> Option<ConnectError> {
+    let errors = errors.into_iter();
+    errors.max_by_key(|error| (error.is_retryable(), is_answer(error)))
+}
+
+fn is_answer(error: &ConnectError) -> bool {
+    matches!(error, ConnectError::Refused { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Status;
+
+    use super::*;
+
+    fn refused(status: Status) -> ConnectError {
+        ConnectError::Refused {
+            endpoint: "http://a".into(),
+            source: Failure::from(status),
+        }
+    }
+
+    fn silent() -> ConnectError {
+        ConnectError::Ended {
+            endpoint: "http://b".into(),
+        }
+    }
+
+    #[test]
+    fn one_that_refuses_for_good_does_not_speak_for_those_that_may_serve_later() {
+        let refusal = || refused(Status::unimplemented("nobody here"));
+        for errors in [[refusal(), silent()], [silent(), refusal()]] {
+            assert!(least_final(errors.into()).unwrap().is_retryable());
+        }
+        for errors in [[refusal(), silent()], [silent(), refusal()]] {
+            assert!(!most_telling(errors.into()).unwrap().is_retryable());
+        }
+        let draining = refused(Status::unavailable("going away"));
+        let error = least_final(vec![draining, refusal(), silent()]).unwrap();
+        assert!(is_answer(&error) && error.is_retryable());
+        let error = least_final(vec![refusal(), refusal()]).unwrap();
+        assert!(!error.is_retryable());
+        assert!(least_final(Vec::new()).is_none());
+    }
+}

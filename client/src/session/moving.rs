@@ -1,0 +1,293 @@
+//! How the session comes to another stream: when that is asked, and what becomes of what the former one was asked.
+
+use std::{sync::Arc, time::Duration};
+
+use tonic::Code;
+
+use super::{
+    machine::{Machine, Output},
+    stream::{Hearing, InFlight, Stream, duration},
+};
+use crate::{
+    clock::Moment,
+    error::{AcquireError, ConnectError, Failure, HoldFailure},
+    proto::v1::{self, session_request::Request as Body, session_response::Response},
+};
+
+/// How long a coordinator that goes away is given to answer what it has been asked.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// Attempts to resume are not given up faster than this, however little time is left.
+const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
+
+/// What became of what a stream was asked to take over that has not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// Nothing was taken over.
+    Declined,
+    /// If it was, it is kept until it expires.
+    Kept,
+    /// If it was, the coordinator has heard that the stream ended, and may have let go of it.
+    Dropped,
+}
+
+impl Fate {
+    /// That of a stream that ended with this.
+    pub(super) fn of(error: &ConnectError) -> Self {
+        match error {
+            ConnectError::InvalidEndpoint { .. } => Self::Declined,
+            // The connection is kept until there is another stream.
+            ConnectError::TimedOut { .. } => Self::Kept,
+            ConnectError::Refused { source, .. } => match source.reason() {
+                // Somebody in between, who lets nothing through with these.
+                "" => match source.code() {
+                    Code::InvalidArgument
+                    | Code::FailedPrecondition
+                    | Code::PermissionDenied
+                    | Code::Unauthenticated
+                    | Code::Unimplemented
+                    | Code::ResourceExhausted => Self::Declined,
+                    _ => Self::Dropped,
+                },
+                // Said before the store is asked for anything.
+                "INVALID_FIELD" | "NOT_OPEN" | "UNKNOWN_REQUEST" | "TOO_MANY_SESSIONS"
+                | "TOO_MANY_LOCKS" | "DRAINING" | "OPEN_TIMEOUT" => Self::Declined,
+                _ => Self::Kept,
+            },
+            ConnectError::Unreachable { .. } | ConnectError::Ended { .. } => Self::Dropped,
+        }
+    }
+}
+
+impl<A, H> Machine<A, H> {
+    /// A connection has been made: the session is opened on it, at once or as soon as what the present stream was asked
+    /// has been answered. Returns the number of the new stream.
+    pub(super) fn connected(&mut self, now: Moment, endpoint: Arc<str>) -> u64 {
+        self.expire(now);
+        self.last_stream += 1;
+        let next = Stream::new(self.last_stream, endpoint, now.after(SETTLING));
+        self.next = Some(next);
+        self.ask_next_if_due(now);
+        self.last_stream
+    }
+
+    pub(super) fn is_next(&self, number: u64) -> bool {
+        self.next
+            .as_ref()
+            .is_some_and(|stream| stream.number == number)
+    }
+
+    /// How long an attempt may take, to connect and again to open: not all of the time that is left for what is held.
+    pub(super) fn attempt_limit(&self, now: Moment) -> Duration {
+        let Some(deadline) = self.holds.first_deadline(now) else {
+            return self.open_timeout;
+        };
+        let share = deadline.since(now) / 3;
+        share.max(SHORTEST_ATTEMPT).min(self.open_timeout)
+    }
+
+    pub(super) fn ask_next_if_due(&mut self, now: Moment) {
+        let Some(next) = self.next.as_ref().filter(|next| !next.asked) else {
+            return;
+        };
+        let may_answer = self
+            .stream
+            .as_ref()
+            .is_some_and(|stream| !stream.silent && stream.is_heard());
+        if !may_answer || !self.is_unsettled() || next.open_by <= now {
+            self.ask_next(now);
+        }
+    }
+
+    fn ask_next(&mut self, now: Moment) {
+        let limit = self.attempt_limit(now);
+        let Some(mut next) = self.next.take() else {
+            return;
+        };
+        // Noted before the messages are handed on.
+        next.begin(now, now.after(limit));
+        let request_id = next.number_request(InFlight::Open);
+        for open in self.opens(now, &mut next) {
+            let request = v1::SessionRequest {
+                request_id,
+                request: Some(Body::Open(open)),
+            };
+            self.outputs.push_back(Output::Send(next.number, request));
+        }
+        self.next = Some(next);
+        if let Some(stream) = &mut self.stream
+            && stream.is_heard()
+        {
+            stream.hearing = Hearing::Withheld(Vec::new());
+        }
+    }
+
+    pub(super) fn tick_next(&mut self, now: Moment) {
+        self.ask_next_if_due(now);
+        let Some(next) = self.next.as_ref().filter(|next| next.open_by <= now) else {
+            return;
+        };
+        let error = ConnectError::TimedOut {
+            endpoint: next.endpoint.to_string(),
+            after: now.since(next.heartbeats.began().unwrap_or(now)),
+        };
+        let number = next.number;
+        self.attempt_failed(now, Fate::Kept);
+        self.outputs.push_back(Output::HangUp(number, Some(error)));
+    }
+
+    /// Something has come on the stream that the session is being opened on.
+    pub(super) fn message_of_next(&mut self, now: Moment, message: v1::SessionResponse) {
+        match message.response {
+            Some(Response::Opened(opened)) => self.opened_in_part(now, message.request_id, opened),
+            Some(Response::Error(failure)) => {
+                let Some(next) = &self.next else {
+                    return;
+                };
+                let error = ConnectError::Refused {
+                    endpoint: next.endpoint.to_string(),
+                    source: Failure::from(failure),
+                };
+                let number = next.number;
+                self.attempt_failed(now, Fate::of(&error));
+                self.outputs.push_back(Output::HangUp(number, Some(error)));
+            }
+            _ => {}
+        }
+    }
+
+    /// No session was opened on the next stream.
+    pub(super) fn attempt_failed(&mut self, now: Moment, fate: Fate) {
+        let Some(next) = self.next.take() else {
+            return;
+        };
+        if next.asked {
+            if fate == Fate::Dropped {
+                // As when the stream ends that it is on, which this one may have become.
+                let grace = duration(self.open.disconnect_grace);
+                self.holds.attempt_dropped(now, grace);
+            }
+            self.settle_attempt(fate);
+            self.listen_again(now, fate);
+        }
+        self.send_unsent(now);
+        self.leave_if_drained(now);
+    }
+
+    /// What the stream before has said meanwhile counts after all, if nothing was taken over.
+    fn listen_again(&mut self, now: Moment, fate: Fate) {
+        let Some(stream) = &mut self.stream else {
+            return;
+        };
+        let number = stream.number;
+        match std::mem::replace(&mut stream.hearing, Hearing::Deaf) {
+            Hearing::Withheld(messages) if fate == Fate::Declined => {
+                stream.hearing = Hearing::Open;
+                for message in messages {
+                    self.message(now, number, message);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The session is open on the next stream, which takes the place of the former one.
+    pub(super) fn opened(&mut self, now: Moment, opened: v1::SessionOpened) {
+        let Some(next) = self.next.take() else {
+            return;
+        };
+        let former = self.stream.take();
+        // Each stream numbers its requests anew: no number of the former may be taken for one of this one.
+        for waiting in self.waiting.values_mut() {
+            waiting.unsend();
+        }
+        let news = self.take_over(now, next, opened);
+        let moved = former.is_some();
+        if let Some(former) = former {
+            self.leave(former, news.left_behind);
+        }
+        self.resume_until = None;
+        self.unreachable = None;
+        let number = self.last_stream;
+        self.outputs.push_back(Output::Opened(number, news.info));
+        self.settle_unsent(&news.resumed, moved);
+        self.send_unsent(now);
+        self.wake_for_waits();
+    }
+
+    /// Says goodbye to the stream that the session has moved from: whatever it still holds there is nobody's.
+    fn leave(&mut self, mut former: Stream<H>, left_behind: bool) {
+        // What is lost, but is to stay closed for its lock-delay, must not be released cleanly.
+        if former.closing.is_none() && !left_behind {
+            let request = former.request(Body::Close(v1::SessionClose {}), InFlight::Other);
+            self.outputs.push_back(Output::Send(former.number, request));
+        }
+        for acquire in self.put_off_unanswered(former) {
+            // With a number again it was resumed.
+            let waiting = self.waiting.get(&acquire);
+            let Some(waiting) = waiting.filter(|waiting| waiting.sent_as.is_none()) else {
+                continue;
+            };
+            if !waiting.spec.is_try() {
+                self.ask_again(acquire);
+            } else if let Some(waiting) = self.waiting.remove(&acquire) {
+                // It may have been granted, and asking again could find that.
+                let error = AcquireError::Unavailable {
+                    name: waiting.spec.names.label(),
+                    source: None,
+                };
+                self.outputs
+                    .push_back(Output::Acquired(waiting.reply, Err(error)));
+            }
+        }
+    }
+
+    /// Puts all that could not be asked so far on the stream, as far as it takes it.
+    pub(super) fn send_unsent(&mut self, now: Moment) {
+        if self.takes_changes() {
+            for (key, change, reply) in std::mem::take(&mut self.unsent_changes) {
+                self.change(now, key, change, reply);
+            }
+            for release in std::mem::take(&mut self.unsent_releases) {
+                self.send_release(release);
+            }
+        }
+        let waiting: Vec<u64> = self.waiting.keys().copied().collect();
+        for acquire in waiting {
+            self.send_acquire(now, acquire);
+        }
+    }
+
+    /// Keeps what this stream was asked about holds, and has not answered, for the next one. Returns the acquires that it
+    /// has not answered, in the order in which they were asked.
+    pub(super) fn put_off_unanswered(&mut self, mut stream: Stream<H>) -> Vec<u64> {
+        let mut acquires = Vec::new();
+        for request in stream.take_in_flight().into_values() {
+            match request {
+                InFlight::Acquire(acquire) => acquires.push(acquire),
+                InFlight::Release(release) => self.unsent_releases.push(release.anew()),
+                InFlight::Change { key, change, reply } => {
+                    self.unsent_changes.push((key, change, reply));
+                }
+                InFlight::Abandoned { .. } | InFlight::Open | InFlight::Other => {}
+            }
+        }
+        let retries = std::mem::take(&mut self.retries).into_iter();
+        let retries = retries.map(|retry| retry.release.anew());
+        self.unsent_releases.extend(retries);
+        acquires
+    }
+
+    /// Nothing will be asked about what the last stream held, but to give back what may be held by another.
+    pub(super) fn give_up_unsent(&mut self) {
+        for (_, _, reply) in std::mem::take(&mut self.unsent_changes) {
+            self.hold_failed(Some(reply), HoldFailure::Unconfirmed);
+        }
+        let mut releases = std::mem::take(&mut self.unsent_releases);
+        for release in &mut releases {
+            self.hold_failed(release.reply.take(), HoldFailure::Unconfirmed);
+        }
+        releases.retain(|release| !self.ending && release.owned.ids.in_doubt());
+        self.unsent_releases = releases;
+    }
+}

@@ -1,0 +1,175 @@
+//! Which coordinator a session tries next.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use tokio::{net::lookup_host, time::timeout};
+use tonic::transport::Uri;
+
+use crate::{clock::Moment, error::ConnectError, settings::Settings};
+
+/// For how long one that failed is tried last.
+const TROUBLED: Duration = Duration::from_secs(10);
+
+/// One coordinator, as far as can be told from here: one address of what an endpoint names.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Candidate {
+    pub(super) endpoint: Arc<str>,
+    pub(super) address: SocketAddr,
+}
+
+/// What the endpoints stand for at present, or why one of them stands for nothing.
+pub(super) type Found = Vec<Result<Candidate, ConnectError>>;
+
+/// Goes round the candidates: each is tried once in a round, and those that failed lately come last.
+pub(super) struct Route {
+    /// Where the next round begins.
+    begin_at: usize,
+    round: VecDeque<Candidate>,
+    failed_at: HashMap<Candidate, Moment>,
+    several: bool,
+}
+
+impl Route {
+    /// Begins anywhere, so that many clients spread over all coordinators.
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            begin_at: fastrand::usize(..),
+            round: VecDeque::new(),
+            failed_at: HashMap::new(),
+            several: settings.endpoints.urls().len() > 1,
+        }
+    }
+
+    /// Whether there is more than one to choose from.
+    pub(super) fn is_several(&self) -> bool {
+        self.several
+    }
+
+    pub(super) fn begin_round(&mut self, candidates: Vec<Candidate>, now: Moment) {
+        self.several |= candidates.len() > 1;
+        self.failed_at
+            .retain(|_, failed_at| now.since(*failed_at) < TROUBLED);
+        self.round = candidates.into();
+        if !self.round.is_empty() {
+            let begin_at = self.begin_at % self.round.len();
+            self.round.rotate_left(begin_at);
+            self.begin_at = begin_at + 1;
+        }
+        // Who failed longest ago comes first of those.
+        let failed_at = &self.failed_at;
+        self.round
+            .make_contiguous()
+            .sort_by_key(|candidate| failed_at.get(candidate).copied());
+    }
+
+    /// The next to try in this round; none when it is over.
+    pub(super) fn next(&mut self) -> Option<Candidate> {
+        self.round.pop_front()
+    }
+
+    /// This one could not be reached, did not serve, or is to be left.
+    pub(super) fn failed(&mut self, candidate: &Candidate, now: Moment) {
+        self.failed_at.insert(candidate.clone(), now);
+    }
+}
+
+/// Looks up all names at once.
+pub(super) async fn find(settings: Arc<Settings>) -> Found {
+    let urls = settings.endpoints.urls().iter();
+    let found = join_all(urls.map(|url| addresses(url, settings.connect_timeout))).await;
+    found.into_iter().flatten().collect()
+}
+
+async fn addresses(url: &str, limit: Duration) -> Found {
+    let endpoint: Arc<str> = url.into();
+    let unreachable = |source| ConnectError::Unreachable {
+        endpoint: url.to_owned(),
+        source,
+    };
+    let uri = match Uri::try_from(url) {
+        Ok(uri) => uri,
+        Err(error) => return vec![Err(unreachable(error.into()))],
+    };
+    let host = uri.host().unwrap_or_default();
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = uri.port_u16().unwrap_or(80);
+    match timeout(limit, lookup_host((host, port))).await {
+        Ok(Ok(addresses)) => addresses
+            .map(|address| {
+                Ok(Candidate {
+                    endpoint: endpoint.clone(),
+                    address,
+                })
+            })
+            .collect(),
+        Ok(Err(error)) => vec![Err(unreachable(error.into()))],
+        Err(_) => vec![Err(ConnectError::TimedOut {
+            endpoint: url.to_owned(),
+            after: limit,
+        })],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn candidates() -> Vec<Candidate> {
+        let candidate = |port| Candidate {
+            endpoint: "http://locks.example".into(),
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+        };
+        (1..=3).map(candidate).collect()
+    }
+
+    fn round(route: &mut Route, now: u64) -> Vec<u16> {
+        route.begin_round(candidates(), at(now));
+        std::iter::from_fn(|| route.next())
+            .map(|candidate| candidate.address.port())
+            .collect()
+    }
+
+    #[test]
+    fn rounds_go_on_where_the_last_began_and_what_failed_lately_comes_last() {
+        let settings = Settings::new("http://locks.example".into());
+        let mut route = Route::new(&settings);
+        assert!(!route.is_several());
+        route.begin_at = 4;
+        assert_eq!(round(&mut route, 0), [2, 3, 1]);
+        assert!(route.is_several());
+        assert_eq!(round(&mut route, 0), [3, 1, 2]);
+        route.failed(&candidates()[0], at(1));
+        route.failed(&candidates()[1], at(2));
+        assert_eq!(round(&mut route, 3), [3, 1, 2]);
+        assert_eq!(round(&mut route, 3), [3, 1, 2]);
+        // The first of the two has been long enough ago.
+        assert_eq!(round(&mut route, 11), [3, 1, 2]);
+        assert_eq!(round(&mut route, 30), [1, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn an_address_stands_for_itself_and_a_name_for_its_addresses() {
+        let settings =
+            Settings::new("http://127.0.0.1:7420,http://[::1]:1,http://localhost".into());
+        let found = find(Arc::new(settings)).await;
+        let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
+        assert_eq!(found[0].address.to_string(), "127.0.0.1:7420");
+        assert_eq!(found[1].address.to_string(), "[::1]:1");
+        assert!(found.len() > 2);
+        for candidate in &found[2..] {
+            assert!(candidate.address.ip().is_loopback());
+            assert_eq!(candidate.address.port(), 80);
+            assert_eq!(&*candidate.endpoint, "http://localhost");
+        }
+    }
+}

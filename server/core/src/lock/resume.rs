@@ -1,0 +1,155 @@
+//! Taking a hold, or a place in the queue, over for another stream.
+
+use super::{
+    LockState,
+    step::{HandedOn, Step, alone, over},
+};
+use crate::{
+    command::{Loss, Reply, Resume},
+    hold::Hold,
+    id::OwnerId,
+    watch::Change,
+};
+
+/// What there is to take over, by its owner id of now.
+enum Found {
+    Hold(OwnerId),
+    Place(OwnerId),
+}
+
+impl LockState {
+    pub(super) fn resume(&mut self, step: &mut Step<'_>, resume: &Resume) -> (Reply, HandedOn) {
+        match self.find(step, resume) {
+            Some(Found::Hold(owner)) => alone(self.resume_hold(step, resume, &owner)),
+            Some(Found::Place(owner)) => self.resume_place(step, resume, &owner),
+            None => alone(Reply::Lost(self.why_not(resume))),
+        }
+    }
+
+    fn find(&self, step: &Step<'_>, resume: &Resume) -> Option<Found> {
+        let here = &step.caller.coordinator;
+        let next = &resume.next;
+        if let Some(hold) = self.holders.get(next) {
+            let is_ours = hold.coordinator == *here && hold.session == Some(resume.session);
+            return is_ours.then_some(Found::Hold(*next));
+        }
+        if let Some(waiter) = self.queue.get(next) {
+            return (waiter.coordinator == *here).then_some(Found::Place(*next));
+        }
+        // An owner id that was replaced never comes back.
+        if self.replaced.contains(next) {
+            return None;
+        }
+        let held = resume
+            .from
+            .iter()
+            .find(|owner| self.holders.get(owner).is_some());
+        let waits = || resume.from.iter().find(|owner| self.queue.contains(owner));
+        held.map(|owner| Found::Hold(*owner))
+            .or_else(|| waits().map(|owner| Found::Place(*owner)))
+    }
+
+    fn why_not(&self, resume: &Resume) -> Loss {
+        let mut ids = resume.from.iter().chain([&resume.next]);
+        if ids.any(|owner| self.replaced.contains(owner)) {
+            Loss::Resumed
+        } else {
+            self.gone()
+        }
+    }
+
+    fn resume_hold(&mut self, step: &mut Step<'_>, resume: &Resume, owner: &OwnerId) -> Reply {
+        let Some(hold) = self.holders.get(owner) else {
+            return Reply::Lost(self.gone());
+        };
+        if step.now.until(hold.ends_at) <= hold.delay() {
+            let hold = over(hold);
+            step.tell(|| Change::Lost {
+                hold: Some(hold),
+                loss: Loss::Expired,
+            });
+            return Reply::Lost(Loss::Expired);
+        }
+        let Some(hold) = self.holders.remove(owner) else {
+            return Reply::Lost(self.gone());
+        };
+        let ends_at = step.now.after(resume.ttl + hold.lock_delay);
+        // The same again finds it as it was made, or as a place has come to it.
+        let count = match *owner == resume.next {
+            true => hold.count,
+            false => resume.count.max(1),
+        };
+        let hold = Hold {
+            owner: resume.next,
+            session: Some(resume.session),
+            client_name: resume.client_name.clone(),
+            count,
+            coordinator: step.caller.coordinator.clone(),
+            confirmed: true,
+            fresh: false,
+            ends_at,
+            ..hold
+        };
+        let reply = resumed(&hold);
+        if step.telling.is_some() {
+            let seen = step.seen(&hold);
+            step.tell(|| Change::Resumed(seen));
+        }
+        self.holders.add(hold);
+        if let Some(token) = &mut self.token {
+            token.forget_at = step.now.after(step.caller.token_memory);
+        }
+        self.replace(step, resume);
+        reply
+    }
+
+    fn resume_place(
+        &mut self,
+        step: &mut Step<'_>,
+        resume: &Resume,
+        owner: &OwnerId,
+    ) -> (Reply, HandedOn) {
+        let here = &step.caller.coordinator;
+        self.queue.take_over(owner, here, step.now, |acquire| {
+            acquire.owner = resume.next;
+            acquire.session = Some(resume.session);
+            acquire.client_name = resume.client_name.clone();
+            acquire.ttl = resume.ttl;
+            acquire.wait = true;
+            acquire.again = false;
+        });
+        self.replace(step, resume);
+        let mut handed_on = self.hand_on(step);
+        if handed_on.take(&resume.next).is_some()
+            && let Some(hold) = self.holders.get(&resume.next)
+        {
+            return (resumed(hold), handed_on);
+        }
+        let Some(waiter) = self.queue.get(&resume.next) else {
+            return (Reply::Lost(self.gone()), handed_on);
+        };
+        let reply = Reply::ResumedWait {
+            acquire: Box::new(waiter.acquire.clone()),
+            position: self.queue.position(&resume.next).unwrap_or(0),
+            expires_in: self.expires_in(step.now),
+        };
+        (reply, handed_on)
+    }
+
+    /// Remembers that none of the owner ids which it may have been under stands for anything any more.
+    fn replace(&mut self, step: &Step<'_>, resume: &Resume) {
+        let until = step.now.after(step.caller.token_memory);
+        for owner in resume.from.iter().filter(|owner| **owner != resume.next) {
+            self.replaced.insert(*owner, until);
+        }
+    }
+}
+
+fn resumed(hold: &Hold) -> Reply {
+    Reply::Resumed {
+        token: hold.token,
+        mode: hold.mode,
+        actor: hold.actor,
+        lock_delay: hold.lock_delay,
+    }
+}

@@ -1,0 +1,236 @@
+//! What a client asks to take over from another stream, and what it is told of that.
+
+use std::{collections::HashSet, time::Duration};
+
+use leasehold_core::id::{FencingToken, OwnerId};
+use leasehold_proto::v1::{
+    LostLock, ResumedHold, ResumedLock, ResumedWait, SessionOpened, SessionResume, session_resume,
+};
+
+use super::{duration, lock_name, owner_id, wait};
+use crate::{
+    coordinator::{Coordinator, acquire::Wait},
+    session::resume::{Resumption, What},
+    status::{Reason, Refusal},
+};
+
+/// Most owner ids of attempts that were not answered.
+const MAX_TRIED: usize = 64;
+/// The greatest token there can be: beyond it, not every whole number is one in Redis.
+const MAX_TOKEN: i64 = 1 << 53;
+/// Most locks of one `opened`: so many names of the longest kind stay below 1 MiB.
+const LOCKS_OF_ONE: usize = 1000;
+
+/// A session's grace, none where unset.
+pub fn disconnect_grace(
+    field: &str,
+    grace: Option<prost_types::Duration>,
+    ttl: Duration,
+) -> Result<Duration, Refusal> {
+    let grace = duration(field, grace)?.unwrap_or_default();
+    if grace > ttl {
+        let what = format!("must be at most the session's TTL of {ttl:?}, not {grace:?}");
+        return Err(Refusal::field(field, what));
+    }
+    Ok(grace)
+}
+
+/// Everything that a stream is to take over, which may come in several messages.
+#[derive(Debug, Default)]
+pub struct Resumptions {
+    list: Vec<Resumption>,
+    next: HashSet<OwnerId>,
+    requests: HashSet<u64>,
+    tokens: Vec<FencingToken>,
+}
+
+impl Resumptions {
+    /// Takes in what one message asks for; fields are named by their number among all. `open` is the request id of the
+    /// `open`.
+    pub fn add(
+        &mut self,
+        resume: Vec<SessionResume>,
+        open: u64,
+        limit: usize,
+        coordinator: &Coordinator,
+    ) -> Result<(), Refusal> {
+        if self.list.len() + resume.len() > limit {
+            return Err(Refusal::new(
+                Reason::TooManyLocks,
+                format!(
+                    "the stream resumes more than {limit} locks and places in queues, which is the limit of a session; resume them on several"
+                ),
+            ));
+        }
+        for resume in resume {
+            let field = format!("open.resume[{}]", self.list.len());
+            let resumption = self.resumption(&field, resume, open, coordinator)?;
+            self.list.push(resumption);
+        }
+        Ok(())
+    }
+
+    /// All of it.
+    pub fn finish(self, coordinator: &Coordinator) -> Vec<Resumption> {
+        for token in self.tokens {
+            coordinator.hear_of(token);
+        }
+        self.list
+    }
+
+    fn resumption(
+        &mut self,
+        field: &str,
+        resume: SessionResume,
+        open: u64,
+        coordinator: &Coordinator,
+    ) -> Result<Resumption, Refusal> {
+        let name = lock_name(&format!("{field}.name"), &resume.name, coordinator.store())?;
+        let tried = &resume.tried_owner_ids;
+        if tried.len() > MAX_TRIED {
+            let what = format!("must be at most {MAX_TRIED} owner ids, not {}", tried.len());
+            return Err(Refusal::field(&format!("{field}.tried_owner_ids"), what));
+        }
+        let mut from = Vec::with_capacity(1 + tried.len());
+        from.push(owner_id(&format!("{field}.owner_id"), &resume.owner_id)?);
+        for (number, tried) in tried.iter().enumerate() {
+            from.push(owner_id(
+                &format!("{field}.tried_owner_ids[{number}]"),
+                tried,
+            )?);
+        }
+        let next_field = format!("{field}.next_owner_id");
+        let next = OwnerId::parse(&resume.next_owner_id).ok_or_else(|| {
+            let what = format!(
+                "must be 16 random bytes, not {} bytes",
+                resume.next_owner_id.len()
+            );
+            Refusal::field(&next_field, what)
+        })?;
+        if from.contains(&next) || !self.next.insert(next) {
+            let what = "must be made for this entry: it is another owner id of it, or the next one of another entry";
+            return Err(Refusal::field(&next_field, what));
+        }
+        let what = match resume.what {
+            Some(session_resume::What::Hold(hold)) => self.hold(field, hold)?,
+            Some(session_resume::What::Wait(waits)) => {
+                self.wait(field, waits, open, coordinator.max_wait())?
+            }
+            None => {
+                let what = "must say what is resumed: `hold` or `wait`";
+                return Err(Refusal::field(&format!("{field}.hold"), what));
+            }
+        };
+        Ok(Resumption {
+            name,
+            from,
+            next,
+            what,
+        })
+    }
+
+    fn hold(&mut self, field: &str, hold: ResumedHold) -> Result<What, Refusal> {
+        let token = hold.fencing_token;
+        if !(1..=MAX_TOKEN).contains(&token) {
+            let what = format!("must be the token that the grant gave, 1 to 2^53, not {token}");
+            return Err(Refusal::field(&format!("{field}.hold.fencing_token"), what));
+        }
+        self.tokens.push(FencingToken::new(token));
+        let count = hold.hold_count.max(1);
+        Ok(What::Hold { count })
+    }
+
+    fn wait(
+        &mut self,
+        field: &str,
+        waits: ResumedWait,
+        open: u64,
+        max: Duration,
+    ) -> Result<What, Refusal> {
+        let request_id = waits.acquire_request_id;
+        if request_id == open || !self.requests.insert(request_id) {
+            let field = format!("{field}.wait.acquire_request_id");
+            let what = format!("must not be that of another request, as {request_id} is");
+            return Err(Refusal::field(&field, what));
+        }
+        let wait = match wait(
+            &format!("{field}.wait.wait"),
+            waits.wait,
+            Wait::Forever,
+            max,
+        )? {
+            // It is in the queue already: it leaves it, unless the lock is its own by now.
+            Wait::No => Wait::For(Duration::ZERO),
+            wait => wait,
+        };
+        Ok(What::Wait { request_id, wait })
+    }
+}
+
+/// What an `open` is answered by, in messages of bounded size.
+pub fn opened_messages(
+    opened: SessionOpened,
+    resumed: Vec<ResumedLock>,
+    refused: Vec<LostLock>,
+) -> Vec<SessionOpened> {
+    let (mut resumed, mut refused) = (resumed.into_iter(), refused.into_iter());
+    let mut messages = Vec::new();
+    let mut next = opened;
+    loop {
+        next.resumed = resumed.by_ref().take(LOCKS_OF_ONE).collect();
+        let room = LOCKS_OF_ONE - next.resumed.len();
+        next.refused = refused.by_ref().take(room).collect();
+        next.more = resumed.len() + refused.len() > 0;
+        let rest = next.more.then(SessionOpened::default);
+        messages.push(next);
+        match rest {
+            Some(rest) => next = rest,
+            None => return messages,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_prost::prost::Message;
+
+    use super::*;
+
+    #[test]
+    fn what_is_told_of_many_locks_comes_in_messages_of_bounded_size() {
+        let resumed = ResumedLock {
+            name: "n".repeat(512),
+            owner_id: vec![0xff; 16],
+            what: None,
+        };
+        let refused = LostLock {
+            name: "n".repeat(512),
+            owner_id: vec![0xff; 16],
+            reason: 5,
+        };
+        for (held, lost) in [(0, 0), (1, 0), (1000, 0), (999, 2), (2500, 700), (0, 1001)] {
+            let opened = SessionOpened {
+                session_id: "s".to_owned(),
+                ..SessionOpened::default()
+            };
+            let messages = opened_messages(
+                opened,
+                vec![resumed.clone(); held],
+                vec![refused.clone(); lost],
+            );
+            assert_eq!(messages.len(), (held + lost).div_ceil(1000).max(1));
+            assert!(
+                messages
+                    .iter()
+                    .all(|message| message.encoded_len() < 1 << 20)
+            );
+            let count = |of: fn(&SessionOpened) -> usize| messages.iter().map(of).sum::<usize>();
+            assert_eq!(count(|message| message.resumed.len()), held);
+            assert_eq!(count(|message| message.refused.len()), lost);
+            let more: Vec<bool> = messages.iter().map(|message| message.more).collect();
+            let last = messages.len() - 1;
+            assert!((0..=last).all(|number| more[number] == (number < last)));
+            assert_eq!(messages[0].session_id, "s");
+        }
+    }
+}

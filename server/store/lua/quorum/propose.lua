@@ -1,0 +1,22 @@
+-- Takes the lock where it is free, and proposes a token. Stores no token: only a majority makes a grant of it.
+--
+-- KEYS  lock, record, others
+-- ARGV  owner id, TTL and lock-delay together (ms), floor of the token, the coordinator if it has waiters, or empty
+-- Reply DONE, token, 1 if it is the one of the grant that stands here already
+--       | TAKEN, what the lock holds, ms until that expires (below 0: never), the record or false
+--       | REPLACED: it was granted and resumed
+
+local owner, lasts, floor, waiter = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+if is_replaced(owner) then return answer(REPLACED) end
+local holder, found = call('GET', lock), call('GET', record)
+if not holder or holder == owner then
+  call('SET', lock, owner, 'PX', lasts)
+  if holder and is_of(found, owner) then return answer(DONE, token_of(found), 1) end
+  return answer(DONE, math.max(token_of(found) + 1, now, floor), 0)
+end
+if waiter ~= '' then
+  try('ZREMRANGEBYSCORE', others, '-inf', whole(now / 1000))
+  try('ZADD', others, whole(now / 1000 + WAITS_FOR), waiter)
+  try('PEXPIRE', others, WAITS_FOR)
+end
+return answer(TAKEN, holder, call('PTTL', lock), found)

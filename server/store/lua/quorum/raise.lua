@@ -1,0 +1,19 @@
+-- Makes a token the newest one, of nobody, unless a newer one is there or the newest one is that of the hold that stands.
+--
+-- KEYS  lock, record
+-- ARGV  token, how long to remember it (ms), 1 if it ends the grant with the token before it, under whatever owner id that
+--       stands here: a resume may have missed this master; the owner id whose hold is ended in any case, or empty
+-- Reply DONE
+
+local token = tonumber(ARGV[3])
+local holder, found = call('GET', lock), call('GET', record)
+local newest = token_of(found)
+local stands = holder and is_of(found, holder)
+if holder and holder == ARGV[6] or stands and ARGV[5] == '1' and newest == token - 1 then
+  call('DEL', lock)
+  stands = false
+end
+if newest < token and not stands then
+  call('SET', record, pack('>I8I8', token, now), 'PX', ARGV[4])
+end
+return answer(DONE)

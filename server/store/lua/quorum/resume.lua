@@ -1,0 +1,53 @@
+-- Takes a hold over for another stream where it is: its owner id changes, so that whoever still believes in the old stream
+-- can do nothing to it any more. Never creates a key: that is up to restore.lua. The same again: it stands.
+--
+-- KEYS  lock, record
+-- ARGV  its next owner id, those that it may be under, one after the other, TTL (ms; the hold's lock-delay comes on top), how
+--       long to remember the token and the owner ids (ms), coordinator id, session id, client name, how many times it is held
+-- Reply DONE, token, the record | MISSING (also where there is no record of it) | TAKEN | EXPIRED (no more than the
+--       lock-delay was left) | REPLACED
+
+local next, from, ttl, memory = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local me, session, client, times = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
+local holder, found = call('GET', lock), call('GET', record)
+
+-- How many of them were replaced, and how many they are.
+local function count_replaced()
+  local number = 0
+  for at = 1, #from, 16 do
+    if is_replaced(from:sub(at, at + 15)) then number = number + 1 end
+  end
+  return number, #from / 16
+end
+
+local is_known = is_of(found, holder)
+local is_next = holder == next
+if is_next and is_known then
+  local _, _, coordinator, of = read_details(found)
+  is_next = coordinator == me and of == session
+end
+if not is_next then
+  if is_replaced(next) then return answer(REPLACED) end
+  if not holder then
+    -- Where only some of them were, it may stand elsewhere under another of them.
+    local number, all = count_replaced()
+    return answer(number > 0 and number == all and REPLACED or MISSING)
+  end
+  if not is_among(from, holder) then return answer(count_replaced() > 0 and REPLACED or TAKEN) end
+end
+if not is_known then return answer(MISSING) end
+
+local _, delay, coordinator, _, extras, _, value = read_details(found)
+local left = call('PTTL', lock)
+if delay > 0 and left >= 0 and left <= delay then return answer(EXPIRED) end
+-- First: after a write like this one Redis lets a script go on even when it is out of memory.
+call('PEXPIRE', record, memory)
+if not is_next and (times > 1 or extras ~= '') then extras = with_times(extras, times) end
+found = found:sub(1, 16) .. next .. pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me, me, #session, session, #extras, extras,
+  #client, client) .. found:sub(value)
+call('SET', lock, next, 'PX', ttl + delay)
+call('SET', record, found, 'KEEPTTL')
+replace(from, next, memory)
+-- Only a hint: where it is not allowed, its next renewal finds out.
+if coordinator ~= me then try('PUBLISH', 'lh:wake:' .. coordinator, 'M' .. holder .. lock) end
+return answer(DONE, token_of(found), found)

@@ -1,0 +1,141 @@
+-- Takes a hold, or a place in the queue, over for another stream: its owner id changes, so that whoever still believes in
+-- the old stream can do nothing to it any more.
+--
+-- KEYS  all four
+-- ARGV  m: its next owner id and those that it may be under, TTL (ms), how many times a hold is held (4 bytes) with
+--       session id and client name
+-- Reply {handed, 9, token, extras, lock-delay (ms)} of a hold, or of a place that has just come to one
+--       | {handed, 10, owner id, session, extras, client name, TTL, lock-delay (ms), value, place, ms until the first that
+--       is in the way expires (below 0: never)}
+--       | RESUMED | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left)
+-- The same again: it stands.
+
+local HOLD_RESUMED, PLACE_RESUMED = 9, 10
+
+-- Remembers that owner ids stand for nothing any more.
+local function replace(owners, next)
+  local key, entries = replaced(), {}
+  for _, owner in ipairs(owners) do
+    if owner ~= next then
+      entries[#entries + 1] = now + memory * 1000
+      entries[#entries + 1] = owner
+    end
+  end
+  if not entries[1] then return end
+  call('ZREMRANGEBYSCORE', key, '-inf', now)
+  call('ZADD', key, unpack(entries))
+  -- Not every caller remembers them for as long: the key is kept for the longest.
+  local last = call('ZREVRANGE', key, '0', '0', 'WITHSCORES')
+  call('PEXPIREAT', key, math.ceil(last[2] / 1000))
+end
+
+-- Tells the coordinator that had it.
+local function tell_former(coordinator, owner)
+  -- Only a hint: where it is not allowed, its next renewal or refresh finds out.
+  if coordinator ~= me then redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, 'M' .. owner .. lock) end
+end
+
+-- Details from a place in a text, as they are from now on.
+local function taken_over(text, at, session, client)
+  local _, delay, _, _, extras, _, value = read_details(text, at)
+  return pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me, me, #session, session, #extras, extras, #client, client)
+    .. text:sub(value)
+end
+
+local function resume_hold(owner, found, next, ttl, times, session, client)
+  local state, delay, coordinator, _, extras = read_details(found, DETAILS)
+  if is_confirmed(state) and delay > 0 then
+    local left = many and many.left(owner) or call('PTTL', lock)
+    if left >= 0 and left <= delay then
+      note('lost', view_hold(found, 0), EXPIRED)
+      return EXPIRED
+    end
+  end
+  -- First, and not only for the token's sake: after a write like this one Redis lets a script go on even when it is out of
+  -- memory.
+  call('PEXPIRE', record, memory)
+  local resumed = found
+  -- The same again finds it as it was made, or as a place has come to it.
+  if owner ~= next and (times > 1 or extras ~= '') then resumed = with_extras(found, nil, times) end
+  resumed = resumed:sub(1, 16) .. next .. taken_over(resumed, DETAILS, session, client)
+  if many then
+    many.replace(owner, found, next, resumed, ttl + delay)
+  else
+    call('SET', lock, next, 'PX', ttl + delay)
+    call('SET', record, resumed, 'KEEPTTL')
+    holder = next
+  end
+  if changes then note('resumed', view_hold(resumed, ttl + delay)) end
+  tell_former(coordinator, owner)
+  return { false, HOLD_RESUMED, token_of(resumed), extras, delay }
+end
+
+local function resume_place(owner, next, ttl, session, client)
+  local place, since, coordinator, _, details = read_waiter(owner)
+  local sign = attached[me]
+  if not sign then
+    attached[me] = { now, place, false }
+  elseif place < sign[2] then
+    -- From here on places below its first one count again, so none of those that were given up may be left.
+    while sign[3] do purge(me, sign) end
+    sign[2] = place
+  end
+  local _, delay, _, _, extras, _, value_at = read_details(details, 1)
+  local value, lasts = details:sub(value_at), string.format('%.0f', ttl + delay)
+  -- Joins before it leaves: a queue that was empty in between would come back without an expiry.
+  local was, is = from(coordinator, place) .. owner, from(me, place) .. next
+  call('ZADD', queue, '0', is)
+  attach(next, pack('>I8I8I2c0I2c0', place, since, #me, me, #lasts, lasts) .. taken_over(details, 1, session, client))
+  if was ~= is then call('ZREM', queue, was) end
+  if owner ~= next then call('HDEL', waiters, owner) end
+  tell_former(coordinator, owner)
+
+  local handed, token = take(hand_on(), next)
+  if token then return { handed, HOLD_RESUMED, token, extras, delay } end
+  return { handed, PLACE_RESUMED, next, session, extras, client, tonumber(ttl), delay, value, count(place),
+    many and many.first_left() or call('PTTL', lock) }
+end
+
+local function resume(owners, ttl, stream)
+  local times, session, client_at = unpack_bytes('>I4c16', stream)
+  local client, next, from = stream:sub(client_at), owners:sub(1, 16), {}
+  for at = 17, #owners, 16 do from[#from + 1] = owners:sub(at, at + 15) end
+  load_queue()
+  look()
+  -- What is remembered of replaced ids may be with another node by now.
+  check_settled()
+
+  local function taken_hold(owner, found)
+    local reply = resume_hold(owner, found, next, ttl, times, session, client)
+    if reply ~= EXPIRED then replace(from, next) end
+    return reply
+  end
+  local function taken_place(owner)
+    replace(from, next)
+    return resume_place(owner, next, ttl, session, client)
+  end
+
+  -- What is under the next one already was resumed by this stream, unless somebody else made the same id.
+  local found = find(next)
+  if found then
+    local _, _, coordinator, of = read_details(found, DETAILS)
+    if coordinator == me and of == session then return taken_hold(next, found) end
+  elseif waits(next) then
+    local _, _, coordinator = read_waiter(next)
+    if coordinator == me then return taken_place(next) end
+  elseif not is_replaced(next) then
+    for _, owner in ipairs(from) do
+      found = find(owner)
+      if found then return taken_hold(owner, found) end
+    end
+    for _, owner in ipairs(from) do
+      if waits(owner) then return taken_place(owner) end
+    end
+  end
+
+  from[#from + 1] = next
+  for _, owner in ipairs(from) do
+    if is_replaced(owner) then return RESUMED end
+  end
+  return holder and TAKEN or DELETED
+end

@@ -1,0 +1,133 @@
+//! Whether enough masters have a vote.
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::{
+    decide::majority,
+    round::{Masters, excuse},
+    standing::Standing,
+};
+use crate::{Status, clock, redis::status::DownCause};
+
+/// The state of all masters, summed up for whoever watches.
+#[derive(Debug)]
+pub(super) struct Board {
+    status: watch::Sender<Status>,
+    /// Why this coordinator grants nothing, whoever has a vote.
+    refusal: Mutex<Option<String>>,
+    /// Which masters had a vote when it was last reviewed, a bit for each.
+    voters: AtomicU64,
+    epoch: AtomicU64,
+}
+
+impl Board {
+    pub(super) fn new() -> Self {
+        let (status, _) = watch::channel(Status::Down {
+            cause: DownCause::Connecting,
+            reason: "still connecting to the masters".into(),
+        });
+        Self {
+            status,
+            refusal: Mutex::default(),
+            voters: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<Status> {
+        self.status.subscribe()
+    }
+
+    /// Has this coordinator grant nothing.
+    pub(super) fn refuse(&self, reason: String) {
+        warn!("{reason}");
+        *self.refusal() = Some(reason);
+    }
+
+    fn refusal(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+        // A panic elsewhere can't leave it torn: it is replaced.
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why nothing is to be granted, though there may be a majority.
+    pub(super) fn refused(&self, masters: &Masters) -> Option<String> {
+        if let Some(refusal) = self.refusal().clone() {
+            return Some(refusal);
+        }
+        let now = clock::now();
+        let disagrees = masters.all.iter().find(|master| {
+            // One that is not durable has no vote; that is enough.
+            matches!(
+                master.membership().standing,
+                Some(Standing::Disagrees { .. })
+            )
+        });
+        disagrees.and_then(|master| excuse(master, now))
+    }
+
+    /// Looks at all masters again.
+    pub(super) fn review(&self, masters: &Masters) {
+        let voters = masters
+            .all
+            .iter()
+            .filter(|master| master.membership().standing == Some(Standing::Votes));
+        let bits = voters.fold(0, |bits, master| bits | 1 << (master.place % 64));
+        if self.voters.swap(bits, Ordering::Relaxed) != bits {
+            self.epoch.fetch_add(1, Ordering::Relaxed);
+        }
+        let number = usize::try_from(bits.count_ones()).unwrap_or(0);
+        let status = match self.refused(masters) {
+            Some(reason) => Status::Down {
+                cause: DownCause::Disagreement,
+                reason: reason.into(),
+            },
+            None if number >= majority(masters.number()) => Status::Up {
+                epoch: self.epoch.load(Ordering::Relaxed),
+            },
+            None => Status::Down {
+                cause: DownCause::NoMajority,
+                reason: why(masters, number).into(),
+            },
+        };
+        self.status.send_if_modified(|current| {
+            match (&*current, &status) {
+                (Status::Down { .. }, Status::Up { .. }) => {
+                    info!("a majority of the masters has a vote");
+                }
+                (Status::Up { .. }, Status::Down { reason, .. }) => {
+                    warn!("no locks are granted: {reason}")
+                }
+                (Status::Down { cause: before, .. }, Status::Down { cause, reason })
+                    if before != cause =>
+                {
+                    warn!("no locks are granted: {reason}");
+                }
+                _ => {}
+            }
+            let changed = *current != status;
+            *current = status;
+            changed
+        });
+    }
+}
+
+fn why(masters: &Masters, number: usize) -> String {
+    let now = clock::now();
+    let excuses: Vec<String> = masters
+        .all
+        .iter()
+        .filter_map(|master| excuse(master, now))
+        .collect();
+    format!(
+        "{number} of {} masters have a vote, and {} are needed: {}",
+        masters.number(),
+        majority(masters.number()),
+        excuses.join("; ")
+    )
+}

@@ -1,0 +1,306 @@
+//! Renewals.
+
+use std::sync::Arc;
+
+use leasehold_core::{
+    command::{Caller, End, Loss, Reply},
+    id::OwnerId,
+    name::LockName,
+    time::{Moment, StoreTime},
+};
+use std::time::Duration;
+
+use super::{
+    decide::{Verdict, majority},
+    master::Outcome,
+    round::{Masters, Round},
+    script::{Ask, Found, Said},
+};
+use crate::{clock, error::StoreError};
+
+/// A renewal that was sent.
+pub(super) struct Extension {
+    round: Round,
+    sent_at: Moment,
+    name: LockName,
+    caller: Caller,
+    owner: OwnerId,
+    ttl: Duration,
+}
+
+/// What the masters said to it.
+struct Heard {
+    /// Where the hold is not, but may be set again: nothing is there, or no record of it.
+    lacking: Vec<usize>,
+    missing: usize,
+    /// Where something else stands, and its token.
+    others: Vec<(usize, i64)>,
+    loss: Option<Loss>,
+    /// The hold's tokens, where it was extended.
+    tokens: Vec<i64>,
+    at: StoreTime,
+}
+
+impl Heard {
+    /// What is resumed is not lost, whatever else is said of it.
+    fn lose(&mut self, loss: Loss) {
+        if loss == Loss::Resumed {
+            self.loss = Some(loss);
+        }
+        self.loss.get_or_insert(loss);
+    }
+
+    /// Where a resume was missed: the same grant stands there under another owner id. Those said no.
+    fn take_others(&mut self) -> Vec<usize> {
+        let others = std::mem::take(&mut self.others).into_iter();
+        let same = others.filter(|(_, token)| self.tokens.contains(token));
+        same.map(|(place, _)| place).collect()
+    }
+}
+
+impl Masters {
+    /// Sends a renewal to all of them.
+    pub(super) fn extend(
+        &self,
+        name: &LockName,
+        caller: &Caller,
+        owner: OwnerId,
+        ttl: Duration,
+    ) -> Extension {
+        let sent_at = clock::now();
+        let ask = Ask::Extend {
+            owner,
+            ttl,
+            memory: caller.token_memory,
+            coordinator: caller.coordinator.clone(),
+        };
+        Extension {
+            sent_at,
+            round: self.ask(name, ask),
+            name: name.clone(),
+            caller: caller.clone(),
+            owner,
+            ttl,
+        }
+    }
+}
+
+impl Extension {
+    /// What it comes to. Where a master lacks the hold, it is set again from what another one has of it.
+    pub(super) async fn outcome(
+        mut self,
+        masters: &Arc<Masters>,
+    ) -> Result<(Reply, StoreTime, Moment), StoreError> {
+        let mut heard = Heard {
+            lacking: Vec::new(),
+            missing: 0,
+            others: Vec::new(),
+            loss: None,
+            tokens: Vec::new(),
+            at: StoreTime::from_micros(0),
+        };
+        let verdict = self.listen(&mut heard, masters.number()).await;
+        let sent_at = self.sent_at;
+        match verdict {
+            Verdict::Agreed => {
+                let at = heard.at;
+                let masters = Arc::clone(masters);
+                tokio::spawn(async move {
+                    // The rest have their time, and what lacks it gets it, with nobody waiting for it.
+                    self.listen_on(&mut heard).await;
+                    self.add_others(&mut heard);
+                    if !heard.lacking.is_empty() {
+                        self.restore(&mut heard, &masters).await;
+                    }
+                });
+                Ok((Reply::Renewed, at, sent_at))
+            }
+            Verdict::Refused => Ok(self.lost(heard, masters)),
+            Verdict::Undecided => {
+                self.add_others(&mut heard);
+                if !heard.tokens.is_empty() && !heard.lacking.is_empty() {
+                    match self.restore(&mut heard, masters).await {
+                        Verdict::Agreed => return Ok((Reply::Renewed, heard.at, sent_at)),
+                        Verdict::Refused => return Ok(self.lost(heard, masters)),
+                        Verdict::Undecided => {}
+                    }
+                }
+                Err(match self.round.wrong_type() {
+                    Some(wrong) => wrong,
+                    None => StoreError::Indeterminate {
+                        reason: masters.why(&self.round),
+                    },
+                })
+            }
+        }
+    }
+
+    /// It is lost: what a minority has of it, which this may have extended, is in the way of others. What another stream
+    /// has resumed goes on.
+    fn lost(mut self, mut heard: Heard, masters: &Arc<Masters>) -> (Reply, StoreTime, Moment) {
+        let loss = heard.loss.unwrap_or(Loss::Deleted);
+        let lost = (Reply::Lost(loss), heard.at, self.sent_at);
+        if loss != Loss::Resumed {
+            let masters = Arc::clone(masters);
+            tokio::spawn(async move {
+                self.listen_on(&mut heard).await;
+                if heard.loss != Some(Loss::Resumed) {
+                    // For what is left of its lock-delay, and a little longer, it stays closed where it was.
+                    masters.give_back(&self.name, &self.caller, self.owner, End::Unclean);
+                }
+            });
+        }
+        lost
+    }
+
+    async fn listen(&mut self, heard: &mut Heard, masters: usize) -> Verdict {
+        loop {
+            let verdict = self.round.tally().standing();
+            if let Some(verdict @ (Verdict::Agreed | Verdict::Refused)) = verdict {
+                return verdict;
+            }
+            // A majority that has nothing has lost it: it is not made anew from what the others have.
+            if heard.missing >= majority(masters) {
+                return Verdict::Refused;
+            }
+            // Those that lack it are counted when it was set again there, so all that may are waited for.
+            if !self.hear(heard).await {
+                return Verdict::Undecided;
+            }
+        }
+    }
+
+    async fn listen_on(&mut self, heard: &mut Heard) {
+        while self.hear(heard).await {}
+    }
+
+    /// Takes one answer in; false if none comes any more.
+    async fn hear(&mut self, heard: &mut Heard) -> bool {
+        let Some(answer) = self.round.next().await else {
+            return false;
+        };
+        let tally = self.round.tally();
+        let Outcome::Said { reply, counts } = answer.outcome else {
+            tally.out();
+            return true;
+        };
+        heard.at = heard.at.max(reply.at);
+        match reply.said {
+            Said::Extended { token: Some(token) } => {
+                heard.tokens.push(token);
+                if counts { tally.yes() } else { tally.out() }
+            }
+            Said::Extended { token: None } => {
+                heard.lacking.push(answer.from);
+                tally.out();
+            }
+            Said::Gone(Loss::Deleted) => {
+                heard.lacking.push(answer.from);
+                heard.missing += usize::from(counts);
+                tally.out();
+            }
+            Said::Other { token } if counts => {
+                heard.others.push((answer.from, token));
+                heard.lose(Loss::Taken);
+                tally.no();
+            }
+            Said::Gone(loss) if counts => {
+                heard.lose(loss);
+                tally.no();
+            }
+            _ => tally.out(),
+        }
+        true
+    }
+
+    /// What a resume missed lacks the hold.
+    fn add_others(&mut self, heard: &mut Heard) {
+        let others = heard.take_others();
+        self.round.tally().waive(others.len());
+        heard.lacking.extend(others);
+    }
+
+    /// Sets the hold again where it lacks. What is found there may be newer, which is no.
+    async fn restore(&mut self, heard: &mut Heard, masters: &Arc<Masters>) -> Verdict {
+        let Some((record, former)) = self.record(masters).await else {
+            return Verdict::Undecided;
+        };
+        let ask = Ask::Restore {
+            owner: self.owner,
+            ttl: self.ttl,
+            memory: self.caller.token_memory,
+            record,
+            former,
+        };
+        let lacking = std::mem::take(&mut heard.lacking);
+        let chosen = |place: usize| lacking.contains(&place);
+        let mut round = masters.ask_some(&self.name, ask, chosen);
+        // What the others said stands beside what these do.
+        *round.tally() = self.round.tally().clone();
+        round.tally().reopen(lacking.len());
+        loop {
+            if let Some(verdict) = round.tally().standing() {
+                return verdict;
+            }
+            let Some(answer) = round.next().await else {
+                return Verdict::Undecided;
+            };
+            match answer.outcome {
+                Outcome::Said {
+                    reply,
+                    counts: true,
+                } => match reply.said {
+                    Said::Done => round.tally().yes(),
+                    Said::Gone(Loss::Resumed) => {
+                        heard.lose(Loss::Resumed);
+                        round.tally().no();
+                    }
+                    Said::Gone(_) | Said::Above(_) => {
+                        heard.lose(Loss::Taken);
+                        round.tally().no();
+                    }
+                    _ => round.tally().out(),
+                },
+                _ => round.tally().out(),
+            }
+        }
+    }
+
+    /// The hold's record, the newest that a majority has, and the owner ids that were replaced where it is.
+    async fn record(&self, masters: &Masters) -> Option<(Arc<[u8]>, Arc<[u8]>)> {
+        let mut round = masters.ask(&self.name, Ask::Look);
+        let mut newest: Option<(Vec<u8>, Vec<u8>)> = None;
+        while round.tally().votes() < majority(masters.number())
+            && let Some(answer) = round.next().await
+        {
+            let Outcome::Said {
+                reply,
+                counts: true,
+            } = answer.outcome
+            else {
+                continue;
+            };
+            round.tally().yes();
+            let Said::Holds(Found {
+                holder: Some(holder),
+                record: Some(record),
+                former,
+                ..
+            }) = reply.said
+            else {
+                continue;
+            };
+            let is_ours = holder == self.owner.as_bytes()
+                && record.get(16..32) == Some(&self.owner.as_bytes()[..]);
+            // The token comes first.
+            if is_ours
+                && newest
+                    .as_ref()
+                    .is_none_or(|(newest, _)| newest[..8] < record[..8])
+            {
+                newest = Some((record, former));
+            }
+        }
+        newest.map(|(record, former)| (record.into(), former.into()))
+    }
+}

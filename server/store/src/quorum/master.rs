@@ -1,0 +1,330 @@
+//! One master: commands on their way to it, and whether its answers count.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::poll;
+use leasehold_core::{
+    name::LockName,
+    time::{Moment, StoreTime},
+};
+use redis::{RedisResult, Value};
+use tokio::sync::mpsc;
+
+use super::{
+    script::{Ask, Reply, Said},
+    standing::{Run, Standing},
+};
+use crate::{
+    clock,
+    error::StoreError,
+    redis::{
+        errors::{call_error, link_error, server_error},
+        fields::Garbled,
+        keys::LockKeys,
+        link::{ConnectionId, Link},
+    },
+};
+
+/// Most commands in one pipeline.
+const BATCH: usize = 256;
+/// Pipelines in flight.
+const IN_FLIGHT: usize = 4;
+
+/// One of the masters.
+pub(super) struct Master {
+    pub(super) place: usize,
+    pub(super) link: Link,
+    lane: Mutex<Lane>,
+    /// Held while a batch is taken out and handed to the connection, so that none overtakes another in between.
+    turn: tokio::sync::Mutex<()>,
+    nonce: AtomicU64,
+    /// Microseconds by which its wall clock is ahead of our monotonic one, at most; 0 while that is unknown.
+    ahead: AtomicI64,
+    membership: Mutex<Membership>,
+    /// Releases that are to be made here as soon as it answers.
+    pub(super) owed: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Lane {
+    waiting: Vec<Item>,
+    in_flight: usize,
+}
+
+/// What is known of its present run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Membership {
+    /// The connection that it introduced itself on; answers that come by another do not count.
+    pub(super) connection: Option<ConnectionId>,
+    pub(super) run: Option<Run>,
+    pub(super) heard_at: Option<Moment>,
+    /// How it stands; or why that is not known.
+    pub(super) standing: Option<Standing>,
+    pub(super) is_first: bool,
+    pub(super) has_served: bool,
+    /// Why it is not known how it stands.
+    pub(super) trouble: Option<Arc<str>>,
+}
+
+/// What is asked, of which lock.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) name: LockName,
+    pub(super) keys: LockKeys,
+    pub(super) ask: Ask,
+}
+
+/// A command on its way.
+struct Item {
+    question: Arc<Question>,
+    /// When whoever asks gives up. The master does nothing after that either, unless it may be late.
+    until: Moment,
+    again: bool,
+    answer: mpsc::UnboundedSender<Answer>,
+}
+
+/// An answer of one master. One always comes, but perhaps only after its asker gave up.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) from: usize,
+    pub(super) outcome: Outcome,
+}
+
+/// What became of a question.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It was answered.
+    Said {
+        reply: Reply,
+        /// Whether the master has a vote.
+        counts: bool,
+    },
+    /// It was not sent, or surely not carried out.
+    Unsent(StoreError),
+    /// It may have been carried out, or may yet be.
+    Unknown(StoreError),
+    /// The master answered with an error; the rest of what was asked may have been done.
+    Failed(StoreError),
+}
+
+impl Master {
+    pub(super) fn new(place: usize, link: Link) -> Self {
+        Self {
+            place,
+            link,
+            lane: Mutex::default(),
+            turn: tokio::sync::Mutex::new(()),
+            nonce: AtomicU64::new(1),
+            ahead: AtomicI64::new(0),
+            membership: Mutex::default(),
+            owed: AtomicUsize::new(0),
+        }
+    }
+
+    /// Sends a question; those sent one after the other arrive in that order while the connection lasts.
+    pub(super) fn ask(
+        self: &Arc<Self>,
+        question: Arc<Question>,
+        until: Moment,
+        answer: mpsc::UnboundedSender<Answer>,
+    ) {
+        self.push(Item {
+            question,
+            until,
+            again: false,
+            answer,
+        });
+    }
+
+    fn push(self: &Arc<Self>, item: Item) {
+        let mut lane = self.lane();
+        lane.waiting.push(item);
+        if lane.in_flight < IN_FLIGHT {
+            lane.in_flight += 1;
+            drop(lane);
+            tokio::spawn(Arc::clone(self).drive());
+        }
+    }
+
+    async fn drive(self: Arc<Self>) {
+        loop {
+            let turn = self.turn.lock().await;
+            let batch: Vec<Item> = {
+                let mut lane = self.lane();
+                if lane.waiting.is_empty() {
+                    lane.in_flight -= 1;
+                    return;
+                }
+                let rest = lane.waiting.len().min(BATCH);
+                let rest = lane.waiting.split_off(rest);
+                std::mem::replace(&mut lane.waiting, rest)
+            };
+            let now = clock::now();
+            // What nobody could say when it is too late for would be carried out whenever it gets there.
+            let has_a_clock = self.time().is_some();
+            let (batch, over): (Vec<_>, Vec<_>) = batch.into_iter().partition(|item| {
+                now < item.until && (has_a_clock || item.question.ask.may_be_late())
+            });
+            for item in over {
+                let reason = format!("{} takes too long", self.link);
+                item.tell(
+                    self.place,
+                    Outcome::Unsent(StoreError::Unavailable { reason }),
+                );
+            }
+            let mut call = pin!(self.call(batch));
+            // The first poll hands it to the connection, which has room for more calls than can be in flight.
+            let polled = poll!(&mut call);
+            drop(turn);
+            if polled.is_pending() {
+                call.await;
+            }
+        }
+    }
+
+    async fn call(self: &Arc<Self>, batch: Vec<Item>) {
+        if batch.is_empty() {
+            return;
+        }
+        let sent_at = clock::now();
+        let first = u64::try_from(batch.len()).unwrap_or(0);
+        let first = self.nonce.fetch_add(first, Ordering::Relaxed);
+        let commands = (first..).zip(&batch).map(|(nonce, item)| {
+            let Question { keys, ask, .. } = &*item.question;
+            let not_after = if ask.may_be_late() {
+                0
+            } else {
+                self.not_after(item.until)
+            };
+            ask.encode(keys, nonce, not_after)
+        });
+        let replies = match self.link.execute(0, commands.collect()).await {
+            Ok(replies) => replies,
+            Err(error) => {
+                let is_unknown = error.may_have_happened();
+                let error = link_error(&error);
+                for item in batch {
+                    let error = error.clone();
+                    item.tell(
+                        self.place,
+                        if is_unknown {
+                            Outcome::Unknown(error)
+                        } else {
+                            Outcome::Unsent(error)
+                        },
+                    );
+                }
+                return;
+            }
+        };
+        let counts = self.heard(replies.connection);
+        let answered = (first..).zip(batch).zip(replies.items);
+        for ((nonce, mut item), reply) in answered {
+            match self.read(&item.question, reply, nonce, replies.connection) {
+                Ok(reply) => {
+                    self.observe_time(reply.at, sent_at);
+                    if reply.said == Said::Late && !item.again {
+                        // A step of its clock makes a command look late; the reply has told the new time.
+                        item.again = true;
+                        self.push(item);
+                    } else {
+                        item.tell(self.place, Outcome::Said { reply, counts });
+                    }
+                }
+                Err(error) => item.tell(self.place, Outcome::Failed(error)),
+            }
+        }
+    }
+
+    fn read(
+        &self,
+        question: &Question,
+        reply: RedisResult<Value>,
+        nonce: u64,
+        connection: ConnectionId,
+    ) -> Result<Reply, StoreError> {
+        let reply = reply.map_err(|error| {
+            redis::ServerError::try_from(error).map_or_else(
+                |error| call_error(&error),
+                |error| server_error(&question.name, &error),
+            )
+        })?;
+        question.ask.decode(reply, nonce).map_err(|garbled| {
+            let reason = match garbled {
+                Garbled::Foreign => "it answers another command",
+                Garbled::Shape(what) => what,
+            };
+            self.link.mark_bad(connection, reason);
+            StoreError::Garbled {
+                reason: reason.to_owned(),
+            }
+        })
+    }
+
+    /// Notes that a connection answered, and says whether what came by it counts.
+    fn heard(&self, connection: ConnectionId) -> bool {
+        let mut membership = self.membership();
+        if membership.connection != Some(connection) {
+            return false;
+        }
+        membership.heard_at = Some(clock::now());
+        membership.standing == Some(Standing::Votes)
+    }
+
+    /// By its clock, which is known, when whoever asks will have given up.
+    fn not_after(&self, until: Moment) -> i64 {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let until = i64::try_from(until.as_micros()).unwrap_or(i64::MAX);
+        ahead.saturating_add(until).max(1)
+    }
+
+    /// Its time now, as far as it is known.
+    pub(super) fn time(&self) -> Option<StoreTime> {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let now = i64::try_from(clock::now().as_micros()).unwrap_or(i64::MAX);
+        (ahead != 0).then(|| StoreTime::from_micros(ahead.saturating_add(now)))
+    }
+
+    pub(super) fn observe_time(&self, at: StoreTime, sent_at: Moment) {
+        let sent_at = i64::try_from(sent_at.as_micros()).unwrap_or(i64::MAX);
+        self.ahead
+            .store(at.as_micros().saturating_sub(sent_at), Ordering::Relaxed);
+    }
+
+    pub(super) fn membership(&self) -> MutexGuard<'_, Membership> {
+        // A panic elsewhere can't leave it torn: single fields are replaced.
+        self.membership
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lane(&self) -> MutexGuard<'_, Lane> {
+        // A panic elsewhere can't leave it torn: each use is a push, or a drain with its count.
+        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Item {
+    fn tell(self, from: usize, outcome: Outcome) {
+        // Whoever asked may have what it needs.
+        let _ = self.answer.send(Answer { from, outcome });
+    }
+}
+
+/// How long a master is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience(pub(super) Duration);
+
+impl Patience {
+    /// When what is asked now is given up.
+    pub(super) fn until(self) -> Moment {
+        clock::now().after(self.0)
+    }
+}

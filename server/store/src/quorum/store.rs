@@ -1,0 +1,345 @@
+//! The store on several independent masters.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicI64},
+};
+
+use leasehold_core::{
+    command::{Caller, Command, Op, Reply},
+    deadlock::BlockedWait,
+    id::OwnerId,
+    mode::Mode,
+    name::{Invalid, LockName},
+    time::StoreTime,
+    view::{NameEdges, NameView},
+};
+use tokio::sync::{mpsc, watch};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    board::Board,
+    keeper::Keeper,
+    master::{Master, Patience},
+    round::Masters,
+    script::{self, Ask},
+    standing::Terms,
+    undo::Undoing,
+    url::QuorumTarget,
+    waiting::{Lines, stamped},
+    wake,
+};
+use crate::{
+    Status, StoreUrlError, clock,
+    error::StoreError,
+    feed::{self, Feed},
+    redis::{
+        keys::{Keys, wake_channel},
+        link::{Link, LinkOptions, Subscription},
+    },
+    store::{Answer, LockStore, Observer, Options, Page, Stamped, WakeUp},
+};
+
+/// Most wake-ups that wait to be seen to; more are dropped, as a refresh finds what they told.
+const WAKE_UPS: usize = 1024;
+
+/// Locks on several independent masters. A cheap handle; the connections close with the last one.
+#[derive(Clone)]
+pub struct QuorumStore {
+    inner: Arc<Inner>,
+    /// Dropped with the last handle, which ends them.
+    _tasks: Arc<Vec<AbortOnDropHandle<()>>>,
+}
+
+/// What its tasks share.
+pub(super) struct Inner {
+    pub(super) masters: Arc<Masters>,
+    pub(super) board: Arc<Board>,
+    pub(super) lines: Lines,
+    observer: OnceLock<Observer>,
+}
+
+impl QuorumStore {
+    /// Starts to connect; commands fail until [`LockStore::status`] says that it is up.
+    pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
+        let QuorumTarget { masters, durable } =
+            QuorumTarget::parse(&options.url, options.ca.as_deref())?;
+        // Commands have their time from before they are encoded.
+        Keys::prepare();
+        let (messages, incoming) = mpsc::channel(WAKE_UPS);
+        let all = masters.into_iter().enumerate().map(|(place, target)| {
+            let link = Link::start(
+                target,
+                LinkOptions {
+                    // One: what its answers are worth is known for each connection.
+                    connections: 1,
+                    command_timeout: options.timeout,
+                    scripts: script::texts(),
+                    subscription: Some(Subscription {
+                        channel: wake_channel(&options.coordinator).into_bytes(),
+                        messages: messages.clone(),
+                    }),
+                    ..LinkOptions::default()
+                },
+            );
+            Arc::new(Master::new(place, link))
+        });
+        let masters = Arc::new(Masters {
+            all: all.collect(),
+            keys: Keys::new(&options.key_prefix),
+            patience: Patience(options.timeout),
+            terms: Terms {
+                hold: options.max_hold,
+                durable,
+            },
+            floor: AtomicI64::new(0),
+            undoing: Undoing::default(),
+        });
+        let inner = Arc::new(Inner {
+            masters: Arc::clone(&masters),
+            board: Arc::new(Board::new()),
+            lines: Lines::default(),
+            observer: OnceLock::new(),
+        });
+        let keeper = Keeper {
+            masters: Arc::clone(&masters),
+            board: Arc::clone(&inner.board),
+            bootstrapping: Arc::new(AtomicBool::new(options.quorum_bootstrap)),
+        };
+        let mut tasks = Vec::new();
+        for master in &masters.all {
+            let kept = keeper.clone().keep(Arc::clone(master));
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(kept)));
+        }
+        if options.quorum_bootstrap {
+            tasks.push(AbortOnDropHandle::new(tokio::spawn(keeper.bootstrap())));
+        }
+        let (wake_ups, receiver) = mpsc::channel(WAKE_UPS);
+        let read = wake::read(Arc::clone(&inner), incoming, wake_ups);
+        tasks.push(AbortOnDropHandle::new(tokio::spawn(read)));
+        let store = Self {
+            inner,
+            _tasks: Arc::new(tasks),
+        };
+        Ok((store, receiver))
+    }
+}
+
+impl Inner {
+    pub(super) fn observe(&self, name: &LockName, stamped: &Stamped) {
+        if let Some(observer) = self.observer.get() {
+            observer.observe(name, stamped);
+        }
+    }
+
+    /// Answers a command from what a task comes to.
+    pub(super) fn answer(
+        self: &Arc<Self>,
+        name: LockName,
+        answer: Answer,
+        outcome: impl Future<Output = Result<Stamped, StoreError>> + Send + 'static,
+    ) {
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let result = outcome.await;
+            inner.tell(&name, vec![(answer, result)]);
+        });
+    }
+
+    fn release(
+        self: &Arc<Self>,
+        name: LockName,
+        caller: &Caller,
+        owner: OwnerId,
+        end: leasehold_core::command::End,
+        answer: Answer,
+    ) {
+        if self.leave(&name, &owner) {
+            // It may have been granted already, and put in line once more.
+            let ending = self.masters.end(&name, caller, owner, end);
+            let (inner, of) = (Arc::clone(self), name.clone());
+            tokio::spawn(async move {
+                let ended = ending.outcome(&inner.masters).await;
+                if matches!(ended.result, Ok(Reply::Released { held: true, .. })) {
+                    inner.after_release(&of);
+                }
+            });
+            let reply = Reply::Released {
+                held: false,
+                waited: true,
+                closed_for: None,
+            };
+            let stamped = stamped(reply, self.masters.time(), clock::now());
+            return self.tell(&name, vec![(answer, Ok(stamped))]);
+        }
+        let ending = self.masters.end(&name, caller, owner, end);
+        // Behind the release at every master.
+        self.after_release(&name);
+        let inner = Arc::clone(self);
+        let of = name.clone();
+        self.answer(name, answer, async move {
+            let ended = ending.outcome(&inner.masters).await;
+            inner.lines.others_wait(&of, ended.others_wait);
+            Ok(stamped(ended.result?, ended.at, ended.sent_at))
+        });
+    }
+
+    async fn view(&self, name: &LockName, waiters: usize) -> Result<Stamped, StoreError> {
+        let sent_at = clock::now();
+        let seen = self.masters.look(name).await?;
+        let holder = seen.holder();
+        let (waiters, waiter_count) = self.lines.waiters(name, waiters);
+        let view = NameView {
+            holder_count: u64::from(holder.is_some()),
+            holders: holder.into_iter().collect(),
+            closed_for: seen.closed_for(),
+            limit: None,
+            permits_taken: 0,
+            token: seen.token.filter(|token| token.get() != 0),
+            waiters,
+            waiter_count,
+        };
+        let at = seen.at.unwrap_or_else(|| self.masters.time());
+        Ok(stamped(Reply::Seen(Box::new(view)), at, sent_at))
+    }
+
+    async fn edges(&self, name: &LockName) -> Result<Stamped, StoreError> {
+        let sent_at = clock::now();
+        let seen = self.masters.look(name).await?;
+        let edges = NameEdges {
+            holders: seen.edge().into_iter().collect(),
+            waiters: self.lines.edges(name),
+            complete: true,
+        };
+        let at = seen.at.unwrap_or_else(|| self.masters.time());
+        Ok(stamped(Reply::Edges(Box::new(edges)), at, sent_at))
+    }
+}
+
+/// What is refused, and why.
+fn not_offered(what: &'static str, why: &'static str) -> StoreError {
+    StoreError::NotOffered { what, why }
+}
+
+/// Why the modes that several hold together are not offered.
+const ALONE: &str = "over several independent masters a lock is held exclusively, as a majority can agree on one holder \
+                     but not on how many there are; use redis://, redis+sentinel:// or redis+cluster://";
+
+impl LockStore for QuorumStore {
+    fn send(&self, command: Command, answer: Answer) {
+        let inner = &self.inner;
+        let masters = &inner.masters;
+        let Command { name, caller, op } = command;
+        let sent_at = clock::now();
+        let at_once = move |(reply, at): (Reply, StoreTime)| stamped(reply, at, sent_at);
+        match op {
+            Op::Acquire(acquire) => match acquire.mode {
+                Mode::Exclusive => inner.line_up(name, caller, acquire, answer),
+                Mode::Shared => answer.give(Err(not_offered("a shared lock", ALONE))),
+                Mode::Semaphore(_) => answer.give(Err(not_offered("a semaphore", ALONE))),
+            },
+            Op::Renew { owner, ttl } => {
+                let extension = masters.extend(&name, &caller, owner, ttl);
+                let masters = Arc::clone(masters);
+                inner.answer(name, answer, async move {
+                    let (reply, at, sent_at) = extension.outcome(&masters).await?;
+                    Ok(stamped(reply, at, sent_at))
+                });
+            }
+            Op::Resume(resume) => inner.resume(name, caller, resume, answer),
+            Op::Release { owner, end } => inner.release(name, &caller, owner, end, answer),
+            Op::Refresh { oldest } => {
+                let refreshed = Arc::clone(inner).refresh(name.clone(), oldest);
+                let masters = Arc::clone(masters);
+                inner.answer(name, answer, async move {
+                    Ok(stamped(refreshed.await?, masters.time(), sent_at))
+                });
+            }
+            Op::ForceRelease => {
+                let of = name.clone();
+                let this = Arc::clone(inner);
+                inner.answer(name, answer, async move {
+                    let forced = this.masters.force(&of, &caller).await;
+                    this.draw_lots(of);
+                    forced.map(at_once)
+                });
+            }
+            Op::SetValue { owner, value } => {
+                let round = masters.ask(&name, Ask::SetValue { owner, value });
+                let masters = Arc::clone(masters);
+                inner.answer(name, answer, async move {
+                    masters.changed(round).await.map(at_once)
+                });
+            }
+            Op::SetCount { owner, count } => {
+                let round = masters.ask(&name, Ask::SetCount { owner, count });
+                let masters = Arc::clone(masters);
+                inner.answer(name, answer, async move {
+                    masters.changed(round).await.map(at_once)
+                });
+            }
+            Op::Downgrade { .. } => {
+                answer.give(Err(not_offered("to share a lock that is held", ALONE)));
+            }
+            Op::View { waiters } => {
+                let (this, of) = (Arc::clone(inner), name.clone());
+                inner.answer(name, answer, async move { this.view(&of, waiters).await });
+            }
+            Op::Edges => {
+                let (this, of) = (Arc::clone(inner), name.clone());
+                inner.answer(name, answer, async move { this.edges(&of).await });
+            }
+            Op::Look { .. } => answer.give(self.offers_feeds().and_then(|()| {
+                Err(StoreError::Garbled {
+                    reason: "there is no feed".to_owned(),
+                })
+            })),
+        }
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        token: &str,
+        size: usize,
+    ) -> Result<Result<Page, Invalid>, StoreError> {
+        self.inner.masters.list(prefix, token, size).await
+    }
+
+    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
+        // Who waits at another coordinator is not known here, so that what it tells could not be confirmed.
+        Ok(mine)
+    }
+
+    fn check_name(&self, name: &LockName) -> Result<(), Invalid> {
+        self.inner.masters.check_name(name)
+    }
+
+    fn status(&self) -> watch::Receiver<Status> {
+        self.inner.board.watch()
+    }
+
+    fn observe(&self, observer: Observer) {
+        // Set once, when the coordinator starts.
+        let _ = self.inner.observer.set(observer);
+    }
+
+    fn feed(&self) -> Feed {
+        // Over at once: see `offers_feeds`.
+        feed::open().0
+    }
+
+    fn offers_feeds(&self) -> Result<(), StoreError> {
+        Err(not_offered(
+            "to watch locks or observe elections",
+            "several independent masters do not agree on an order of what happens; ask for the lock or the leader again",
+        ))
+    }
+}
+
+impl std::fmt::Debug for QuorumStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let links = self.inner.masters.all.iter().map(|master| &master.link);
+        f.debug_list().entries(links).finish()
+    }
+}

@@ -1,0 +1,214 @@
+//! What an acquire comes to, for whoever's turn it was and for those behind it.
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold_core::{
+    command::{End, Handed, Loss, Reply},
+    name::LockName,
+    time::StoreTime,
+    view::{HoldView, HolderView},
+};
+
+use super::{
+    attempt::{Attempted, Granted},
+    line::Place,
+    store::Inner,
+    waiting::{Asked, Told, Turn, place_number, stamped},
+};
+use crate::{clock, error::StoreError, store::Answer};
+
+impl Inner {
+    /// Carries acquires of a name out, one after the other, for as long as there is reason to. Gives when what is in the way
+    /// runs out.
+    pub(super) async fn drive(
+        self: &Arc<Self>,
+        name: &LockName,
+        mut turn: Turn,
+    ) -> Result<Option<Duration>, StoreError> {
+        loop {
+            let Turn { acquire, caller } = &turn;
+            let attempted = match self.board.refused(&self.masters) {
+                Some(reason) => Attempted::Failed(StoreError::Unavailable { reason }),
+                None => {
+                    self.masters
+                        .attempt(name, caller, acquire, acquire.wait)
+                        .await
+                }
+            };
+            let (next, came_to) = self.settle(name, &turn, attempted);
+            match next {
+                Some(next) => turn = next,
+                None => return came_to,
+            }
+        }
+    }
+
+    /// Takes in what an acquire came to; gives whose turn it is at once.
+    fn settle(
+        self: &Arc<Self>,
+        name: &LockName,
+        turn: &Turn,
+        attempted: Attempted,
+    ) -> (Option<Turn>, Result<Option<Duration>, StoreError>) {
+        let owner = &turn.acquire.owner;
+        let mut told: Told = Vec::new();
+        let mut unwanted = false;
+        let mut handed = None;
+        let mut lines = self.lines.lock();
+        let Some(line) = lines.get_mut(name) else {
+            // A line is there while an acquire is under way.
+            return (None, Ok(None));
+        };
+        let (mut next, mut came_to) = (false, Ok(None));
+        match attempted {
+            Attempted::Granted(granted) => {
+                let (place, leaving) = line.granted(owner);
+                match place.map(|place| place.asked.answer) {
+                    Some(Some(answer)) => {
+                        let reply = Reply::Granted {
+                            token: granted.token,
+                        };
+                        told.push((answer, Ok(stamped(reply, granted.at, granted.sent_at))));
+                    }
+                    Some(None) => handed = Some(granted),
+                    None => {
+                        unwanted = true;
+                        next = true;
+                    }
+                }
+                let holder = HolderView::Ours(Box::new(view(turn, granted)));
+                told_busy(&mut told, leaving, Some(&holder), granted.at);
+            }
+            Attempted::Held {
+                holder,
+                expires_in,
+                at,
+            } => {
+                let (leaving, again) = line.blocked();
+                next = again;
+                came_to = Ok(expires_in);
+                told_busy(&mut told, leaving, holder.as_ref(), at);
+                for (position, place) in line.iter_mut().enumerate() {
+                    if let Some(answer) = place.asked.answer.take() {
+                        let reply = Reply::Queued {
+                            position: place_number(position),
+                            expires_in,
+                        };
+                        told.push((answer, Ok(stamped(reply, at, clock::now()))));
+                    }
+                }
+            }
+            Attempted::Resumed(at) => {
+                let (place, leaving) = line.granted(owner);
+                // It has the place no more: whoever is behind it is next.
+                next = true;
+                if let Some(answer) = place.and_then(|place| place.asked.answer) {
+                    let reply = Reply::Lost(Loss::Resumed);
+                    told.push((answer, Ok(stamped(reply, at, clock::now()))));
+                }
+                told_busy(&mut told, leaving, None, at);
+            }
+            Attempted::Failed(error) => {
+                let (leaving, _) = line.blocked();
+                let mut refused = leaving;
+                let is_told = |place: &Place<Asked>| place.asked.answer.is_some();
+                if line
+                    .iter()
+                    .any(|place| place.owner == *owner && is_told(place))
+                {
+                    refused.extend(line.leave(owner));
+                }
+                for place in refused {
+                    if let Some(answer) = place.asked.answer {
+                        told.push((answer, Err(error.clone())));
+                    }
+                }
+                came_to = Err(error);
+            }
+        }
+        if unwanted {
+            // It has left meanwhile. What follows is behind this at every master.
+            self.masters
+                .give_back(name, &turn.caller, *owner, End::Clean);
+        }
+        if let Some(granted) = handed {
+            // Before anybody can find that it is not in line any more.
+            self.hand(name, turn, granted);
+        }
+        let next = if next {
+            line.begin().map(Turn::of)
+        } else {
+            None
+        };
+        if line.is_over() {
+            lines.remove(name);
+        }
+        drop(lines);
+        self.tell(name, told);
+        (next, came_to)
+    }
+
+    /// Gives a grant to a waiter that has been told that it waits.
+    fn hand(&self, name: &LockName, turn: &Turn, granted: Granted) {
+        let reply = Reply::Refreshed {
+            current: Vec::new(),
+            expires_in: None,
+            attached: true,
+        };
+        let mut stamped = stamped(reply, granted.at, granted.sent_at);
+        stamped.executed.handed.push(Handed {
+            owner: turn.acquire.owner,
+            token: granted.token,
+            coordinator: turn.caller.coordinator.clone(),
+            of_session: turn.acquire.session.is_some(),
+        });
+        self.observe(name, &stamped);
+    }
+
+    /// Tells one that does not wait who has the lock.
+    pub(super) fn tell_busy(self: &Arc<Self>, name: LockName, answer: Answer) {
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let seen = inner.masters.look(&name).await;
+            let result = seen.map(|seen| {
+                let at = seen.at.unwrap_or_else(|| inner.masters.time());
+                let holder = seen.holder();
+                stamped(Reply::Busy { holder }, at, clock::now())
+            });
+            inner.tell(&name, vec![(answer, result)]);
+        });
+    }
+}
+
+fn told_busy(
+    told: &mut Told,
+    leaving: Vec<Place<Asked>>,
+    holder: Option<&HolderView>,
+    at: StoreTime,
+) {
+    for place in leaving {
+        if let Some(answer) = place.asked.answer {
+            let reply = Reply::Busy {
+                holder: holder.cloned(),
+            };
+            told.push((answer, Ok(stamped(reply, at, clock::now()))));
+        }
+    }
+}
+
+fn view(turn: &Turn, granted: Granted) -> HoldView {
+    let Turn { acquire, caller } = turn;
+    HoldView {
+        session: acquire.session,
+        actor: acquire.actor,
+        client_name: acquire.client_name.clone(),
+        mode: acquire.mode,
+        count: 1,
+        coordinator: caller.coordinator.clone(),
+        token: granted.token,
+        acquired_at: granted.at,
+        expires_in: acquire.ttl,
+        lock_delay: acquire.lock_delay,
+        value: acquire.value.clone(),
+    }
+}

@@ -1,0 +1,166 @@
+//! Takes back what an acquire left that came to nothing.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use leasehold_core::{id::OwnerId, name::LockName, time::Moment};
+
+use super::{
+    master::Outcome,
+    round::{Masters, Round},
+    script::{Ask, Said},
+};
+use crate::clock;
+
+/// What became of the first round at a master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Nothing is there, or nothing was sent.
+    Nothing,
+    /// The key is set.
+    Set,
+    /// It may be, or may yet be.
+    Unknown,
+}
+
+impl Fate {
+    /// What follows from what became of the question.
+    pub(super) fn of(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Said { reply, .. } => match reply.said {
+                Said::Proposed { .. } => Self::Set,
+                _ => Self::Nothing,
+            },
+            Outcome::Unsent(_) => Self::Nothing,
+            Outcome::Unknown(_) | Outcome::Failed(_) => Self::Unknown,
+        }
+    }
+}
+
+/// The tokens that were written back in vain and are still being undone, by owner id. A grant of the same owner id with such
+/// a token would be undone as well.
+#[derive(Debug, Default)]
+pub(super) struct Undoing(Mutex<HashMap<OwnerId, Written>>);
+
+#[derive(Debug, Default)]
+struct Written {
+    highest: i64,
+    /// How many attempts are being undone.
+    attempts: usize,
+}
+
+impl Undoing {
+    fn all(&self) -> MutexGuard<'_, HashMap<OwnerId, Written>> {
+        // A panic elsewhere can't leave it torn: each use is one step.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The largest of an owner id's.
+    pub(super) fn of(&self, owner: &OwnerId) -> Option<i64> {
+        self.all().get(owner).map(|written| written.highest)
+    }
+
+    fn begin(&self, owner: OwnerId, token: i64) {
+        let mut all = self.all();
+        let written = all.entry(owner).or_default();
+        written.highest = written.highest.max(token);
+        written.attempts += 1;
+    }
+
+    fn end(&self, owner: &OwnerId) {
+        let mut all = self.all();
+        if let Some(written) = all.get_mut(owner) {
+            written.attempts -= 1;
+            if written.attempts == 0 {
+                all.remove(owner);
+            }
+        }
+    }
+}
+
+/// One attempt that is being undone, until no master owes that any more.
+pub(super) struct Undone {
+    masters: Arc<Masters>,
+    owner: OwnerId,
+}
+
+impl Drop for Undone {
+    fn drop(&mut self) {
+        self.masters.undoing.end(&self.owner);
+    }
+}
+
+impl Masters {
+    /// Notes that a token, if one was written back, is to be undone; `None` if none was: then no grant is in danger.
+    fn undone(self: &Arc<Self>, ask: &Ask) -> Option<Arc<Undone>> {
+        let Ask::Undo { owner, token, .. } = ask else {
+            return None;
+        };
+        if token.get() == 0 {
+            return None;
+        }
+        self.undoing.begin(*owner, token.get());
+        Some(Arc::new(Undone {
+            masters: Arc::clone(self),
+            owner: *owner,
+        }))
+    }
+
+    /// Takes back what an attempt left, at every master, in the background: also at those that have not answered yet.
+    pub(super) fn undo(
+        self: &Arc<Self>,
+        name: &LockName,
+        undo: Ask,
+        gone_at: Moment,
+        mut fates: Vec<Fate>,
+        mut first: Round,
+    ) {
+        if fates.iter().all(|fate| *fate == Fate::Nothing) {
+            return;
+        }
+        // At once where it is known to be needed: ahead of what is tried next.
+        let is_set = |place: usize| fates.get(place) == Some(&Fate::Set);
+        let undone = self.undone(&undo);
+        let mut taken_back = self.ask_some(name, undo.clone(), is_set);
+        let question = self.question(name, undo);
+        let masters = Arc::clone(self);
+        tokio::spawn(async move {
+            let now = clock::now();
+            while let Some(answer) = taken_back.next().await {
+                if matches!(answer.outcome, Outcome::Said { .. })
+                    && let Some(fate) = fates.get_mut(answer.from)
+                {
+                    *fate = Fate::Nothing;
+                }
+            }
+            for (place, fate) in fates.iter_mut().enumerate() {
+                if *fate == Fate::Set {
+                    *fate = Fate::Nothing;
+                    masters.owe(place, Arc::clone(&question), now, gone_at, undone.clone());
+                }
+            }
+            while let Some(answer) = first.next().await {
+                if let Some(fate) = fates.get_mut(answer.from) {
+                    *fate = Fate::of(&answer.outcome);
+                }
+            }
+            for (place, fate) in fates.into_iter().enumerate() {
+                let not_before = match fate {
+                    Fate::Nothing => continue,
+                    Fate::Set => now,
+                    // Later than this, a master does nothing any more of what it was asked in the first round.
+                    Fate::Unknown => first.until(),
+                };
+                masters.owe(
+                    place,
+                    Arc::clone(&question),
+                    not_before,
+                    gone_at,
+                    undone.clone(),
+                );
+            }
+        });
+    }
+}

@@ -1,0 +1,307 @@
+//! Who waits for what here. The queue lives in the coordinator: a master knows only which coordinators wait.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use leasehold_core::{
+    command::{Acquire, Caller, Executed, Reply, Resume},
+    id::OwnerId,
+    name::LockName,
+    time::{Moment, StoreTime},
+    view::{EDGES, WaitEdge, WaiterView},
+};
+
+use super::{
+    line::{Line, Place},
+    store::Inner,
+};
+use crate::{
+    clock,
+    error::StoreError,
+    store::{Answer, Stamped},
+};
+
+/// The longest pause before a name is tried that came free elsewhere: coordinators that wait for it draw lots by it.
+const LOTS: Duration = Duration::from_millis(5);
+
+/// The lines of all names.
+#[derive(Debug, Default)]
+pub(super) struct Lines(Mutex<HashMap<LockName, Line<Asked>>>);
+
+/// An acquire that is in line.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) acquire: Acquire,
+    caller: Caller,
+    since: StoreTime,
+    /// Until it has been told that it is granted or waits.
+    pub(super) answer: Option<Answer>,
+}
+
+/// An acquire whose turn it is.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    pub(super) acquire: Acquire,
+    pub(super) caller: Caller,
+}
+
+impl Lines {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<LockName, Line<Asked>>> {
+        // A panic elsewhere can't leave it torn: each use is one step of a line.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose turn it is, if it begins now.
+    fn begin(&self, name: &LockName) -> Option<Turn> {
+        let mut lines = self.lock();
+        lines.get_mut(name)?.begin().map(Turn::of)
+    }
+
+    /// The first waiters of a name, and how many wait.
+    pub(super) fn waiters(&self, name: &LockName, most: usize) -> (Vec<WaiterView>, u64) {
+        let lines = self.lock();
+        let Some(line) = lines.get(name) else {
+            return (Vec::new(), 0);
+        };
+        let waiting = line.iter().filter(|place| place.waits);
+        let shown = waiting.clone().take(most).map(|place| WaiterView {
+            session: place.asked.acquire.session,
+            actor: place.asked.acquire.actor,
+            client_name: place.asked.acquire.client_name.clone(),
+            mode: place.asked.acquire.mode,
+            coordinator: place.asked.caller.coordinator.clone(),
+            since: place.asked.since,
+        });
+        let shown = shown.collect();
+        (shown, u64::try_from(waiting.count()).unwrap_or(u64::MAX))
+    }
+
+    /// The same for the detector of deadlocks.
+    pub(super) fn edges(&self, name: &LockName) -> Vec<WaitEdge> {
+        let lines = self.lock();
+        let places = lines.get(name).into_iter().flat_map(Line::iter);
+        let waiting = places.filter(|place| place.waits).take(EDGES);
+        let edges = waiting.map(|place| WaitEdge {
+            owner: place.owner,
+            session: place.asked.acquire.session,
+            actor: place.asked.acquire.actor,
+            client_name: place.asked.acquire.client_name.clone(),
+            mode: place.asked.acquire.mode,
+            since: place.asked.since,
+        });
+        edges.collect()
+    }
+
+    /// Notes whether waiters of other coordinators were told of a release.
+    pub(super) fn others_wait(&self, name: &LockName, others_wait: bool) {
+        if let Some(line) = self.lock().get_mut(name) {
+            line.others_wait = others_wait;
+        }
+    }
+}
+
+impl Asked {
+    /// It is another stream's from here on.
+    pub(super) fn taken_over(&mut self, caller: &Caller, resume: &Resume) {
+        self.caller = caller.clone();
+        let acquire = &mut self.acquire;
+        acquire.owner = resume.next;
+        acquire.session = Some(resume.session);
+        acquire.client_name = resume.client_name.clone();
+        acquire.ttl = resume.ttl;
+        acquire.wait = true;
+        acquire.again = false;
+    }
+}
+
+impl Turn {
+    pub(super) fn of(place: &mut Place<Asked>) -> Self {
+        Self {
+            acquire: place.asked.acquire.clone(),
+            caller: place.asked.caller.clone(),
+        }
+    }
+}
+
+/// What is to be told once the lines are let go of.
+pub(super) type Told = Vec<(Answer, Result<Stamped, StoreError>)>;
+
+impl Inner {
+    /// Puts an acquire in line, and begins it if it is its turn.
+    pub(super) fn line_up(
+        self: &Arc<Self>,
+        name: LockName,
+        caller: Caller,
+        acquire: Acquire,
+        answer: Answer,
+    ) {
+        let owner = acquire.owner;
+        let waits = acquire.wait;
+        let mut lines = self.lines.lock();
+        let line = lines.entry(name.clone()).or_default();
+        let known = line.position(&owner);
+        let is_stuck = line.is_stuck();
+        if known.is_none() && is_stuck && !waits {
+            drop(lines);
+            return self.tell_busy(name, answer);
+        }
+        let mut answer = Some(answer);
+        if known.is_none() {
+            let is_first = line.is_empty();
+            let place = Place {
+                owner,
+                waits,
+                asked: Asked {
+                    acquire,
+                    caller,
+                    since: self.masters.time(),
+                    // The first one, and who does not wait, are told what the acquire comes to.
+                    answer: if is_first || !waits {
+                        answer.take()
+                    } else {
+                        None
+                    },
+                },
+            };
+            line.join(place);
+        }
+        let position = line.position(&owner).unwrap_or(0);
+        let turn = if is_stuck || position > 0 {
+            None
+        } else {
+            line.begin().map(Turn::of)
+        };
+        drop(lines);
+        if let Some(answer) = answer {
+            let reply = Reply::Queued {
+                position: place_number(position),
+                expires_in: None,
+            };
+            self.tell(&name, vec![(answer, Ok(self.stamp(reply)))]);
+        }
+        if let Some(turn) = turn {
+            let inner = Arc::clone(self);
+            tokio::spawn(async move { inner.drive(&name, turn).await });
+        }
+    }
+
+    /// Takes an owner id out of the line; false if it is not in it.
+    pub(super) fn leave(&self, name: &LockName, owner: &OwnerId) -> bool {
+        let mut lines = self.lines.lock();
+        let Some(line) = lines.get_mut(name) else {
+            return false;
+        };
+        let left = line.leave(owner);
+        if line.is_over() {
+            lines.remove(name);
+        }
+        drop(lines);
+        let Some(left) = left else {
+            return false;
+        };
+        if let Some(answer) = left.asked.answer {
+            let reply = Reply::Busy { holder: None };
+            self.tell(name, vec![(answer, Ok(self.stamp(reply)))]);
+        }
+        true
+    }
+
+    /// Begins the acquire of whoever is first in line, as the name may have come free.
+    pub(super) fn try_next(self: &Arc<Self>, name: &LockName) {
+        if let Some(turn) = self.lines.begin(name) {
+            let inner = Arc::clone(self);
+            let name = name.clone();
+            tokio::spawn(async move { inner.drive(&name, turn).await });
+        }
+    }
+
+    /// The same after a release that was sent just now. Where other coordinators wait too, lots are drawn.
+    pub(super) fn after_release(self: &Arc<Self>, name: &LockName) {
+        let others_wait = match self.lines.lock().get(name) {
+            None => return,
+            Some(line) => line.others_wait,
+        };
+        if others_wait {
+            self.draw_lots(name.clone());
+        } else {
+            self.try_next(name);
+        }
+    }
+
+    /// Begins it after a random pause, once for all that ask for it meanwhile.
+    pub(super) fn draw_lots(self: &Arc<Self>, name: LockName) {
+        match self.lines.lock().get_mut(&name) {
+            Some(line) if !line.draws_lots => line.draws_lots = true,
+            _ => return,
+        }
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(LOTS.mul_f64(fastrand::f64())).await;
+            if let Some(line) = inner.lines.lock().get_mut(&name) {
+                line.draws_lots = false;
+            }
+            inner.try_next(&name);
+        });
+    }
+
+    /// Sees to a refresh: whether the caller's oldest waiter is in line, and another try for whoever is first.
+    pub(super) async fn refresh(
+        self: Arc<Self>,
+        name: LockName,
+        oldest: Option<OwnerId>,
+    ) -> Result<Reply, StoreError> {
+        let (attached, turn) = {
+            let mut lines = self.lines.lock();
+            let mut line = lines.get_mut(&name);
+            let attached = oldest.is_none_or(|oldest| {
+                line.as_ref()
+                    .is_some_and(|line| line.position(&oldest).is_some())
+            });
+            let turn = line.as_mut().filter(|line| line.is_stuck());
+            (attached, turn.and_then(|line| line.begin()).map(Turn::of))
+        };
+        let expires_in = match turn {
+            Some(turn) => self.drive(&name, turn).await?,
+            None => None,
+        };
+        Ok(Reply::Refreshed {
+            current: Vec::new(),
+            expires_in,
+            attached,
+        })
+    }
+
+    fn stamp(&self, reply: Reply) -> Stamped {
+        stamped(reply, self.masters.time(), clock::now())
+    }
+
+    pub(super) fn tell(&self, name: &LockName, told: Told) {
+        for (answer, result) in told {
+            if let Ok(stamped) = &result {
+                self.observe(name, stamped);
+            }
+            answer.give(result);
+        }
+    }
+}
+
+pub(super) fn stamped(reply: Reply, at: StoreTime, sent_at: Moment) -> Stamped {
+    Stamped {
+        executed: Executed {
+            reply,
+            at,
+            handed: Vec::new(),
+            more: false,
+        },
+        sent_at,
+    }
+}
+
+pub(super) fn place_number(position: usize) -> u64 {
+    u64::try_from(position)
+        .unwrap_or(u64::MAX)
+        .saturating_add(1)
+}

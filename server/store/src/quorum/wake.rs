@@ -1,0 +1,74 @@
+//! What masters tell without being asked.
+
+use std::{collections::HashMap, sync::Arc};
+
+use leasehold_core::{id::OwnerId, name::LockName};
+use tokio::sync::mpsc;
+
+use super::{decide::majority, store::Inner};
+use crate::store::WakeUp;
+
+/// Most resumes whose messages are counted at a time.
+const MOST_COUNTED: usize = 4096;
+
+/// Reads what scripts publish: W, and the lock that came free; F, the owner id, and the lock that was taken from it; M, the
+/// owner id, and the lock that was resumed under another one.
+pub(super) async fn read(
+    inner: Arc<Inner>,
+    mut messages: mpsc::Receiver<Vec<u8>>,
+    wake_ups: mpsc::Sender<WakeUp>,
+) {
+    let mut moves = Moves {
+        needed: majority(inner.masters.number()),
+        told: HashMap::new(),
+    };
+    while let Some(message) = messages.recv().await {
+        let wake_up = match message.split_first() {
+            Some((b'W', key)) => {
+                if let Some(name) = inner.masters.keys.name_of(key) {
+                    inner.draw_lots(name);
+                }
+                None
+            }
+            Some((b'F', rest)) => {
+                let forced = hold(&inner, rest);
+                forced.map(|(name, owner)| WakeUp::Forced { name, owner })
+            }
+            Some((b'M', rest)) if moves.are_certain(rest) => {
+                let moved = hold(&inner, rest);
+                moved.map(|(name, owner)| WakeUp::Resumed { name, owner })
+            }
+            _ => None,
+        };
+        if let Some(wake_up) = wake_up {
+            // Full or closed: the next renewal finds it.
+            let _ = wake_ups.try_send(wake_up);
+        }
+    }
+}
+
+/// An owner id and a lock.
+fn hold(inner: &Inner, rest: &[u8]) -> Option<(LockName, OwnerId)> {
+    let (owner, key) = rest.split_at_checked(16)?;
+    Some((inner.masters.keys.name_of(key)?, OwnerId::parse(owner)?))
+}
+
+/// How many masters told of which resumes. A resume that came to a minority only has not happened: the hold may go on under
+/// the owner id that it has here.
+struct Moves {
+    needed: usize,
+    told: HashMap<Vec<u8>, usize>,
+}
+
+impl Moves {
+    /// Takes in that one more master told of it; whether a majority has now. Each tells once.
+    fn are_certain(&mut self, of: &[u8]) -> bool {
+        if self.told.len() >= MOST_COUNTED && !self.told.contains_key(of) {
+            // What is forgotten is found by the next renewal.
+            self.told.clear();
+        }
+        let number = self.told.entry(of.to_vec()).or_default();
+        *number += 1;
+        *number == self.needed
+    }
+}

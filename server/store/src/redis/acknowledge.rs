@@ -1,0 +1,275 @@
+//! Has replicas acknowledge what a master did, before anybody is told of it.
+//!
+//! `WAIT` blocks its connection, and covers what the server had written before that connection's own last write: so it goes
+//! over connections of its own, behind a small write, and a replica that is dead delays nothing but what waits for it. What
+//! comes while all of these wait shares the next one.
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold_core::id::CoordinatorId;
+use redis::{Cmd, RedisResult, Value};
+use tokio::{
+    sync::{Mutex, mpsc, oneshot},
+    time::timeout,
+};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    errors::{call_error, link_error},
+    handshake::RunId,
+    keys,
+    link::{Link, LinkOptions},
+};
+use crate::{clock, error::StoreError};
+
+/// How many may wait for replicas at a time. With fewer, a dead replica would hold up what a living one has already got; more
+/// find nothing to do.
+const AT_ONCE: usize = 4;
+/// Most requests that share a `WAIT`.
+const TOGETHER: usize = 1024;
+/// For how long the small write stays. While it does, it can be repeated though the server is out of memory.
+const KEPT: Duration = Duration::from_secs(3600);
+/// Most slots in which the small write is tried before nobody is asked.
+const TRIES: usize = 4;
+
+/// How many replicas are to acknowledge, and within what time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// How many replicas, at least 1.
+    pub replicas: u32,
+    /// How long they may take.
+    pub timeout: Duration,
+}
+
+/// Asks the replicas of one master.
+pub(super) struct Acknowledger {
+    wanted: Acknowledgement,
+    requests: mpsc::UnboundedSender<Request>,
+    /// Dropped with this, which ends them.
+    _tasks: Vec<AbortOnDropHandle<()>>,
+}
+
+/// Wants to know that replicas have all that the server had done when this was made.
+struct Request {
+    /// The slot in which something was done: the small write can go there, unless it is just being moved.
+    slot: u16,
+    /// The run of the server that did it.
+    run: RunId,
+    answer: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// One of those that wait.
+struct Worker {
+    at: usize,
+    link: Link,
+    wanted: Acknowledgement,
+    coordinator: CoordinatorId,
+    /// Whoever has nothing to do holds it, until something comes.
+    requests: Arc<Mutex<mpsc::UnboundedReceiver<Request>>>,
+}
+
+impl Acknowledgement {
+    /// How the link for it behaves: it is given longer than the replicas, or it would take a dead one for its own end.
+    pub(super) fn link_options(self, command_timeout: Duration) -> LinkOptions {
+        LinkOptions {
+            connections: AT_ONCE,
+            command_timeout: self.timeout + command_timeout,
+            ..LinkOptions::default()
+        }
+    }
+}
+
+impl Acknowledger {
+    /// Asks over a link that leads to the master, made with [`Acknowledgement::link_options`].
+    pub(super) fn start(link: &Link, wanted: Acknowledgement, coordinator: &CoordinatorId) -> Self {
+        let (requests, incoming) = mpsc::unbounded_channel();
+        let incoming = Arc::new(Mutex::new(incoming));
+        let work = |at| {
+            let worker = Worker {
+                at,
+                link: link.clone(),
+                wanted,
+                coordinator: coordinator.clone(),
+                requests: Arc::clone(&incoming),
+            };
+            AbortOnDropHandle::new(tokio::spawn(worker.run()))
+        };
+        Self {
+            wanted,
+            requests,
+            _tasks: (0..AT_ONCE).map(work).collect(),
+        }
+    }
+
+    /// Waits until enough replicas have all that the server's run had done in a slot, and whatever else, when this was
+    /// called.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotReplicated`] if they have not within the time-out; [`StoreError::Indeterminate`] if nobody can say.
+    pub(super) async fn confirm(&self, slot: u16, run: Option<RunId>) -> Result<(), StoreError> {
+        let Some(run) = run else {
+            return Err(StoreError::Indeterminate {
+                reason: "the connection ended before replicas could be asked, or its user may not ask INFO".to_owned(),
+            });
+        };
+        let (answer, answered) = oneshot::channel();
+        let _ = self.requests.send(Request { slot, run, answer });
+        match timeout(self.wanted.timeout, answered).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(crate::store::unanswered()),
+            Err(_) => Err(self.wanted.missed()),
+        }
+    }
+}
+
+impl Acknowledgement {
+    fn missed(self) -> StoreError {
+        StoreError::NotReplicated {
+            replicas: self.replicas,
+            timeout: self.timeout,
+        }
+    }
+}
+
+impl Worker {
+    async fn run(self) {
+        let mut batch = Vec::new();
+        // Where the small write went last.
+        let mut usual = None;
+        loop {
+            let number = self
+                .requests
+                .lock()
+                .await
+                .recv_many(&mut batch, TOGETHER)
+                .await;
+            if number == 0 {
+                return;
+            }
+            // Whoever has given up meanwhile need not be asked for.
+            batch.retain(|request: &Request| !request.answer.is_closed());
+            let slots = self.slots(usual, &batch);
+            let asked = self.ask(slots).await;
+            usual = asked.as_ref().ok().map(|(_, slot)| *slot).or(usual);
+            let asked = asked.and_then(|(run, _)| run);
+            for request in batch.drain(..) {
+                let result = match &asked {
+                    Ok(run) if *run != request.run => Err(StoreError::Indeterminate {
+                        reason: "another server, or the same after a restart, has taken the master's place"
+                            .to_owned(),
+                    }),
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(error.clone()),
+                };
+                // Whoever asked may have given up.
+                let _ = request.answer.send(result);
+            }
+        }
+    }
+
+    /// Where the small write may go: any slot of the server will do, as `WAIT` covers all that it wrote. Those of a batch may
+    /// be on their way to another node of a cluster, or from it.
+    fn slots(&self, usual: Option<u16>, batch: &[Request]) -> Vec<u16> {
+        let mut slots: Vec<u16> = Vec::with_capacity(TRIES);
+        let of_batch = batch.iter().map(|request| request.slot);
+        for slot in usual.into_iter().chain(of_batch) {
+            if slots.len() < TRIES && !slots.contains(&slot) {
+                slots.push(slot);
+            }
+        }
+        slots
+    }
+
+    /// Has enough replicas acknowledge all that was done before. Gives the run of the server that says so, or why not, and
+    /// the slot to which something could be written; an error if there was none.
+    async fn ask(&self, slots: Vec<u16>) -> Result<(Result<RunId, StoreError>, u16), StoreError> {
+        let last = slots.last().copied();
+        let tries = slots.into_iter().map(|slot| (slot, false));
+        // A slot that is still on its way here is written to with leave.
+        let tries = tries.chain(last.map(|slot| (slot, true)));
+        let mut refused = crate::store::unanswered();
+        for (slot, asking) in tries {
+            match self.ask_once(slot, asking).await {
+                Ok(answer) => return Ok((answer, slot)),
+                Err(error) => refused = error,
+            }
+        }
+        Err(refused)
+    }
+
+    /// Asks after a write to this slot; an error if there could be none.
+    async fn ask_once(
+        &self,
+        slot: u16,
+        asking: bool,
+    ) -> Result<Result<RunId, StoreError>, StoreError> {
+        let begun = clock::now();
+        let mut commands = Vec::new();
+        for write in self.writes(slot) {
+            commands.extend(asking.then(|| redis::cmd("ASKING")));
+            commands.push(write);
+        }
+        commands.push(self.wait());
+        let replies = self.link.execute(self.at, commands).await;
+        let replies = replies.map_err(|error| indeterminate(&link_error(&error)))?;
+        let run = self.link.run(replies.connection);
+        let mut items = replies.items;
+        let acknowledged: RedisResult<u32> = match items.pop() {
+            Some(Ok(value)) => redis::from_redis_value(value).map_err(Into::into),
+            Some(Err(error)) => Err(error),
+            None => Ok(0),
+        };
+        let written = items.pop().unwrap_or(Ok(Value::Nil));
+        // Beside it there is nothing but leave, which is answered by a word.
+        let is_extended = items.iter().any(|item| matches!(item, Ok(Value::Int(1))));
+        if let Err(error) = &written
+            && !is_extended
+        {
+            return Err(indeterminate(&call_error(error)));
+        }
+        let acknowledged = acknowledged.map_err(|error| indeterminate(&call_error(&error)))?;
+        if acknowledged < self.wanted.replicas {
+            tracing::debug!(
+                acknowledged,
+                wanted = self.wanted.replicas,
+                waited = ?begun.until(clock::now()),
+                "too few replicas have acknowledged"
+            );
+            return Ok(Err(self.wanted.missed()));
+        }
+        Ok(run.ok_or_else(|| StoreError::Indeterminate {
+            reason: "the connection ended while replicas were asked".to_owned(),
+        }))
+    }
+
+    /// Without a write of its own, `WAIT` answers at once, and means nothing. The first works where there was one before,
+    /// also when the server is out of memory.
+    fn writes(&self, slot: u16) -> [Cmd; 2] {
+        let key = keys::acknowledged(slot, &self.coordinator);
+        let mut extend = redis::cmd("PEXPIRE");
+        extend.arg(&key).arg(millis(KEPT));
+        let mut write = redis::cmd("SET");
+        write.arg(&key).arg("").arg("PX").arg(millis(KEPT));
+        [extend, write]
+    }
+
+    fn wait(&self) -> Cmd {
+        let mut wait = redis::cmd("WAIT");
+        // 0 would wait for ever.
+        wait.arg(self.wanted.replicas)
+            .arg(millis(self.wanted.timeout).max(1));
+        wait
+    }
+}
+
+/// What was to be acknowledged was carried out, whatever became of the question.
+fn indeterminate(error: &StoreError) -> StoreError {
+    StoreError::Indeterminate {
+        reason: format!("replicas could not be asked to acknowledge it: {error}"),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

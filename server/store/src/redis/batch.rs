@@ -1,0 +1,94 @@
+//! Commands on their way, and the calls that they share.
+
+use std::collections::HashMap;
+
+use leasehold_core::{command::Command, time::Moment};
+
+use super::keys::LockKeys;
+use crate::{error::StoreError, store::Answer};
+
+/// A command, and who wants to know what it did.
+pub(super) struct Item {
+    pub(super) command: Command,
+    pub(super) keys: LockKeys,
+    /// Whether it is sent for the second time, because it seemed to be late.
+    pub(super) again: bool,
+    pub(super) answer: Answer,
+    /// What became of it so far, where it was sent on.
+    pub(super) journey: Option<Box<Journey>>,
+}
+
+/// What became of a command that a node did not carry out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Journey {
+    /// When it was sent first.
+    pub(super) since: Moment,
+    /// How many times it came back.
+    pub(super) returns: u32,
+    /// Whether it shares its call with no other command.
+    pub(super) alone: bool,
+    /// Whether it goes to a node that only takes it because it is told so.
+    pub(super) asking: bool,
+}
+
+/// Items that are sent as one script call.
+pub(super) struct Call {
+    pub(super) nonce: u64,
+    pub(super) items: Vec<Item>,
+}
+
+impl Item {
+    pub(super) fn new(command: Command, keys: LockKeys, answer: Answer) -> Self {
+        Self {
+            command,
+            keys,
+            again: false,
+            answer,
+            journey: None,
+        }
+    }
+}
+
+impl Call {
+    /// Whether it has to be sent with leave.
+    pub(super) fn asks(&self) -> bool {
+        self.items
+            .first()
+            .and_then(|item| item.journey.as_deref())
+            .is_some_and(|journey| journey.asking)
+    }
+}
+
+/// A batch as calls, one for each slot, in their order as far as they share it. `nonce` gives each its number.
+pub(super) fn by_slot(batch: Vec<Item>, nonce: impl Fn() -> u64) -> Vec<Call> {
+    let mut calls: Vec<Call> = Vec::new();
+    let mut last_of_slot: HashMap<u16, usize> = HashMap::with_capacity(batch.len());
+    for item in batch {
+        let slot = item.keys.slot;
+        let alone = item
+            .journey
+            .as_deref()
+            .is_some_and(|journey| journey.alone || journey.asking);
+        match last_of_slot.get(&slot) {
+            Some(&call) if !alone => calls[call].items.push(item),
+            _ => {
+                if alone {
+                    last_of_slot.remove(&slot);
+                } else {
+                    last_of_slot.insert(slot, calls.len());
+                }
+                calls.push(Call {
+                    nonce: nonce(),
+                    items: vec![item],
+                });
+            }
+        }
+    }
+    calls
+}
+
+pub(super) fn fail(batch: Vec<Item>, error: &StoreError) {
+    for item in batch {
+        item.answer.give(Err(error.clone()));
+    }
+}

@@ -1,0 +1,69 @@
+//! Where a node is, as nodes tell it.
+
+use std::{fmt, sync::Arc};
+
+/// A host and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Address {
+    pub(super) host: Arc<str>,
+    pub(super) port: u16,
+}
+
+impl Address {
+    pub(super) fn new(host: &str, port: u16) -> Self {
+        Self {
+            host: host.into(),
+            port,
+        }
+    }
+
+    /// Reads `host:port`, as a redirection has it: an IPv6 host without brackets, and no host (or `?`) where it is that of
+    /// the node which says so.
+    pub(super) fn read(text: &str, said_by: &Self) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let port = port.parse().ok().filter(|port| *port > 0)?;
+        Some(match host {
+            "" | "?" => Self {
+                host: Arc::clone(&said_by.host),
+                port,
+            },
+            host => Self::new(host, port),
+        })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirections_are_read() {
+        let said_by = Address::new("10.0.0.1", 7000);
+        for (text, expected) in [
+            ("127.0.0.1:7001", Some(Address::new("127.0.0.1", 7001))),
+            (
+                "node-2.example:6379",
+                Some(Address::new("node-2.example", 6379)),
+            ),
+            ("2001:db8::1:7001", Some(Address::new("2001:db8::1", 7001))),
+            (":7001", Some(Address::new("10.0.0.1", 7001))),
+            ("?:7001", Some(Address::new("10.0.0.1", 7001))),
+            ("127.0.0.1:0", None),
+            ("127.0.0.1:70000", None),
+            ("127.0.0.1", None),
+            ("", None),
+        ] {
+            assert_eq!(Address::read(text, &said_by), expected, "{text}");
+        }
+    }
+}

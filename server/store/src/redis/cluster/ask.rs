@@ -1,0 +1,115 @@
+//! Asks nodes of a cluster how it stands.
+
+use std::time::Duration;
+
+use redis::{Cmd, RedisResult, Value};
+use tokio::time::timeout;
+
+use super::{
+    super::{
+        dial::{Purpose, dial},
+        replies::into_result,
+        status::{DownCause, Fault, LinkError},
+        url::RedisTarget,
+    },
+    address::Address,
+    node::Node,
+    view::View,
+};
+
+/// How long one node may take.
+pub(super) const LIMIT: Duration = Duration::from_millis(500);
+
+fn questions() -> Vec<Cmd> {
+    ["SLOTS", "NODES"]
+        .map(|what| {
+            let mut command = redis::cmd("CLUSTER");
+            command.arg(what);
+            command
+        })
+        .into()
+}
+
+/// Asks a node over one of its command connections.
+pub(super) async fn ask_node(node: &Node) -> Result<View, Fault> {
+    let replies = match timeout(LIMIT, node.execute(questions())).await {
+        Ok(Ok(replies)) => replies,
+        Ok(Err(LinkError::Down { cause, reason })) => return Err(Fault { cause, reason }),
+        Ok(Err(LinkError::Indeterminate { reason })) => {
+            return Err(Fault::new(DownCause::TimedOut, reason));
+        }
+        Err(_) => return Err(silent(&node.address)),
+    };
+    read(replies.items, &node.address)
+}
+
+/// Asks a server over a connection for this alone: it may be a replica.
+pub(super) async fn ask_server(target: &RedisTarget, attempt: usize) -> Result<View, Fault> {
+    let address = Address::new(target.host(), target.port());
+    let asked = async {
+        let mut dialled = dial(target, &Purpose::Questions, LIMIT, attempt).await?;
+        let mut pipeline = redis::pipe();
+        for question in questions() {
+            pipeline.add_command(question);
+        }
+        let replies = dialled
+            .connection
+            .send_packed_commands(&pipeline, 0, pipeline.len())
+            .await
+            .map_err(|error| {
+                let reason = format!("the connection to Redis at {address} broke: {error}");
+                Fault::new(DownCause::Lost, reason)
+            })?;
+        read(replies.into_iter().map(into_result).collect(), &address)
+    };
+    match timeout(LIMIT + LIMIT, asked).await {
+        Ok(asked) => asked,
+        Err(_) => Err(silent(&address)),
+    }
+}
+
+fn silent(address: &Address) -> Fault {
+    let millis = LIMIT.as_millis();
+    let reason = format!("Redis at {address} did not tell of its cluster within {millis} ms");
+    Fault::new(DownCause::TimedOut, reason)
+}
+
+fn read(replies: Vec<RedisResult<Value>>, asked: &Address) -> Result<View, Fault> {
+    let mut replies = replies.into_iter();
+    let mut next = || match replies.next() {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => Err(refused(&error, asked)),
+        None => Err(nonsense(asked)),
+    };
+    let (slots, nodes) = (next()?, next()?);
+    let nodes: String = redis::from_redis_value(nodes).map_err(|_| nonsense(asked))?;
+    View::read(slots, &nodes, asked).ok_or_else(|| nonsense(asked))
+}
+
+fn refused(error: &redis::RedisError, asked: &Address) -> Fault {
+    let code = error.code().unwrap_or("an error");
+    if error
+        .detail()
+        .is_some_and(|detail| detail.contains("cluster support disabled"))
+    {
+        let reason = format!(
+            "Redis at {asked} is no node of a cluster (cluster support disabled); for one server write redis://, or \
+             rediss://, in the store URL"
+        );
+        return Fault::new(DownCause::Rejected, reason);
+    }
+    let cause = match code {
+        "NOPERM" | "NOAUTH" => DownCause::Login,
+        "LOADING" => DownCause::Loading,
+        _ => DownCause::Rejected,
+    };
+    let reason = format!("Redis at {asked} did not tell of its cluster ({code})");
+    Fault::new(cause, reason)
+}
+
+fn nonsense(asked: &Address) -> Fault {
+    let reason = format!(
+        "Redis at {asked} tells of its cluster what cannot be understood; is it Redis 6.2 or later?"
+    );
+    Fault::new(DownCause::Rejected, reason)
+}

@@ -1,0 +1,225 @@
+//! Keeps the slot map true, and says whether the cluster can be used.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::{info, warn};
+
+use super::{
+    super::status::{DownCause, Fault, LinkStatus},
+    address::Address,
+    ask::{LIMIT, ask_node, ask_server},
+    node::Node,
+    router::Router,
+    view::View,
+};
+
+/// How often nodes are asked without any reason.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long to wait at least from one time to the next.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Most masters that are asked at a time, at random.
+const ASKED: usize = 5;
+/// How much longer the others may take when most have answered.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+/// How often it is said at most that slots have changed hands: whoever hears it asks again for all that it has.
+const SAY_EVERY: Duration = Duration::from_secs(1);
+
+/// The keeper's own memory.
+#[derive(Default)]
+struct Keeper {
+    attempt: usize,
+    /// Who else can be asked.
+    replicas: Vec<Address>,
+    /// Why nothing is known, while that is so.
+    fault: Option<Fault>,
+    is_known: bool,
+    told: Told,
+}
+
+/// What was said last.
+#[derive(Default)]
+struct Told {
+    ups: u64,
+    moves: u64,
+    epoch: u64,
+    at: Option<Instant>,
+}
+
+/// Runs until the router is gone.
+pub(super) async fn run(router: Weak<Router>) {
+    let mut keeper = Keeper::default();
+    loop {
+        let Some(router) = router.upgrade() else {
+            return;
+        };
+        let begun = Instant::now();
+        keeper.ask(&router).await;
+        keeper.tell(&router);
+        sleep_until(begun + PAUSE).await;
+        // What was noticed meanwhile is told before nodes are asked again, which may take longer.
+        keeper.tell(&router);
+        let next = sleep_until(begun + if keeper.is_known { INTERVAL } else { PAUSE * 2 });
+        tokio::select! {
+            () = router.until_stale() => {}
+            () = next => {}
+        }
+        keeper.tell(&router);
+    }
+}
+
+impl Keeper {
+    async fn ask(&mut self, router: &Arc<Router>) {
+        self.attempt = self.attempt.wrapping_add(1);
+        let mut masters = router.masters();
+        let known = masters.len();
+        fastrand::shuffle(&mut masters);
+        let up = masters.into_iter().filter(|node| node.status().is_up());
+        let asked: Vec<Arc<Node>> = up.take(ASKED).collect();
+        let majority = known.min(ASKED) / 2 + 1;
+
+        let from_masters = asked
+            .into_iter()
+            .map(|node| async move { ask_node(&node).await }.boxed());
+        let (mut views, mut faults) = gather(from_masters.collect(), majority).await;
+        let is_majority = known > 0 && views.len() >= majority;
+        if !is_majority {
+            let (others, more) = self.ask_others(router).await;
+            views.extend(others);
+            faults.extend(more);
+        }
+        self.take(router, &views, faults, is_majority || known == 0);
+    }
+
+    /// Asks the seeds, and nodes that were replicas.
+    async fn ask_others(&self, router: &Arc<Router>) -> (Vec<View>, Vec<Fault>) {
+        let mut targets = router.seeds().to_vec();
+        let mut replicas = self.replicas.clone();
+        fastrand::shuffle(&mut replicas);
+        targets.extend(
+            replicas
+                .iter()
+                .take(ASKED)
+                .filter_map(|replica| router.target(replica)),
+        );
+        let attempt = self.attempt;
+        let asked = targets
+            .into_iter()
+            .map(|target| async move { ask_server(&target, attempt).await }.boxed());
+        let asked: Vec<_> = asked.collect();
+        let enough = asked.len() / 2 + 1;
+        gather(asked, enough).await
+    }
+
+    fn take(&mut self, router: &Router, views: &[View], faults: Vec<Fault>, is_majority: bool) {
+        // A node that has just been started alone, and knows of nobody, is no cluster.
+        if views.iter().all(|view| view.ranges.is_empty()) {
+            if !self.is_known {
+                self.fault = faults.into_iter().next().or_else(|| {
+                    let reason = "no node that was asked knows of a Redis Cluster that serves hash slots; create it, or \
+                                  check the store URL";
+                    Some(Fault::new(DownCause::Rejected, reason))
+                });
+            }
+            return;
+        }
+        let replicas = views.iter().flat_map(|view| &view.replicas);
+        self.replicas = replicas.cloned().collect();
+        self.replicas.sort_unstable();
+        self.replicas.dedup();
+        self.is_known = true;
+        self.fault = None;
+        router.learn(views, is_majority);
+    }
+
+    /// Says whether the cluster can be used, where that is news.
+    fn tell(&mut self, router: &Router) {
+        let masters = router.masters();
+        // Messages that reach every node are taken from one.
+        let home = masters.iter().position(|node| node.listens());
+        for (index, node) in masters.iter().enumerate() {
+            node.set_home(home == Some(index));
+        }
+        let (ups, moves) = (router.ups(), *router.moves().borrow());
+        let is_due = self.told.at.is_none_or(|at| at.elapsed() >= SAY_EVERY);
+        let status = if masters.iter().any(|node| node.is_ready()) {
+            if ups != self.told.ups || (moves != self.told.moves && is_due) {
+                self.told = Told {
+                    ups,
+                    moves,
+                    epoch: self.told.epoch + 1,
+                    at: Some(Instant::now()),
+                };
+            }
+            LinkStatus::Up {
+                epoch: self.told.epoch,
+            }
+        } else {
+            self.down(&masters)
+        };
+        router.status().send_if_modified(|current| {
+            log(current, &status);
+            let is_news = *current != status;
+            *current = status;
+            is_news
+        });
+    }
+
+    fn down(&self, masters: &[Arc<Node>]) -> LinkStatus {
+        let of_node = masters.iter().find_map(|node| match node.status() {
+            LinkStatus::Down { cause, reason } => Some((cause, reason)),
+            LinkStatus::Up { .. } => None,
+        });
+        let (cause, reason) = match (&self.fault, of_node) {
+            (Some(Fault { cause, reason }), _) => (*cause, Arc::clone(reason)),
+            (None, Some((cause, reason))) => {
+                let reason = format!("no master of the Redis Cluster can be reached: {reason}");
+                (cause, reason.into())
+            }
+            (None, None) => (
+                DownCause::Connecting,
+                "still connecting to the Redis Cluster".into(),
+            ),
+        };
+        LinkStatus::Down { cause, reason }
+    }
+}
+
+/// Waits for answers: all of them, or until enough have come and the others had a moment more.
+async fn gather(
+    asked: Vec<BoxFuture<'_, Result<View, Fault>>>,
+    enough: usize,
+) -> (Vec<View>, Vec<Fault>) {
+    let mut asked: FuturesUnordered<_> = asked.into_iter().collect();
+    let (mut views, mut faults) = (Vec::new(), Vec::new());
+    let mut until = Instant::now() + LIMIT + LIMIT;
+    while let Ok(Some(answer)) = timeout_at(until, asked.next()).await {
+        match answer {
+            Ok(view) => views.push(view),
+            Err(fault) => faults.push(fault),
+        }
+        if views.len() >= enough {
+            until = until.min(Instant::now() + LAST_WORDS);
+        }
+    }
+    (views, faults)
+}
+
+/// A line for each outage and for each new kind of reason in it, as for one server.
+fn log(old: &LinkStatus, new: &LinkStatus) {
+    match (old, new) {
+        (LinkStatus::Down { .. }, LinkStatus::Up { epoch }) => {
+            info!(epoch, "the Redis Cluster is up");
+        }
+        (LinkStatus::Down { cause: before, .. }, LinkStatus::Down { cause, .. })
+            if before == cause => {}
+        (_, LinkStatus::Down { cause, reason }) => {
+            warn!(?cause, "the Redis Cluster is down: {reason}");
+        }
+        (LinkStatus::Up { .. }, LinkStatus::Up { .. }) => {}
+    }
+}

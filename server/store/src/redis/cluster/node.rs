@@ -1,0 +1,162 @@
+//! One master: its link, the lanes to it, and the connection by which it wakes.
+
+use std::sync::{
+    Arc, OnceLock, Weak,
+    atomic::{AtomicBool, Ordering},
+};
+use std::time::Duration;
+
+use redis::Cmd;
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
+
+use super::{
+    super::{
+        acknowledge::Acknowledger,
+        batch::Item,
+        blocked,
+        encode::LockScript,
+        lanes::Lanes,
+        link::{Link, LinkOptions, Replies},
+        reroute::{Refusal, Reroute},
+        status::{LinkError, LinkStatus},
+        url::RedisTarget,
+    },
+    address::Address,
+    router::{Common, Router},
+    wakes::{Wakes, Want},
+};
+use crate::store::{Observer, Stamped};
+
+/// How long to wait before a node that is up, but did not tell its time, is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A master that serves slots, or is about to.
+pub(super) struct Node {
+    pub(super) address: Address,
+    pub(super) lanes: Arc<Lanes>,
+    /// Locks that somebody waits for here, in slots of this node.
+    pub(super) wants: mpsc::UnboundedSender<Want>,
+    /// Whether messages that reach every node are taken from this one.
+    pub(super) is_home: Arc<AtomicBool>,
+    wakes: watch::Receiver<LinkStatus>,
+}
+
+/// Takes back what a node did not carry out.
+struct Returns {
+    router: Weak<Router>,
+    address: Address,
+}
+
+impl Node {
+    /// Starts to connect.
+    pub(super) fn start(
+        address: Address,
+        target: RedisTarget,
+        router: &Weak<Router>,
+        options: &Common,
+        observer: Arc<OnceLock<Observer>>,
+    ) -> Arc<Self> {
+        let script = LockScript::of_cluster();
+        let acknowledger = options.acknowledgement.map(|wanted| {
+            let link = Link::start(target.clone(), wanted.link_options(options.timeout));
+            Acknowledger::start(&link, wanted, &options.coordinator)
+        });
+        let link = Link::start(
+            target,
+            LinkOptions {
+                connections: options.connections,
+                command_timeout: options.timeout,
+                scripts: vec![script.text(), Arc::from(blocked::SCRIPT)],
+                ..LinkOptions::default()
+            },
+        );
+        let is_home = Arc::new(AtomicBool::new(false));
+        let (wants, wanted) = mpsc::unbounded_channel();
+        let wakes = Wakes::start(&link, options, Arc::clone(&is_home), wanted);
+        let returns = Returns {
+            router: Weak::clone(router),
+            address: address.clone(),
+        };
+        let lanes = Lanes::new(link, options.timeout, script)
+            .acknowledged_by(acknowledger)
+            .of_node(Arc::new(returns), observer);
+        let lanes = Arc::new(lanes);
+        let status = lanes.link().status();
+        tokio::spawn(attend(Arc::downgrade(&lanes), status, Weak::clone(router)));
+        Arc::new(Self {
+            address,
+            lanes,
+            wants,
+            is_home,
+            wakes,
+        })
+    }
+
+    /// Whether its command connections are up.
+    pub(super) fn status(&self) -> LinkStatus {
+        self.lanes.link().status().borrow().clone()
+    }
+
+    /// Whether it is up, its clock known, and commands can say until when they may arrive.
+    pub(super) fn is_ready(&self) -> bool {
+        self.lanes.knows_time() && self.status().is_up()
+    }
+
+    /// Whether messages come from it.
+    pub(super) fn listens(&self) -> bool {
+        self.wakes.borrow().is_up()
+    }
+
+    pub(super) fn set_home(&self, is_home: bool) {
+        self.is_home.store(is_home, Ordering::Relaxed);
+    }
+
+    /// Sends commands that are no lock's.
+    pub(super) async fn execute(&self, commands: Vec<Cmd>) -> Result<Replies, LinkError> {
+        self.lanes.link().execute(0, commands).await
+    }
+}
+
+impl Reroute for Returns {
+    fn returned(&self, items: Vec<Item>, refusal: Refusal) {
+        match self.router.upgrade() {
+            Some(router) => router.returned(items, refusal, &self.address),
+            // The store is gone; so is whoever asked.
+            None => drop(items),
+        }
+    }
+
+    fn answered(&self, item: &Item, stamped: &Stamped) {
+        if let Some(router) = self.router.upgrade() {
+            router.answered(item, stamped);
+        }
+    }
+}
+
+/// Tells the router whenever the node comes up or goes down, until it is gone. It is not up before its time is known.
+async fn attend(lanes: Weak<Lanes>, mut status: watch::Receiver<LinkStatus>, router: Weak<Router>) {
+    loop {
+        let is_up = status.borrow_and_update().is_up();
+        if is_up
+            && let Some(lanes) = lanes.upgrade()
+            && !lanes.knows_time()
+        {
+            lanes.ask_time().await;
+            if !lanes.knows_time() {
+                drop(lanes);
+                sleep(ASK_AGAIN).await;
+                continue;
+            }
+        }
+        match router.upgrade() {
+            Some(router) => router.node_changed(is_up),
+            None => return,
+        }
+        if status.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Sends each command to the node that serves its slot.
+
+mod redirect;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold_core::{
+    command::{Command, Op, Reply},
+    id::CoordinatorId,
+    name::LockName,
+};
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::{
+    super::{
+        acknowledge::Acknowledgement,
+        batch::Item,
+        keys::{Keys, LockKeys, SLOTS},
+        status::{DownCause, LinkStatus},
+        url::{ClusterUrl, RedisTarget},
+    },
+    address::Address,
+    map::SlotMap,
+    node::Node,
+    view::View,
+    wakes::Want,
+};
+use crate::{
+    error::StoreError,
+    store::{Answer, Observer, Stamped, WakeUp},
+};
+
+/// What all nodes have in common.
+pub(super) struct Common {
+    pub(super) connections: usize,
+    pub(super) timeout: Duration,
+    pub(super) acknowledgement: Option<Acknowledgement>,
+    pub(super) coordinator: CoordinatorId,
+    pub(super) keys: Keys,
+    pub(super) wake_ups: mpsc::Sender<WakeUp>,
+}
+
+/// Chooses among the nodes of a cluster.
+pub(super) struct Router {
+    /// A command is sent while this is held for reading, so that it can't be overtaken by one that follows it on its way
+    /// to the same node; to change the map is to hold it for writing.
+    state: RwLock<State>,
+    /// Where to ask first.
+    url: ClusterUrl,
+    common: Common,
+    observer: Arc<OnceLock<Observer>>,
+    me: Weak<Self>,
+    /// Commands that wait for a moment.
+    paused: Mutex<Vec<Item>>,
+    /// Asks for a new map.
+    stale: Notify,
+    /// How many times a node came up.
+    ups: AtomicU64,
+    /// How many times slots changed hands.
+    moves: watch::Sender<u64>,
+    status: watch::Sender<LinkStatus>,
+}
+
+struct State {
+    map: SlotMap,
+    nodes: HashMap<Address, Arc<Node>>,
+    /// For each slot its node.
+    serving: Vec<Option<Arc<Node>>>,
+}
+
+impl Router {
+    /// A router that knows nobody yet.
+    pub(super) fn new(url: ClusterUrl, common: Common) -> Arc<Self> {
+        let (status, _) = watch::channel(LinkStatus::Down {
+            cause: DownCause::Connecting,
+            reason: "still connecting to the Redis Cluster".into(),
+        });
+        Arc::new_cyclic(|me| Self {
+            state: RwLock::new(State {
+                map: SlotMap::new(),
+                nodes: HashMap::new(),
+                serving: vec![None; usize::from(SLOTS)],
+            }),
+            url,
+            common,
+            observer: Arc::default(),
+            me: Weak::clone(me),
+            paused: Mutex::default(),
+            stale: Notify::new(),
+            ups: AtomicU64::new(0),
+            moves: watch::Sender::new(0),
+            status,
+        })
+    }
+
+    pub(super) fn observe(&self, observer: Observer) {
+        // Set once, when the coordinator starts.
+        let _ = self.observer.set(observer);
+    }
+
+    pub(super) fn common(&self) -> &Common {
+        &self.common
+    }
+
+    pub(super) fn seeds(&self) -> &[RedisTarget] {
+        self.url.seeds()
+    }
+
+    /// Whether the cluster can be used.
+    pub(super) fn status(&self) -> &watch::Sender<LinkStatus> {
+        &self.status
+    }
+
+    /// Rises whenever slots change hands.
+    pub(super) fn moves(&self) -> watch::Receiver<u64> {
+        self.moves.subscribe()
+    }
+
+    /// How many times a node came up.
+    pub(super) fn ups(&self) -> u64 {
+        self.ups.load(Ordering::Relaxed)
+    }
+
+    /// Waits until somebody finds the map wanting.
+    pub(super) async fn until_stale(&self) {
+        self.stale.notified().await;
+    }
+
+    /// The nodes that serve slots, in the order of their addresses.
+    pub(super) fn masters(&self) -> Vec<Arc<Node>> {
+        let state = self.state();
+        let masters = state.map.masters();
+        let nodes = masters
+            .iter()
+            .filter_map(|address| state.nodes.get(address));
+        nodes.cloned().collect()
+    }
+
+    /// Who serves a slot.
+    pub(super) fn node_of(&self, slot: u16) -> Option<Arc<Node>> {
+        self.state().serving.get(usize::from(slot))?.clone()
+    }
+
+    /// Sends a command.
+    pub(super) fn send(&self, command: Command, keys: LockKeys, answer: Answer) {
+        if let Op::Refresh { .. } = command.op {
+            self.want(keys.slot, &command.name);
+        }
+        self.forward(Item::new(command, keys, answer));
+    }
+
+    fn forward(&self, item: Item) {
+        let state = self.state();
+        if let Some(Some(node)) = state.serving.get(usize::from(item.keys.slot)) {
+            return node.lanes.push(item);
+        }
+        drop(state);
+        self.stale.notify_one();
+        let error = self.nobody(item.keys.slot);
+        item.answer.give(Err(error));
+    }
+
+    /// Why there is nobody to send to.
+    fn nobody(&self, slot: u16) -> StoreError {
+        let reason = match &*self.status.borrow() {
+            LinkStatus::Down { reason, .. } => reason.to_string(),
+            LinkStatus::Up { .. } => {
+                format!("no node of the Redis Cluster serves hash slot {slot}")
+            }
+        };
+        StoreError::Unavailable { reason }
+    }
+
+    /// Is shown what was carried out.
+    pub(super) fn answered(&self, item: &Item, stamped: &Stamped) {
+        if let Reply::Queued { .. } | Reply::ResumedWait { .. } = stamped.executed.reply {
+            self.want(item.keys.slot, &item.command.name);
+        }
+    }
+
+    /// Somebody waits for a lock.
+    fn want(&self, slot: u16, name: &LockName) {
+        if let Some(Some(node)) = self.state().serving.get(usize::from(slot)) {
+            let name = name.clone();
+            // It ends after the last node.
+            let _ = node.wants.send(Want { slot, name });
+        }
+    }
+
+    /// Takes in what nodes say of the cluster. Nodes that serve nothing any more are let go of.
+    pub(super) fn learn(&self, views: &[View], is_majority: bool) {
+        let mut state = self.state_mut();
+        let changed = state.map.learn(views, is_majority);
+        for slot in &changed {
+            self.serve(&mut state, *slot);
+        }
+        if !changed.is_empty() {
+            let masters = state.map.masters();
+            state
+                .nodes
+                .retain(|address, _| masters.binary_search(address).is_ok());
+            drop(state);
+            self.moves.send_modify(|moves| *moves += 1);
+        }
+    }
+
+    /// Takes in that a slot is another node's.
+    fn moved(&self, slot: u16, to: &Address) {
+        let mut state = self.state_mut();
+        if state.map.moved(slot, to) {
+            self.serve(&mut state, slot);
+            drop(state);
+            self.moves.send_modify(|moves| *moves += 1);
+        }
+        self.stale.notify_one();
+    }
+
+    /// Has a slot served by whom the map says.
+    fn serve(&self, state: &mut State, slot: u16) {
+        let owner = state.map.owner(slot).cloned();
+        let node = owner.and_then(|owner| self.add(state, &owner));
+        if let Some(serving) = state.serving.get_mut(usize::from(slot)) {
+            *serving = node;
+        }
+    }
+
+    /// The node at an address, known or not.
+    fn node_at(&self, address: &Address) -> Option<Arc<Node>> {
+        let known = self.state().nodes.get(address).cloned();
+        known.or_else(|| self.add(&mut self.state_mut(), address))
+    }
+
+    fn add(&self, state: &mut State, address: &Address) -> Option<Arc<Node>> {
+        if let Some(node) = state.nodes.get(address) {
+            return Some(Arc::clone(node));
+        }
+        let target = self.target(address)?;
+        let observer = Arc::clone(&self.observer);
+        let node = Node::start(address.clone(), target, &self.me, &self.common, observer);
+        state.nodes.insert(address.clone(), Arc::clone(&node));
+        Some(node)
+    }
+
+    /// How to reach an address: with the login and the encryption of the store URL.
+    pub(super) fn target(&self, address: &Address) -> Option<RedisTarget> {
+        match self.url.node(&address.host, address.port) {
+            Ok(target) => Some(target),
+            Err(error) => {
+                tracing::warn!("the Redis Cluster names the node {address}, but {error}");
+                None
+            }
+        }
+    }
+
+    /// A node has come up, or gone down.
+    pub(super) fn node_changed(&self, is_up: bool) {
+        if is_up {
+            self.ups.fetch_add(1, Ordering::Relaxed);
+        }
+        self.stale.notify_one();
+    }
+
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn paused(&self) -> MutexGuard<'_, Vec<Item>> {
+        self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

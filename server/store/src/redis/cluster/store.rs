@@ -1,0 +1,195 @@
+//! The store on a Redis Cluster.
+
+use std::sync::Arc;
+
+use leasehold_core::{
+    command::Command,
+    deadlock::BlockedWait,
+    name::{Invalid, LockName},
+};
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    super::{
+        blocked,
+        call::{Scanned, scan},
+        keys::Keys,
+        status::LinkStatus,
+        store::WAKE_UPS,
+        url::{ClusterUrl, StoreUrlError},
+    },
+    address::Address,
+    feed, keeper,
+    router::{Common, Router},
+};
+use crate::{
+    error::StoreError,
+    feed::Feed,
+    store::{Answer, LockStore, Observer, Options, Page, WakeUp},
+};
+
+/// Locks on a Redis Cluster. A cheap handle; the connections close soon after the last one is dropped.
+#[derive(Clone)]
+pub struct ClusterStore {
+    router: Arc<Router>,
+    keys: Keys,
+}
+
+impl ClusterStore {
+    /// Starts to connect; commands fail until [`LockStore::status`] says that it is up.
+    pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
+        let url = ClusterUrl::parse(&options.url, options.ca.as_deref())?;
+        let keys = Keys::new(&options.key_prefix);
+        let (wake_ups, receiver) = mpsc::channel(WAKE_UPS);
+        let router = Router::new(
+            url,
+            Common {
+                connections: options.connections,
+                timeout: options.timeout,
+                acknowledgement: options.acknowledgement,
+                coordinator: options.coordinator,
+                keys: keys.clone(),
+                wake_ups,
+            },
+        );
+        tokio::spawn(keeper::run(Arc::downgrade(&router)));
+        Ok((Self { router, keys }, receiver))
+    }
+}
+
+impl LockStore for ClusterStore {
+    fn send(&self, command: Command, answer: Answer) {
+        let keys = self.keys.of(&command.name);
+        self.router.send(command, keys, answer);
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        token: &str,
+        size: usize,
+    ) -> Result<Result<Page, Invalid>, StoreError> {
+        let Some(place) = Place::read(token) else {
+            return Ok(Err(Invalid("must be what the page before gave".into())));
+        };
+        // In the order of their addresses: where that of the token is gone, the next one is gone on with.
+        let masters = self.router.masters();
+        let rest = masters.partition_point(|node| {
+            place
+                .as_ref()
+                .is_some_and(|place| node.address < place.address)
+        });
+        let Some(node) = masters.get(rest) else {
+            return match place {
+                Some(_) => Ok(Ok(Page {
+                    names: Vec::new(),
+                    next: String::new(),
+                })),
+                None => Err(self.out_of_reach()),
+            };
+        };
+        let cursor = place.map_or(0, |place| {
+            if place.address == node.address {
+                place.cursor
+            } else {
+                0
+            }
+        });
+        let link = node.lanes.link();
+        let Scanned { names, cursor } = scan(link, &self.keys, prefix, cursor, size).await?;
+        let next = match (cursor, masters.get(rest + 1)) {
+            (0, None) => String::new(),
+            (0, Some(next)) => Place::write(&next.address, 0),
+            (cursor, _) => Place::write(&node.address, cursor),
+        };
+        Ok(Ok(Page { names, next }))
+    }
+
+    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
+        let key = self.keys.blocked();
+        let command = blocked::encode(&key, &self.router.common().coordinator, &mine);
+        let reply = self
+            .router
+            .execute(self.keys.blocked_slot(), command)
+            .await?;
+        blocked::told_by_all(reply)
+    }
+
+    fn check_name(&self, name: &LockName) -> Result<(), Invalid> {
+        self.keys.check(name)
+    }
+
+    fn status(&self) -> watch::Receiver<LinkStatus> {
+        self.router.status().subscribe()
+    }
+
+    fn observe(&self, observer: Observer) {
+        self.router.observe(observer);
+    }
+
+    fn feed(&self) -> Feed {
+        feed::open(&self.router)
+    }
+}
+
+impl ClusterStore {
+    fn out_of_reach(&self) -> StoreError {
+        let reason = match &*self.router.status().borrow() {
+            LinkStatus::Down { reason, .. } => reason.to_string(),
+            LinkStatus::Up { .. } => "no node of the Redis Cluster serves a hash slot".to_owned(),
+        };
+        StoreError::Unavailable { reason }
+    }
+}
+
+impl std::fmt::Debug for ClusterStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterStore").finish_non_exhaustive()
+    }
+}
+
+/// Where a page begins.
+struct Place {
+    address: Address,
+    cursor: u64,
+}
+
+impl Place {
+    /// Reads a page token: nothing for the first page, `host:port:cursor` for others; `None` if it is neither.
+    fn read(token: &str) -> Option<Option<Self>> {
+        if token.is_empty() {
+            return Some(None);
+        }
+        let (address, cursor) = token.rsplit_once(':')?;
+        let (host, port) = address.rsplit_once(':')?;
+        let address = Address::new(host, port.parse().ok()?);
+        let cursor = cursor.parse().ok()?;
+        (!host.is_empty()).then_some(Some(Self { address, cursor }))
+    }
+
+    fn write(address: &Address, cursor: u64) -> String {
+        format!("{}:{}:{cursor}", address.host, address.port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn page_tokens_come_back() {
+        assert!(Place::read("").unwrap().is_none());
+        for host in ["10.0.0.1", "node.example", "2001:db8::1"] {
+            let address = Address::new(host, 7000);
+            let place = Place::read(&Place::write(&address, u64::MAX))
+                .unwrap()
+                .unwrap();
+            assert_eq!((place.address, place.cursor), (address, u64::MAX));
+        }
+        for token in ["1", "a:1", ":1:1", "h:1:x", "h:99999:1", "h:1:-1"] {
+            assert!(Place::read(token).is_none(), "{token}");
+        }
+    }
+}

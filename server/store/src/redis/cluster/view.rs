@@ -1,0 +1,226 @@
+//! What one node says of its cluster.
+
+use std::collections::HashMap;
+
+use redis::Value;
+
+use super::{super::keys::SLOTS, address::Address};
+
+/// What one node believes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct View {
+    /// The node's own id.
+    pub(super) of: String,
+    /// The masters that serve slots.
+    pub(super) masters: Vec<Master>,
+    /// First slot, last slot, and which of the masters serves them.
+    pub(super) ranges: Vec<(u16, u16, usize)>,
+    /// The others, who can be asked where no master can.
+    pub(super) replicas: Vec<Address>,
+}
+
+/// A master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Master {
+    /// The id that it keeps wherever it moves; empty where only its address is known.
+    pub(super) id: String,
+    pub(super) address: Address,
+    /// How new its right to its slots is.
+    pub(super) epoch: u64,
+}
+
+impl View {
+    /// Reads the replies to `CLUSTER SLOTS`, which has the addresses that clients are to use, and `CLUSTER NODES`, which
+    /// has the epochs. `asked` stands for a node that does not know its own host. `None` if they make no sense, or not
+    /// together: a node may have been added in between.
+    pub(super) fn read(slots: Value, nodes: &str, asked: &Address) -> Option<Self> {
+        let mut epochs = HashMap::new();
+        let mut view = Self::default();
+        for line in nodes.lines() {
+            let words: Vec<_> = line.split(' ').collect();
+            let &[id, _, flags, _, _, _, epoch, ..] = &words[..] else {
+                return None;
+            };
+            if flags.split(',').any(|flag| flag == "myself") {
+                id.clone_into(&mut view.of);
+            }
+            epochs.insert(id.to_owned(), epoch.parse::<u64>().ok()?);
+        }
+        let mut places = HashMap::new();
+        for range in list(slots)? {
+            let mut range = list(range)?.into_iter();
+            let (first, last) = (slot(range.next()?)?, slot(range.next()?)?);
+            let (id, address) = node(range.next()?, asked)?;
+            let epoch = *epochs.get(&id)?;
+            let place = *places.entry(id.clone()).or_insert_with(|| {
+                view.masters.push(Master { id, address, epoch });
+                view.masters.len() - 1
+            });
+            view.ranges.push((first, last, place));
+            let replicas = range.filter_map(|replica| Some(node(replica, asked)?.1));
+            view.replicas.extend(replicas);
+        }
+        (!view.of.is_empty()).then_some(view)
+    }
+}
+
+fn list(value: Value) -> Option<Vec<Value>> {
+    match value {
+        Value::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+fn slot(value: Value) -> Option<u16> {
+    match value {
+        Value::Int(slot) => u16::try_from(slot).ok().filter(|slot| *slot < SLOTS),
+        _ => None,
+    }
+}
+
+/// Id and address. A host that is not known (`?`, where hostnames are preferred and this one has none) is that of the
+/// metadata, if they have one, and else that of the node asked, as is one that is left out.
+fn node(value: Value, asked: &Address) -> Option<(String, Address)> {
+    let mut fields = list(value)?.into_iter();
+    let host = text(fields.next()?).filter(|host| !host.is_empty() && host != "?");
+    let port = match fields.next()? {
+        Value::Int(port) => u16::try_from(port).ok().filter(|port| *port > 0)?,
+        _ => return None,
+    };
+    let id = text(fields.next()?)?;
+    let host = host.or_else(|| {
+        let mut metadata = fields.next().and_then(list)?.into_iter();
+        while let (Some(key), Some(value)) = (metadata.next(), metadata.next()) {
+            if text(key).as_deref() == Some("ip") {
+                return text(value).filter(|host| !host.is_empty());
+            }
+        }
+        None
+    });
+    let address = match host {
+        Some(host) => Address::new(&host, port),
+        None => Address {
+            host: asked.host.clone(),
+            port,
+        },
+    };
+    Some((id, address))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    const NODES: &str = "\
+a 10.0.0.1:7000@17000,host-a myself,master - 0 1 3 connected 0-99 [7->-b]
+b 10.0.0.2:7000@17000 master - 0 1 5 connected 100-199 300
+c 10.0.0.3:7000@17000 slave a 0 1 3 connected
+";
+
+    fn asked() -> Address {
+        Address::new("10.9.9.9", 1)
+    }
+
+    /// Host, port, id and the address in the metadata.
+    type Told<'a> = (&'a str, i64, &'a str, &'a str);
+
+    /// `CLUSTER SLOTS` as RESP.
+    fn slots(ranges: &[(i64, i64, &[Told<'_>])]) -> Value {
+        let bulk = |text: &str| Value::BulkString(text.into());
+        let ranges = ranges.iter().map(|(first, last, nodes)| {
+            let nodes = nodes.iter().map(|(host, port, id, ip)| {
+                let host = if *host == "nil" {
+                    Value::Nil
+                } else {
+                    bulk(host)
+                };
+                let metadata = match *ip {
+                    "" => Vec::new(),
+                    ip => vec![bulk("ip"), bulk(ip)],
+                };
+                Value::Array(vec![
+                    host,
+                    Value::Int(*port),
+                    bulk(id),
+                    Value::Array(metadata),
+                ])
+            });
+            let ends = [Value::Int(*first), Value::Int(*last)];
+            Value::Array(ends.into_iter().chain(nodes).collect())
+        });
+        Value::Array(ranges.collect())
+    }
+
+    #[test]
+    fn a_view_has_masters_with_their_epochs_and_slots() {
+        let slots = slots(&[
+            (
+                0,
+                99,
+                &[("10.0.0.1", 7000, "a", ""), ("10.0.0.3", 7000, "c", "")],
+            ),
+            (100, 199, &[("10.0.0.2", 7000, "b", "")]),
+            (300, 300, &[("10.0.0.2", 7000, "b", "")]),
+        ]);
+        let view = View::read(slots, NODES, &asked()).unwrap();
+        let master = |id: &str, host: &str, epoch| Master {
+            id: id.to_owned(),
+            address: Address::new(host, 7000),
+            epoch,
+        };
+        assert_eq!(view.of, "a");
+        assert_eq!(
+            view.masters,
+            [master("a", "10.0.0.1", 3), master("b", "10.0.0.2", 5)]
+        );
+        assert_eq!(view.ranges, [(0, 99, 0), (100, 199, 1), (300, 300, 1)]);
+        assert_eq!(view.replicas, [Address::new("10.0.0.3", 7000)]);
+    }
+
+    #[test]
+    fn hosts_that_are_left_out_are_found() {
+        for (host, ip, expected) in [
+            ("nil", "", "10.9.9.9"),
+            ("", "", "10.9.9.9"),
+            ("?", "10.0.0.7", "10.0.0.7"),
+            ("?", "", "10.9.9.9"),
+            ("node.example", "10.0.0.7", "node.example"),
+        ] {
+            let slots = slots(&[(0, 1, &[(host, 7000, "a", ip)])]);
+            let view = View::read(slots, NODES, &asked()).unwrap();
+            assert_eq!(&*view.masters[0].address.host, expected, "{host:?} {ip:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_not_read() {
+        let good = || slots(&[(0, 1, &[("h", 7000, "a", "")])]);
+        assert!(View::read(good(), NODES, &asked()).is_some());
+        for (slots, nodes) in [
+            (Value::Nil, NODES),
+            (good(), ""),
+            (good(), "a b c\n"),
+            (good(), "a h:1@2 myself,master - 0 1 x connected\n"),
+            (slots(&[(0, 1, &[("h", 7000, "unknown", "")])]), NODES),
+            (slots(&[(0, 1, &[("h", 0, "a", "")])]), NODES),
+            (slots(&[(0, 16_384, &[("h", 7000, "a", "")])]), NODES),
+            (slots(&[(0, 1, &[])]), NODES),
+        ] {
+            assert_eq!(
+                View::read(slots.clone(), nodes, &asked()),
+                None,
+                "{slots:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! By what a master wakes this coordinator: a connection that listens to the channels of those slots in which it waits for
+//! something, and to one channel whose messages reach every node.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold_core::{id::CoordinatorId, name::LockName};
+use redis::{PushInfo, PushKind, Value};
+use tokio::{
+    select,
+    sync::{mpsc, watch},
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use super::{
+    super::{
+        keys::{slot_of, wake_channel, wake_channel_of_slot},
+        link::Link,
+        listening::{Full, Heard, Listening},
+        status::LinkStatus,
+        wake_up,
+    },
+    router::Common,
+};
+use crate::store::WakeUp;
+
+/// For how long a slot is listened to after somebody was last seen to wait there. Who waits is refreshed once a second.
+const REMEMBERED: Duration = Duration::from_secs(4);
+/// How often it is seen to what can be forgotten, and what could not be listened to is tried again.
+const TICK: Duration = Duration::from_millis(500);
+/// Most wants that are taken in at once.
+const AT_ONCE: usize = 1024;
+
+/// Somebody waits for a lock.
+pub(super) struct Want {
+    pub(super) slot: u16,
+    pub(super) name: LockName,
+}
+
+/// A master's wake-ups. It ends when nobody can want anything any more.
+pub(super) struct Wakes {
+    listening: Listening,
+    coordinator: CoordinatorId,
+    wake_ups: mpsc::Sender<WakeUp>,
+    slots: HashMap<u16, Slot>,
+    /// Whether the server knows channels of slots, as far as was heard.
+    is_sharded: bool,
+}
+
+/// A slot in which somebody waits.
+#[derive(Default)]
+struct Slot {
+    /// For what, and when that was last heard.
+    names: HashMap<LockName, Instant>,
+    listened_to: bool,
+}
+
+impl Wakes {
+    /// Starts to listen, and gives whether it does.
+    pub(super) fn start(
+        link: &Link,
+        common: &Common,
+        is_home: Arc<AtomicBool>,
+        wanted: mpsc::UnboundedReceiver<Want>,
+    ) -> watch::Receiver<LinkStatus> {
+        let (gone, slots_gone) = mpsc::unbounded_channel();
+        let (keys, wake_ups) = (common.keys.clone(), common.wake_ups.clone());
+        let listening = link.listen(
+            "the wake-ups from",
+            Heard {
+                channels: vec![wake_channel(&common.coordinator).into_bytes()],
+                ..Heard::default()
+            },
+            Arc::new(move |push| {
+                match read(push) {
+                    Some(Message::Told { payload, of_slot }) => {
+                        if (of_slot || is_home.load(Ordering::Relaxed))
+                            && let Some(wake_up) = wake_up::parse(&payload, &keys)
+                        {
+                            // Full or closed: a refresh finds it.
+                            let _ = wake_ups.try_send(wake_up);
+                        }
+                    }
+                    Some(Message::SlotGone(channel)) => {
+                        let _ = gone.send(channel);
+                    }
+                    None => {}
+                }
+                Ok::<(), Full>(())
+            }),
+        );
+        let status = listening.status();
+        let wakes = Self {
+            listening,
+            coordinator: common.coordinator.clone(),
+            wake_ups: common.wake_ups.clone(),
+            slots: HashMap::new(),
+            is_sharded: true,
+        };
+        tokio::spawn(wakes.run(wanted, slots_gone));
+        status
+    }
+
+    async fn run(
+        mut self,
+        mut wanted: mpsc::UnboundedReceiver<Want>,
+        mut slots_gone: mpsc::UnboundedReceiver<Vec<u8>>,
+    ) {
+        let mut status = self.listening.status();
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut wants = Vec::new();
+        loop {
+            select! {
+                number = wanted.recv_many(&mut wants, AT_ONCE) => {
+                    if number == 0 {
+                        return;
+                    }
+                    let is_news = self.note(wants.drain(..));
+                    if !is_news {
+                        continue;
+                    }
+                }
+                Ok(()) = status.changed() => {
+                    // Whether it went or came: a new connection listens to no slot.
+                    status.mark_unchanged();
+                    self.is_sharded = true;
+                    self.slots.values_mut().for_each(|slot| slot.listened_to = false);
+                }
+                Some(channel) = slots_gone.recv() => {
+                    // Most often one that was given up here. Where it was not, the slot has gone to another node.
+                    if let Some(slot) = self.slots.get_mut(&slot_of(&channel)) {
+                        slot.listened_to = false;
+                    }
+                    continue;
+                }
+                _ = ticks.tick() => self.forget().await,
+            }
+            self.listen().await;
+        }
+    }
+
+    /// Gives whether a slot is to be listened to that is not.
+    fn note(&mut self, wants: impl Iterator<Item = Want>) -> bool {
+        let now = Instant::now();
+        let mut is_news = false;
+        for Want { slot, name } in wants {
+            let slot = self.slots.entry(slot).or_default();
+            is_news |= !slot.listened_to;
+            slot.names.insert(name, now);
+        }
+        is_news
+    }
+
+    /// Listens to all that is wanted. What was wanted before it was listened to may have been missed, and is looked at.
+    async fn listen(&mut self) {
+        let new = self.slots.iter().filter(|(_, slot)| !slot.listened_to);
+        let new: Vec<u16> = new.map(|(slot, _)| *slot).collect();
+        if new.is_empty() || !self.is_sharded || !self.listening.status().borrow().is_up() {
+            return;
+        }
+        let Some(replies) = self.ask("SSUBSCRIBE", &new).await else {
+            return;
+        };
+        for (slot, reply) in new.into_iter().zip(replies) {
+            if let Value::ServerError(error) = reply {
+                // An unknown command before version 7. Where the slot is another node's by now (MOVED), that one is asked as
+                // soon as the wait is refreshed there.
+                self.is_sharded &= error.code() != "ERR";
+            } else if let Some(slot) = self.slots.get_mut(&slot) {
+                slot.listened_to = true;
+                for name in slot.names.keys() {
+                    let _ = self
+                        .wake_ups
+                        .try_send(WakeUp::Missed { name: name.clone() });
+                }
+            }
+        }
+    }
+
+    /// Forgets what nobody was seen to wait for lately.
+    async fn forget(&mut self) {
+        let mut idle = Vec::new();
+        self.slots.retain(|number, slot| {
+            slot.names.retain(|_, seen| seen.elapsed() < REMEMBERED);
+            if slot.names.is_empty() && slot.listened_to {
+                idle.push(*number);
+            }
+            !slot.names.is_empty()
+        });
+        if !idle.is_empty() {
+            self.ask("SUNSUBSCRIBE", &idle).await;
+        }
+    }
+
+    async fn ask(&self, command: &str, slots: &[u16]) -> Option<Vec<Value>> {
+        let channels = slots
+            .iter()
+            .map(|slot| wake_channel_of_slot(*slot, &self.coordinator));
+        let channels: Vec<_> = channels.collect();
+        self.listening.ask_of_slots(command, &channels).await
+    }
+}
+
+/// What comes by the connection.
+enum Message {
+    Told { payload: Vec<u8>, of_slot: bool },
+    SlotGone(Vec<u8>),
+}
+
+fn read(PushInfo { kind, data }: PushInfo) -> Option<Message> {
+    let mut data = data.into_iter();
+    let (Some(Value::BulkString(channel)), payload) = (data.next(), data.next()) else {
+        return None;
+    };
+    match (kind, payload) {
+        (PushKind::Message, Some(Value::BulkString(payload))) => Some(Message::Told {
+            payload,
+            of_slot: false,
+        }),
+        (PushKind::SMessage, Some(Value::BulkString(payload))) => Some(Message::Told {
+            payload,
+            of_slot: true,
+        }),
+        (PushKind::SUnsubscribe, _) => Some(Message::SlotGone(channel)),
+        _ => None,
+    }
+}

@@ -1,0 +1,69 @@
+//! What whoever asked is told when Redis does not answer as it should.
+
+use leasehold_core::name::LockName;
+use redis::{RedisError, ServerError, ServerErrorKind};
+
+use super::status::LinkError;
+use crate::error::StoreError;
+
+pub(crate) fn link_error(error: &LinkError) -> StoreError {
+    let reason = error.to_string();
+    if error.may_have_happened() {
+        StoreError::Indeterminate { reason }
+    } else {
+        StoreError::Unavailable { reason }
+    }
+}
+
+/// Why one command failed. What Redis says could repeat arguments, and with them owner ids: its code alone is shown.
+pub(crate) fn server_error(name: &LockName, error: &ServerError) -> StoreError {
+    // Before version 7, scripts report the errors of their commands with the code inside the text.
+    let says = |code: &str| {
+        error.code() == code
+            || error
+                .details()
+                .is_some_and(|details| details.contains(code))
+    };
+    if says("WRONGTYPE") {
+        return StoreError::WrongType { name: name.clone() };
+    }
+    if says("READONLY") {
+        return StoreError::Unavailable {
+            reason: "Redis is a replica now (READONLY)".into(),
+        };
+    }
+    if says("OOM") {
+        return StoreError::Refused {
+            reason: "Redis is out of memory (OOM): raise maxmemory".into(),
+        };
+    }
+    StoreError::Refused {
+        reason: format!("Redis answered with the error {}", error.code()),
+    }
+}
+
+/// Why a whole call failed: none of its commands was carried out.
+pub(crate) fn call_error(error: &RedisError) -> StoreError {
+    match error.kind() {
+        redis::ErrorKind::Server(ServerErrorKind::ClusterDown) => StoreError::Unavailable {
+            reason:
+                "the Redis Cluster, or a part of it, serves nothing for the moment (CLUSTERDOWN)"
+                    .into(),
+        },
+        redis::ErrorKind::Server(
+            ServerErrorKind::ReadOnly | ServerErrorKind::BusyLoading | ServerErrorKind::MasterDown,
+        ) => StoreError::Unavailable {
+            reason: error_text(error),
+        },
+        _ => StoreError::Refused {
+            reason: error_text(error),
+        },
+    }
+}
+
+fn error_text(error: &RedisError) -> String {
+    match error.code() {
+        Some(code) => format!("Redis answered with the error {code}"),
+        None => format!("Redis answered with an error ({:?})", error.kind()),
+    }
+}

@@ -1,0 +1,194 @@
+//! The parts of replies.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::{Mode, Permits},
+    name::{ClientName, Value as LockValue},
+    time::StoreTime,
+};
+use redis::Value;
+
+/// What was wrong with a reply.
+#[derive(Debug)]
+pub enum Garbled {
+    /// It answers another command: the connection has lost count of its replies.
+    Foreign,
+    /// It is not what the script replies.
+    Shape(&'static str),
+}
+
+pub(crate) type Decoded<T> = Result<T, Garbled>;
+
+/// What most holds do without: see `lua/hold.lua`.
+pub(crate) struct Extras {
+    pub(crate) mode: Mode,
+    pub(crate) actor: Actor,
+    pub(crate) count: u32,
+}
+
+impl Extras {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        if bytes.is_empty() {
+            return Some(Self {
+                mode: Mode::Exclusive,
+                actor: Actor::NOBODY,
+                count: 1,
+            });
+        }
+        let (letter, bytes) = bytes.split_first()?;
+        let (permits, bytes) = bytes.split_first_chunk()?;
+        let (limit, bytes) = bytes.split_first_chunk()?;
+        let (actor, bytes) = bytes.split_first_chunk()?;
+        let mode = match letter {
+            b'x' => Mode::Exclusive,
+            b's' => Mode::Shared,
+            b'p' => {
+                let (permits, limit) = (u32::from_be_bytes(*permits), u32::from_be_bytes(*limit));
+                Mode::Semaphore(Permits::new(permits, limit).ok()?)
+            }
+            _ => return None,
+        };
+        Some(Self {
+            mode,
+            actor: Actor::new(u64::from_be_bytes(*actor)),
+            count: u32::from_be_bytes(bytes.try_into().ok()?),
+        })
+    }
+}
+
+/// The elements of an array, one after the other.
+pub(crate) struct Fields(std::vec::IntoIter<Value>);
+
+impl Fields {
+    pub(crate) fn of(value: Value) -> Decoded<Self> {
+        match value {
+            Value::Array(items) => Ok(Self(items.into_iter())),
+            _ => Err(Garbled::Shape("not an array")),
+        }
+    }
+
+    /// Those that are left.
+    pub(super) fn rest(self) -> impl Iterator<Item = Value> {
+        self.0
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn next(&mut self) -> Decoded<Value> {
+        self.0.next().ok_or(Garbled::Shape("too short"))
+    }
+
+    pub(crate) fn int(&mut self) -> Decoded<i64> {
+        match self.next()? {
+            Value::Int(int) => Ok(int),
+            _ => Err(Garbled::Shape("not an integer")),
+        }
+    }
+
+    pub(crate) fn bytes(&mut self) -> Decoded<Vec<u8>> {
+        match self.next()? {
+            Value::BulkString(bytes) => Ok(bytes),
+            _ => Err(Garbled::Shape("not a string")),
+        }
+    }
+
+    /// A string, or nothing where the script replied `false`.
+    pub(crate) fn maybe_bytes(&mut self) -> Decoded<Option<Vec<u8>>> {
+        match self.next()? {
+            Value::Nil | Value::Boolean(false) => Ok(None),
+            Value::BulkString(bytes) => Ok(Some(bytes)),
+            _ => Err(Garbled::Shape("not a string")),
+        }
+    }
+
+    /// A nested array, or nothing where the script replied `false`.
+    pub(super) fn list(&mut self) -> Decoded<Option<Self>> {
+        match self.next()? {
+            Value::Nil | Value::Boolean(false) => Ok(None),
+            list => Self::of(list).map(Some),
+        }
+    }
+
+    pub(super) fn nested(&mut self) -> Decoded<Self> {
+        self.list()?.ok_or(Garbled::Shape("no array"))
+    }
+
+    /// What the elements of a nested array are.
+    pub(super) fn each<T>(&mut self, element: impl Fn(Self) -> Decoded<T>) -> Decoded<Vec<T>> {
+        let list = self.nested()?.0;
+        list.map(|item| element(Self::of(item)?)).collect()
+    }
+
+    pub(crate) fn flag(&mut self) -> Decoded<bool> {
+        Ok(self.int()? != 0)
+    }
+
+    pub(super) fn count(&mut self) -> Decoded<u64> {
+        u64::try_from(self.int()?).map_err(|_| Garbled::Shape("negative count"))
+    }
+
+    pub(super) fn number(&mut self) -> Decoded<u32> {
+        u32::try_from(self.int()?).map_err(|_| Garbled::Shape("number out of range"))
+    }
+
+    pub(crate) fn time(&mut self) -> Decoded<StoreTime> {
+        self.int().map(StoreTime::from_micros)
+    }
+
+    pub(super) fn extras(&mut self) -> Decoded<Extras> {
+        Extras::parse(&self.bytes()?).ok_or(Garbled::Shape("extras"))
+    }
+
+    pub(super) fn token(&mut self) -> Decoded<FencingToken> {
+        self.int().map(FencingToken::new)
+    }
+
+    /// Milliseconds, nothing where there is no expiry.
+    pub(crate) fn expiry(&mut self) -> Decoded<Option<Duration>> {
+        Ok(u64::try_from(self.int()?).ok().map(Duration::from_millis))
+    }
+
+    /// Milliseconds, nothing where they are 0.
+    pub(crate) fn non_zero(&mut self) -> Decoded<Option<Duration>> {
+        Ok(self.expiry()?.filter(|duration| !duration.is_zero()))
+    }
+
+    pub(super) fn owner(&mut self) -> Decoded<OwnerId> {
+        OwnerId::parse(&self.bytes()?).ok_or(Garbled::Shape("owner id"))
+    }
+
+    pub(super) fn session(&mut self) -> Decoded<Option<SessionId>> {
+        let bytes = self.bytes()?;
+        match bytes.len() {
+            0 => Ok(None),
+            _ => SessionId::parse(&bytes)
+                .map(Some)
+                .ok_or(Garbled::Shape("session")),
+        }
+    }
+
+    /// Milliseconds, 0 where there is no expiry.
+    pub(super) fn time_left(&mut self) -> Decoded<Duration> {
+        Ok(self.expiry()?.unwrap_or_default())
+    }
+
+    pub(super) fn value(&mut self) -> Decoded<LockValue> {
+        LockValue::parse(&self.bytes()?).map_err(|_| Garbled::Shape("value"))
+    }
+
+    fn text(&mut self) -> Decoded<String> {
+        String::from_utf8(self.bytes()?).map_err(|_| Garbled::Shape("not UTF-8"))
+    }
+
+    pub(crate) fn coordinator(&mut self) -> Decoded<CoordinatorId> {
+        Ok(CoordinatorId::new(&self.text()?))
+    }
+
+    pub(super) fn client_name(&mut self) -> Decoded<ClientName> {
+        ClientName::parse(&self.text()?).map_err(|_| Garbled::Shape("client name"))
+    }
+}

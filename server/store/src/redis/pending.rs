@@ -1,0 +1,71 @@
+//! What was done and waits for replicas to acknowledge it.
+//!
+//! Grants and extended leases are not told before: a replica that has not heard of them could be promoted. All else is told
+//! at once, so that nobody's release, and nobody's place in a queue, waits for a replica.
+
+use leasehold_core::{
+    command::{Executed, Reply},
+    name::LockName,
+};
+
+use super::batch::Item;
+use crate::{
+    error::StoreError,
+    store::{Observer, Stamped},
+};
+
+/// Something that waits.
+pub(super) enum Pending {
+    /// The whole answer.
+    Answer(Box<(Item, Stamped)>),
+    /// The grants to waiters on a lock of this slot that came with an answer, which has been told. The reply is a copy of that
+    /// answer's.
+    Handed(LockName, u16, Stamped),
+}
+
+/// Whether the answer itself has to wait.
+pub(super) fn has_to_wait(executed: &Executed) -> bool {
+    matches!(
+        executed.reply,
+        Reply::Granted { .. } | Reply::Renewed | Reply::Resumed { .. }
+    )
+}
+
+/// Takes the grants to waiters out of an answer.
+pub(super) fn take_handed(stamped: &mut Stamped) -> Option<Stamped> {
+    let handed = std::mem::take(&mut stamped.executed.handed);
+    (!handed.is_empty()).then(|| Stamped {
+        executed: Executed {
+            handed,
+            more: false,
+            ..stamped.executed.clone()
+        },
+        sent_at: stamped.sent_at,
+    })
+}
+
+impl Pending {
+    /// The lock's slot.
+    pub(super) fn slot(&self) -> u16 {
+        match self {
+            Self::Answer(answer) => answer.0.keys.slot,
+            Self::Handed(_, slot, _) => *slot,
+        }
+    }
+
+    /// Tells that it does not count.
+    pub(super) fn fail(self, observer: Option<&Observer>, error: &StoreError) {
+        let (name, stamped) = match &self {
+            Self::Answer(answer) => (&answer.0.command.name, &answer.1),
+            Self::Handed(name, _, stamped) => (name, stamped),
+        };
+        if let Some(observer) = observer {
+            for handed in &stamped.executed.handed {
+                observer.unacknowledged(name, handed, error);
+            }
+        }
+        if let Self::Answer(answer) = self {
+            answer.0.answer.give(Err(error.clone()));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a server says instead of carrying a call out, where another server or another moment may do better.
+
+use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
+
+use super::{
+    batch::Item,
+    errors::{call_error, link_error},
+    status::{DownCause, LinkError},
+};
+use crate::{error::StoreError, store::Stamped};
+
+/// Why a call was surely not carried out.
+#[derive(Clone, Debug)]
+pub(super) enum Refusal {
+    /// Its slot is another node's, whose address it is told (`host:port`; no host means that of the node that says so).
+    Moved(String),
+    /// Some of its keys have gone to another node, with which the slot is not yet.
+    Ask(String),
+    /// Some of its keys are here and some are not, while its slot is on its way to another node.
+    TryAgain,
+    /// The server can't carry anything out now, and may soon, or another in its place.
+    NotNow(StoreError),
+    /// Nothing was sent: the link is down.
+    Down(StoreError),
+}
+
+/// Sends on what one server of many did not carry out.
+pub(super) trait Reroute: Send + Sync {
+    /// Takes back items of one slot that were sent together. Nothing of them was carried out.
+    fn returned(&self, items: Vec<Item>, refusal: Refusal);
+
+    /// Is shown what was carried out, before whoever asked is.
+    fn answered(&self, item: &Item, stamped: &Stamped);
+}
+
+impl Refusal {
+    /// What a call ended with, if it can be sent again without a thought.
+    pub(super) fn of_call(error: &RedisError) -> Option<Self> {
+        let address = || error.redirect_node().map(|(address, _)| address.to_owned());
+        match error.kind() {
+            ErrorKind::Server(ServerErrorKind::Moved) => address().map(Self::Moved),
+            ErrorKind::Server(ServerErrorKind::Ask) => address().map(Self::Ask),
+            ErrorKind::Server(ServerErrorKind::TryAgain) => Some(Self::TryAgain),
+            ErrorKind::Server(
+                ServerErrorKind::ClusterDown
+                | ServerErrorKind::ReadOnly
+                | ServerErrorKind::BusyLoading
+                | ServerErrorKind::MasterDown,
+            ) => Some(Self::NotNow(call_error(error))),
+            _ => None,
+        }
+    }
+
+    /// What the link ended with, likewise.
+    pub(super) fn of_link(error: &LinkError) -> Option<Self> {
+        let LinkError::Down { cause, .. } = error else {
+            return None;
+        };
+        Some(match cause {
+            DownCause::Connecting | DownCause::NotMaster | DownCause::Loading => {
+                Self::NotNow(link_error(error))
+            }
+            _ => Self::Down(link_error(error)),
+        })
+    }
+
+    /// What one command of a script ended with. A key that no call can name beforehand (see `lua/many.lua`) may be on
+    /// another node while its slot is moved; the script is idempotent, so whatever it had done by then may be done again.
+    pub(super) fn of_command(error: &ServerError) -> Option<Self> {
+        let details = error.details()?;
+        details.contains("non local key").then_some(Self::TryAgain)
+    }
+
+    /// What whoever asked is told if nothing came of sending it again.
+    pub(super) fn into_error(self) -> StoreError {
+        let moving = |code| {
+            format!(
+                "the lock's hash slot is being moved to another node of the Redis Cluster ({code})"
+            )
+        };
+        let reason = match self {
+            Self::NotNow(error) | Self::Down(error) => return error,
+            Self::Moved(to) => format!(
+                "nodes of the Redis Cluster do not agree on who serves the lock's hash slot, at last sent to {to} (MOVED)"
+            ),
+            Self::Ask(_) => moving("ASK"),
+            Self::TryAgain => moving("TRYAGAIN"),
+        };
+        StoreError::Unavailable { reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use super::*;
+
+    fn error(text: &str) -> RedisError {
+        let reply = redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).unwrap();
+        match reply {
+            redis::Value::ServerError(error) => error.into(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_not_carried_out_is_told_from_what_was() {
+        let of = |text: &str| Refusal::of_call(&error(text));
+        assert!(
+            matches!(of("MOVED 3999 10.0.0.1:6381"), Some(Refusal::Moved(to)) if to == "10.0.0.1:6381")
+        );
+        assert!(matches!(of("ASK 3999 :6381"), Some(Refusal::Ask(to)) if to == ":6381"));
+        assert!(matches!(
+            of("TRYAGAIN Multiple keys request during rehashing of slot"),
+            Some(Refusal::TryAgain)
+        ));
+        for text in [
+            "CLUSTERDOWN The cluster is down",
+            "READONLY You can't write against a read only replica.",
+            "LOADING Redis is loading the dataset in memory",
+            "MASTERDOWN Link with MASTER is down",
+        ] {
+            assert!(matches!(of(text), Some(Refusal::NotNow(_))), "{text}");
+        }
+        for text in [
+            "MOVED nonsense",
+            "CROSSSLOT Keys in request don't hash to the same slot",
+            "ERR unknown command",
+            "OOM command not allowed when used memory > 'maxmemory'",
+        ] {
+            assert!(of(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_script_that_met_a_key_on_its_way_is_tried_again() {
+        let of = |text: &str| {
+            let error = ServerError::try_from(error(text)).unwrap();
+            Refusal::of_command(&error)
+        };
+        for text in [
+            // Redis 7, and 6.2.
+            "ERR Script attempted to access a non local key in a cluster node script: 1f, on @user_script:1.",
+            "ERR Error running script (call to f_1f): @user_script:1: Lua script attempted to access a non local key in a \
+             cluster node",
+        ] {
+            assert!(matches!(of(text), Some(Refusal::TryAgain)), "{text}");
+        }
+        assert!(of("WRONGTYPE Operation against a key holding the wrong kind of value").is_none());
+    }
+}

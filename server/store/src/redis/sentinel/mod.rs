@@ -1,0 +1,216 @@
+//! Who is the master, by the word of the sentinels.
+//!
+//! - `asking`: asks one sentinel, again and again.
+//! - `choice`: whom to believe.
+//!
+//! One task owns the answer. Each sentinel is asked over a connection of its own, so that one that hangs delays no other;
+//! one that answers is enough to go on, and while none does, the master that was known last is kept.
+
+mod asking;
+mod choice;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    select,
+    sync::{Notify, mpsc, watch},
+    time::{Instant, sleep},
+};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{info, warn};
+
+use self::{
+    asking::Asking,
+    choice::{Report, choose},
+};
+use super::{
+    place::{Moving, Place, Whereabouts},
+    status::{Board, DownCause, Fault},
+    url::SentinelUrl,
+};
+
+/// How long the first decision waits for sentinels that have not answered: the one that answers first may be one that
+/// missed a fail-over.
+const FIRST_DECISION: Duration = Duration::from_secs(1);
+
+/// How long a majority has to say something else without a newer epoch before it is believed. Right after a fail-over it may
+/// only not have heard of it yet, while the sentinel that led it is too busy to answer.
+const STEP_BACK: Duration = Duration::from_secs(5);
+
+/// Starts to ask, and goes on as long as the place is kept.
+pub(super) fn follow(url: SentinelUrl) -> Place {
+    let label: Arc<str> = format!("the Redis master {}", url.master()).into();
+    let still_asking = Fault::new(
+        DownCause::Connecting,
+        format!("still asking the sentinels where {label} is"),
+    );
+    let (whereabouts, receiver) = watch::channel(Err(still_asking.clone()));
+    let doubt = Arc::new(Notify::new());
+    let (answers, inbox) = mpsc::channel(url.sentinels().len());
+    let mut boards = Vec::new();
+    let mut tasks = Vec::new();
+    for (index, sentinel) in url.sentinels().iter().enumerate() {
+        boards.push(Board::new(sentinel.label(), 1, &still_asking));
+        let asking = Asking {
+            index,
+            sentinel: sentinel.clone(),
+            master: url.master().into(),
+            answers: answers.clone(),
+            doubt: Arc::clone(&doubt),
+        };
+        tasks.push(AbortOnDropHandle::new(tokio::spawn(asking.run())));
+    }
+    let follower = Follower {
+        label: Arc::clone(&label),
+        answers: vec![None; boards.len()],
+        boards,
+        known: None,
+        contradicted: None,
+        is_alone: false,
+        whereabouts,
+        _tasks: tasks,
+    };
+    let place = Place::Moving(Moving {
+        label,
+        database: url.database(),
+        whereabouts: receiver,
+        doubt,
+    });
+    tokio::spawn(follower.run(inbox, url));
+    place
+}
+
+/// Owns what is known of the master.
+struct Follower {
+    label: Arc<str>,
+    /// The last answer of each sentinel.
+    answers: Vec<Option<Result<Report, Fault>>>,
+    /// What is logged of each sentinel.
+    boards: Vec<Board>,
+    /// What was decided last.
+    known: Option<Report>,
+    /// Since when a majority says something else without a newer epoch.
+    contradicted: Option<Instant>,
+    /// Whether it was logged that no sentinel answers.
+    is_alone: bool,
+    whereabouts: watch::Sender<Whereabouts>,
+    _tasks: Vec<AbortOnDropHandle<()>>,
+}
+
+impl Follower {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<(usize, Result<Report, Fault>)>,
+        url: SentinelUrl,
+    ) {
+        let patience = sleep(FIRST_DECISION);
+        tokio::pin!(patience);
+        let mut may_decide = false;
+        loop {
+            select! {
+                biased;
+                // The link is gone, with all its connections.
+                () = self.whereabouts.closed() => return,
+                answer = inbox.recv() => {
+                    let Some((index, answer)) = answer else { return };
+                    self.take(index, answer);
+                }
+                () = &mut patience, if !may_decide => may_decide = true,
+            }
+            may_decide |= self.answers.iter().all(Option::is_some);
+            if may_decide {
+                self.decide(&url);
+            }
+        }
+    }
+
+    fn take(&mut self, index: usize, answer: Result<Report, Fault>) {
+        match &answer {
+            Ok(_) => self.boards[index].set_up(0),
+            Err(fault) => self.boards[index].set_down(0, fault.clone()),
+        }
+        self.answers[index] = Some(answer);
+    }
+
+    fn decide(&mut self, url: &SentinelUrl) {
+        let reports: Vec<&Report> = self
+            .answers
+            .iter()
+            .filter_map(|answer| answer.as_ref()?.as_ref().ok())
+            .collect();
+        let is_alone = reports.is_empty();
+        let chosen = choose(self.known.as_ref(), &reports, self.answers.len()).cloned();
+        let is_step_back = match (&chosen, &self.known) {
+            (Some(chosen), Some(known)) => {
+                chosen.epoch <= known.epoch && !chosen.is_same_server(known)
+            }
+            _ => false,
+        };
+        if !is_step_back {
+            self.contradicted = None;
+        } else if self.contradicted.get_or_insert_with(Instant::now).elapsed() < STEP_BACK {
+            return;
+        }
+        match (chosen, &self.known) {
+            (Some(chosen), known) if known.as_ref() != Some(&chosen) => self.move_to(chosen, url),
+            (None, None) => self.tell(Err(self.summary())),
+            (_, Some(known)) if is_alone && !self.is_alone => warn!(
+                "no sentinel tells of {} any more; it is taken to be at {known} still",
+                self.label
+            ),
+            _ => {}
+        }
+        self.is_alone = is_alone;
+    }
+
+    fn move_to(&mut self, chosen: Report, url: &SentinelUrl) {
+        let moved = match &self.known {
+            Some(known) => !known.is_same_server(&chosen),
+            None => true,
+        };
+        if moved {
+            info!(epoch = chosen.epoch, "{} is at {chosen}", self.label);
+            let target = url.access().target(&chosen.host, chosen.port);
+            self.tell(target.map_err(|error| {
+                let reason = format!("{} is at {chosen}, but {error}", self.label);
+                Fault::new(DownCause::Tls, reason)
+            }));
+        }
+        self.known = Some(chosen);
+    }
+
+    /// Why the master is not known: what somebody has to see to, if there is any such thing.
+    fn summary(&self) -> Fault {
+        let faults = || {
+            let answers = self.answers.iter().flatten();
+            answers.filter_map(|answer| answer.as_ref().err())
+        };
+        let worst = faults().find(|fault| fault.cause.needs_operator());
+        match worst.or_else(|| faults().next()) {
+            Some(fault) => {
+                let reason = format!(
+                    "no sentinel tells where {} is ({} asked): {}",
+                    self.label,
+                    self.answers.len(),
+                    fault.reason
+                );
+                Fault::new(fault.cause, reason)
+            }
+            None => {
+                let reason = format!("no sentinel has told yet where {} is", self.label);
+                Fault::new(DownCause::TimedOut, reason)
+            }
+        }
+    }
+
+    fn tell(&self, whereabouts: Whereabouts) {
+        self.whereabouts.send_if_modified(|told| {
+            let is_news = match (&*told, &whereabouts) {
+                (Err(before), Err(now)) => before != now,
+                _ => true,
+            };
+            *told = whereabouts;
+            is_news
+        });
+    }
+}

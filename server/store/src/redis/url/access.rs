@@ -1,0 +1,128 @@
+//! How to log in, which database to use and whether to encrypt, on whichever server of a store.
+
+use std::{path::Path, sync::Arc};
+
+use percent_encoding::percent_decode_str;
+use rustls::{ClientConfig, pki_types::ServerName};
+
+use super::{RedisTarget, StoreUrlError, tls::tls_config};
+
+/// The port of a Redis server for which a store URL names none.
+pub(super) const DEFAULT_PORT: u16 = 6379;
+
+/// The largest database number that Redis can be configured for.
+pub(super) const MAX_DATABASE: u32 = i32::MAX as u32;
+
+/// What all servers of a store have in common. Cheap to clone.
+#[derive(Clone)]
+pub(in crate::redis) struct Access {
+    pub(super) login: Option<Login>,
+    pub(super) database: u32,
+    pub(super) tls: Option<Arc<ClientConfig>>,
+}
+
+/// What `AUTH` is sent.
+#[derive(Clone)]
+pub(in crate::redis) struct Login {
+    /// The ACL user; `None` is Redis's `default`.
+    pub(in crate::redis) user: Option<Arc<str>>,
+    pub(in crate::redis) password: Arc<str>,
+}
+
+/// How a `rediss://` server is checked.
+#[derive(Clone)]
+pub(in crate::redis) struct Tls {
+    pub(in crate::redis) config: Arc<ClientConfig>,
+    pub(in crate::redis) name: ServerName<'static>,
+}
+
+impl Access {
+    /// Reads the CA file, if there is one.
+    pub(super) fn new(
+        login: Option<Login>,
+        database: u32,
+        wants_tls: bool,
+        ca: Option<&Path>,
+    ) -> Result<Self, StoreUrlError> {
+        let tls = match (wants_tls, ca) {
+            (false, None) => None,
+            (false, Some(_)) => return Err(StoreUrlError::CaWithoutTls),
+            (true, ca) => Some(tls_config(ca)?),
+        };
+        Ok(Self {
+            login,
+            database,
+            tls,
+        })
+    }
+
+    /// One server of the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreUrlError::BadTlsHost`] if the host cannot be the name in a certificate.
+    pub(in crate::redis) fn target(
+        &self,
+        host: &str,
+        port: u16,
+    ) -> Result<RedisTarget, StoreUrlError> {
+        let tls = match &self.tls {
+            None => None,
+            Some(config) => Some(Tls {
+                config: Arc::clone(config),
+                name: ServerName::try_from(host.to_owned())
+                    .map_err(|_| StoreUrlError::BadTlsHost)?,
+            }),
+        };
+        Ok(RedisTarget::new(host, port, self, tls))
+    }
+}
+
+impl Login {
+    /// Reads what stands before the `@`, percent-encoded; none if that is empty.
+    pub(super) fn parse(user: &str, password: &str) -> Result<Option<Self>, StoreUrlError> {
+        let user = decode(user, "user")?;
+        let password = decode(password, "password")?;
+        match (user.is_empty(), password.is_empty()) {
+            (true, true) => Ok(None),
+            (false, true) => Err(StoreUrlError::UserWithoutPassword),
+            (no_user, false) => Ok(Some(Self {
+                user: (!no_user).then(|| user.into()),
+                password: password.into(),
+            })),
+        }
+    }
+}
+
+/// Decodes a percent-encoded part; `part` is what an error calls it.
+pub(super) fn decode(text: &str, part: &'static str) -> Result<String, StoreUrlError> {
+    let complete = text.split('%').skip(1).all(|rest| {
+        rest.as_bytes()
+            .get(..2)
+            .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    });
+    if !complete {
+        return Err(StoreUrlError::BadEncoding { part });
+    }
+    match percent_decode_str(text).decode_utf8() {
+        Ok(text) => Ok(text.into_owned()),
+        Err(_) => Err(StoreUrlError::BadEncoding { part }),
+    }
+}
+
+/// Reads a database number, with or without the slash before it.
+pub(super) fn parse_database(path: &str) -> Result<u32, StoreUrlError> {
+    let digits = path.strip_prefix('/').unwrap_or(path);
+    if digits.is_empty() {
+        return Ok(0);
+    }
+    // `parse` alone would take a sign as well.
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(StoreUrlError::BadDatabase);
+    }
+    digits
+        .parse()
+        .ok()
+        .filter(|&database| database <= MAX_DATABASE)
+        .ok_or(StoreUrlError::BadDatabase)
+}

@@ -1,0 +1,130 @@
+//! Lists of servers, `host[:port],host[:port],…`.
+
+use std::{fmt, sync::Arc};
+
+use super::StoreUrlError;
+
+/// A server of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Host {
+    /// A DNS name, an IPv4 address, or an IPv6 address without brackets.
+    pub(super) name: Arc<str>,
+    /// The TCP port, never 0.
+    pub(super) port: u16,
+}
+
+impl Host {
+    /// Reads a list; `default_port` is the port of those that name none.
+    pub(super) fn parse_list(text: &str, default_port: u16) -> Result<Vec<Self>, StoreUrlError> {
+        if text.is_empty() {
+            return Err(StoreUrlError::NoHost);
+        }
+        let mut hosts = Vec::new();
+        for (position, text) in (1..).zip(text.split(',')) {
+            let host = Self::parse(text, position, default_port)?;
+            if hosts.contains(&host) {
+                return Err(StoreUrlError::RepeatedHost { position });
+            }
+            hosts.push(host);
+        }
+        Ok(hosts)
+    }
+
+    fn parse(text: &str, position: usize, default_port: u16) -> Result<Self, StoreUrlError> {
+        let bad_host = || StoreUrlError::BadHost { position };
+        // An address in brackets has colons of its own.
+        let end_of_address = text.rfind(']').map_or(0, |at| at + 1);
+        let (name, port) = match text[end_of_address..].split_once(':') {
+            // An address without its brackets, or with one of them.
+            Some((_, port)) if port.contains(':') => return Err(bad_host()),
+            Some((rest, port)) => (&text[..end_of_address + rest.len()], Some(port)),
+            None => (text, None),
+        };
+        let port = match port {
+            Some(port) => parse_port(port).ok_or(StoreUrlError::BadPort { position })?,
+            None => default_port,
+        };
+        let name = match url::Host::parse_opaque(name) {
+            // An escape would have to be decoded before the name is looked up; none is ever needed.
+            Ok(url::Host::Domain(name)) if !name.is_empty() && !name.contains('%') => {
+                // Names are the same in capitals.
+                name.to_ascii_lowercase()
+            }
+            Ok(url::Host::Ipv6(address)) => address.to_string(),
+            _ => return Err(bad_host()),
+        };
+        Ok(Self {
+            name: name.into(),
+            port,
+        })
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.contains(':') {
+            write!(f, "[{}]:{}", self.name, self.port)
+        } else {
+            write!(f, "{}:{}", self.name, self.port)
+        }
+    }
+}
+
+/// `parse` alone would take a sign as well.
+fn parse_port(text: &str) -> Option<u16> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|&port| digits && port != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn lists_are_read() {
+        for (text, expected) in [
+            ("a", "a:7"),
+            ("a:1,b", "a:1 b:7"),
+            ("A.example:65535,127.0.0.1", "a.example:65535 127.0.0.1:7"),
+            ("[::1],[2001:DB8::1]:5,h", "[::1]:7 [2001:db8::1]:5 h:7"),
+            ("a:1,a:2", "a:1 a:2"),
+        ] {
+            let hosts = Host::parse_list(text, 7).unwrap();
+            let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+            assert_eq!(hosts.join(" "), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused_with_its_position() {
+        use StoreUrlError as E;
+        type Check = fn(&StoreUrlError) -> bool;
+        let cases: &[(&str, Check)] = &[
+            ("", |e| matches!(e, E::NoHost)),
+            (",", |e| matches!(e, E::BadHost { position: 1 })),
+            ("a,", |e| matches!(e, E::BadHost { position: 2 })),
+            ("a,,b", |e| matches!(e, E::BadHost { position: 2 })),
+            (":6379", |e| matches!(e, E::BadHost { position: 1 })),
+            ("a b", |e| matches!(e, E::BadHost { position: 1 })),
+            ("a@b", |e| matches!(e, E::BadHost { position: 1 })),
+            ("a%41", |e| matches!(e, E::BadHost { position: 1 })),
+            ("[::1", |e| matches!(e, E::BadHost { position: 1 })),
+            ("[::1]x:5", |e| matches!(e, E::BadHost { position: 1 })),
+            ("::1", |e| matches!(e, E::BadHost { position: 1 })),
+            ("a:", |e| matches!(e, E::BadPort { position: 1 })),
+            ("a,b:0", |e| matches!(e, E::BadPort { position: 2 })),
+            ("a:+1", |e| matches!(e, E::BadPort { position: 1 })),
+            ("a:65536", |e| matches!(e, E::BadPort { position: 1 })),
+            ("a:1:2", |e| matches!(e, E::BadHost { position: 1 })),
+            ("a,b,A:7", |e| matches!(e, E::RepeatedHost { position: 3 })),
+        ];
+        for (text, expected) in cases {
+            match Host::parse_list(text, 7) {
+                Err(error) => assert!(expected(&error), "{text:?} gave {error:?}"),
+                Ok(hosts) => panic!("{text:?} was read as {hosts:?}"),
+            }
+        }
+    }
+}

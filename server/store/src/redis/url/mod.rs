@@ -1,0 +1,30 @@
+//! The addresses of Redis servers, parsed once from `--store` and `--store-ca`.
+//!
+//! - `target`: one server, `redis://…`.
+//! - `sentinel`: a master that sentinels name, `redis+sentinel://…`.
+//! - `cluster`: a Redis Cluster, `redis+cluster://…`.
+//! - `list` and `hosts`: what all URLs with a list of servers share.
+//! - `access` and `tls`: how to log in and what to select, on whichever server.
+//!
+//! A store URL holds a password, and a malformed one may hold pieces of it anywhere (an unencoded `/`, `#`, `?` or `@`
+//! in a password moves the rest of it into the path, the fragment, the query or the host). So no error here repeats
+//! what was written, but for the scheme and the name of the CA file.
+
+mod access;
+mod cluster;
+mod error;
+mod hosts;
+mod list;
+mod sentinel;
+mod target;
+mod tls;
+
+use access::Access;
+pub(super) use access::Tls;
+pub use cluster::ClusterUrl;
+pub(crate) use cluster::is_cluster;
+pub use error::StoreUrlError;
+pub use sentinel::SentinelUrl;
+pub(crate) use sentinel::is_sentinel;
+pub(super) use target::Kind;
+pub use target::RedisTarget;

@@ -1,0 +1,140 @@
+//! The address of a master that sentinels name.
+
+use std::{fmt, path::Path, sync::Arc};
+
+use super::{
+    Access, RedisTarget, StoreUrlError,
+    access::{Login, parse_database},
+    list::{ListUrl, split_scheme},
+};
+
+/// The port of a sentinel for which the URL names none.
+const SENTINEL_PORT: u16 = 26_379;
+
+/// What stands behind the `+` of the scheme.
+const KIND: &str = "sentinel";
+
+/// The sentinels to ask, which master to ask for, and how to log in to both. Cheap to clone.
+///
+/// Neither `Display` nor `Debug` shows a password.
+#[derive(Clone)]
+pub struct SentinelUrl {
+    sentinels: Arc<[RedisTarget]>,
+    master: Arc<str>,
+    access: Access,
+}
+
+/// Whether a store URL is meant to be one with sentinels.
+pub(crate) fn is_sentinel(url: &str) -> bool {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    split_scheme(scheme).is_some_and(|(_, kind)| kind.eq_ignore_ascii_case(KIND))
+}
+
+impl SentinelUrl {
+    /// Parses `redis+sentinel://[user[:password]@]host[:port],host[:port],…/master-name[/database]`, or
+    /// `rediss+sentinel://…` for TLS with both the sentinels and the Redis servers.
+    ///
+    /// User and password are those of the Redis servers; the parameters `sentinel-user` and `sentinel-password` are for
+    /// the sentinels. All are percent-decoded. A sentinel's port defaults to 26379, the database to 0. Certificates are
+    /// checked as [`RedisTarget::parse`] tells; those of the Redis servers must be for the addresses that the sentinels
+    /// tell.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreUrlError`] says what is wrong and what to write instead, and never shows a password.
+    pub fn parse(url: &str, ca: Option<&Path>) -> Result<Self, StoreUrlError> {
+        let url = ListUrl::parse(url, KIND, SENTINEL_PORT)?;
+        let (master, database) = url.path.split_once('/').unwrap_or((url.path, ""));
+        if master.is_empty() {
+            return Err(StoreUrlError::NoMasterName);
+        }
+        // What Redis documents as the characters of such a name.
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        if !master.bytes().all(fits) {
+            return Err(StoreUrlError::BadMasterName);
+        }
+        let database = parse_database(database)?;
+        let sentinel_login = sentinel_login(&url)?;
+        let access = Access::new(url.login, database, url.wants_tls, ca)?;
+        let to_sentinels = Access {
+            login: sentinel_login,
+            database: 0,
+            tls: access.tls.clone(),
+        };
+        let sentinels: Result<Arc<[_]>, StoreUrlError> = url
+            .hosts
+            .iter()
+            .map(|host| Ok(to_sentinels.target(&host.name, host.port)?.into_sentinel()))
+            .collect();
+        Ok(Self {
+            sentinels: sentinels?,
+            master: master.into(),
+            access,
+        })
+    }
+
+    /// The sentinels, in the order of the URL; at least one.
+    pub fn sentinels(&self) -> &[RedisTarget] {
+        &self.sentinels
+    }
+
+    /// The name by which the sentinels know the master.
+    pub fn master(&self) -> &str {
+        &self.master
+    }
+
+    /// The database number that each connection selects.
+    pub fn database(&self) -> u32 {
+        self.access.database
+    }
+
+    /// How to log in to the Redis servers.
+    pub(in crate::redis) fn access(&self) -> &Access {
+        &self.access
+    }
+}
+
+fn sentinel_login(url: &ListUrl<'_>) -> Result<Option<Login>, StoreUrlError> {
+    let (mut user, mut password) = (None, None);
+    for parameter in url.parameters(|| StoreUrlError::BadSentinelParameter) {
+        let (name, value) = parameter?;
+        let place = match name {
+            "sentinel-user" => &mut user,
+            "sentinel-password" => &mut password,
+            _ => return Err(StoreUrlError::BadSentinelParameter),
+        };
+        if value.is_empty() || place.replace(Arc::from(value)).is_some() {
+            return Err(StoreUrlError::BadSentinelParameter);
+        }
+    }
+    match (user, password) {
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(StoreUrlError::SentinelUserWithoutPassword),
+        (user, Some(password)) => Ok(Some(Login { user, password })),
+    }
+}
+
+impl fmt::Display for SentinelUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tls = if self.access.tls.is_some() { "s" } else { "" };
+        write!(f, "redis{tls}+sentinel://")?;
+        if let Some(login) = &self.access.login {
+            write!(f, "{}:***@", login.user.as_deref().unwrap_or_default())?;
+        }
+        for (index, sentinel) in self.sentinels.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{}", sentinel.address())?;
+        }
+        write!(f, "/{}/{}", self.master, self.access.database)
+    }
+}
+
+impl fmt::Debug for SentinelUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SentinelUrl({self})")
+    }
+}
+
+#[cfg(test)]
+#[path = "sentinel_tests.rs"]
+mod tests;

@@ -1,0 +1,193 @@
+//! The address of one Redis server.
+
+use std::{fmt, path::Path, sync::Arc};
+
+use url::{Host, Url};
+
+use super::{
+    StoreUrlError,
+    access::{Access, DEFAULT_PORT, Login, Tls, parse_database},
+};
+
+/// One Redis server: where it is, how to log in and which database to use. Cheap to clone.
+///
+/// Neither `Display` nor `Debug` shows the password.
+#[derive(Clone)]
+pub struct RedisTarget {
+    host: Arc<str>,
+    port: u16,
+    login: Option<Login>,
+    database: u32,
+    tls: Option<Tls>,
+    kind: Kind,
+}
+
+/// What answers at a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::redis) enum Kind {
+    /// A Redis server by itself, or one that has replicas.
+    Server,
+    /// A node of a cluster.
+    Node,
+    /// A sentinel.
+    Sentinel,
+}
+
+impl RedisTarget {
+    /// Parses `redis://[user[:password]@]host[:port][/database]`, or `rediss://…` for TLS. User and password are
+    /// percent-decoded; an IPv6 host is in brackets; the port defaults to 6379 and the database to 0.
+    ///
+    /// With `rediss://`, the server's certificate must be signed by a certificate of the PEM file `ca`, or, without
+    /// one, by an authority that this machine trusts. The file is read here, once.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreUrlError`] says what is wrong and what to write instead, and never shows the password.
+    pub fn parse(url: &str, ca: Option<&Path>) -> Result<Self, StoreUrlError> {
+        // The parser would drop tabs and line breaks in silence, and a password with them.
+        if url.chars().any(char::is_control) {
+            return Err(StoreUrlError::ControlCharacter);
+        }
+        let url = Url::parse(url).map_err(StoreUrlError::Malformed)?;
+        let wants_tls = match url.scheme() {
+            "redis" => false,
+            "rediss" => true,
+            scheme => {
+                return Err(StoreUrlError::Scheme {
+                    scheme: scheme.to_owned(),
+                });
+            }
+        };
+        if url.query().is_some() {
+            return Err(StoreUrlError::UnknownParameter);
+        }
+        if url.fragment().is_some() {
+            return Err(StoreUrlError::Fragment);
+        }
+        let host = match url.host() {
+            Some(Host::Domain(name)) if !name.is_empty() => name.to_owned(),
+            Some(Host::Ipv4(address)) => address.to_string(),
+            Some(Host::Ipv6(address)) => address.to_string(),
+            Some(Host::Domain(_)) | None => return Err(StoreUrlError::NoHost),
+        };
+        let port = match url.port() {
+            Some(0) => return Err(StoreUrlError::PortZero),
+            port => port.unwrap_or(DEFAULT_PORT),
+        };
+        let login = Login::parse(url.username(), url.password().unwrap_or_default())?;
+        let database = parse_database(url.path())?;
+        Access::new(login, database, wants_tls, ca)?.target(&host, port)
+    }
+
+    /// A server of this access.
+    pub(super) fn new(host: &str, port: u16, access: &Access, tls: Option<Tls>) -> Self {
+        Self {
+            host: host.into(),
+            port,
+            login: access.login.clone(),
+            database: access.database,
+            tls,
+            kind: Kind::Server,
+        }
+    }
+
+    /// The same, as a sentinel.
+    pub(super) fn into_sentinel(self) -> Self {
+        Self {
+            kind: Kind::Sentinel,
+            ..self
+        }
+    }
+
+    /// The same, as a node of a cluster.
+    pub(super) fn into_node(self) -> Self {
+        Self {
+            kind: Kind::Node,
+            ..self
+        }
+    }
+
+    /// The host: a DNS name, an IPv4 address, or an IPv6 address without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The TCP port, never 0.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `host:port` as people write it, an IPv6 host in brackets.
+    pub fn address(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+
+    /// The database number that each connection selects.
+    pub fn database(&self) -> u32 {
+        self.database
+    }
+
+    /// The ACL user that each connection logs in as; `None` without a login, or for Redis's `default` user.
+    pub fn user(&self) -> Option<&str> {
+        self.login.as_ref()?.user.as_deref()
+    }
+
+    /// Whether connections are encrypted (`rediss://`).
+    pub fn uses_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    pub(in crate::redis) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether this is the same host and port.
+    pub(in crate::redis) fn is_same_server(&self, other: &Self) -> bool {
+        (&self.host, self.port) == (&other.host, other.port)
+    }
+
+    /// What messages call it: "Redis at host:port" or "the sentinel at host:port".
+    pub(in crate::redis) fn label(&self) -> String {
+        let what = match self.kind {
+            Kind::Server | Kind::Node => "Redis",
+            Kind::Sentinel => "the sentinel",
+        };
+        format!("{what} at {}", self.address())
+    }
+
+    pub(in crate::redis) fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
+    }
+
+    pub(in crate::redis) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
+    }
+}
+
+impl fmt::Display for RedisTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.uses_tls() {
+            "rediss://"
+        } else {
+            "redis://"
+        })?;
+        if self.login.is_some() {
+            write!(f, "{}:***@", self.user().unwrap_or_default())?;
+        }
+        write!(f, "{}/{}", self.address(), self.database)
+    }
+}
+
+impl fmt::Debug for RedisTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisTarget({self})")
+    }
+}
+
+#[cfg(test)]
+#[path = "target_tests.rs"]
+mod tests;

@@ -1,0 +1,106 @@
+//! Whose turn it is.
+
+use leasehold_core::id::OwnerId;
+use leasehold_store::quorum::line::{Line, Place};
+use proptest::{collection::vec, prelude::*};
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Join { waits: bool },
+    Begin,
+    Blocked,
+    Granted,
+    Leave(usize),
+    TakeOver(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => any::<bool>().prop_map(|waits| Step::Join { waits }),
+        3 => Just(Step::Begin),
+        2 => Just(Step::Blocked),
+        2 => Just(Step::Granted),
+        1 => (0_usize..8).prop_map(Step::Leave),
+        1 => (0_usize..8).prop_map(Step::TakeOver),
+    ]
+}
+
+proptest! {
+    /// One acquire at a time; waiters in the order in which they joined; nobody is forgotten, and nobody who does not wait
+    /// is left behind.
+    #[test]
+    fn a_line_is_served_in_order(steps in vec(step(), 0..60)) {
+        let mut line = Line::default();
+        let mut under_way = None;
+        let mut next = 0_u8;
+        let mut expected: Vec<(OwnerId, bool)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Join { waits } => {
+                    next += 1;
+                    let owner = OwnerId::from_bytes([next; 16]);
+                    line.join(Place { owner, waits, asked: () });
+                    expected.push((owner, waits));
+                }
+                Step::Begin => {
+                    let began = line.begin().map(|place| place.owner);
+                    if under_way.is_some() {
+                        prop_assert_eq!(began, None);
+                    } else {
+                        prop_assert_eq!(began, expected.first().map(|(owner, _)| *owner));
+                        under_way = began;
+                    }
+                }
+                Step::Blocked if under_way.take().is_some() => {
+                    let (leaving, _) = line.blocked();
+                    prop_assert!(leaving.iter().all(|place| !place.waits));
+                    expected.retain(|(_, waits)| *waits);
+                }
+                Step::Granted => {
+                    if let Some(owner) = under_way.take() {
+                        let was_there = expected.iter().any(|(other, _)| *other == owner);
+                        let (place, _) = line.granted(&owner);
+                        prop_assert_eq!(place.is_some(), was_there);
+                        expected.retain(|(other, waits)| *other != owner && *waits);
+                    }
+                }
+                Step::Leave(at) => {
+                    if let Some((owner, _)) = expected.get(at).copied() {
+                        prop_assert!(line.leave(&owner).is_some());
+                        expected.remove(at);
+                    }
+                }
+                Step::TakeOver(at) => {
+                    if let Some(place) = expected.get_mut(at) {
+                        next += 1;
+                        let owner = OwnerId::from_bytes([next; 16]);
+                        prop_assert!(line.take_over(&place.0, owner).is_some());
+                        prop_assert!(line.take_over(&place.0, owner).is_none());
+                        *place = (owner, true);
+                    }
+                }
+                Step::Blocked => {}
+            }
+            let order: Vec<_> = line.iter().map(|place| (place.owner, place.waits)).collect();
+            prop_assert_eq!(&order, &expected);
+            prop_assert_eq!(line.is_over(), expected.is_empty() && under_way.is_none());
+        }
+    }
+}
+
+#[test]
+fn what_came_free_during_an_attempt_is_tried_again() {
+    let owner = OwnerId::from_bytes([1; 16]);
+    let mut line = Line::default();
+    line.join(Place {
+        owner,
+        waits: true,
+        asked: (),
+    });
+    assert!(line.begin().is_some());
+    assert!(line.begin().is_none());
+    assert!(line.blocked().1);
+    assert!(line.is_stuck());
+    assert!(line.begin().is_some());
+    assert!(!line.blocked().1);
+}

@@ -1,0 +1,139 @@
+//! Several Redis masters that know nothing of one another.
+
+use std::{fs, path::PathBuf};
+
+use crate::redis_server::{RedisOptions, RedisServer};
+
+/// Independent masters, told apart by their index. Killed on drop.
+#[derive(Debug)]
+pub struct Masters {
+    servers: Vec<RedisServer>,
+}
+
+/// The data of one master, as they were at some time.
+#[derive(Clone, Debug)]
+pub struct Snapshot(Vec<u8>);
+
+impl Masters {
+    /// Starts masters that keep nothing on disk.
+    ///
+    /// # Panics
+    ///
+    /// As [`RedisOptions::start`].
+    pub fn start(number: usize) -> Self {
+        Self::start_with(&RedisOptions::default(), number)
+    }
+
+    /// Starts masters that are configured otherwise.
+    ///
+    /// # Panics
+    ///
+    /// As [`RedisOptions::start`].
+    pub fn start_with(options: &RedisOptions, number: usize) -> Self {
+        let servers = (0..number).map(|_| options.clone().start()).collect();
+        Self { servers }
+    }
+
+    /// All of them, in the order of their indices.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    ///
+    /// If there is none of this index, like everything here that takes one.
+    pub fn server(&self, index: usize) -> &RedisServer {
+        &self.servers[index]
+    }
+
+    /// `host:port,host:port,…`, as store URLs list them.
+    pub fn hosts(&self) -> String {
+        hosts(&self.servers)
+    }
+
+    /// Ends one with SIGKILL.
+    pub fn kill(&mut self, index: usize) {
+        self.servers[index].kill();
+    }
+
+    /// Stops one with SIGSTOP.
+    pub fn pause(&self, index: usize) {
+        self.servers[index].stop();
+    }
+
+    /// Lets one go on after a pause.
+    pub fn resume(&self, index: usize) {
+        self.servers[index].cont();
+    }
+
+    /// Starts one again (ending it first, if it runs) with what it has on disk: nothing, unless it was told to keep
+    /// something there or [`Masters::restart_from`] put it there.
+    ///
+    /// # Panics
+    ///
+    /// As [`RedisServer::restart`].
+    pub fn restart(&mut self, index: usize) {
+        self.servers[index].restart();
+    }
+
+    /// The same, but without any data.
+    ///
+    /// # Panics
+    ///
+    /// As [`RedisServer::restart`].
+    pub fn restart_empty(&mut self, index: usize) {
+        self.clear(index);
+        self.servers[index].restart();
+    }
+
+    /// Has one write its data down, and takes them.
+    ///
+    /// # Panics
+    ///
+    /// If it does not answer.
+    pub fn save(&self, index: usize) -> Snapshot {
+        let mut connection = self.servers[index].connection();
+        redis::cmd("SAVE")
+            .exec(&mut connection)
+            .expect("the server saves its data");
+        let file = self.file(index);
+        let data = fs::read(&file).expect("the saved data can be read");
+        // A later restart must not find them by accident.
+        fs::remove_file(&file).expect("the saved data can be removed");
+        Snapshot(data)
+    }
+
+    /// Starts one again with the data of an earlier time.
+    ///
+    /// # Panics
+    ///
+    /// As [`RedisServer::restart`].
+    pub fn restart_from(&mut self, index: usize, snapshot: &Snapshot) {
+        self.clear(index);
+        fs::write(self.file(index), &snapshot.0).expect("a file can be written");
+        self.servers[index].restart();
+    }
+
+    fn file(&self, index: usize) -> PathBuf {
+        self.servers[index].directory().join("dump.rdb")
+    }
+
+    /// Ends one and removes its data.
+    fn clear(&mut self, index: usize) {
+        self.servers[index].kill();
+        // Whatever there is of them.
+        let _ = fs::remove_file(self.file(index));
+        let _ = fs::remove_dir_all(self.servers[index].directory().join("appendonlydir"));
+    }
+}
+
+/// `host:port,host:port,…`
+pub(crate) fn hosts(servers: &[RedisServer]) -> String {
+    let hosts: Vec<_> = servers
+        .iter()
+        .map(|server| server.address().to_string())
+        .collect();
+    hosts.join(",")
+}

@@ -1,0 +1,198 @@
+//! Taking over what another stream held and waited for.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use leasehold_proto::v1::{
+    GrantedLock, LostLock, ResumedHold, ResumedLock, ResumedWait, SessionOpen, SessionOpened,
+    SessionQueued, SessionResume, resumed_lock, session_request::Request,
+    session_response::Response, session_resume,
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use super::{PROMPT, RawSession, connect, parse, wire};
+
+/// What an `open` that resumes was answered by, in however many messages.
+#[derive(Debug)]
+pub struct Resumed {
+    /// The first message, without its locks.
+    pub opened: SessionOpened,
+    /// What was taken over.
+    pub resumed: Vec<ResumedLock>,
+    /// What was not.
+    pub refused: Vec<LostLock>,
+    /// How many messages it was.
+    pub messages: usize,
+    /// Until when the client may believe in its holds, if there are any.
+    pub good_until: Option<Instant>,
+}
+
+/// An owner id that nobody has had.
+pub fn fresh_owner_id() -> Vec<u8> {
+    StdRng::from_os_rng().random::<[u8; 16]>().to_vec()
+}
+
+/// To resume a hold, as it was granted or counted last.
+pub fn resume_hold(lock: &GrantedLock) -> SessionResume {
+    SessionResume {
+        name: lock.name.clone(),
+        owner_id: lock.owner_id.clone(),
+        tried_owner_ids: Vec::new(),
+        next_owner_id: fresh_owner_id(),
+        what: Some(session_resume::What::Hold(ResumedHold {
+            fencing_token: lock.fencing_token,
+            hold_count: lock.hold_count,
+        })),
+    }
+}
+
+/// To resume a place in a queue, and to go on waiting for as long as it takes.
+pub fn resume_wait(name: &str, ticket: &[u8], acquire_request_id: u64) -> SessionResume {
+    SessionResume {
+        name: name.to_owned(),
+        owner_id: ticket.to_vec(),
+        tried_owner_ids: Vec::new(),
+        next_owner_id: fresh_owner_id(),
+        what: Some(session_resume::What::Wait(ResumedWait {
+            acquire_request_id,
+            wait: None,
+        })),
+    }
+}
+
+/// To try once more what was not answered.
+pub fn resume_again(resume: &SessionResume) -> SessionResume {
+    let mut again = resume.clone();
+    again.tried_owner_ids.push(resume.next_owner_id.clone());
+    again.next_owner_id = fresh_owner_id();
+    again
+}
+
+impl Resumed {
+    /// Everything that is held, as a grant would have told it, by name.
+    pub fn holds(&self) -> HashMap<String, GrantedLock> {
+        let holds = self.resumed.iter().filter_map(|lock| {
+            let Some(resumed_lock::What::Hold(hold)) = &lock.what else {
+                return None;
+            };
+            let granted = GrantedLock {
+                name: lock.name.clone(),
+                owner_id: lock.owner_id.clone(),
+                fencing_token: hold.fencing_token,
+                hold_count: hold.hold_count,
+            };
+            Some((lock.name.clone(), granted))
+        });
+        holds.collect()
+    }
+
+    /// The places of what is waited for, by name.
+    pub fn places(&self) -> HashMap<String, u64> {
+        let places = self.resumed.iter().filter_map(|lock| match lock.what {
+            Some(resumed_lock::What::Position(position)) => Some((lock.name.clone(), position)),
+            _ => None,
+        });
+        places.collect()
+    }
+
+    /// The one hold that there is.
+    ///
+    /// # Panics
+    ///
+    /// If there is anything else.
+    pub fn only_hold(&self) -> GrantedLock {
+        let holds: Vec<_> = self.holds().into_values().collect();
+        let [hold] = <[_; 1]>::try_from(holds).expect("one hold");
+        assert_eq!((self.resumed.len(), self.refused.len()), (1, 0), "{self:?}");
+        hold
+    }
+}
+
+impl RawSession {
+    /// Opens a session that resumes, on a connection of its own.
+    ///
+    /// # Panics
+    ///
+    /// If it is not opened.
+    pub async fn resume(
+        endpoint: &str,
+        ttl: Duration,
+        resume: Vec<SessionResume>,
+    ) -> (Self, Resumed) {
+        let open = SessionOpen {
+            ttl: wire(ttl),
+            resume,
+            ..SessionOpen::default()
+        };
+        Self::open_as(endpoint, open).await
+    }
+
+    /// Opens a session in any way, on a connection of its own.
+    ///
+    /// # Panics
+    ///
+    /// If it is not opened.
+    pub async fn open_as(endpoint: &str, open: SessionOpen) -> (Self, Resumed) {
+        let mut session = Self::stream(connect(endpoint).await)
+            .await
+            .expect("the stream begins");
+        let id = session.ask_open(open).await;
+        let resumed = session.opened(id).await;
+        (session, resumed)
+    }
+
+    /// Says `open` and returns the request's id; the answer is left to be read.
+    ///
+    /// # Panics
+    ///
+    /// If the stream has ended.
+    pub async fn ask_open(&mut self, open: SessionOpen) -> u64 {
+        self.heart.note();
+        self.send(Request::Open(open)).await
+    }
+
+    /// Everything that an `open` was answered by.
+    ///
+    /// # Panics
+    ///
+    /// If anything else is answered, or not all of it comes.
+    pub async fn opened(&mut self, request_id: u64) -> Resumed {
+        let (mut resumed, mut refused) = (Vec::new(), Vec::new());
+        let mut first = None;
+        for messages in 1.. {
+            let Response::Opened(mut opened) = self.answer(request_id, PROMPT).await else {
+                panic!("the session was not opened");
+            };
+            resumed.append(&mut opened.resumed);
+            refused.append(&mut opened.refused);
+            let more = opened.more;
+            let opened = first.get_or_insert(opened);
+            if !more {
+                let valid_for = opened.valid_for.is_some().then(|| parse(opened.valid_for));
+                return Resumed {
+                    opened: opened.clone(),
+                    resumed,
+                    refused,
+                    messages,
+                    good_until: valid_for.map(|valid_for| self.heart.sent(0) + valid_for),
+                };
+            }
+        }
+        unreachable!("messages are counted for ever")
+    }
+
+    /// Waits until an acquire has been queued, and returns its place and ticket.
+    ///
+    /// # Panics
+    ///
+    /// If anything else is answered.
+    pub async fn ticket(&mut self, request_id: u64) -> SessionQueued {
+        match self.answer(request_id, PROMPT).await {
+            Response::Queued(queued) => queued,
+            other => panic!("not queued: {other:?}"),
+        }
+    }
+}

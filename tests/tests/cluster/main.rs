@@ -1,0 +1,19 @@
+//! Locks in a Redis Cluster of six real nodes: what works on one server works here, through fail-overs, nodes that hang,
+//! and slots that move.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod basics;
+mod failovers;
+mod half_moved;
+mod joining;
+mod load;
+mod moving_on;
+mod outages;
+mod resharding;
+mod site;

@@ -1,0 +1,52 @@
+//! Slots that go from node to node and back, under load.
+
+use std::time::Duration;
+
+use leasehold_tests::report;
+use tokio::task::block_in_place;
+
+use crate::{
+    load::{BOUND, Holders, Load},
+    site::{Site, errors, slot_of},
+};
+
+const ROUNDS: usize = 2;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_are_moved_under_load_and_nothing_is_lost() {
+    let site = Site::start().await;
+    let holders = Holders::start(&site, 60).await;
+    let load = Load::start(&site).await;
+    // Those of held locks, and of all names that many want.
+    let held = (0..20).map(|lock| format!("held/{}/{lock}", lock % 2));
+    let names = held.chain((0..6).map(|number| format!("shared/{number}")));
+    let slots: Vec<u16> = names.map(|name| slot_of(&name)).collect();
+    for round in 0..ROUNDS {
+        for slot in &slots {
+            block_in_place(|| {
+                let from = site.cluster.master_of(*slot);
+                site.cluster.move_slot(*slot, from, (from + 1) % 3);
+                // Nodes that claim the next one before all have heard of this one may raise the same epoch, and settle that
+                // by a slot that nobody serves.
+                site.cluster.wait_until_ok();
+            });
+        }
+        holders.assert_held(&format!("in round {round}"));
+    }
+    // Longer than their TTL, so that they must have been renewed since.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    holders.assert_held("in the end");
+    let done = load.stop().await;
+    report(format!("{} slots moved: {done}", ROUNDS * slots.len()));
+    assert!(done.longest < BOUND, "{:?}", done.longest);
+    assert!(done.lost.is_empty(), "{:?}", done.lost);
+    assert!(done.doubled.is_empty(), "{:?}", done.doubled);
+    let moved: u64 = site
+        .cluster
+        .nodes()
+        .iter()
+        .filter_map(|node| errors(node).get("MOVED").copied())
+        .sum();
+    assert!(moved > 0, "the slots were in use");
+    site.assert_clean();
+}

@@ -1,0 +1,123 @@
+//! A cluster with two coordinators.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use leasehold_client::{Client, Session};
+use leasehold_core::name::LockName;
+use leasehold_store::redis::keys::Keys;
+use leasehold_tests::{
+    Cluster, Coordinator, CoordinatorProcess,
+    alone::alone,
+    cluster::{ClusterOptions, MASTERS},
+};
+use tokio::sync::MutexGuard;
+
+/// As long as a test waits for what should come soon.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A cluster, and coordinators that keep their locks in it.
+pub(crate) struct Site {
+    pub(crate) coordinators: Vec<CoordinatorProcess>,
+    pub(crate) cluster: Cluster,
+    /// Six nodes and two coordinators are enough for one machine.
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Site {
+    pub(crate) async fn start() -> Self {
+        Self::of(&Cluster::options()).await
+    }
+
+    /// One whose other slots are served while some are not.
+    pub(crate) async fn of_parts() -> Self {
+        Self::of(&Cluster::options().arguments(["--cluster-require-full-coverage", "no"])).await
+    }
+
+    async fn of(options: &ClusterOptions) -> Self {
+        let alone = alone().await;
+        let cluster = options.clone().start();
+        let options = Coordinator::process().store(cluster.url());
+        let coordinators = [0, 1].map(|_| options.clone().start()).into();
+        Self {
+            coordinators,
+            cluster,
+            _alone: alone,
+        }
+    }
+
+    /// A client of one of the coordinators.
+    pub(crate) async fn client(&self, coordinator: usize) -> Client {
+        Client::connect(self.coordinators[coordinator].endpoint())
+            .await
+            .unwrap()
+    }
+
+    /// A session of one of them.
+    pub(crate) async fn session(&self, coordinator: usize, ttl: Duration) -> Session {
+        let client = self.client(coordinator).await;
+        client.session().ttl(ttl).open().await.unwrap()
+    }
+
+    /// Says what no node may have been asked, and no coordinator have seen.
+    pub(crate) fn assert_clean(&self) {
+        for (index, node) in self.cluster.nodes().iter().enumerate() {
+            if node.is_running() {
+                let errors = errors(node);
+                assert!(
+                    !errors.contains_key("CROSSSLOT"),
+                    "node {index}: {errors:?}"
+                );
+            }
+        }
+        for coordinator in &self.coordinators {
+            let log = coordinator.log();
+            assert!(!log.contains("does not answer its command"), "{log}");
+            assert!(!log.contains("panicked"), "{log}");
+        }
+    }
+}
+
+/// The errors that a node has answered with, and how many times.
+pub(crate) fn errors(node: &leasehold_tests::RedisServer) -> BTreeMap<String, u64> {
+    let info: String = redis::cmd("INFO")
+        .arg("errorstats")
+        .query(&mut node.connection())
+        .unwrap();
+    info.lines()
+        .filter_map(|line| {
+            let (error, count) = line.strip_prefix("errorstat_")?.split_once(":count=")?;
+            Some((error.to_owned(), count.trim().parse().unwrap()))
+        })
+        .collect()
+}
+
+/// The slot of a lock.
+pub(crate) fn slot_of(name: &str) -> u16 {
+    Keys::new("lock:").of(&LockName::parse(name).unwrap()).slot
+}
+
+/// Names of locks that a fresh cluster has on one of its masters.
+pub(crate) fn names_on(master: usize) -> impl Iterator<Item = String> {
+    assert!(master < MASTERS);
+    (0..)
+        .map(move |number| format!("on {master}/{number}"))
+        .filter(move |name| {
+            // As the fixture shares them out.
+            usize::from(slot_of(name) / 16_384_u16.div_ceil(3)) == master
+        })
+}
+
+/// A name on each master.
+pub(crate) fn a_name_on_each() -> [String; MASTERS] {
+    std::array::from_fn(|master| names_on(master).next().unwrap())
+}
+
+/// How long something takes.
+pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let began = Instant::now();
+    let result = work.await;
+    (result, began.elapsed())
+}

@@ -1,0 +1,50 @@
+//! The cases.
+
+mod elections;
+mod locks;
+mod modes;
+mod operators;
+mod queues;
+mod resumes;
+
+use futures_util::future::{BoxFuture, FutureExt, join_all};
+
+use super::site::Site;
+
+/// Runs every case; how many there were. One that fails is the panic that ends the test.
+pub(crate) async fn all(site: &Site) -> usize {
+    let mut cases: Vec<BoxFuture<'_, ()>> = Vec::new();
+    macro_rules! cases {
+        ($($case:path),* $(,)?) => {
+            $(cases.push($case(site).boxed());)*
+        };
+    }
+    cases!(
+        locks::is_granted_once_and_tokens_rise,
+        locks::is_released_once_and_by_its_holder_alone,
+        locks::without_a_stream,
+        locks::runs_out_unless_renewed,
+        locks::is_renewed_by_heartbeats,
+        locks::has_a_value,
+        locks::stays_closed_for_its_lock_delay,
+        locks::excludes_those_who_lock_without_a_coordinator,
+        queues::are_first_come_first_served,
+        queues::of_several_coordinators,
+        queues::hand_on_when_a_stream_ends,
+        queues::are_left_after_the_wait_or_by_a_cancel,
+        queues::of_deadlocked_actors_move_on,
+        modes::shared_and_semaphores,
+        modes::several_names,
+        modes::reentrant,
+        operators::list_every_lock,
+        operators::take_a_lock_away,
+        operators::check_tokens,
+        operators::watch,
+        elections::elect_one_after_the_other,
+        elections::are_observed,
+        resumes::of_a_hold,
+        resumes::of_a_place,
+        resumes::of_what_is_gone,
+    );
+    join_all(cases).await.len()
+}

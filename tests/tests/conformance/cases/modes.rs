@@ -1,0 +1,99 @@
+//! Locks that are held in other ways than by one for one name, where the store has them.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::AcquireOutcome;
+use leasehold_tests::raw::{PROMPT, exclusive, once_more, semaphore, several, shared};
+
+use crate::site::{LATE, Site};
+
+/// Why a store refuses what it does not offer.
+pub(crate) const NOT_OFFERED: &str = "NOT_OFFERED";
+
+pub(crate) async fn shared_and_semaphores(site: &Site) {
+    let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
+    if !site.offers().modes {
+        for refused in [shared("modes/refused"), semaphore("modes/refused", 1, 2)] {
+            let id = one.ask_for(refused).await;
+            let refusal = one.refusal(id, PROMPT).await;
+            assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
+        }
+        let lock = one.take_one(exclusive("modes/refused")).await;
+        let id = one.ask_downgrade(&lock).await;
+        let refusal = one.refusal(id, PROMPT).await;
+        assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
+        assert!(one.release(&lock).await);
+        one.close().await;
+        other.close().await;
+        return;
+    }
+    let readers = [
+        one.take_one(shared("modes/shared")).await,
+        other.take_one(shared("modes/shared")).await,
+    ];
+    let mut writer = site.session(0).await;
+    let id = writer.wait_for(exclusive("modes/shared")).await;
+    assert!(one.release(&readers[0]).await);
+    assert!(other.release(&readers[1]).await);
+    let lock = writer.granted_all(id, LATE).await.remove(0);
+    assert!(writer.downgrade(&lock).await);
+    let reader = one.take_one(shared("modes/shared")).await;
+    assert!(one.release(&reader).await);
+    assert!(writer.release(&lock).await);
+
+    let two = one.take_one(semaphore("modes/permits", 2, 3)).await;
+    let last = other.take_one(semaphore("modes/permits", 1, 3)).await;
+    let mut none_left = semaphore("modes/permits", 1, 3);
+    none_left.wait = leasehold_tests::raw::wire(Duration::ZERO);
+    let id = writer.ask_for(none_left).await;
+    let busy = writer.not_granted(id, LATE).await;
+    assert_eq!(busy.outcome(), AcquireOutcome::Busy);
+    let id = writer.wait_for(semaphore("modes/permits", 2, 3)).await;
+    assert!(one.release(&two).await);
+    let lock = writer.granted_all(id, LATE).await.remove(0);
+    assert!(writer.release(&lock).await);
+    assert!(other.release(&last).await);
+    one.close().await;
+    other.close().await;
+    writer.close().await;
+}
+
+/// They are in different slots of a cluster.
+pub(crate) async fn several_names(site: &Site) {
+    let names: Vec<String> = (0..8).map(|n| format!("modes/several/{n}")).collect();
+    let all = || several(names.iter().map(String::as_str));
+    let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
+    let locks = one.take(all()).await;
+    let granted: Vec<&str> = locks.iter().map(|lock| lock.name.as_str()).collect();
+    assert_eq!(granted, names);
+    let id = other.ask_for(all()).await;
+    for lock in &locks {
+        assert!(one.release(lock).await);
+    }
+    let locks = other.granted_all(id, LATE * 2).await;
+    assert_eq!(locks.len(), names.len());
+    for lock in &locks {
+        assert!(other.release(lock).await);
+    }
+    one.close().await;
+    other.close().await;
+}
+
+pub(crate) async fn reentrant(site: &Site) {
+    let mut session = site.session(0).await;
+    let again = || once_more(1, exclusive("modes/reentrant"));
+    let first = session.take_one(again()).await;
+    let second = session.take_one(again()).await;
+    assert_eq!((first.hold_count, second.hold_count), (1, 2));
+    assert_eq!(first.owner_id, second.owner_id);
+    site.seen(1, "modes/reentrant", "a count of two", |view| {
+        view.holders[0].hold_count == 2
+    })
+    .await;
+    for left in [1, 0] {
+        let released = session.release_once(&first).await;
+        assert!(released.released);
+        assert_eq!(released.hold_count, left);
+    }
+    session.close().await;
+}

@@ -1,0 +1,62 @@
+//! The same cases on every store: what a store does not offer is refused with the reason that the documentation gives, and
+//! that is a case as well.
+//!
+//! All cases of a store run beside one another, on names of their own, behind the same two coordinators; then nothing may be
+//! left of them, and no key may ever have been without a TTL.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod cases;
+mod site;
+mod topology;
+
+use std::time::Instant;
+
+use leasehold_tests::report;
+
+use self::{site::Site, topology::Topology};
+
+async fn conforms(topology: Topology) {
+    let started = Instant::now();
+    let site = Site::start(topology).await;
+    let ready = started.elapsed();
+    let number = cases::all(&site).await;
+    site.nothing_is_left().await;
+    report(format_args!(
+        "{topology:?}: {number} cases, ready after {ready:.1?}, done after {:.1?}",
+        started.elapsed()
+    ));
+}
+
+#[tokio::test]
+async fn in_memory() {
+    conforms(Topology::Memory).await;
+}
+
+#[tokio::test]
+async fn on_one_redis_server() {
+    conforms(Topology::Single).await;
+}
+
+#[tokio::test]
+async fn on_a_master_under_sentinel() {
+    conforms(Topology::Sentinel).await;
+}
+
+#[tokio::test]
+async fn on_a_master_whose_replicas_acknowledge() {
+    conforms(Topology::Replicated).await;
+}
+
+#[tokio::test]
+async fn on_a_cluster() {
+    conforms(Topology::Cluster).await;
+}
+
+#[tokio::test]
+async fn on_a_quorum_of_masters() {
+    conforms(Topology::Quorum).await;
+}

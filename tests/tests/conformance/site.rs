@@ -1,0 +1,180 @@
+//! Coordinators on a store of one kind, and what must be left of them in the end: nothing.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{
+    GetLockRequest, LockView, admin_service_client::AdminServiceClient,
+    election_service_client::ElectionServiceClient, lock_service_client::LockServiceClient,
+};
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, RawSession,
+    audit::{self, TtlAudit},
+    coordinator::Metrics,
+    wait,
+};
+use redis::aio::MultiplexedConnection;
+use tonic::transport::Channel;
+
+use super::topology::{Offers, Servers, Topology};
+
+/// The TTL of sessions that nothing happens to.
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+/// How late anything may be on a busy machine: a lost message is made up for within a second or two.
+pub(crate) const LATE: Duration = Duration::from_secs(5);
+/// How long what is left over may take to be cleaned up.
+const CLEAN: Duration = Duration::from_secs(8);
+/// How often every key is looked at, for one without a TTL.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Coordinator processes on a store.
+pub(crate) struct Site {
+    topology: Topology,
+    coordinators: Vec<CoordinatorProcess>,
+    channels: Vec<Channel>,
+    servers: Servers,
+    looking: Vec<TtlAudit>,
+}
+
+impl Site {
+    pub(crate) async fn start(topology: Topology) -> Self {
+        let servers = topology.start();
+        let options = Coordinator::process()
+            .store(servers.url())
+            .arguments(topology.arguments().iter().copied());
+        let coordinators: Vec<CoordinatorProcess> = (0..topology.coordinators())
+            .map(|_| options.clone().start())
+            .collect();
+        let mut channels = Vec::new();
+        for coordinator in &coordinators {
+            channels.push(coordinator.channel().await);
+        }
+        let mut looking = Vec::new();
+        for redis in servers.masters() {
+            looking.push(TtlAudit::start(redis, LOOK).await);
+        }
+        Self {
+            topology,
+            coordinators,
+            channels,
+            servers,
+            looking,
+        }
+    }
+
+    pub(crate) fn offers(&self) -> Offers {
+        self.topology.offers()
+    }
+
+    /// A connection to a coordinator. Numbers go round, here and below.
+    pub(crate) fn channel(&self, at: usize) -> Channel {
+        self.channels[at % self.channels.len()].clone()
+    }
+
+    /// Where a coordinator serves.
+    pub(crate) fn endpoint(&self, at: usize) -> String {
+        self.coordinators[at % self.coordinators.len()].endpoint()
+    }
+
+    /// A session at a coordinator, whose heartbeats go by themselves.
+    pub(crate) async fn session(&self, at: usize) -> RawSession {
+        let mut session = RawSession::open_on(self.channel(at), TTL).await;
+        session.keep_alive(TTL / 5);
+        session
+    }
+
+    /// A client of the unary calls.
+    pub(crate) fn unary(&self, at: usize) -> LockServiceClient<Channel> {
+        LockServiceClient::new(self.channel(at))
+    }
+
+    pub(crate) fn admin(&self, at: usize) -> AdminServiceClient<Channel> {
+        AdminServiceClient::new(self.channel(at))
+    }
+
+    pub(crate) fn elections(&self, at: usize) -> ElectionServiceClient<Channel> {
+        ElectionServiceClient::new(self.channel(at))
+    }
+
+    /// What a coordinator shows of a lock.
+    pub(crate) async fn view(&self, at: usize, name: &str) -> LockView {
+        let name = name.to_owned();
+        let shown = self.admin(at).get_lock(GetLockRequest { name }).await;
+        shown.unwrap().into_inner().lock.unwrap()
+    }
+
+    /// Waits until a coordinator shows what is wanted of a lock.
+    pub(crate) async fn seen(
+        &self,
+        at: usize,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&LockView) -> bool,
+    ) -> LockView {
+        let what = format!("{name} to have {what}");
+        wait::until(&what, CLEAN, || async {
+            let view = self.view(at, name).await;
+            if wanted(&view) { Ok(view) } else { Err(view) }
+        })
+        .await
+    }
+
+    /// Takes a lock as clients do that lock without a coordinator, `SET key value NX PX`, wherever its key belongs; none
+    /// where there is nothing to set it in.
+    pub(crate) async fn take_as_a_stranger(&self, name: &str) -> Option<Stranger> {
+        let key = format!("lock:{name}");
+        let mut taken = Vec::new();
+        for redis in self.servers.masters() {
+            let mut connection = redis.async_connection().await;
+            let mut set = redis::cmd("SET");
+            set.arg(&key).arg("a stranger").arg("NX").arg("PX");
+            set.arg(60_000);
+            match set.query_async::<Option<String>>(&mut connection).await {
+                Ok(answer) => {
+                    assert!(answer.is_some(), "{key} is free");
+                    taken.push(connection);
+                }
+                Err(error) => assert_eq!(error.code(), Some("MOVED"), "{error}"),
+            }
+        }
+        (!taken.is_empty()).then_some(Stranger { key, taken })
+    }
+
+    /// Waits until nothing is left of the cases, all of which have ended: in the coordinators' gauges, and in Redis, where
+    /// no key was ever without a TTL.
+    pub(crate) async fn nothing_is_left(self) {
+        for coordinator in &self.coordinators {
+            coordinator.until_zero(Metrics::GAUGES, CLEAN).await;
+        }
+        for redis in self.servers.masters() {
+            let connection = redis.async_connection().await;
+            audit::until_only(&connection, CLEAN, may_stay).await;
+        }
+        for audit in self.looking {
+            let audited = audit.finish().await;
+            assert!(audited.passes > 2, "{audited:?}");
+        }
+    }
+}
+
+/// Somebody who locked without a coordinator.
+pub(crate) struct Stranger {
+    key: String,
+    taken: Vec<MultiplexedConnection>,
+}
+
+impl Stranger {
+    pub(crate) async fn give_back(mut self) {
+        for connection in &mut self.taken {
+            let delete = redis::cmd("DEL").arg(&self.key).clone();
+            let deleted: u32 = delete.query_async(connection).await.unwrap();
+            assert_eq!(deleted, 1);
+        }
+    }
+}
+
+/// What outlives the locks for a while: tokens, which owner ids were replaced, what was written for replicas to acknowledge,
+/// and what the masters of a quorum were told to agree on.
+fn may_stay(key: &str) -> bool {
+    let kinds = [":token:", ":replaced:", ":acknowledged:", "lh:quorum:"];
+    key.starts_with("lh:") && kinds.iter().any(|kind| key.contains(kind))
+}

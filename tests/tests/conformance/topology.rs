@@ -1,0 +1,106 @@
+//! The stores, each as its users run it.
+
+use std::collections::BTreeSet;
+
+use leasehold_tests::{Cluster, Masters, RedisServer, Sentinels};
+
+/// A kind of store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Topology {
+    /// In the memory of a single coordinator.
+    Memory,
+    /// One Redis server.
+    Single,
+    /// A master with two replicas, followed by three sentinels.
+    Sentinel,
+    /// The same, where both replicas acknowledge each grant.
+    Replicated,
+    /// Three masters with a replica each.
+    Cluster,
+    /// Five independent masters.
+    Quorum,
+}
+
+/// What a store offers beside exclusive locks, which all do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offers {
+    /// Shared locks, semaphores, and making an exclusive hold a shared one.
+    pub(crate) modes: bool,
+    /// Watching locks and observing elections.
+    pub(crate) watching: bool,
+    /// One queue for all coordinators.
+    pub(crate) one_queue: bool,
+}
+
+/// The processes behind a store. They end when it is dropped.
+pub(crate) enum Servers {
+    None,
+    Single(RedisServer),
+    Sentinel(Box<Sentinels>),
+    Cluster(Cluster),
+    Quorum(Masters),
+}
+
+impl Topology {
+    pub(crate) fn offers(self) -> Offers {
+        let all = self != Self::Quorum;
+        Offers {
+            modes: all,
+            watching: all,
+            one_queue: all,
+        }
+    }
+
+    /// How many coordinators can share it.
+    pub(crate) fn coordinators(self) -> usize {
+        if self == Self::Memory { 1 } else { 2 }
+    }
+
+    /// What coordinators are told about it beside its URL.
+    pub(crate) fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Replicated => &["--min-replicas", "2"],
+            Self::Quorum => &["--quorum-bootstrap"],
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn start(self) -> Servers {
+        match self {
+            Self::Memory => Servers::None,
+            Self::Single => Servers::Single(RedisServer::start()),
+            Self::Sentinel | Self::Replicated => Servers::Sentinel(Box::new(Sentinels::start())),
+            Self::Cluster => Servers::Cluster(Cluster::start()),
+            Self::Quorum => Servers::Quorum(Masters::start(5)),
+        }
+    }
+}
+
+impl Servers {
+    /// What `--store` is given.
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Self::None => "memory:".to_owned(),
+            Self::Single(redis) => redis.url(),
+            Self::Sentinel(sentinels) => sentinels.url(),
+            Self::Cluster(cluster) => cluster.url(),
+            Self::Quorum(masters) => format!("redis+quorum://{}", masters.hosts()),
+        }
+    }
+
+    /// The servers that can be asked for their keys.
+    pub(crate) fn masters(&self) -> Vec<&RedisServer> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Single(redis) => vec![redis],
+            Self::Sentinel(sentinels) => vec![sentinels.redis().server(sentinels.master())],
+            Self::Cluster(cluster) => {
+                // The three share the slots evenly.
+                let slots = [0, 8_000, 16_000].map(|slot| cluster.master_of(slot));
+                let masters = BTreeSet::from(slots);
+                masters.into_iter().map(|at| cluster.node(at)).collect()
+            }
+            Self::Quorum(masters) => masters.servers().iter().collect(),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Locks over several independent masters: what a majority agrees on, whatever becomes of the others.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod commands;
+mod first_start;
+mod half_resumed;
+mod late;
+mod offered;
+mod referee;
+mod resumed;
+mod site;
+
+mod silence;
+mod storm;
+mod trouble;
+mod undone;

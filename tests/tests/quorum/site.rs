@@ -1,0 +1,195 @@
+//! Masters, and stores and coordinators on them.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    command::{Acquire, Caller, Command, End, Executed, Op, Reply},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::Mode,
+    name::{ClientName, LockName, Value},
+};
+use leasehold_store::{LockStore, Options, Stamped, Status, Store, StoreError, open};
+use leasehold_tests::{Masters, RedisServer, wait};
+use redis::Commands;
+
+/// How long each master is waited for: longer than a busy machine keeps anybody from running.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+/// The longest TTL. A master that comes back has no vote for four times that.
+pub(crate) const MAX_TTL: Duration = Duration::from_secs(1);
+/// How long tokens and replaced owner ids are remembered: longer than any test holds a lock.
+pub(crate) const MEMORY: Duration = Duration::from_secs(120);
+/// How long anything may take on a busy machine.
+pub(crate) const PROMPT: Duration = Duration::from_secs(10);
+
+/// How to open a store on masters that are started for the first time.
+pub(crate) fn options(masters: &Masters, coordinator: &str) -> Options {
+    Options {
+        url: format!("redis+quorum://{}", masters.hosts()),
+        ca: None,
+        key_prefix: "lock:".into(),
+        timeout: PATIENCE,
+        connections: 1,
+        acknowledgement: None,
+        coordinator: CoordinatorId::new(coordinator),
+        max_hold: MAX_TTL * 2,
+        quorum_bootstrap: true,
+    }
+}
+
+/// The same, opened, once a majority has a vote.
+pub(crate) async fn store(masters: &Masters, coordinator: &str) -> Store {
+    let store = open(options(masters, coordinator)).unwrap().0;
+    up(&store).await;
+    store
+}
+
+/// A store that every master has met: each carries out what it asks.
+pub(crate) async fn store_of_all(masters: &Masters, coordinator: &str) -> Store {
+    let store = store(masters, coordinator).await;
+    let met = format!("met by {coordinator}");
+    let caller = Caller {
+        coordinator: CoordinatorId::new(coordinator),
+        floor: FencingToken::default(),
+        token_memory: MEMORY,
+        not_after: None,
+    };
+    let ask = async |op| {
+        let (name, caller) = (name(&met), caller.clone());
+        store.execute(Command { name, caller, op }).await
+    };
+    wait::until("every master to be met", PROMPT, || async {
+        let asked = ask(Op::Acquire(acquire(250))).await;
+        let mut without = Vec::new();
+        for (place, server) in masters.servers().iter().enumerate() {
+            let key: Option<Vec<u8>> = server.connection().get(format!("lock:{met}")).unwrap();
+            without.extend(key.is_none().then_some(place));
+        }
+        let released = ask(release(250)).await;
+        match (asked, released, without.is_empty()) {
+            (Ok(_), Ok(_), true) => Ok(()),
+            (asked, released, _) => Err(format!("{without:?}: {asked:?}, {released:?}")),
+        }
+    })
+    .await;
+    store
+}
+
+/// Waits until a majority has a vote.
+pub(crate) async fn up(store: &Store) {
+    let mut status = store.status();
+    let up = tokio::time::timeout(PROMPT, status.wait_for(Status::is_up)).await;
+    assert!(up.is_ok(), "{:?}", *store.status().borrow());
+}
+
+/// Waits until no majority has a vote, and gives why.
+pub(crate) async fn down(store: &Store) -> String {
+    let mut status = store.status();
+    let down = status.wait_for(|status| !status.is_up());
+    let down = tokio::time::timeout(PROMPT, down).await.unwrap().unwrap();
+    match &*down {
+        Status::Down { reason, .. } => reason.to_string(),
+        Status::Up { .. } => String::new(),
+    }
+}
+
+pub(crate) fn owner(number: u8) -> OwnerId {
+    OwnerId::from_bytes([number; 16])
+}
+
+pub(crate) fn name(name: &str) -> LockName {
+    LockName::parse(name).unwrap()
+}
+
+pub(crate) fn acquire(number: u8) -> Acquire {
+    Acquire {
+        owner: owner(number),
+        session: Some(SessionId::from_bytes([number; 16])),
+        actor: Actor::new(1),
+        client_name: ClientName::parse("client").unwrap(),
+        mode: Mode::Exclusive,
+        value: Value::parse(b"value").unwrap(),
+        ttl: MAX_TTL,
+        lock_delay: Duration::ZERO,
+        wait: false,
+        again: false,
+    }
+}
+
+/// Has a store carry one operation out on the lock `x`.
+pub(crate) async fn try_run(store: &Store, op: Op) -> Result<Stamped, StoreError> {
+    try_run_by(store, "here", op).await
+}
+
+/// The same for another coordinator.
+pub(crate) async fn try_run_by(
+    store: &Store,
+    coordinator: &str,
+    op: Op,
+) -> Result<Stamped, StoreError> {
+    let caller = Caller {
+        coordinator: CoordinatorId::new(coordinator),
+        floor: FencingToken::default(),
+        token_memory: MEMORY,
+        not_after: None,
+    };
+    let name = name("x");
+    store.execute(Command { name, caller, op }).await
+}
+
+pub(crate) async fn run_by(store: &Store, coordinator: &str, op: Op) -> Executed {
+    try_run_by(store, coordinator, op).await.unwrap().executed
+}
+
+pub(crate) async fn run(store: &Store, op: Op) -> Executed {
+    try_run(store, op).await.unwrap().executed
+}
+
+/// Its token.
+pub(crate) async fn take(store: &Store, acquire: Acquire) -> FencingToken {
+    match run(store, Op::Acquire(acquire)).await.reply {
+        Reply::Granted { token } => token,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+pub(crate) fn renew(number: u8) -> Op {
+    Op::Renew {
+        owner: owner(number),
+        ttl: MAX_TTL,
+    }
+}
+
+pub(crate) fn release(number: u8) -> Op {
+    Op::Release {
+        owner: owner(number),
+        end: End::Clean,
+    }
+}
+
+pub(crate) fn released(held: bool) -> Reply {
+    Reply::Released {
+        held,
+        waited: false,
+        closed_for: None,
+    }
+}
+
+/// What the key of the lock `x` holds on a master.
+pub(crate) fn key(server: &RedisServer) -> Option<Vec<u8>> {
+    server.connection().get("lock:x").unwrap()
+}
+
+pub(crate) fn delete(server: &RedisServer) {
+    let deleted: u8 = server.connection().del("lock:x").unwrap();
+    assert_eq!(deleted, 1);
+}
+
+/// Waits until the key of the lock `x` holds this on a master.
+pub(crate) async fn holds(server: &RedisServer, what: Option<OwnerId>) {
+    let what = what.map(|owner| owner.as_bytes().to_vec());
+    wait::until("the key to be as expected", PROMPT, || async {
+        let found = key(server);
+        if found == what { Ok(()) } else { Err(found) }
+    })
+    .await;
+}

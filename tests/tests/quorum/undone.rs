@@ -1,0 +1,82 @@
+//! Attempts that came to nothing, and are tried again before what they left is taken back.
+
+use leasehold_core::command::{Acquire, Op, Reply};
+use leasehold_store::{Options, open};
+use leasehold_tests::{
+    Masters, RedisProxy,
+    redis_proxy::{Call, Loss},
+    wait,
+};
+use redis::Commands;
+
+use crate::site::{MAX_TTL, PROMPT, acquire, key, options, owner, try_run, up};
+
+/// The newest token that a master knows of the lock `x`.
+fn token(masters: &Masters, place: usize) -> i64 {
+    let mut connection = masters.server(place).connection();
+    let records: Vec<String> = connection.keys("lh:*:token:lock:x").unwrap();
+    let record: Vec<u8> = connection.get(&records[0]).unwrap();
+    i64::from_be_bytes(record[..8].try_into().unwrap())
+}
+
+#[tokio::test]
+async fn a_grant_of_a_later_try_is_not_undone_with_an_earlier_one() {
+    let masters = Masters::start(3);
+    let mut proxies = Vec::new();
+    for server in masters.servers() {
+        proxies.push(RedisProxy::start(server.address()).await);
+    }
+    let hosts: Vec<String> = proxies
+        .iter()
+        .map(|proxy| proxy.address().to_string())
+        .collect();
+    let (store, _) = open(Options {
+        url: format!("redis+quorum://{}", hosts.join(",")),
+        ..options(&masters, "here")
+    })
+    .unwrap();
+    up(&store).await;
+    for proxy in &proxies {
+        // It is written back everywhere, and nobody learns of it.
+        proxy.lose(Call::With(b"client".to_vec()), Loss::ReplyCut);
+        // What undoes that does not come at first; then it does: it is the only one that names us and such a token.
+        let undo = Call::With(b"here\r\n$16\r\n".to_vec());
+        proxy.lose(undo.clone(), Loss::RequestCut);
+        proxy.lose(undo, Loss::ReplyAfter(std::time::Duration::ZERO));
+    }
+    let waits = Acquire {
+        ttl: MAX_TTL * 60,
+        wait: true,
+        ..acquire(1)
+    };
+    let failed = try_run(&store, Op::Acquire(waits.clone())).await;
+    assert!(failed.is_err(), "{failed:?}");
+    let written = token(&masters, 0);
+    let again = Acquire {
+        again: true,
+        ..waits
+    };
+    let granted = wait::until("it to be granted", PROMPT, || async {
+        match try_run(&store, Op::Acquire(again.clone())).await {
+            Ok(stamped) => Ok(stamped.executed.reply),
+            Err(error) => Err(error.to_string()),
+        }
+    })
+    .await;
+    let Reply::Granted { token } = granted else {
+        panic!("not granted: {granted:?}")
+    };
+    assert!(token.get() > written, "{token:?} is to be undone");
+    wait::until("the first try to be undone", PROMPT, || async {
+        let lost: Vec<u64> = proxies.iter().map(|proxy| proxy.counts().lost).collect();
+        // One that was not reached at first has nothing to undo.
+        let undone = lost.iter().filter(|lost| **lost == 3).count();
+        if undone >= 2 { Ok(()) } else { Err(lost) }
+    })
+    .await;
+    // What a try that came to nothing left may be taken back at one of them.
+    let of_it = Some(owner(1).as_bytes().to_vec());
+    let found: Vec<_> = masters.servers().iter().map(key).collect();
+    let number = found.iter().filter(|found| **found == of_it).count();
+    assert!(number >= 2, "{found:?}");
+}

@@ -1,0 +1,107 @@
+//! A master, two replicas, and coordinators that want some of them to acknowledge.
+
+use std::time::{Duration, Instant};
+
+use leasehold_proto::v1::GrantedLock;
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, Latencies, RawSession, Replicas, raw::exclusive,
+};
+
+/// How long replicas get.
+pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_millis(400);
+/// The TTL of sessions.
+pub(crate) const TTL: Duration = Duration::from_secs(6);
+
+pub(crate) struct Site {
+    redis: Replicas,
+    coordinators: Vec<CoordinatorProcess>,
+}
+
+impl Site {
+    pub(crate) fn start(min_replicas: u32) -> Self {
+        let redis = Replicas::start(2);
+        let timeout = format!("{}ms", REPLICA_TIMEOUT.as_millis());
+        let options = Coordinator::process()
+            .store(redis.server(0).url())
+            .arguments(["--min-replicas", &min_replicas.to_string()])
+            .arguments(["--replica-timeout", &timeout]);
+        let coordinators = (0..2).map(|_| options.clone().start()).collect();
+        Self {
+            redis,
+            coordinators,
+        }
+    }
+
+    /// A session at a coordinator. Heartbeats are the test's own.
+    pub(crate) async fn session(&self, at: usize) -> RawSession {
+        RawSession::open(&self.coordinators[at].endpoint(), TTL).await
+    }
+
+    /// Stops a replica with SIGSTOP; the other one goes on.
+    pub(crate) fn stop_a_replica(&self) {
+        self.redis.server(1).stop();
+    }
+
+    pub(crate) fn let_it_go_on(&self) {
+        self.redis.server(1).cont();
+        self.redis.wait_acknowledging(0, 2);
+    }
+
+    /// What the master says is left of a lock; none if it is gone.
+    pub(crate) async fn left_at_the_master(&self, name: &str) -> Option<Duration> {
+        let mut master = self.redis.server(0).async_connection().await;
+        let mut left = redis::cmd("PTTL");
+        left.arg(format!("lock:{name}"));
+        let left: i64 = left.query_async(&mut master).await.unwrap();
+        u64::try_from(left).ok().map(Duration::from_millis)
+    }
+}
+
+/// Takes locks of numbered names.
+pub(crate) async fn take(
+    session: &mut RawSession,
+    prefix: &str,
+    number: usize,
+) -> Vec<GrantedLock> {
+    let mut locks = Vec::new();
+    for n in 0..number {
+        let lock = session.take_one(exclusive(&format!("{prefix}/{n}"))).await;
+        locks.push(lock);
+    }
+    locks
+}
+
+/// Gives locks back one after the other.
+pub(crate) async fn give_back(
+    what: &str,
+    session: &mut RawSession,
+    locks: &[GrantedLock],
+) -> Latencies {
+    let mut latencies = Latencies::new(what);
+    for lock in locks {
+        let sent = Instant::now();
+        assert!(session.release(lock).await);
+        latencies.record(sent.elapsed());
+    }
+    latencies.print();
+    latencies
+}
+
+/// Sends heartbeats, each as soon as the one before was answered.
+pub(crate) async fn heartbeats(what: &str, session: &mut RawSession, number: usize) -> Latencies {
+    let mut latencies = Latencies::new(what);
+    for _ in 0..number {
+        let sent = Instant::now();
+        session.heartbeat().await;
+        latencies.record(sent.elapsed());
+    }
+    latencies.print();
+    latencies
+}
+
+/// Asserts that something is as fast as before: by the median, with room for the noise of a busy machine.
+pub(crate) fn as_fast(before: &Latencies, after: &Latencies) {
+    let (before, after) = (before.quantile(0.5), after.quantile(0.5));
+    let bound = before * 3 + Duration::from_millis(2);
+    assert!(after <= bound, "{after:?}, and {before:?} before");
+}

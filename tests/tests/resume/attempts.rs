@@ -1,0 +1,241 @@
+//! Attempts that are not answered, and messages that get lost: a client that tries again elsewhere finds what it had.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{SessionOpen, SessionResume};
+use leasehold_tests::{
+    Coordinator, CoordinatorProcess, FaultProxy, RawSession, RedisProxy,
+    proxy::{Direction, Flow},
+    raw::{PROMPT, connect, exclusive, resume_again, resume_hold, resume_wait, wire},
+    redis_proxy::{Call, Loss, WakeUps},
+    wait,
+};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::site::{LATE, Site, TTL};
+
+const STORE_TIMEOUT: Duration = Duration::from_millis(750);
+const WAIT: u64 = 1_000_000;
+
+/// A coordinator that reaches the site's Redis through something.
+fn through(site: &Site, address: std::net::SocketAddr) -> CoordinatorProcess {
+    through_within(site, address, STORE_TIMEOUT)
+}
+
+fn through_within(
+    site: &Site,
+    address: std::net::SocketAddr,
+    store_timeout: Duration,
+) -> CoordinatorProcess {
+    Coordinator::process()
+        .store(site.redis.url_through(address))
+        .arguments([
+            "--store-timeout",
+            &format!("{}ms", store_timeout.as_millis()),
+        ])
+        .start()
+}
+
+/// An attempt that is not opened, and how it ended.
+async fn failed(coordinator: &CoordinatorProcess, ttl: Duration, resume: SessionResume) -> Status {
+    let mut session = RawSession::stream(connect(&coordinator.endpoint()).await)
+        .await
+        .unwrap();
+    let open = SessionOpen {
+        ttl: wire(ttl),
+        resume: vec![resume],
+        ..SessionOpen::default()
+    };
+    session.ask_open(open).await;
+    session.end(PROMPT).await.unwrap_err()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resume_whose_reply_redis_lost_is_carried_out_once() {
+    for loss in [Loss::ReplyCut, Loss::RequestCut, Loss::ReplyHeld] {
+        let site = Site::new(1);
+        let proxy = RedisProxy::start(site.redis.address()).await;
+        // A connection that falls silent is noticed a second after that: it is tried again for twice as long.
+        let coordinator = through_within(&site, proxy.address(), Duration::from_secs(2));
+        let mut old = site.session(0).await;
+        let held = old.take_one(exclusive("held")).await;
+        let mut holder = site.session(0).await;
+        let waited = holder.take_one(exclusive("waited")).await;
+        let id = old.ask_for(exclusive("waited")).await;
+        let ticket = old.ticket(id).await.ticket;
+        let resume = vec![resume_hold(&held), resume_wait("waited", &ticket, WAIT)];
+        // Whatever else is in the same call.
+        proxy.lose(Call::With(resume[0].next_owner_id.clone()), loss);
+        let (mut new, resumed) = RawSession::resume(&coordinator.endpoint(), TTL, resume).await;
+        new.keep_alive(TTL / 5);
+        assert!(proxy.counts().lost > 0);
+        assert_eq!(resumed.refused, [], "{loss:?}");
+        assert_eq!(resumed.places()["waited"], 1);
+        assert_eq!(resumed.holds()["held"].fencing_token, held.fencing_token);
+        assert!(holder.release(&waited).await);
+        let granted = new.granted(WAIT, LATE).await;
+        assert!(new.release(&granted.lock).await);
+        assert!(new.release(&resumed.holds()["held"]).await);
+        for session in [old, holder, new] {
+            session.close().await;
+        }
+        drop(coordinator);
+        site.nothing_is_left().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_unanswered_attempt_may_have_taken_over_is_had_elsewhere() {
+    // Whether the resume of the first attempt reaches Redis, or only its answer does not come back.
+    for direction in [Direction::ToClient, Direction::ToServer] {
+        let site = Site::new(1);
+        let proxy = FaultProxy::start(site.redis.address()).await;
+        let cut_off = through(&site, proxy.address());
+        let ttl = Duration::from_secs(4);
+        let mut old = site.session_of(0, ttl).await;
+        let held = old.take_one(exclusive("held")).await;
+        let first = resume_hold(&held);
+        proxy.set_flow(direction, Flow::Hold);
+        let status = failed(&cut_off, ttl, first.clone()).await;
+        assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+        let info = status.get_details_error_info().unwrap();
+        assert!(info.reason.starts_with("STORE_"), "{info:?}");
+
+        let second = resume_again(&first);
+        let (mut new, resumed) = RawSession::resume(&site.endpoint(0), ttl, vec![second]).await;
+        new.keep_alive(ttl / 5);
+        let hold = resumed.only_hold();
+        assert_eq!(hold.fencing_token, held.fencing_token);
+        // The first coordinator ends what it may have, when the TTL has passed: it has nothing.
+        proxy.forward();
+        tokio::time::sleep(ttl + LATE).await;
+        wait::until("everything to be cleaned up", PROMPT, || async {
+            let left = cut_off.metrics().await.sum("leasehold_inflight_cleanups");
+            if left == 0.0 { Ok(()) } else { Err(left) }
+        })
+        .await;
+        assert!(new.unread_unasked().is_empty());
+        assert!(new.release(&hold).await, "{direction:?}");
+        old.close().await;
+        new.close().await;
+        drop(cut_off);
+        site.nothing_is_left().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_had_elsewhere_is_released_when_its_time_is_over() {
+    let site = Site::new(1);
+    let proxy = FaultProxy::start(site.redis.address()).await;
+    let cut_off = through(&site, proxy.address());
+    let ttl = Duration::from_secs(3);
+    let mut old = site.session_of(0, ttl).await;
+    let held = old.take_one(exclusive("held")).await;
+    proxy.set_flow(Direction::ToClient, Flow::Hold);
+    failed(&cut_off, ttl, resume_hold(&held)).await;
+    proxy.forward();
+    drop(old);
+    let mut waiter = site.session(0).await;
+    let id = waiter.ask_for(exclusive("held")).await;
+    let granted = waiter.granted(id, ttl + STORE_TIMEOUT * 2 + LATE).await;
+    assert!(granted.lock.fencing_token > held.fencing_token);
+    assert!(waiter.release(&granted.lock).await);
+    waiter.close().await;
+    drop(cut_off);
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_an_attempt_when_the_store_is_down() {
+    let site = Site::new(1);
+    let proxy = FaultProxy::start(site.redis.address()).await;
+    let cut_off = through(&site, proxy.address());
+    let mut old = site.session(0).await;
+    let held = old.take_one(exclusive("held")).await;
+    proxy.set_refuse(true).await;
+    proxy.cut(leasehold_tests::proxy::Cut::Rst).await;
+    let status = failed(&cut_off, TTL, resume_hold(&held)).await;
+    assert_eq!(status.code(), Code::Unavailable, "{status:?}");
+    assert_eq!(cut_off.metrics().await.sum("leasehold_sessions"), 0.0);
+    // The lock is where it was.
+    old.heartbeat().await;
+    assert!(old.release(&held).await);
+    old.close().await;
+    drop(cut_off);
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_before_it_is_answered_leaves_nothing() {
+    let site = Site::new(1);
+    let proxy = FaultProxy::start(site.redis.address()).await;
+    let slow = through(&site, proxy.address());
+    let mut old = site.session(0).await;
+    let held = old.take_one(exclusive("held")).await;
+    let mut waiter = site.session(0).await;
+    let id = waiter.wait_for(exclusive("held")).await;
+    proxy.set_flow(Direction::ToClient, Flow::Hold);
+    let mut gone = RawSession::stream(connect(&slow.endpoint()).await)
+        .await
+        .unwrap();
+    let open = SessionOpen {
+        ttl: wire(TTL),
+        resume: vec![resume_hold(&held)],
+        ..SessionOpen::default()
+    };
+    gone.ask_open(open).await;
+    // It has been carried out: the old stream holds nothing any more.
+    site.gauge(0, "leasehold_holds", 0.0).await;
+    drop(gone);
+    proxy.forward();
+    let granted = waiter.granted(id, PROMPT).await;
+    assert!(waiter.release(&granted.lock).await);
+    waiter.close().await;
+    old.close().await;
+    drop(slow);
+    site.nothing_is_left().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_that_was_not_told_finds_out_and_says_nothing() {
+    let site = Site::new(1);
+    let proxy = RedisProxy::start(site.redis.address()).await;
+    let deaf = through(&site, proxy.address());
+    proxy.set_wake_ups(WakeUps::Drop);
+    let mut holder = site.session(0).await;
+    let waited = holder.take_one(exclusive("waited")).await;
+    let mut old = RawSession::open(&deaf.endpoint(), TTL).await;
+    let held = old.take_one(exclusive("held")).await;
+    let id = old.ask_for(exclusive("waited")).await;
+    let ticket = old.ticket(id).await.ticket;
+    let resume = vec![resume_hold(&held), resume_wait("waited", &ticket, WAIT)];
+    let (mut new, resumed) = RawSession::resume(&site.endpoint(0), TTL, resume).await;
+    new.keep_alive(TTL / 5);
+    let at = |name: &'static str| {
+        let deaf = &deaf;
+        async move { deaf.metrics().await.find(name).unwrap_or(0.0) }
+    };
+    assert_eq!(at("leasehold_holds").await, 1.0);
+    // The next refresh finds that its waiter has moved.
+    wait::until("the waiter to be forgotten", PROMPT, || async {
+        let waiters = at("leasehold_waiters").await;
+        if waiters == 0.0 { Ok(()) } else { Err(waiters) }
+    })
+    .await;
+    // The next renewal finds that its hold has, and the heartbeat is good all the same.
+    tokio::time::sleep(TTL / 4).await;
+    old.heartbeat().await;
+    assert_eq!(at("leasehold_holds").await, 0.0);
+    assert_eq!(at("leasehold_lost_total").await, 0.0);
+    assert!(old.unread_unasked().is_empty());
+    assert!(holder.release(&waited).await);
+    let granted = new.granted(WAIT, PROMPT).await;
+    assert_eq!(granted.lock.name, "waited");
+    assert!(new.release(&resumed.holds()["held"]).await);
+    for session in [old, holder, new] {
+        session.close().await;
+    }
+    drop(deaf);
+    site.nothing_is_left().await;
+}

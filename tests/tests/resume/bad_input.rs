@@ -1,0 +1,353 @@
+//! Resumes that are refused as a whole: what is wrong with one entry ends the stream, and touches nothing.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{
+    ResumedHold, ResumedWait, SessionOpen, SessionResume, session_request::Request,
+    session_resume::What,
+};
+use leasehold_tests::{
+    Coordinator, RawSession,
+    raw::{PROMPT, connect, exclusive, fresh_owner_id, resume_hold, resume_wait, wire},
+};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+const TTL: Duration = Duration::from_secs(10);
+const LIMIT: usize = 3;
+
+fn open(resume: Vec<SessionResume>) -> SessionOpen {
+    SessionOpen {
+        ttl: wire(TTL),
+        resume,
+        ..SessionOpen::default()
+    }
+}
+
+fn hold(name: &str) -> SessionResume {
+    SessionResume {
+        name: name.to_owned(),
+        owner_id: fresh_owner_id(),
+        tried_owner_ids: Vec::new(),
+        next_owner_id: fresh_owner_id(),
+        what: Some(What::Hold(ResumedHold {
+            fencing_token: 1,
+            hold_count: 1,
+        })),
+    }
+}
+
+fn with(change: impl FnOnce(&mut SessionResume)) -> SessionResume {
+    let mut resume = hold("changed");
+    change(&mut resume);
+    resume
+}
+
+fn with_token(fencing_token: i64) -> SessionResume {
+    with(|resume| {
+        resume.what = Some(What::Hold(ResumedHold {
+            fencing_token,
+            hold_count: 1,
+        }));
+    })
+}
+
+fn with_wait(seconds: i64, nanos: i32) -> SessionResume {
+    with(|resume| {
+        resume.what = Some(What::Wait(ResumedWait {
+            acquire_request_id: 1000,
+            wait: Some(prost_types::Duration { seconds, nanos }),
+        }));
+    })
+}
+
+fn with_grace(seconds: i64) -> SessionOpen {
+    SessionOpen {
+        disconnect_grace: Some(prost_types::Duration { seconds, nanos: 0 }),
+        ..open(Vec::new())
+    }
+}
+
+/// What is wrong, the field that is named for it, and the `open`s.
+fn cases() -> Vec<(&'static str, &'static str, Vec<SessionOpen>)> {
+    let one = |resume| vec![open(vec![hold("good"), resume])];
+    let again = hold("again");
+    let mut twice = hold("twice");
+    twice.next_owner_id.clone_from(&again.next_owner_id);
+    vec![
+        ("no name", "open.resume[1].name", one(hold(""))),
+        (
+            "a name too long",
+            "open.resume[1].name",
+            one(hold(&"n".repeat(513))),
+        ),
+        (
+            "a name with a control character",
+            "open.resume[1].name",
+            one(hold("a\nb")),
+        ),
+        (
+            "no owner id",
+            "open.resume[1].owner_id",
+            one(with(|of| of.owner_id.clear())),
+        ),
+        (
+            "a short owner id",
+            "open.resume[1].owner_id",
+            one(with(|of| of.owner_id.truncate(15))),
+        ),
+        (
+            "a long owner id",
+            "open.resume[1].owner_id",
+            one(with(|of| of.owner_id.push(0))),
+        ),
+        (
+            "no next owner id",
+            "open.resume[1].next_owner_id",
+            one(with(|of| of.next_owner_id.clear())),
+        ),
+        (
+            "a long next owner id",
+            "open.resume[1].next_owner_id",
+            one(with(|of| of.next_owner_id.push(0))),
+        ),
+        (
+            "a next owner id that is the owner id",
+            "open.resume[1].next_owner_id",
+            one(with(|of| of.next_owner_id.clone_from(&of.owner_id))),
+        ),
+        (
+            "a next owner id that was tried",
+            "open.resume[1].next_owner_id",
+            one(with(|of| of.tried_owner_ids.push(of.next_owner_id.clone()))),
+        ),
+        (
+            "the next owner id of another entry",
+            "open.resume[1].next_owner_id",
+            vec![open(vec![again.clone(), twice.clone()])],
+        ),
+        (
+            "the next owner id of an entry of the `open` before",
+            "open.resume[1].next_owner_id",
+            vec![
+                SessionOpen {
+                    more: true,
+                    ..open(vec![again])
+                },
+                open(vec![twice]),
+            ],
+        ),
+        (
+            "a short tried owner id",
+            "open.resume[1].tried_owner_ids[1]",
+            one(with(|of| {
+                of.tried_owner_ids = vec![fresh_owner_id(), vec![1; 15]]
+            })),
+        ),
+        (
+            "too many tried owner ids",
+            "open.resume[1].tried_owner_ids",
+            one(with(|of| of.tried_owner_ids = vec![fresh_owner_id(); 65])),
+        ),
+        (
+            "neither a hold nor a wait",
+            "open.resume[1].hold",
+            one(with(|of| of.what = None)),
+        ),
+        (
+            "no token",
+            "open.resume[1].hold.fencing_token",
+            one(with_token(0)),
+        ),
+        (
+            "a negative token",
+            "open.resume[1].hold.fencing_token",
+            one(with_token(-1)),
+        ),
+        (
+            "a token that can't be",
+            "open.resume[1].hold.fencing_token",
+            one(with_token((1 << 53) + 1)),
+        ),
+        (
+            "a negative wait",
+            "open.resume[1].wait.wait",
+            one(with_wait(-1, 0)),
+        ),
+        (
+            "a wait too long",
+            "open.resume[1].wait.wait",
+            one(with_wait(24 * 3600 + 1, 0)),
+        ),
+        (
+            "no valid wait",
+            "open.resume[1].wait.wait",
+            one(with_wait(0, 1_000_000_000)),
+        ),
+        (
+            "the request id of the `open`",
+            "open.resume[0].wait.acquire_request_id",
+            vec![open(vec![resume_wait("waits", &fresh_owner_id(), 1)])],
+        ),
+        (
+            "a request id twice",
+            "open.resume[1].wait.acquire_request_id",
+            vec![open(vec![
+                resume_wait("waits", &fresh_owner_id(), 7),
+                resume_wait("waits", &fresh_owner_id(), 7),
+            ])],
+        ),
+        (
+            "a negative grace",
+            "open.disconnect_grace",
+            vec![with_grace(-1)],
+        ),
+        (
+            "a grace longer than the TTL",
+            "open.disconnect_grace",
+            vec![with_grace(11)],
+        ),
+    ]
+}
+
+/// How a stream ends that these messages do not open.
+async fn refused(coordinator: &Coordinator, opens: Vec<SessionOpen>) -> Status {
+    let mut session = RawSession::stream(connect(&coordinator.endpoint()).await)
+        .await
+        .unwrap();
+    for open in opens {
+        session.ask_open(open).await;
+    }
+    session.end(PROMPT).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn entries_out_of_bounds_end_the_stream_and_touch_nothing() {
+    let coordinator = Coordinator::in_process();
+    let mut other = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let held = other.take_one(exclusive("good")).await;
+    for (what, field, mut opens) in cases() {
+        // A good entry among the bad ones is not carried out.
+        if let Some(good) = opens[0]
+            .resume
+            .iter_mut()
+            .find(|entry| entry.name == "good")
+        {
+            good.owner_id.clone_from(&held.owner_id);
+        }
+        let status = refused(&coordinator, opens).await;
+        assert_eq!(status.code(), Code::InvalidArgument, "{what}: {status:?}");
+        let bad = status.get_details_bad_request().unwrap();
+        let fields: Vec<_> = bad.field_violations.iter().map(|bad| &bad.field).collect();
+        assert_eq!(fields, [field], "{what}: {status:?}");
+        assert_eq!(
+            status.get_details_error_info().unwrap().reason,
+            "INVALID_FIELD"
+        );
+    }
+    assert!(other.release(&held).await);
+    other.close().await;
+}
+
+#[tokio::test]
+async fn an_owner_id_that_was_used_here_is_no_next_one() {
+    let coordinator = Coordinator::in_process();
+    let mut old = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let held = old.take_one(exclusive("held")).await;
+    let other = old.take_one(exclusive("other")).await;
+    let resume = resume_hold(&held);
+    let (mut new, resumed) =
+        RawSession::resume(&coordinator.endpoint(), TTL, vec![resume.clone()]).await;
+    // The same message once more, and an owner id that the coordinator gave.
+    let mut given = resume_hold(&held);
+    given.next_owner_id.clone_from(&other.owner_id);
+    for resume in [resume, given] {
+        let status = refused(&coordinator, vec![open(vec![hold("free"), resume])]).await;
+        let bad = status.get_details_bad_request().unwrap();
+        assert_eq!(
+            bad.field_violations[0].field,
+            "open.resume[1].next_owner_id"
+        );
+    }
+    assert!(new.release(&resumed.only_hold()).await);
+    assert!(old.release(&other).await);
+    old.close().await;
+    new.close().await;
+}
+
+#[tokio::test]
+async fn no_more_is_resumed_than_a_session_may_have() {
+    let limit = LIMIT.to_string();
+    let coordinator = Coordinator::in_process_with(["--max-locks-per-session", &limit]);
+    let entries = |count: usize| (0..count).map(|entry| hold(&format!("{entry}"))).collect();
+    let more = SessionOpen {
+        more: true,
+        ..open(entries(LIMIT))
+    };
+    for opens in [vec![open(entries(LIMIT + 1))], vec![more, open(entries(1))]] {
+        let status = refused(&coordinator, opens).await;
+        assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+        let reason = status.get_details_error_info().unwrap().reason;
+        assert_eq!(reason, "TOO_MANY_LOCKS");
+    }
+    let mut old = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let mut resume = Vec::new();
+    for number in 0..LIMIT {
+        let held = old.take_one(exclusive(&format!("held/{number}"))).await;
+        resume.push(resume_hold(&held));
+    }
+    let (mut new, resumed) = RawSession::resume(&coordinator.endpoint(), TTL, resume).await;
+    assert_eq!(resumed.holds().len(), LIMIT);
+    let id = new.ask_for(exclusive("one more")).await;
+    assert_eq!(new.refusal(id, PROMPT).await.reason, "TOO_MANY_LOCKS");
+    old.close().await;
+    new.close().await;
+}
+
+#[tokio::test]
+async fn what_follows_an_open_with_more_is_an_open() {
+    let coordinator = Coordinator::in_process_with(["--handshake-timeout", "500ms"]);
+    let more = SessionOpen {
+        more: true,
+        ..open(Vec::new())
+    };
+    let mut session = RawSession::stream(connect(&coordinator.endpoint()).await)
+        .await
+        .unwrap();
+    session.ask_open(more.clone()).await;
+    session.send(Request::Acquire(exclusive("a"))).await;
+    let status = session.end(PROMPT).await.unwrap_err();
+    assert_eq!(status.get_details_error_info().unwrap().reason, "NOT_OPEN");
+    // Nor may it take for ever, however much comes.
+    let mut session = RawSession::stream(connect(&coordinator.endpoint()).await)
+        .await
+        .unwrap();
+    for _ in 0..8 {
+        session.ask_open(more.clone()).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let status = session.end(PROMPT).await.unwrap_err();
+    assert_eq!(
+        status.get_details_error_info().unwrap().reason,
+        "OPEN_TIMEOUT"
+    );
+}
+
+#[tokio::test]
+async fn a_token_of_the_far_future_is_not_believed() {
+    let coordinator = Coordinator::in_process();
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let before = session.take_one(exclusive("before")).await;
+    let day = 24 * 3600 * 1_000_000;
+    for (ahead, believed) in [(day / 2, true), (2 * day, false)] {
+        let told = before.fencing_token + ahead;
+        let (other, resumed) =
+            RawSession::resume(&coordinator.endpoint(), TTL, vec![with_token(told)]).await;
+        assert_eq!(resumed.refused.len(), 1);
+        let name = format!("after/{ahead}");
+        let after = session.take_one(exclusive(&name)).await;
+        assert_eq!(after.fencing_token > told, believed);
+        other.close().await;
+    }
+    session.close().await;
+}

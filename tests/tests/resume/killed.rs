@@ -1,0 +1,76 @@
+//! A coordinator that is killed: its clients go on elsewhere, holds and places and all.
+
+use std::time::{Duration, Instant};
+
+use leasehold_tests::{
+    RawSession,
+    raw::{PROMPT, exclusive, resume_hold, resume_wait},
+};
+
+use crate::site::{LATE, Site, TTL};
+
+const WAIT: u64 = 1_000_000;
+const WAITERS: u64 = 5;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_and_places_are_resumed_after_their_coordinator_was_killed() {
+    let mut site = Site::new(2);
+    let mut holder = site.session(1).await;
+    let held = holder.take_one(exclusive("queue")).await;
+    let (mut olds, mut tickets) = (Vec::new(), Vec::new());
+    for _ in 0..WAITERS {
+        let mut old = site.session(0).await;
+        let id = old.ask_for(exclusive("queue")).await;
+        tickets.push(old.ticket(id).await.ticket);
+        olds.push(old);
+    }
+    let mine = olds[0].take_one(exclusive("held")).await;
+    // Behind those of the killed one, whose places are kept for 10 s.
+    let mut last = site.session(1).await;
+    let behind = last.wait_for(exclusive("queue")).await;
+    let killed = Instant::now();
+    site.coordinators[0].kill();
+    site.coordinators.remove(0);
+    // Long enough for it to be taken for dead.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let mut news = Vec::new();
+    // The last first: the place is not where it is resumed.
+    for (number, ticket) in tickets.iter().enumerate().rev() {
+        let mut resume = vec![resume_wait("queue", ticket, WAIT)];
+        if number == 0 {
+            resume.push(resume_hold(&mine));
+        }
+        let (mut new, resumed) = RawSession::resume(&site.endpoint(0), TTL, resume).await;
+        new.keep_alive(TTL / 5);
+        assert_eq!(resumed.refused, []);
+        assert_eq!(
+            resumed.places()["queue"],
+            1 + u64::try_from(number).unwrap()
+        );
+        if number == 0 {
+            let hold = &resumed.holds()["held"];
+            assert_eq!(hold.fencing_token, mine.fencing_token);
+            assert!(new.release(hold).await);
+        }
+        news.insert(0, new);
+    }
+    assert!(
+        killed.elapsed() < Duration::from_secs(9),
+        "the test was held up"
+    );
+    assert!(holder.release(&held).await);
+    let mut token = held.fencing_token;
+    for mut new in news {
+        let granted = new.granted(WAIT, LATE).await;
+        assert!(granted.lock.fencing_token > token);
+        token = granted.lock.fencing_token;
+        assert!(new.release(&granted.lock).await);
+        new.close().await;
+    }
+    let granted = last.granted(behind, PROMPT).await;
+    assert!(last.release(&granted.lock).await);
+    last.close().await;
+    holder.close().await;
+    drop(olds);
+    site.nothing_is_left().await;
+}
