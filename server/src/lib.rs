@@ -9,13 +9,16 @@
 //! - [`coordinator`]: what the sessions share: waiters, contended names, clean-up.
 //! - [`watch`]: what happens to locks and who leads, for those who watch.
 //! - [`convert`] and [`status`]: the only places that know both protobuf and the rules.
+//! - [`reload`] and [`files`]: what may change while it runs.
 //! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them.
 
 pub mod admin_http;
 pub mod config;
 pub mod convert;
 pub mod coordinator;
+pub mod files;
 pub mod listener;
+pub mod reload;
 pub mod run;
 pub mod services;
 pub mod session;
@@ -25,4 +28,5 @@ pub mod telemetry;
 pub mod watch;
 
 pub use config::Config;
+pub use reload::Reload;
 pub use run::{Listeners, run};

@@ -1,24 +1,32 @@
 //! Wiring: configuration to store, coordinator, services and listeners; and the way back down.
 
-use std::{io, net::SocketAddr, time::Duration};
+mod drain;
+mod health;
+mod listeners;
+
+use std::time::Duration;
 
 use leasehold_core::{id::CoordinatorId, name::TtlBounds};
 use leasehold_proto::v1::{
     DESCRIPTORS, admin_service_server::AdminServiceServer,
     election_service_server::ElectionServiceServer, lock_service_server::LockServiceServer,
 };
-use leasehold_store::{Acknowledgement, LockStore, Status as StoreStatus, Store, StoreUrlError};
-use thiserror::Error;
-use tokio::{net::TcpListener, sync::watch};
+use leasehold_store::{Acknowledgement, LockStore, Status as StoreStatus, Store};
+use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic_health::{ServingStatus, server::HealthReporter};
 use uuid::Uuid;
 
+pub use self::listeners::{Listeners, RunError};
+use self::{
+    drain::drain,
+    health::{follow_health, said_to_be_leaving},
+};
 use crate::{
     admin_http::{self, AdminState, Readiness},
     config::Config,
     coordinator::{Coordinator, Parts},
     listener::{self, Connections, ListenerOptions, http2_server},
+    reload::Reload,
     services::{
         admin::Admin,
         election::Elections,
@@ -34,94 +42,18 @@ use crate::{
 /// Most bytes of one request. No valid one has more than a few KiB: what is somewhat too large is told which of its fields
 /// is, and only what is beyond this ends its call or stream.
 const MAX_REQUEST: usize = 2 * 1024 * 1024;
-/// The services that follow the store's health, and all of them together.
-const SERVED: [&str; 4] = [
-    "",
-    "leasehold.v1.AdminService",
-    "leasehold.v1.ElectionService",
-    "leasehold.v1.LockService",
-];
-/// Why a coordinator that goes away is not ready.
-const DRAINING: &str = "draining";
 /// How long the last answers of sessions that were ended may take to reach their clients.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// How long releases that are under way may take when everything else has ended, beside the store's time-out.
-const LAST_RELEASES: Duration = Duration::from_millis(500);
 
-/// The sockets that a coordinator serves.
-#[derive(Debug)]
-pub struct Listeners {
-    /// For gRPC.
-    pub grpc: TcpListener,
-    /// For the admin HTTP port.
-    pub admin: TcpListener,
-}
-
-/// Why a coordinator could not start or go on.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum RunError {
-    /// A port could not be had.
-    #[error(
-        "failed to listen on {address} ({setting}): {source}; choose another port with --{setting}, or 0 for any free one"
-    )]
-    Bind {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The store's URL makes no sense.
-    #[error("failed to open the store (--store): {0}")]
-    Store(#[from] StoreUrlError),
-    /// The store is out of reach, and is required.
-    #[error(
-        "the store was not reached within {within:?} (--require-store): {reason}; without --require-store the coordinator starts all the same, and goes on trying"
-    )]
-    StoreUnreachable {
-        /// How long it was tried.
-        within: Duration,
-        /// Why it can't be reached.
-        reason: String,
-    },
-    /// Reflection could not be built.
-    #[error("failed to set up gRPC reflection: {0}")]
-    Reflection(#[from] tonic_reflection::server::Error),
-    /// The gRPC server failed.
-    #[error("failed to serve gRPC: {0}")]
-    Serve(#[from] tonic::transport::Error),
-    /// The admin port failed.
-    #[error("failed to serve the admin port: {0}")]
-    Admin(#[source] io::Error),
-}
-
-impl Listeners {
-    /// Binds what the configuration says; port 0 picks a free one.
-    pub async fn bind(config: &Config) -> Result<Self, RunError> {
-        let bind = async |setting, address| {
-            TcpListener::bind(address)
-                .await
-                .map_err(|source| RunError::Bind {
-                    setting,
-                    address,
-                    source,
-                })
-        };
-        Ok(Self {
-            grpc: bind("listen", config.listen).await?,
-            admin: bind("admin-listen", config.admin_listen).await?,
-        })
-    }
-}
-
-/// Serves until `shutdown` is cancelled and what was open has ended, which takes at most the drain time-out and a little.
+/// Serves until `shutdown` is cancelled and what was open has ended, which takes at most the drain time-out and a little. A [`Config`] alone
+/// stays as it is; a [`Reload`] is followed.
 pub async fn run(
-    config: Config,
+    config: impl Into<Reload>,
     listeners: Listeners,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
+    let reload = config.into();
+    let config = reload.current();
     let connections = Connections::new();
     let metrics = Metrics::new(connections.clone());
     let background = CancellationToken::new();
@@ -190,7 +122,7 @@ pub async fn run(
     let closing = CancellationToken::new();
     let incoming = listener::accept(
         listeners.grpc,
-        ListenerOptions::from(&config),
+        ListenerOptions::from(&*config),
         connections.clone(),
         closing.clone(),
     );
@@ -283,80 +215,6 @@ async fn wait_for_store(config: &Config, store: &Store) -> Result<(), RunError> 
         _ => {
             tracing::warn!("the store is not reached yet: serving without it, and trying on");
             Ok(())
-        }
-    }
-}
-
-/// Waits until whoever asks is told that this coordinator goes away: before its sessions are, so that none of their clients
-/// is sent back here.
-async fn said_to_be_leaving(mut ready: watch::Receiver<Readiness>) {
-    // Whoever says so ends with the process, and then there is nothing to wait for.
-    let _ = ready.wait_for(|state| state.reason == DRAINING).await;
-}
-
-/// Has the sessions finish, then ends them, and waits for the releases that follow.
-async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &Coordinator) {
-    tracing::info!(patience = ?stages.drain_timeout, "draining: sessions are told to finish");
-    stages.draining.cancel();
-    tasks.close();
-    let finished = tokio::time::timeout(stages.drain_timeout, tasks.wait()).await;
-    if finished.is_err() {
-        tracing::info!(
-            sessions = tasks.len(),
-            "ending the sessions that are left; their locks are left to expire"
-        );
-    }
-    stages.stopping.cancel();
-    // A session that is just closing waits for the store twice at most.
-    let patience = coordinator.store_timeout() * 2 + LAST_RELEASES;
-    if tokio::time::timeout(patience, tasks.wait()).await.is_err() {
-        tracing::warn!(
-            sessions = tasks.len(),
-            "stopping although sessions have not ended"
-        );
-    }
-    let patience = coordinator.store_timeout() + LAST_RELEASES;
-    let cleaned = async {
-        while coordinator.metrics().inflight_cleanups.value() > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    if tokio::time::timeout(patience, cleaned).await.is_err() {
-        tracing::warn!(
-            "stopping although the store has not answered every release; what it keeps will expire"
-        );
-    }
-}
-
-/// Keeps gRPC health and readiness in step with the store, and with draining.
-async fn follow_health(
-    store: Store,
-    reporter: HealthReporter,
-    readiness: watch::Sender<Readiness>,
-    leaving: CancellationToken,
-    background: CancellationToken,
-) {
-    let mut status = store.status();
-    loop {
-        let current = status.borrow_and_update().clone();
-        let state = match (&current, leaving.is_cancelled()) {
-            (_, true) => Readiness::not_ready(DRAINING),
-            (StoreStatus::Up { .. }, false) => Readiness::ready(),
-            (StoreStatus::Down { reason, .. }, false) => Readiness::not_ready(reason.to_string()),
-        };
-        let serving = if state.ready {
-            ServingStatus::Serving
-        } else {
-            ServingStatus::NotServing
-        };
-        for service in SERVED {
-            reporter.set_service_status(service, serving).await;
-        }
-        readiness.send_replace(state);
-        tokio::select! {
-            () = background.cancelled() => return,
-            () = leaving.cancelled(), if !leaving.is_cancelled() => {}
-            Ok(()) = status.changed() => {}
         }
     }
 }

@@ -1,0 +1,44 @@
+//! Going away without losing anybody's lock.
+
+use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
+
+use crate::{coordinator::Coordinator, session::task::Shutdown};
+
+/// How long releases that are under way may take when everything else has ended, beside the store's time-out.
+const LAST_RELEASES: Duration = Duration::from_millis(500);
+
+/// Has the sessions finish, then ends them, and waits for the releases that follow.
+pub(super) async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &Coordinator) {
+    tracing::info!(patience = ?stages.drain_timeout, "draining: sessions are told to finish");
+    stages.draining.cancel();
+    tasks.close();
+    let finished = tokio::time::timeout(stages.drain_timeout, tasks.wait()).await;
+    if finished.is_err() {
+        tracing::info!(
+            sessions = tasks.len(),
+            "ending the sessions that are left; their locks are left to expire"
+        );
+    }
+    stages.stopping.cancel();
+    // A session that is just closing waits for the store twice at most.
+    let patience = coordinator.store_timeout() * 2 + LAST_RELEASES;
+    if tokio::time::timeout(patience, tasks.wait()).await.is_err() {
+        tracing::warn!(
+            sessions = tasks.len(),
+            "stopping although sessions have not ended"
+        );
+    }
+    let patience = coordinator.store_timeout() + LAST_RELEASES;
+    let cleaned = async {
+        while coordinator.metrics().inflight_cleanups.value() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(patience, cleaned).await.is_err() {
+        tracing::warn!(
+            "stopping although the store has not answered every release; what it keeps will expire"
+        );
+    }
+}
