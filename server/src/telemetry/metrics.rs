@@ -1,61 +1,15 @@
-//! Logging and metrics.
+//! The metrics by name.
 
-use std::{
-    fmt,
-    io::IsTerminal,
-    ops::Deref,
-    sync::{Arc, atomic::Ordering},
-};
+use std::{ops::Deref, sync::Arc};
 
 use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text},
-    metrics::{
-        counter::{ConstCounter, Counter},
-        family::Family,
-        gauge::{ConstGauge, Gauge},
-    },
+    encoding::{EncodeLabelSet, text},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
 
-use crate::{
-    config::{Config, LogFormat},
-    listener::Connections,
-};
-
-/// Why logging could not be set up.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoggingError {
-    /// The directives do not parse; [`Config::from_args`] lets no such configuration through.
-    #[error("failed to read the log directives: {0}")]
-    Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// The process logs elsewhere already.
-    #[error("failed to set up logging: {0}")]
-    AlreadySet(#[from] tracing_subscriber::util::TryInitError),
-}
-
-/// Sends log lines to stderr, as `log` and `log-format` say, for the whole process.
-///
-/// # Errors
-///
-/// When the directives are wrong, or the process has set up logging before.
-pub fn init_logging(config: &Config) -> Result<(), LoggingError> {
-    let filter = EnvFilter::try_new(&config.log)?;
-    let registry = tracing_subscriber::registry().with(filter);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    match config.log_format {
-        LogFormat::Human => {
-            // https://no-color.org: any non-empty value means no colours.
-            let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-            let colours = !plain && std::io::stderr().is_terminal();
-            registry.with(lines.with_ansi(colours)).try_init()?;
-        }
-        LogFormat::Json => registry.with(lines.json()).try_init()?,
-    }
-    Ok(())
-}
+use super::{connections::ConnectionCollector, level::Level};
+use crate::listener::Connections;
 
 /// The coordinator's metrics. Clones share one set of values.
 ///
@@ -235,119 +189,9 @@ impl Deref for Metrics {
     }
 }
 
-/// A number of things that exist now. It changes through guards, so that nothing is counted beyond its life, however
-/// that ends.
-#[derive(Clone, Debug)]
-pub struct Level(Gauge);
-
-impl Level {
-    /// Counts one thing until the guard is dropped.
-    pub fn track(&self) -> Tracked {
-        let mut tracked = self.track_none();
-        tracked.set(1);
-        tracked
-    }
-
-    /// A guard that counts nothing yet: for a collection whose size goes up and down, see [`Tracked::set`].
-    pub fn track_none(&self) -> Tracked {
-        Tracked {
-            level: self.0.clone(),
-            amount: 0,
-        }
-    }
-
-    /// The number now.
-    #[must_use]
-    pub fn value(&self) -> i64 {
-        self.0.get()
-    }
-}
-
-/// Counts things in a [`Level`] until it is dropped.
-#[derive(Debug)]
-#[must_use = "what it counts is no longer counted when it is dropped"]
-pub struct Tracked {
-    level: Gauge,
-    amount: i64,
-}
-
-impl Tracked {
-    /// Counts `amount` things instead of what it counted before.
-    pub fn set(&mut self, amount: usize) {
-        let amount = i64::try_from(amount).unwrap_or(i64::MAX);
-        self.level.inc_by(amount - self.amount);
-        self.amount = amount;
-    }
-}
-
-impl Drop for Tracked {
-    fn drop(&mut self) {
-        self.level.dec_by(self.amount);
-    }
-}
-
-/// Reads the listener's numbers at each scrape.
-#[derive(Debug)]
-struct ConnectionCollector(Connections);
-
-impl Collector for ConnectionCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let live = ConstGauge::new(i64::try_from(self.0.len()).unwrap_or(i64::MAX));
-        let descriptor = encoder.encode_descriptor(
-            "connections",
-            "Connections that are open.",
-            None,
-            live.metric_type(),
-        )?;
-        live.encode(descriptor)?;
-        let totals = self.0.totals();
-        for (name, help, value) in [
-            (
-                "connections_accepted",
-                "Connections accepted.",
-                &totals.accepted,
-            ),
-            (
-                "connections_refused",
-                "Connections closed at once because max-connections was reached.",
-                &totals.refused,
-            ),
-            (
-                "connections_handshake_timeouts",
-                "Connections closed because their handshake did not arrive in time.",
-                &totals.handshake_timeouts,
-            ),
-            (
-                "connections_silent",
-                "Connections closed because nothing more was heard from their peer.",
-                &totals.silent,
-            ),
-        ] {
-            let counter = ConstCounter::new(value.load(Ordering::Relaxed));
-            let descriptor = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
-            counter.encode(descriptor)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn guards_count_while_they_live() {
-        let metrics = Metrics::default();
-        let mut holds = metrics.holds.track_none();
-        let one = metrics.holds.track();
-        holds.set(5);
-        assert_eq!(metrics.holds.value(), 6);
-        holds.set(2);
-        drop(one);
-        assert_eq!(metrics.clone().holds.value(), 2);
-        drop(holds);
-        assert_eq!(metrics.holds.value(), 0);
-    }
 
     #[tokio::test]
     async fn every_metric_is_encoded_under_its_name() {
