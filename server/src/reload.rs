@@ -61,8 +61,10 @@ mod tests {
         assert!(reload.changed().now_or_never().is_none());
         sender.send_replace(Arc::new(Config::default()));
         assert!(reload.changed().now_or_never().is_some());
-        let mut other = Config::default();
-        other.max_sessions = 3;
+        let other = Config {
+            max_sessions: 3,
+            ..Config::default()
+        };
         sender.send_replace(Arc::new(other));
         drop(sender);
         assert_eq!(reload.current().max_sessions, 3);
