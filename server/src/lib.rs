@@ -2,6 +2,7 @@
 //!
 //! [`run::run`] is the whole of it as a function: give it a configuration, bound listeners and a shutdown token.
 //!
+//! - [`access`]: who may do what.
 //! - [`config`]: what can be set, from where.
 //! - [`listener`]: our own accept loop under tonic, which knows how each connection ended.
 //! - [`services`]: the gRPC services, thin.
@@ -12,6 +13,7 @@
 //! - [`reload`] and [`files`]: what may change while it runs.
 //! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them.
 
+pub mod access;
 pub mod admin_http;
 pub mod config;
 pub mod convert;

@@ -22,6 +22,7 @@ use self::{
     health::{follow_health, said_to_be_leaving},
 };
 use crate::{
+    access::AccessLayer,
     admin_http::{self, AdminState, Readiness},
     config::Config,
     coordinator::{Coordinator, Parts},
@@ -113,6 +114,7 @@ pub async fn run(
         })
     };
     let router = http2_server(&config)
+        .layer(AccessLayer)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)

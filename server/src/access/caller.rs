@@ -1,0 +1,84 @@
+//! Who makes a request.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use tonic::Extensions;
+
+/// Who makes a request: in the extensions of each that came by. Clones are cheap.
+#[derive(Clone)]
+pub struct Caller(Who);
+
+#[derive(Clone)]
+enum Who {
+    /// Nobody asked; where it came from, if that is known.
+    Anonymous(Option<IpAddr>),
+}
+
+impl Caller {
+    /// Somebody at this address who did not say who it is.
+    #[must_use]
+    pub fn anonymous(peer: SocketAddr) -> Self {
+        Self(Who::Anonymous(Some(peer.ip().to_canonical())))
+    }
+
+    /// The caller of a request, by its extensions; one of whom nothing is known if none is in there.
+    #[must_use]
+    pub fn of(extensions: &Extensions) -> Self {
+        let caller = extensions.get().cloned();
+        caller.unwrap_or(Self(Who::Anonymous(None)))
+    }
+
+    /// What tells callers apart where each has its share of something: the identity's name, or the address of who has none.
+    #[must_use]
+    pub fn key(&self) -> Arc<str> {
+        match &self.0 {
+            Who::Anonymous(Some(address)) => format!("anonymous {address}").into(),
+            Who::Anonymous(None) => "anonymous".into(),
+        }
+    }
+
+    /// The identity's name, for logs and listings; `None` of who has none.
+    #[must_use]
+    pub fn identity(&self) -> Option<&str> {
+        match &self.0 {
+            Who::Anonymous(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Caller").field(&self.key()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn who_has_no_identity_is_told_apart_by_address_alone() {
+        let caller = |text: &str| Caller::anonymous(text.parse().unwrap());
+        assert_eq!(&*caller("192.0.2.7:5").key(), "anonymous 192.0.2.7");
+        assert_eq!(caller("192.0.2.7:5").key(), caller("192.0.2.7:6").key());
+        assert_eq!(
+            caller("[::ffff:192.0.2.7]:5").key(),
+            caller("192.0.2.7:6").key()
+        );
+        assert_ne!(caller("192.0.2.7:5").key(), caller("192.0.2.8:5").key());
+        assert_eq!(caller("192.0.2.7:5").identity(), None);
+    }
+
+    #[test]
+    fn a_request_without_a_caller_is_nobodys() {
+        let mut extensions = Extensions::new();
+        assert_eq!(&*Caller::of(&extensions).key(), "anonymous");
+        extensions.insert(Caller::anonymous("192.0.2.7:5".parse().unwrap()));
+        assert_eq!(&*Caller::of(&extensions).key(), "anonymous 192.0.2.7");
+    }
+}
