@@ -11,7 +11,7 @@
 //! - [`watch`]: what happens to locks and who leads, for those who watch.
 //! - [`convert`] and [`status`]: the only places that know both protobuf and the rules.
 //! - [`reload`] and [`files`]: what may change while it runs.
-//! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them.
+//! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them; [`probe`] asks it.
 
 pub mod access;
 pub mod admin_http;
@@ -20,6 +20,7 @@ pub mod convert;
 pub mod coordinator;
 pub mod files;
 pub mod listener;
+pub mod probe;
 pub mod reload;
 pub mod run;
 pub mod services;

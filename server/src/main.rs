@@ -7,7 +7,9 @@ use std::{
 };
 
 use anyhow::Context;
-use leasehold_server::{Config, Listeners, config::Action, run, telemetry::init_logging};
+use leasehold_server::{
+    Config, Listeners, config::Action, probe::probe, run, telemetry::init_logging,
+};
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{SignalKind, signal},
@@ -20,10 +22,14 @@ const USAGE: u8 = 64;
 fn main() -> ExitCode {
     let config = match Config::from_args(env::args_os(), |name| env::var_os(name)) {
         Ok(Action::Serve(config)) => *config,
-        Ok(Action::Print(text)) => {
-            return match io::stdout().write_all(text.as_bytes()) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(_) => ExitCode::FAILURE,
+        Ok(Action::Print(text)) => return print(&text),
+        Ok(Action::Probe(config)) => {
+            return match probe(&config) {
+                Ok(said) => print(&format!("{said}\n")),
+                Err(error) => {
+                    complain(&format!("leasehold-server: {error}"));
+                    ExitCode::FAILURE
+                }
             };
         }
         Err(error) => {
@@ -88,6 +94,14 @@ fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
     )?;
     writeln!(out, "     curl http://{admin}/metrics")?;
     out.flush()
+}
+
+/// What was asked for, on stdout.
+fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 /// Says what went wrong, on stderr.

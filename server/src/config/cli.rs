@@ -16,6 +16,8 @@ use super::{
 pub enum Action {
     /// Serve with this configuration.
     Serve(Box<Config>),
+    /// Ask the coordinator that serves with this configuration whether it is ready.
+    Probe(Box<Config>),
     /// Print this on stdout and exit with success: help, version, or the configuration in force.
     Print(String),
 }
@@ -91,10 +93,13 @@ impl Config {
         from_environment(&mut draft, &env)?;
         from_flags(&mut draft, &matches)?;
         check(&draft)?;
-        Ok(if matches.get_flag("print-config") {
-            Action::Print(print::in_force(&draft))
-        } else {
-            Action::Serve(Box::new(draft.config))
+        if matches.get_flag("print-config") {
+            return Ok(Action::Print(print::in_force(&draft)));
+        }
+        let config = Box::new(draft.config);
+        Ok(match matches.subcommand_name() {
+            Some("probe") => Action::Probe(config),
+            _ => Action::Serve(config),
         })
     }
 }
@@ -148,6 +153,8 @@ fn command() -> Command {
         let arg = Arg::new(setting.name)
             .long(setting.name)
             .value_name(setting.value_name)
+            // Subcommands read the same configuration, and may be given it in the same way.
+            .global(true)
             .help(StyledStr::from(format!(
                 "{}{default} [environment: {}]",
                 setting.help,
@@ -169,10 +176,15 @@ fn command() -> Command {
              over the environment, the environment over the file. Durations have a unit: 500ms, 10s, 1h.",
         )
         .next_line_help(true)
+        .subcommand(Command::new("probe").about(
+            "Ask the coordinator that runs here with the same settings whether it is ready, and exit with 0 if it is, with 1 \
+             if not",
+        ))
         .arg(
             Arg::new("config")
                 .long("config")
                 .value_name("FILE")
+                .global(true)
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("TOML file to read settings from [environment: LEASEHOLD_CONFIG]"),
         )

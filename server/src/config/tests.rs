@@ -20,14 +20,14 @@ fn from(args: &[&str], env: &[(&str, &str)]) -> Result<Action, ConfigError> {
 fn served(args: &[&str], env: &[(&str, &str)]) -> Config {
     match from(args, env).unwrap() {
         Action::Serve(config) => *config,
-        Action::Print(text) => panic!("printed {text}"),
+        other => panic!("does not serve: {other:?}"),
     }
 }
 
 fn printed(args: &[&str], env: &[(&str, &str)]) -> String {
     match from(args, env).unwrap() {
         Action::Print(text) => text,
-        Action::Serve(config) => panic!("serves {config:?}"),
+        other => panic!("does not print: {other:?}"),
     }
 }
 
@@ -54,6 +54,20 @@ fn refused_in_file(text: &str, line: usize, column: usize, says: &str) {
 fn nothing_given_means_the_defaults() {
     assert_eq!(served(&[], &[]), Config::default());
     assert_eq!(in_file("").unwrap(), Config::default());
+}
+
+#[test]
+fn a_probe_reads_the_same_configuration() {
+    for args in [
+        ["probe", "--admin-listen", "127.0.0.1:9000"],
+        ["--admin-listen", "127.0.0.1:9000", "probe"],
+    ] {
+        let Action::Probe(config) = from(&args, &[("LEASEHOLD_NAME", "here")]).unwrap() else {
+            panic!("{args:?} is a probe");
+        };
+        assert_eq!(config.admin_listen.port(), 9000, "{args:?}");
+        assert_eq!(config.name, "here", "{args:?}");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod campaign;
 mod late_renew;
 mod lifecycle;
 mod many_answers;
+mod probe;
 mod python;
 mod readme;
 mod reflection;

@@ -265,7 +265,7 @@ async fn serve(stop: CancellationToken) -> String {
     let flags = ["leasehold-server", "--drain-timeout", "1ms", "--log", "off"];
     let config = match Config::from_args(flags.map(Into::into), |_| None).unwrap() {
         Action::Serve(config) => config,
-        Action::Print(text) => unreachable!("the flags ask to print {text}"),
+        other => unreachable!("the flags start no coordinator: {other:?}"),
     };
     let listen = || TcpListener::bind("127.0.0.1:0");
     let listeners = Listeners {

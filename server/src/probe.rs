@@ -1,0 +1,190 @@
+//! `leasehold-server probe`: asks a coordinator on this machine whether it is ready, for health checks where there is no curl.
+
+use std::{
+    io::{self, Read, Write},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use crate::config::Config;
+
+/// Within which the coordinator must have answered: it does so without asking anybody else.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Most that is read of an answer. A reason is a line.
+const MAX_ANSWER: usize = 16 * 1024;
+
+/// Why a probe did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// The admin port is to be a free one, which only the coordinator knows.
+    #[error(
+        "failed to ask the coordinator: admin-listen is {0}, a free port; give the one that it took as --admin-listen"
+    )]
+    UnknownPort(SocketAddr),
+    /// The admin port does not answer.
+    #[error("failed to ask the coordinator at {address}: {source}")]
+    Unreachable {
+        /// The address that was asked.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What answered is no coordinator's admin port.
+    #[error("failed to understand the answer of {0}: it is not HTTP; is this the admin port?")]
+    Unintelligible(SocketAddr),
+    /// The coordinator answers, and does not serve locks.
+    #[error("not ready: {0}")]
+    NotReady(String),
+}
+
+/// Asks the coordinator that runs with this configuration on this machine whether it serves locks, and returns what it says,
+/// `ready` or the like. Takes three seconds at most, and blocks for that time.
+///
+/// # Errors
+///
+/// When it does not answer, or says that it is not ready.
+pub fn probe(config: &Config) -> Result<String, ProbeError> {
+    let address = reachable(config.admin_listen);
+    if address.port() == 0 {
+        return Err(ProbeError::UnknownPort(address));
+    }
+    let answer = ask(address).map_err(|source| ProbeError::Unreachable { address, source })?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (ready, reason) = read(&answer).ok_or(ProbeError::Unintelligible(address))?;
+    if ready {
+        Ok(reason.to_owned())
+    } else {
+        Err(ProbeError::NotReady(reason.to_owned()))
+    }
+}
+
+/// Where a coordinator that listens on `address` is reached from this machine.
+const fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        });
+    }
+    address
+}
+
+fn ask(address: SocketAddr) -> io::Result<Vec<u8>> {
+    let until = Instant::now() + PATIENCE;
+    let mut socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    // HTTP/1.0: the answer is not in chunks, and ends with the connection.
+    socket.write_all(format!("GET /readyz HTTP/1.0\r\nhost: {address}\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    let mut part = [0; 1024];
+    while answer.len() < MAX_ANSWER {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        let length = match socket.read(&mut part) {
+            Ok(0) => break,
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // What the system calls "would block" is the time-out.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Err(error) => return Err(error),
+        };
+        answer.extend_from_slice(&part[..length]);
+    }
+    Ok(answer)
+}
+
+/// Whether an HTTP answer says yes, and the first line of its body, or of its head where it has none.
+fn read(answer: &str) -> Option<(bool, &str)> {
+    let (status, rest) = answer.split_once("\r\n")?;
+    let code = status.strip_prefix("HTTP/1.")?.get(2..5)?;
+    let body = rest.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let reason = body.lines().next().unwrap_or(status);
+    Some((code == "200", reason))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use std::{
+        io::{Read, Write},
+        net::{SocketAddr, TcpListener},
+        thread,
+    };
+
+    use super::{ProbeError, probe, reachable, read};
+    use crate::config::Config;
+
+    fn asking(admin_listen: SocketAddr) -> Config {
+        Config {
+            admin_listen,
+            ..Config::default()
+        }
+    }
+
+    /// A configuration whose admin port gives this answer, once.
+    fn answering(answer: &'static str) -> Config {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let admin_listen = SocketAddr::from(([0, 0, 0, 0], listener.local_addr().unwrap().port()));
+        thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut request = [0; 256];
+            let length = socket.read(&mut request).unwrap();
+            assert!(request[..length].starts_with(b"GET /readyz HTTP/1.0\r\n"));
+            socket.write_all(answer.as_bytes()).unwrap();
+        });
+        asking(admin_listen)
+    }
+
+    #[test]
+    fn what_the_coordinator_says_is_told() {
+        let ready = probe(&answering(
+            "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nready\n",
+        ));
+        assert_eq!(ready.unwrap(), "ready");
+        let draining = probe(&answering(
+            "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 9\r\n\r\ndraining\n",
+        ));
+        assert_eq!(draining.unwrap_err().to_string(), "not ready: draining");
+        let foreign = probe(&answering("SSH-2.0-OpenSSH_9.2\r\n"));
+        assert!(matches!(foreign, Err(ProbeError::Unintelligible(_))));
+        let silent = probe(&answering(""));
+        assert!(matches!(silent, Err(ProbeError::Unintelligible(_))));
+    }
+
+    #[test]
+    fn nobody_there_is_an_error() {
+        let unknown = probe(&asking(SocketAddr::from(([127, 0, 0, 1], 0))));
+        assert!(matches!(unknown, Err(ProbeError::UnknownPort(_))));
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let nobody = probe(&asking(address));
+        assert!(matches!(nobody, Err(ProbeError::Unreachable { .. })));
+    }
+
+    #[test]
+    fn every_interface_is_asked_on_loopback() {
+        for (listen, asked) in [
+            ("0.0.0.0:7421", "127.0.0.1:7421"),
+            ("[::]:7421", "[::1]:7421"),
+            ("10.1.2.3:7421", "10.1.2.3:7421"),
+        ] {
+            assert_eq!(reachable(listen.parse().unwrap()), asked.parse().unwrap());
+        }
+    }
+
+    #[test]
+    fn an_answer_without_a_body_is_its_status() {
+        assert_eq!(
+            read("HTTP/1.0 404 Not Found\r\n\r\n"),
+            Some((false, "HTTP/1.0 404 Not Found"))
+        );
+        assert_eq!(read("HTTP/1"), None);
+    }
+}
