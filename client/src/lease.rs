@@ -51,10 +51,12 @@ pub enum LostReason {
     Released = 7,
     /// The coordinator said that it was no longer held, but not why.
     Unknown = 8,
+    /// The coordinator does not allow this client to hold it any more: permissions have changed.
+    PermissionRevoked = 9,
 }
 
 impl LostReason {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Expired,
         Self::Deleted,
         Self::Taken,
@@ -63,6 +65,7 @@ impl LostReason {
         Self::SessionClosed,
         Self::Released,
         Self::Unknown,
+        Self::PermissionRevoked,
     ];
 
     fn from_code(code: u64) -> Self {
@@ -80,6 +83,7 @@ impl LostReason {
             v1::LostReason::Deleted => Self::Deleted,
             v1::LostReason::Taken => Self::Taken,
             v1::LostReason::Forced => Self::Forced,
+            v1::LostReason::PermissionRevoked => Self::PermissionRevoked,
             // It lives on, on another stream: this one has lost it.
             v1::LostReason::Resumed => Self::SessionEnded,
         }
@@ -97,6 +101,7 @@ impl fmt::Display for LostReason {
             Self::SessionClosed => "the session was closed",
             Self::Released => "it was released",
             Self::Unknown => "the coordinator no longer holds it for us",
+            Self::PermissionRevoked => "this client is not allowed to hold it any more",
         })
     }
 }
