@@ -9,6 +9,8 @@ use std::{
 
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::config::Config;
+
 /// How often files are looked at. Often enough for a test to wait for it; a look costs a system call a file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -57,6 +59,22 @@ impl FileWatch {
             }
         }
     }
+}
+
+/// Reads every file that the configuration names, as they will be read to serve, and says what is wrong, each with the setting
+/// that names the file.
+#[must_use]
+pub fn check(config: &Config) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if let Some(path) = &config.store_ca
+        && let Err(error) = std::fs::read(path)
+    {
+        wrong.push(format!(
+            "failed to read store-ca {}: {error}",
+            path.display()
+        ));
+    }
+    wrong
 }
 
 /// Looks at what the path leads to.

@@ -11,6 +11,7 @@
 //! - [`watch`]: what happens to locks and who leads, for those who watch.
 //! - [`convert`] and [`status`]: the only places that know both protobuf and the rules.
 //! - [`reload`] and [`files`]: what may change while it runs.
+//! - [`service_manager`]: what systemd is told.
 //! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them; [`probe`] asks it.
 
 pub mod access;
@@ -23,6 +24,7 @@ pub mod listener;
 pub mod probe;
 pub mod reload;
 pub mod run;
+pub mod service_manager;
 pub mod services;
 pub mod session;
 pub mod status;

@@ -8,11 +8,17 @@ use std::{
 
 use anyhow::Context;
 use leasehold_server::{
-    Config, Listeners, config::Action, probe::probe, run, telemetry::init_logging,
+    Config, Listeners,
+    config::{Action, ConfigErrors},
+    files,
+    probe::probe,
+    reload::Reloader,
+    run, service_manager,
+    telemetry::init_logging,
 };
 use tokio::{
     runtime::{Builder, Runtime},
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -20,9 +26,8 @@ use tokio_util::sync::CancellationToken;
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
-    let config = match Config::from_args(env::args_os(), |name| env::var_os(name)) {
+    let config = match from_command_line() {
         Ok(Action::Serve(config)) => *config,
-        Ok(Action::Print(text)) => return print(&text),
         Ok(Action::Probe(config)) => {
             return match probe(&config) {
                 Ok(said) => print(&format!("{said}\n")),
@@ -32,8 +37,20 @@ fn main() -> ExitCode {
                 }
             };
         }
-        Err(error) => {
-            complain(&error.to_string());
+        Ok(Action::Check(config)) => {
+            let wrong = files::check(&config);
+            for error in &wrong {
+                complain(error);
+            }
+            return if wrong.is_empty() {
+                print("ok\n")
+            } else {
+                ExitCode::from(USAGE)
+            };
+        }
+        Ok(Action::Print(text)) => return print(&text),
+        Err(errors) => {
+            complain(&errors.to_string());
             return ExitCode::from(USAGE);
         }
     };
@@ -46,6 +63,11 @@ fn main() -> ExitCode {
     }
 }
 
+/// What this process was started with, read anew at each call, but for the flags and the environment, which stay.
+fn from_command_line() -> Result<Action, ConfigErrors> {
+    Config::from_args(env::args_os(), |name| env::var_os(name))
+}
+
 /// What runs the coordinator's tasks.
 fn runtime(config: &Config) -> anyhow::Result<Runtime> {
     let runtime = Builder::new_multi_thread()
@@ -56,7 +78,9 @@ fn runtime(config: &Config) -> anyhow::Result<Runtime> {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    init_logging(&config)?;
+    // First of all: this signal would end the process.
+    let hangup = signal(SignalKind::hangup())?;
+    let log_level = init_logging(&config)?;
     let shutdown = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -72,8 +96,27 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         }
         stop.cancel();
     });
-    run(config, listeners, shutdown).await?;
+    let (reloader, reload) = Reloader::start(config);
+    tokio::spawn(log_level.follow(reload.clone()));
+    tokio::spawn(reload_at(hangup, reloader));
+    tokio::spawn(service_manager::watchdog());
+    run(reload, listeners, shutdown).await?;
     Ok(())
+}
+
+/// Reads the configuration anew at each signal.
+async fn reload_at(mut hangup: Signal, mut reloader: Reloader) {
+    while hangup.recv().await.is_some() {
+        service_manager::reloading();
+        let read = match from_command_line() {
+            Ok(Action::Serve(config)) => Ok(*config),
+            // The flags are those that it serves with.
+            Ok(_) => continue,
+            Err(errors) => Err(errors.errors().iter().map(ToString::to_string).collect()),
+        };
+        reloader.apply(read);
+        service_manager::ready();
+    }
 }
 
 /// Says where it listens, on one line that programs can read, and what to try.

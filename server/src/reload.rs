@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::config::Config;
+use crate::{
+    config::{Changes, Config},
+    files,
+};
 
 /// The configuration as it is now. Clones follow the same one.
 ///
@@ -44,6 +47,65 @@ impl From<Config> for Reload {
     }
 }
 
+/// Puts another configuration in force.
+#[derive(Debug)]
+pub struct Reloader {
+    /// What the parts that follow nothing go by.
+    started_with: Arc<Config>,
+    now: watch::Sender<Arc<Config>>,
+}
+
+impl Reloader {
+    /// Begins with `config`, which the other half tells of.
+    #[must_use]
+    pub fn start(config: Config) -> (Self, Reload) {
+        let started_with = Arc::new(config);
+        let (now, reload) = watch::channel(Arc::clone(&started_with));
+        (Self { started_with, now }, Reload::new(reload))
+    }
+
+    /// Puts what was read in force, and logs what changes by that. If anything is wrong with it, or with the files that it names,
+    /// it is refused as a whole, with an error in the log for each thing that is wrong.
+    ///
+    /// Returns whether it is in force.
+    pub fn apply(&mut self, read: Result<Config, Vec<String>>) -> bool {
+        let checked = read.and_then(|config| {
+            let wrong = files::check(&config);
+            if wrong.is_empty() {
+                Ok(config)
+            } else {
+                Err(wrong)
+            }
+        });
+        let config = match checked {
+            Ok(config) => config,
+            Err(wrong) => {
+                for error in wrong {
+                    tracing::error!(
+                        %error,
+                        "the configuration was not reloaded: the one before stays in force"
+                    );
+                }
+                return false;
+            }
+        };
+        let changed = Changes::between(&self.now.borrow(), &config).followed;
+        tracing::info!(
+            changed = changed.join(", "),
+            "the configuration was reloaded"
+        );
+        let waiting = Changes::between(&self.started_with, &config).at_next_start;
+        if !waiting.is_empty() {
+            tracing::warn!(
+                settings = waiting.join(", "),
+                "settings differ that only take effect when the coordinator is restarted"
+            );
+        }
+        self.now.send_replace(Arc::new(config));
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -51,8 +113,26 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::sync::watch;
 
-    use super::Reload;
+    use super::{Reload, Reloader};
     use crate::config::Config;
+
+    #[tokio::test]
+    async fn what_is_wrong_is_refused_as_a_whole() {
+        let (mut reloader, reload) = Reloader::start(Config::default());
+        let other = Config {
+            max_sessions: 3,
+            ..Config::default()
+        };
+        assert!(!reloader.apply(Err(vec!["wrong".to_owned()])));
+        let nowhere = Config {
+            store_ca: Some("/nonexistent/ca.pem".into()),
+            ..other.clone()
+        };
+        assert!(!reloader.apply(Ok(nowhere)));
+        assert_eq!(*reload.current(), Config::default());
+        assert!(reloader.apply(Ok(other.clone())));
+        assert_eq!(*reload.current(), other);
+    }
 
     #[tokio::test]
     async fn the_same_configuration_is_a_change_and_an_end_is_none() {

@@ -8,10 +8,11 @@ use super::{
     settings::{SETTINGS, position},
 };
 
-/// Refuses settings that are right one by one and wrong together.
-pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
+/// Notes settings that are right one by one and wrong together.
+pub(super) fn check(draft: &mut Draft) {
     let config = &draft.config;
-    let contradiction = |message: String| Err(ConfigError::Contradiction { message });
+    let mut errors = Vec::new();
+    let mut contradiction = |message: String| errors.push(ConfigError::Contradiction { message });
     let told = |name: &str| {
         position(name).map_or_else(String::new, |place| {
             let value = (SETTINGS[place].show)(config).unwrap_or_default();
@@ -32,7 +33,7 @@ pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
         ),
     ] {
         if wrong {
-            return contradiction(format!(
+            contradiction(format!(
                 "{} and {}; expected {smaller} to be at most {larger}",
                 told(smaller),
                 told(larger)
@@ -45,7 +46,7 @@ pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
             ("admin-listen", config.admin_listen),
         ] {
             if beyond_loopback(address) {
-                return contradiction(format!(
+                contradiction(format!(
                     "{}, which other machines can reach, and nothing would be encrypted; listen on loopback (127.0.0.1 or \
                      [::1]), or say --insecure if that network is trusted",
                     told(name)
@@ -54,14 +55,14 @@ pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
         }
     }
     if config.listen == config.admin_listen && config.listen.port() != 0 {
-        return contradiction(format!(
+        contradiction(format!(
             "{} and {}; expected two addresses",
             told("listen"),
             told("admin-listen")
         ));
     }
     if config.store_ca.is_some() && !config.store.wants_tls() {
-        return contradiction(format!(
+        contradiction(format!(
             "{} and {}; certificates are used with a rediss: or rediss+…: store only",
             told("store-ca"),
             told("store")
@@ -69,14 +70,14 @@ pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
     }
     let scheme = config.store.scheme();
     if config.min_replicas > 0 && (scheme == "memory" || scheme.ends_with("+quorum")) {
-        return contradiction(format!(
+        contradiction(format!(
             "{} and {}; there are no replicas that could acknowledge anything",
             told("min-replicas"),
             told("store")
         ));
     }
     if config.quorum_bootstrap && !scheme.ends_with("+quorum") {
-        return contradiction(format!(
+        contradiction(format!(
             "{} and {}; a first start is declared of a redis+quorum: store only",
             told("quorum-bootstrap"),
             told("store")
@@ -87,13 +88,13 @@ pub(super) fn check(draft: &Draft) -> Result<(), ConfigError> {
     if let Err(wrong) = leasehold_store::check_url(config.store.expose())
         && let Some(place) = position("store")
     {
-        return Err(ConfigError::BadValue {
+        errors.push(ConfigError::BadValue {
             setting: "store",
             origin: draft.origins[place].clone(),
             message: wrong.to_string(),
         });
     }
-    Ok(())
+    draft.errors.append(&mut errors);
 }
 
 fn beyond_loopback(address: SocketAddr) -> bool {

@@ -5,10 +5,11 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::StyledStr, error::ErrorKind};
 
 use super::{
-    Config, ConfigError, Origin, REFERENCE,
+    Config, ConfigError, ConfigErrors, Origin, REFERENCE,
     check::check,
     file, print,
     settings::{SETTINGS, Shape},
+    store_file,
 };
 
 /// What the command line asks for.
@@ -18,38 +19,37 @@ pub enum Action {
     Serve(Box<Config>),
     /// Ask the coordinator that serves with this configuration whether it is ready.
     Probe(Box<Config>),
+    /// Look whether this configuration, which makes sense, also finds what it names.
+    Check(Box<Config>),
     /// Print this on stdout and exit with success: help, version, or the configuration in force.
     Print(String),
 }
 
-/// A configuration in the making: the values, and where each came from.
-#[derive(Clone, Debug, Default)]
+/// A configuration in the making: the values, where each came from, and what is wrong so far.
+#[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) config: Config,
     /// By place in the table of settings.
     pub(super) origins: [Origin; SETTINGS.len()],
+    pub(super) errors: Vec<ConfigError>,
 }
 
 impl Draft {
-    /// Sets the setting at `place` of the table.
-    pub(super) fn set(
-        &mut self,
-        place: usize,
-        text: &str,
-        origin: Origin,
-    ) -> Result<(), ConfigError> {
-        let setting = &SETTINGS[place];
-        match (setting.set)(&mut self.config, text) {
-            Ok(()) => {
-                self.origins[place] = origin;
-                Ok(())
-            }
-            Err(message) => Err(ConfigError::BadValue {
-                setting: setting.name,
-                origin,
-                message,
-            }),
+    /// Sets the setting at `place` of the table, or notes what is wrong with the value.
+    pub(super) fn set(&mut self, place: usize, text: &str, origin: Origin) {
+        match (SETTINGS[place].set)(&mut self.config, text) {
+            Ok(()) => self.origins[place] = origin,
+            Err(message) => self.refuse(place, origin, message),
         }
+    }
+
+    /// Notes that the setting at `place` of the table cannot have the value that came from `origin`.
+    pub(super) fn refuse(&mut self, place: usize, origin: Origin, message: String) {
+        self.errors.push(ConfigError::BadValue {
+            setting: SETTINGS[place].name,
+            origin,
+            message,
+        });
     }
 }
 
@@ -62,12 +62,12 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// When the command line, a value or the file makes no sense, or settings contradict each other; a value that a
-    /// stronger layer overrides must be right all the same.
+    /// When the command line, a value or the file makes no sense, or settings contradict each other: with everything that is
+    /// wrong. A value that a stronger layer overrides must be right all the same.
     pub fn from_args(
         args: impl IntoIterator<Item = OsString>,
         env: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Action, ConfigError> {
+    ) -> Result<Action, ConfigErrors> {
         let matches = match command().try_get_matches_from(args) {
             Ok(matches) => matches,
             Err(error) => {
@@ -75,7 +75,7 @@ impl Config {
                     ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                         Ok(Action::Print(error.render().to_string()))
                     }
-                    _ => Err(ConfigError::Usage(error.render().to_string())),
+                    _ => Err(ConfigError::Usage(error.render().to_string()).into()),
                 };
             }
         };
@@ -88,17 +88,25 @@ impl Config {
             .cloned()
             .or_else(|| variable(&env, "LEASEHOLD_CONFIG").map(PathBuf::from));
         if let Some(path) = named {
-            file::load(&mut draft, &path)?;
+            file::load(&mut draft, &path);
         }
-        from_environment(&mut draft, &env)?;
-        from_flags(&mut draft, &matches)?;
-        check(&draft)?;
+        from_environment(&mut draft, &env);
+        from_flags(&mut draft, &matches);
+        store_file::load(&mut draft);
+        // Of values that are not what was meant, nothing can be said to contradict another.
+        if draft.errors.is_empty() {
+            check(&mut draft);
+        }
+        if !draft.errors.is_empty() {
+            return Err(ConfigErrors(draft.errors));
+        }
         if matches.get_flag("print-config") {
             return Ok(Action::Print(print::in_force(&draft)));
         }
         let config = Box::new(draft.config);
         Ok(match matches.subcommand_name() {
             Some("probe") => Action::Probe(config),
+            Some("check-config") => Action::Check(config),
             _ => Action::Serve(config),
         })
     }
@@ -108,10 +116,7 @@ fn variable(env: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<OsStr
     env(name).filter(|value| !value.is_empty())
 }
 
-fn from_environment(
-    draft: &mut Draft,
-    env: &impl Fn(&str) -> Option<OsString>,
-) -> Result<(), ConfigError> {
+fn from_environment(draft: &mut Draft, env: &impl Fn(&str) -> Option<OsString>) {
     for (place, setting) in SETTINGS.iter().enumerate() {
         let name = setting.variable();
         let Some(value) = variable(env, &name) else {
@@ -119,26 +124,18 @@ fn from_environment(
         };
         let origin = Origin::Environment(name);
         match value.to_str() {
-            Some(text) => draft.set(place, text, origin)?,
-            None => {
-                return Err(ConfigError::BadValue {
-                    setting: setting.name,
-                    origin,
-                    message: "expected text in UTF-8".to_owned(),
-                });
-            }
+            Some(text) => draft.set(place, text, origin),
+            None => draft.refuse(place, origin, "expected text in UTF-8".to_owned()),
         }
     }
-    Ok(())
 }
 
-fn from_flags(draft: &mut Draft, matches: &ArgMatches) -> Result<(), ConfigError> {
+fn from_flags(draft: &mut Draft, matches: &ArgMatches) {
     for (place, setting) in SETTINGS.iter().enumerate() {
         if let Some(text) = matches.get_one::<String>(setting.name) {
-            draft.set(place, text, Origin::Flag(setting.name))?;
+            draft.set(place, text, Origin::Flag(setting.name));
         }
     }
-    Ok(())
 }
 
 /// The command line. Values are taken as text here and read by the table, as those of the other layers are, so that all
@@ -179,6 +176,10 @@ fn command() -> Command {
         .subcommand(Command::new("probe").about(
             "Ask the coordinator that runs here with the same settings whether it is ready, and exit with 0 if it is, with 1 \
              if not",
+        ))
+        .subcommand(Command::new("check-config").about(
+            "Check the configuration and the files that it names, and exit: with 0 after \"ok\", with 64 after everything that \
+             is wrong",
         ))
         .arg(
             Arg::new("config")

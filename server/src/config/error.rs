@@ -1,11 +1,42 @@
 //! What can be wrong with a configuration.
 
-use std::{io, path::PathBuf};
+use std::{error::Error, fmt, io, path::PathBuf};
 
 use super::Origin;
 
-/// Why there is no configuration. The text is meant for whoever started the coordinator: it names the setting, where
-/// its value came from and what was expected, and never shows the store's URL, which may hold a password.
+/// Why there is no configuration: everything that is wrong, each on a line of its own. The text is meant for whoever started
+/// the coordinator: it names the setting, where its value came from and what was expected, and never shows the store's URL,
+/// which may hold a password.
+#[derive(Debug)]
+pub struct ConfigErrors(pub(super) Vec<ConfigError>);
+
+impl ConfigErrors {
+    /// What is wrong, one after the other; never empty.
+    #[must_use]
+    pub fn errors(&self) -> &[ConfigError] {
+        &self.0
+    }
+}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{error}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for ConfigErrors {}
+
+/// One thing that is wrong with a configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {

@@ -14,16 +14,18 @@ use super::{
 };
 
 /// Reads the file into the draft.
-pub(super) fn load(draft: &mut Draft, path: &Path) -> Result<(), ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    parse(draft, path, &text)
+pub(super) fn load(draft: &mut Draft, path: &Path) {
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse(draft, path, &text),
+        Err(source) => draft.errors.push(ConfigError::Unreadable {
+            path: path.to_owned(),
+            source,
+        }),
+    }
 }
 
 /// Reads the text of a file; `path` is for the errors.
-pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) -> Result<(), ConfigError> {
+pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
     let malformed = |offset: usize, message: String| {
         let (line, column) = line_and_column(text, offset);
         ConfigError::Malformed {
@@ -35,28 +37,40 @@ pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) -> Result<(), Co
     };
     // Of the parser's error only the message and the place are used: its own text quotes the line, which may be the one
     // with the store's password.
-    let table = DeTable::parse(text).map_err(|error| {
-        let offset = error.span().map_or(0, |span| span.start);
-        malformed(offset, error.message().trim_end().to_owned())
-    })?;
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        Err(error) => {
+            let offset = error.span().map_or(0, |span| span.start);
+            let message = error.message().trim_end().to_owned();
+            return draft.errors.push(malformed(offset, message));
+        }
+    };
     let mut entries: Vec<_> = table.into_inner().into_iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     for (key, value) in entries {
         let name = key.get_ref().as_ref();
         let Some(place) = position(name) else {
-            return Err(malformed(key.span().start, unknown(name)));
+            draft
+                .errors
+                .push(malformed(key.span().start, unknown(name)));
+            continue;
         };
-        let value_text = scalar(place, &value)
-            .map_err(|message| malformed(value.span().start, format!("{name}: {message}")))?;
-        let (line, column) = line_and_column(text, value.span().start);
-        let origin = Origin::File {
-            path: path.to_owned(),
-            line,
-            column,
-        };
-        draft.set(place, &value_text, origin)?;
+        match scalar(place, &value) {
+            Ok(value_text) => {
+                let (line, column) = line_and_column(text, value.span().start);
+                let origin = Origin::File {
+                    path: path.to_owned(),
+                    line,
+                    column,
+                };
+                draft.set(place, &value_text, origin);
+            }
+            Err(message) => {
+                let message = format!("{name}: {message}");
+                draft.errors.push(malformed(value.span().start, message));
+            }
+        }
     }
-    Ok(())
 }
 
 /// The value as the text that the other layers would give, if it is of the right type.

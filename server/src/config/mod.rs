@@ -6,6 +6,7 @@
 //! `settings` is the one place that knows them, and what `--help` and the commented reference file `leasehold.toml` say
 //! comes from it. Only these names are read from the environment: orchestrators put others there that begin alike.
 
+mod changes;
 mod check;
 mod cli;
 mod error;
@@ -13,6 +14,7 @@ mod file;
 mod origin;
 mod print;
 mod settings;
+mod store_file;
 mod store_url;
 #[cfg(test)]
 mod tests;
@@ -20,8 +22,9 @@ mod value;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+pub use changes::Changes;
 pub use cli::Action;
-pub use error::ConfigError;
+pub use error::{ConfigError, ConfigErrors};
 pub use origin::Origin;
 pub use store_url::StoreUrl;
 
@@ -43,6 +46,8 @@ pub struct Config {
     pub name: String,
     /// Where locks are kept. `memory:` by default.
     pub store: StoreUrl,
+    /// The file that holds the store's URL, if it was not given itself; [`Self::store`] is what was read from it.
+    pub store_file: Option<PathBuf>,
     /// Certificates (PEM) to trust for a store with TLS (`rediss`), instead of the system's.
     pub store_ca: Option<PathBuf>,
     /// What the key of every lock begins with in Redis. `lock:` by default.
@@ -113,6 +118,7 @@ impl Default for Config {
             insecure: false,
             name: host_name(),
             store: StoreUrl::default(),
+            store_file: None,
             store_ca: None,
             key_prefix: "lock:".to_owned(),
             store_timeout: Duration::from_secs(1),

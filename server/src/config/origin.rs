@@ -19,6 +19,8 @@ pub enum Origin {
     },
     /// An environment variable, by name.
     Environment(String),
+    /// The file that holds nothing but this value.
+    Contents(PathBuf),
     /// A flag, by its name without the dashes.
     Flag(&'static str),
 }
@@ -33,6 +35,13 @@ impl fmt::Display for Origin {
                 // A path may hold anything, and this lands in comments and log lines.
                 path.display().to_string().escape_debug()
             ),
+            Self::Contents(path) => {
+                write!(
+                    f,
+                    "contents of {}",
+                    path.display().to_string().escape_debug()
+                )
+            }
             Self::Environment(name) => write!(f, "environment {name}"),
             Self::Flag(name) => write!(f, "flag --{name}"),
         }

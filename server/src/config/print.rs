@@ -11,8 +11,11 @@ pub(super) fn in_force(draft: &Draft) -> String {
         "# The configuration in force. A password in the store's URL is shown as ***.\n\n",
     );
     for (setting, origin) in SETTINGS.iter().zip(&draft.origins) {
+        // Both at once would contradict each other in a file.
+        let is_elsewhere = setting.name == "store" && draft.config.store_file.is_some();
+        let mark = if is_elsewhere { "# " } else { "" };
         let line = match (setting.show)(&draft.config) {
-            Some(value) => format!("{} = {}", setting.name, literal(setting, &value)),
+            Some(value) => format!("{mark}{} = {}", setting.name, literal(setting, &value)),
             None => format!("# {} is not set", setting.name),
         };
         out.push_str(&format!("{line} # {origin}\n"));

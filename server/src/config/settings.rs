@@ -88,7 +88,7 @@ macro_rules! a_number {
 }
 
 /// Every setting, in the order of the help and of the reference file.
-pub(super) static SETTINGS: [Setting; 30] = [
+pub(super) static SETTINGS: [Setting; 31] = [
     Setting {
         name: "listen",
         shape: Shape::Text,
@@ -140,6 +140,21 @@ pub(super) static SETTINGS: [Setting; 30] = [
         set: |config, text| put(&mut config.store, StoreUrl::parse(text)),
         show: |config| Some(config.store.to_string()),
         example: None,
+    },
+    Setting {
+        name: "store-file",
+        shape: Shape::Text,
+        value_name: "FILE",
+        help: "A file that holds the store's URL and nothing else, in place of store: for a URL with a password.",
+        set: |config, text| {
+            if text.is_empty() {
+                return Err("expected the path of a file with the store's URL".to_owned());
+            }
+            config.store_file = Some(PathBuf::from(text));
+            Ok(())
+        },
+        show: |config| Some(config.store_file.as_ref()?.display().to_string()),
+        example: Some("/etc/leasehold/store-url"),
     },
     Setting {
         name: "store-ca",

@@ -28,6 +28,7 @@ use crate::{
     coordinator::{Coordinator, Parts},
     listener::{self, Connections, ListenerOptions, http2_server},
     reload::Reload,
+    service_manager,
     services::{
         admin::Admin,
         election::Elections,
@@ -47,7 +48,8 @@ const MAX_REQUEST: usize = 2 * 1024 * 1024;
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Serves until `shutdown` is cancelled and what was open has ended, which takes at most the drain time-out and a little. A [`Config`] alone
-/// stays as it is; a [`Reload`] is followed.
+/// stays as it is; a [`Reload`] is followed. Where the environment names a service manager, it is told when this serves, and when
+/// it goes away.
 pub async fn run(
     config: impl Into<Reload>,
     listeners: Listeners,
@@ -130,6 +132,7 @@ pub async fn run(
     );
     // Connections wait in the backlog meanwhile: a store that is there should not fail the first requests.
     wait_for_store(&config, coordinator.store()).await?;
+    service_manager::ready();
     let grpc = router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned());
     let admin_state = AdminState {
         metrics,
@@ -138,6 +141,7 @@ pub async fn run(
     let admin = admin_http::serve(listeners.admin, admin_state, background.clone());
     let stop = async {
         shutdown.cancelled().await;
+        service_manager::stopping();
         leaving.cancel();
         said_to_be_leaving(ready).await;
         drain(&stages, &tasks, &coordinator).await;

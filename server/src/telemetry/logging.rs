@@ -2,9 +2,14 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::{EnvFilter, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    EnvFilter, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt,
+};
 
-use crate::config::{Config, LogFormat};
+use crate::{
+    config::{Config, LogFormat},
+    reload::Reload,
+};
 
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -23,8 +28,12 @@ pub enum LoggingError {
 /// # Errors
 ///
 /// When the directives are wrong, or the process has set up logging before.
-pub fn init_logging(config: &Config) -> Result<(), LoggingError> {
-    let filter = EnvFilter::try_new(&config.log)?;
+pub fn init_logging(config: &Config) -> Result<LogLevel, LoggingError> {
+    let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&config.log)?);
+    let level = LogLevel {
+        directives: config.log.clone(),
+        filter: handle,
+    };
     let registry = tracing_subscriber::registry().with(filter);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     match config.log_format {
@@ -36,5 +45,31 @@ pub fn init_logging(config: &Config) -> Result<(), LoggingError> {
         }
         LogFormat::Json => registry.with(lines.json()).try_init()?,
     }
-    Ok(())
+    Ok(level)
+}
+
+/// What is logged, which may change at any time.
+#[derive(Debug)]
+#[must_use = "the log follows the configuration only where something follows it"]
+pub struct LogLevel {
+    directives: String,
+    filter: reload::Handle<EnvFilter, Registry>,
+}
+
+impl LogLevel {
+    /// Follows the setting `log` for as long as it is awaited.
+    pub async fn follow(mut self, mut reload: Reload) {
+        loop {
+            let config = reload.changed().await;
+            if config.log == self.directives {
+                continue;
+            }
+            // A configuration that was checked has directives that parse.
+            if let Ok(filter) = EnvFilter::try_new(&config.log)
+                && self.filter.reload(filter).is_ok()
+            {
+                self.directives.clone_from(&config.log);
+            }
+        }
+    }
 }

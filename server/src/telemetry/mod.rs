@@ -10,6 +10,6 @@ pub mod metrics;
 
 pub use self::{
     level::{Level, Tracked},
-    logging::{LoggingError, init_logging},
+    logging::{LogLevel, LoggingError, init_logging},
     metrics::{Families, Metrics},
 };

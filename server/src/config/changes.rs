@@ -1,0 +1,72 @@
+//! What differs between two configurations, and what of it takes effect without a restart.
+
+use super::{Config, settings::SETTINGS};
+
+/// The settings that a running coordinator follows. All others keep the value that it was started with.
+const FOLLOWED: &[&str] = &["log"];
+
+/// Which settings differ, by name, in the order of the reference file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Those that take effect at once.
+    pub followed: Vec<&'static str>,
+    /// Those that take effect at the next start.
+    pub at_next_start: Vec<&'static str>,
+}
+
+impl Changes {
+    /// What of `other` differs from `config`. That a file has other contents under the same name is no difference.
+    #[must_use]
+    pub fn between(config: &Config, other: &Config) -> Self {
+        let mut changes = Self::default();
+        for setting in &SETTINGS {
+            let same = match setting.name {
+                // A password is not shown.
+                "store" => config.store == other.store,
+                _ => (setting.show)(config) == (setting.show)(other),
+            };
+            if same {
+                continue;
+            }
+            if FOLLOWED.contains(&setting.name) {
+                changes.followed.push(setting.name);
+            } else {
+                changes.at_next_start.push(setting.name);
+            }
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use super::{super::settings::position, *};
+    use crate::config::StoreUrl;
+
+    #[test]
+    fn differences_are_told_apart() {
+        let url = |url| StoreUrl::parse(url).unwrap();
+        let config = Config {
+            store: url("redis://:one@h"),
+            ..Config::default()
+        };
+        let other = Config {
+            store: url("redis://:two@h"),
+            max_wait: config.max_wait * 2,
+            log: "debug".to_owned(),
+            ..Config::default()
+        };
+        let changes = Changes::between(&config, &other);
+        assert_eq!(changes.followed, ["log"]);
+        assert_eq!(changes.at_next_start, ["store", "max-wait"]);
+        assert_eq!(Changes::between(&other, &other), Changes::default());
+    }
+
+    #[test]
+    fn what_is_followed_is_a_setting() {
+        for name in FOLLOWED {
+            assert!(position(name).is_some(), "{name}");
+        }
+    }
+}

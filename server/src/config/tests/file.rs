@@ -1,0 +1,105 @@
+//! Files that are wrong, and everything that is wrong at once.
+
+use std::fs;
+
+use super::{in_file, refused};
+
+#[track_caller]
+fn refused_in_file(text: &str, line: usize, column: usize, says: &str) {
+    let error = in_file(text).unwrap_err().to_string();
+    let place = format!("leasehold.toml, line {line}, column {column}");
+    assert!(error.contains(&place), "no {place:?} in {error:?}");
+    assert!(error.contains(says), "no {says:?} in {error:?}");
+    assert!(!error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn a_bad_file_is_refused_with_line_and_column() {
+    refused_in_file(
+        "name = \"a\"\nlisten = 1\n",
+        2,
+        10,
+        "listen: expected a string in quotes; found a value of type integer",
+    );
+    refused_in_file(
+        "store-timeout = 5",
+        1,
+        17,
+        "expected a duration with its unit",
+    );
+    refused_in_file(
+        "store-timeout = 0.5",
+        1,
+        17,
+        "expected a duration with its unit",
+    );
+    refused_in_file(
+        "# ü\nstore-timeout = \"5\"",
+        2,
+        17,
+        "expected a duration from 10ms",
+    );
+    refused_in_file(
+        "max-sessions = \"5\"",
+        1,
+        16,
+        "max-sessions: expected a whole number; found a value of type string",
+    );
+    refused_in_file("max-sessions = 0x0", 1, 16, "from 1 to");
+    refused_in_file("max-sessions = 99999999999999999999", 1, 16, "expected");
+    refused_in_file(
+        "insecure = \"true\"",
+        1,
+        12,
+        "insecure: expected true or false",
+    );
+    refused_in_file(
+        "\n  store_timeout = \"1s\"",
+        2,
+        3,
+        "unknown setting \"store_timeout\"; did you mean \"store-timeout\"?",
+    );
+    refused_in_file("max-sesions = 1", 1, 1, "did you mean \"max-sessions\"?");
+    refused_in_file(
+        "[server]\nlisten = \"127.0.0.1:1\"",
+        1,
+        2,
+        "unknown setting \"server\"",
+    );
+    refused_in_file("name = \"a\"\nname = \"b\"\n", 2, 1, "duplicate key");
+    refused_in_file("name = \"a\" name = \"b\"\n", 1, 12, "");
+    refused_in_file("store = \"redis://:hunter2@h\n", 1, 28, "");
+    refused_in_file(
+        "store = \"http://:hunter2@h\"",
+        1,
+        9,
+        "expected \"memory:\"",
+    );
+    refused_in_file("listen", 1, 7, "");
+    assert_eq!(in_file("max-sessions = 0x10\n").unwrap().max_sessions, 16);
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leasehold.toml");
+    fs::write(&path, "max-sesions = 1\nlisten = 1\nmin-ttl = \"soon\"\n").unwrap();
+    let error = refused(
+        &["--config", path.to_str().unwrap(), "--max-wait=never"],
+        &[("LEASEHOLD_STORE", "nowhere"), ("LEASEHOLD_MAX_TTL", "9s")],
+    );
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(lines.len(), 5, "{error}");
+    for (line, says) in lines.iter().zip([
+        "line 1, column 1: unknown setting \"max-sesions\"",
+        "line 2, column 10: listen: expected a string",
+        "min-ttl (file ",
+        "store (environment LEASEHOLD_STORE): expected",
+        "max-wait (flag --max-wait): expected",
+    ]) {
+        assert!(line.contains(says), "no {says:?} in {line:?}");
+    }
+    // Contradictions too.
+    let error = refused(&["--max-ttl=9s", "--min-replicas=1"], &[]);
+    assert_eq!(error.lines().count(), 2, "{error}");
+}

@@ -1,0 +1,69 @@
+//! `leasehold-server check-config`.
+
+use std::process::{Command, Output};
+
+use leasehold_tests::binaries;
+
+fn check(arguments: &[&str]) -> Output {
+    let mut command = Command::new(binaries::path("leasehold-server"));
+    command.arg("check-config").args(arguments);
+    command.output().unwrap()
+}
+
+#[test]
+fn what_is_right_is_ok_and_nothing_is_served() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leasehold.toml");
+    std::fs::write(&file, "log = \"debug\"\n").unwrap();
+    let secret = directory.path().join("store");
+    // A store that nobody serves: a check asks nobody.
+    std::fs::write(&secret, "redis://:hunter2@127.0.0.1:1\n").unwrap();
+    let output = check(&[
+        "--config",
+        file.to_str().unwrap(),
+        "--store-file",
+        secret.to_str().unwrap(),
+    ]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stdout, b"ok\n");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leasehold.toml");
+    std::fs::write(
+        &file,
+        "# mine\nmax-sesions = 1\nmin-ttl = \"soon\"\nstore = \"etcd://:hunter2@h\"\n",
+    )
+    .unwrap();
+    let path = file.to_str().unwrap();
+    let output = check(&["--config", path, "--max-wait", "never"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(output.stdout.is_empty(), "{:?}", output.stdout);
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 4, "{said}");
+    for (line, words) in lines.iter().zip([
+        ["line 2, column 1", "did you mean \"max-sessions\"?"],
+        ["line 3, column 11", "expected a duration from 100ms"],
+        ["line 4, column 9", "expected \"memory:\""],
+        ["flag --max-wait", "expected a duration from 1ms"],
+    ]) {
+        for word in words {
+            assert!(line.contains(word), "no {word:?} in {line:?}");
+        }
+    }
+    assert_eq!(said.matches(path).count(), 3, "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn files_that_it_names_are_looked_at() {
+    let output = check(&["--store", "rediss://h", "--store-ca", "/no/such/ca.pem"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.contains("/no/such/ca.pem"), "{said}");
+    assert!(said.contains("store-ca"), "{said}");
+}

@@ -1,0 +1,106 @@
+//! SIGHUP: the configuration is read anew, and either counts as a whole or not at all.
+
+use std::{fs, path::PathBuf};
+
+use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, wait};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::{LIMIT, logged};
+
+/// A coordinator with a file that can be changed.
+struct Site {
+    coordinator: CoordinatorProcess,
+    file: PathBuf,
+    _directory: TempDir,
+}
+
+impl Site {
+    fn start(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("leasehold.toml");
+        fs::write(&file, text).unwrap();
+        let coordinator = Coordinator::process()
+            .arguments(["--config", file.to_str().unwrap()])
+            .start();
+        Self {
+            coordinator,
+            file,
+            _directory: directory,
+        }
+    }
+
+    fn reload(&mut self, text: &str) {
+        fs::write(&self.file, text).unwrap();
+        self.coordinator.child().signal(Signal::HUP);
+    }
+}
+
+#[tokio::test]
+async fn the_log_follows_and_sessions_go_on() {
+    let mut site = Site::start("");
+    let mut session = RawSession::open(&site.coordinator.endpoint(), LIMIT).await;
+    let hold = session.acquire("kept").await;
+    assert!(!site.coordinator.log().contains("DEBUG"));
+
+    site.reload("log = \"debug\"\n");
+    let told = logged(&site.coordinator, &["the configuration was reloaded"]).await;
+    assert!(told.contains("changed=\"log\""), "{told}");
+    // Each connection that ends is told at this level.
+    wait::until("a line of the level debug", LIMIT, || async {
+        drop(site.coordinator.channel().await);
+        let log = site.coordinator.log();
+        if log.contains("DEBUG") {
+            Ok(())
+        } else {
+            Err(log)
+        }
+    })
+    .await;
+
+    site.reload("log = \"error\"\n");
+    wait::until("silence", LIMIT, || async {
+        let before = site.coordinator.log().len();
+        drop(site.coordinator.metrics().await);
+        drop(RawSession::open(&site.coordinator.endpoint(), LIMIT).await);
+        let log = site.coordinator.log();
+        if log.len() == before { Ok(()) } else { Err(()) }
+    })
+    .await;
+    assert!(session.release(&hold.lock).await);
+}
+
+#[tokio::test]
+async fn what_is_wrong_changes_nothing() {
+    let mut site = Site::start("");
+    site.reload("log = \"trace\"\nmax-sesions = 1\nstore = \"etcd://:hunter2@h\"\n");
+    let first = logged(&site.coordinator, &["ERROR", "did you mean"]).await;
+    assert!(first.contains("line 2, column 1"), "{first}");
+    let second = logged(&site.coordinator, &["ERROR", "line 3, column 9"]).await;
+    assert!(second.contains("stays in force"), "{second}");
+    // A file that is right, and names one that is not there.
+    site.reload("log = \"trace\"\nstore = \"rediss://h\"\nstore-ca = \"/no/such/ca.pem\"\n");
+    logged(&site.coordinator, &["ERROR", "/no/such/ca.pem"]).await;
+
+    let mut session = RawSession::open(&site.coordinator.endpoint(), LIMIT).await;
+    session.acquire("served").await;
+    let log = site.coordinator.log();
+    assert!(!log.contains("TRACE") && !log.contains("DEBUG"), "{log}");
+    assert!(!log.contains("the configuration was reloaded"), "{log}");
+    assert!(!log.contains("hunter2"), "{log}");
+
+    // And the next one that is right counts.
+    site.reload("log = \"debug\"\n");
+    logged(&site.coordinator, &["the configuration was reloaded"]).await;
+}
+
+#[tokio::test]
+async fn what_needs_a_restart_is_told() {
+    let mut site = Site::start("");
+    site.reload("max-wait = \"1h\"\nname = \"another\"\n");
+    let told = logged(&site.coordinator, &["WARN", "restarted"]).await;
+    assert!(told.contains("name, max-wait"), "{told}");
+    // Not taken back as long as it differs, and then it is.
+    site.reload("max-wait = \"1h\"\n");
+    logged(&site.coordinator, &["WARN", "settings=\"max-wait\""]).await;
+}
