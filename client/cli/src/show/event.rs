@@ -111,6 +111,7 @@ fn reason(reason: v1::LostReason) -> Option<&'static str> {
         v1::LostReason::Taken => Some("somebody else's lock was found in its place"),
         v1::LostReason::Forced => Some("it was force-released"),
         v1::LostReason::Resumed => Some("another stream resumed it"),
+        v1::LostReason::PermissionRevoked => Some("its holder is not allowed to hold it any more"),
     }
 }
 
