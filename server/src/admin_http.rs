@@ -1,17 +1,21 @@
-//! The admin port: metrics for Prometheus and probes for orchestrators, over plain HTTP.
+//! The admin port: metrics for Prometheus and probes for orchestrators, over HTTP/1.1 with or without TLS.
 
-use std::{io, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use axum::{
     Router,
     extract::State,
     http::{HeaderName, StatusCode, header},
     routing::get,
+    serve::Listener,
 };
 use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::telemetry::Metrics;
+use crate::{
+    telemetry::Metrics,
+    tls::{Tls, TlsPort},
+};
 
 /// What Prometheus is told that it gets.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -63,13 +67,40 @@ pub struct AdminState {
     pub readiness: watch::Receiver<Readiness>,
 }
 
-/// Serves the admin port until `shutdown` is cancelled; requests in progress then get a second.
+/// How the admin port is encrypted.
+#[derive(Clone, Debug)]
+pub struct AdminTls {
+    /// The certificates; clients are asked for none.
+    pub tls: Tls,
+    /// Time within which a handshake must be done.
+    pub handshake_timeout: Duration,
+}
+
+/// Serves the admin port, encrypted or not, until `shutdown` is cancelled; requests in progress then get a second.
 ///
 /// # Errors
 ///
 /// When the listening socket fails for good.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<AdminTls>,
+    state: AdminState,
+    shutdown: CancellationToken,
+) -> io::Result<()> {
+    match tls {
+        None => serve_on(listener, state, shutdown).await,
+        Some(AdminTls {
+            tls,
+            handshake_timeout,
+        }) => {
+            let port = TlsPort::new(listener, tls, handshake_timeout);
+            serve_on(port, state, shutdown).await
+        }
+    }
+}
+
+async fn serve_on(
+    listener: impl Listener<Addr = SocketAddr>,
     state: AdminState,
     shutdown: CancellationToken,
 ) -> io::Result<()> {

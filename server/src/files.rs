@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::config::Config;
+use crate::{config::Config, tls};
 
 /// How often files are looked at. Often enough for a test to wait for it; a look costs a system call a file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -74,6 +74,7 @@ pub fn check(config: &Config) -> Vec<String> {
             path.display()
         ));
     }
+    wrong.extend(tls::check(config).err().map(|error| error.to_string()));
     wrong
 }
 

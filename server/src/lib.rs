@@ -10,6 +10,7 @@
 //! - [`coordinator`]: what the sessions share: waiters, contended names, clean-up.
 //! - [`watch`]: what happens to locks and who leads, for those who watch.
 //! - [`convert`] and [`status`]: the only places that know both protobuf and the rules.
+//! - [`tls`]: certificates of our own ports, and whose certificates are trusted.
 //! - [`reload`] and [`files`]: what may change while it runs.
 //! - [`service_manager`]: what systemd is told.
 //! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them; [`probe`] asks it.
@@ -30,6 +31,7 @@ pub mod session;
 pub mod status;
 mod suspension;
 pub mod telemetry;
+pub mod tls;
 pub mod watch;
 
 pub use config::Config;

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context;
 use leasehold_server::{
     Config, Listeners,
-    config::{Action, ConfigErrors},
+    config::{Action, ClientAuth, ConfigErrors},
     files,
     probe::probe,
     reload::Reloader,
@@ -127,15 +127,26 @@ fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
         "leasehold-server listening on grpc={grpc} admin={admin} store={}",
         config.store
     )?;
+    let trust = match (&config.tls_cert, config.client_auth()) {
+        (None, _) => "-plaintext",
+        (Some(_), ClientAuth::None) => "-cacert CA.pem",
+        (Some(_), _) => "-cacert CA.pem -cert CLIENT.pem -key CLIENT.key",
+    };
+    let scheme = |encrypted| if encrypted { "https" } else { "http" };
     writeln!(
         out,
-        "try: leasehold --endpoint http://{grpc} run my-lock -- echo got it"
+        "try: leasehold --endpoint {}://{grpc} run my-lock -- echo got it",
+        scheme(config.tls_cert.is_some())
     )?;
     writeln!(
         out,
-        "     grpcurl -plaintext -d '{{\"name\": \"my-lock\"}}' {grpc} leasehold.v1.LockService/Acquire"
+        "     grpcurl {trust} -d '{{\"name\": \"my-lock\"}}' {grpc} leasehold.v1.LockService/Acquire"
     )?;
-    writeln!(out, "     curl http://{admin}/metrics")?;
+    writeln!(
+        out,
+        "     curl {}://{admin}/metrics",
+        scheme(config.admin_tls)
+    )?;
     out.flush()
 }
 

@@ -41,7 +41,7 @@ async fn start() -> Admin {
         address,
         metrics,
         readiness,
-        serving: tokio::spawn(serve(listener, state, shutdown.clone())),
+        serving: tokio::spawn(serve(listener, None, state, shutdown.clone())),
         shutdown,
     }
 }

@@ -38,6 +38,7 @@ fn patient() -> ListenerOptions {
         max_connections: 100,
         handshake_timeout: LONG,
         max_silence: None,
+        tls: None,
     }
 }
 

@@ -24,6 +24,7 @@
 pub mod alone;
 pub mod audit;
 pub mod binaries;
+pub mod certificates;
 pub mod cluster;
 pub mod coordinator;
 mod doc;
@@ -45,6 +46,7 @@ pub mod stalls;
 pub mod wait;
 pub mod worker;
 
+pub use certificates::Authority;
 pub use cluster::Cluster;
 pub use coordinator::{Coordinator, CoordinatorProcess};
 pub use doc::doc;

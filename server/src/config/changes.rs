@@ -2,8 +2,16 @@
 
 use super::{Config, settings::SETTINGS};
 
-/// The settings that a running coordinator follows. All others keep the value that it was started with.
-const FOLLOWED: &[&str] = &["log"];
+/// The settings that a running coordinator follows. All others keep the value that it was started with; so does whether there is
+/// TLS at all.
+const FOLLOWED: &[&str] = &[
+    "log",
+    "tls-cert",
+    "tls-key",
+    "tls-client-ca",
+    "tls-client-auth",
+    "tls-client-crl",
+];
 
 /// Which settings differ, by name, in the order of the reference file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +36,9 @@ impl Changes {
             if same {
                 continue;
             }
-            if FOLLOWED.contains(&setting.name) {
+            let turned =
+                setting.name == "tls-cert" && config.tls_cert.is_some() != other.tls_cert.is_some();
+            if FOLLOWED.contains(&setting.name) && !turned {
                 changes.followed.push(setting.name);
             } else {
                 changes.at_next_start.push(setting.name);
@@ -61,6 +71,15 @@ mod tests {
         assert_eq!(changes.followed, ["log"]);
         assert_eq!(changes.at_next_start, ["store", "max-wait"]);
         assert_eq!(Changes::between(&other, &other), Changes::default());
+
+        let with = |cert: Option<&str>| Config {
+            tls_cert: cert.map(Into::into),
+            ..Config::default()
+        };
+        let changes = Changes::between(&with(Some("/a")), &with(Some("/b")));
+        assert_eq!(changes.followed, ["tls-cert"]);
+        let changes = Changes::between(&with(Some("/a")), &with(None));
+        assert_eq!(changes.at_next_start, ["tls-cert"]);
     }
 
     #[test]

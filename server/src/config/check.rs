@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::{
-    ConfigError,
+    ClientAuth, Config, ConfigError,
     cli::Draft,
     settings::{SETTINGS, position},
 };
@@ -41,18 +41,39 @@ pub(super) fn check(draft: &mut Draft) {
         }
     }
     if !config.insecure {
-        for (name, address) in [
-            ("listen", config.listen),
-            ("admin-listen", config.admin_listen),
+        let encrypted = config.tls_cert.is_some();
+        for (name, address, encrypted, remedy) in [
+            ("listen", config.listen, encrypted, "tls-cert and tls-key"),
+            (
+                "admin-listen",
+                config.admin_listen,
+                encrypted && config.admin_tls,
+                "tls-cert, tls-key and admin-tls",
+            ),
         ] {
-            if beyond_loopback(address) {
+            if beyond_loopback(address) && !encrypted {
                 contradiction(format!(
-                    "{}, which other machines can reach, and nothing would be encrypted; listen on loopback (127.0.0.1 or \
-                     [::1]), or say --insecure if that network is trusted",
+                    "{}, which other machines can reach, and nothing would be encrypted; set {remedy}, listen on loopback \
+                     (127.0.0.1 or [::1]), or say --insecure if that network is trusted",
                     told(name)
                 ));
             }
         }
+    }
+    for (name, is_set, needed, is_there) in needs(config) {
+        if is_set && !is_there {
+            contradiction(format!(
+                "{} and {needed} is not set; expected both, or neither",
+                told(name)
+            ));
+        }
+    }
+    if config.tls_client_auth == Some(ClientAuth::None) && config.tls_client_ca.is_some() {
+        contradiction(format!(
+            "{} and {}; expected optional or required, or no tls-client-ca",
+            told("tls-client-auth"),
+            told("tls-client-ca")
+        ));
     }
     if config.listen == config.admin_listen && config.listen.port() != 0 {
         contradiction(format!(
@@ -95,6 +116,28 @@ pub(super) fn check(draft: &mut Draft) {
         });
     }
     draft.errors.append(&mut errors);
+}
+
+/// What makes no sense without something else: the setting, whether it is set, what it needs, and whether that is there.
+fn needs(config: &Config) -> [(&'static str, bool, &'static str, bool); 6] {
+    let has_cert = config.tls_cert.is_some();
+    let has_ca = config.tls_client_ca.is_some();
+    let asks_clients = config
+        .tls_client_auth
+        .is_some_and(|auth| auth != ClientAuth::None);
+    [
+        ("tls-cert", has_cert, "tls-key", config.tls_key.is_some()),
+        ("tls-key", config.tls_key.is_some(), "tls-cert", has_cert),
+        ("tls-client-ca", has_ca, "tls-cert", has_cert),
+        ("tls-client-auth", asks_clients, "tls-client-ca", has_ca),
+        (
+            "tls-client-crl",
+            config.tls_client_crl.is_some(),
+            "tls-client-ca",
+            has_ca,
+        ),
+        ("admin-tls", config.admin_tls, "tls-cert", has_cert),
+    ]
 }
 
 fn beyond_loopback(address: SocketAddr) -> bool {

@@ -26,12 +26,22 @@ pub enum Action {
 }
 
 /// A configuration in the making: the values, where each came from, and what is wrong so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Draft {
     pub(super) config: Config,
     /// By place in the table of settings.
-    pub(super) origins: [Origin; SETTINGS.len()],
+    pub(super) origins: Vec<Origin>,
     pub(super) errors: Vec<ConfigError>,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Self {
+            config: Config::default(),
+            origins: vec![Origin::Default; SETTINGS.len()],
+            errors: Vec::new(),
+        }
+    }
 }
 
 impl Draft {

@@ -42,6 +42,18 @@ pub struct Config {
     pub admin_listen: SocketAddr,
     /// Consent to listening beyond loopback without encryption. Off by default.
     pub insecure: bool,
+    /// The coordinator's certificate (PEM), which turns TLS on. None by default.
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key (PEM). None by default.
+    pub tls_key: Option<PathBuf>,
+    /// Authorities (PEM) of the clients' certificates. None by default.
+    pub tls_client_ca: Option<PathBuf>,
+    /// Whether clients must have a certificate; see [`Config::client_auth`]. None by default.
+    pub tls_client_auth: Option<ClientAuth>,
+    /// Lists (PEM) of the clients' certificates that were revoked. None by default.
+    pub tls_client_crl: Option<PathBuf>,
+    /// Whether the admin port speaks TLS too. Off by default.
+    pub admin_tls: bool,
     /// The coordinator's name, as operators and clients see it. The host's name by default.
     pub name: String,
     /// Where locks are kept. `memory:` by default.
@@ -100,6 +112,30 @@ pub struct Config {
     pub log_format: LogFormat,
 }
 
+impl Config {
+    /// Whether clients must have a certificate: as `tls-client-auth` says, and where it says nothing, they must if there is an
+    /// authority for it.
+    #[must_use]
+    pub fn client_auth(&self) -> ClientAuth {
+        match (self.tls_client_auth, &self.tls_client_ca) {
+            (Some(auth), _) => auth,
+            (None, Some(_)) => ClientAuth::Required,
+            (None, None) => ClientAuth::None,
+        }
+    }
+}
+
+/// Whether clients must have a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are asked for none.
+    None,
+    /// They may have one, and it must be good.
+    Optional,
+    /// They must have one.
+    Required,
+}
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
@@ -116,6 +152,12 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             admin_listen: SocketAddr::from(([127, 0, 0, 1], 7421)),
             insecure: false,
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
+            tls_client_auth: None,
+            tls_client_crl: None,
+            admin_tls: false,
             name: host_name(),
             store: StoreUrl::default(),
             store_file: None,

@@ -1,6 +1,8 @@
 //! The table of settings: name, meaning, how to read and how to show each.
 
-use std::{path::PathBuf, time::Duration};
+mod paths;
+
+use std::time::Duration;
 
 use super::{
     Config, LogFormat, StoreUrl,
@@ -88,7 +90,7 @@ macro_rules! a_number {
 }
 
 /// Every setting, in the order of the help and of the reference file.
-pub(super) static SETTINGS: [Setting; 31] = [
+pub(super) static SETTINGS: [Setting; 37] = [
     Setting {
         name: "listen",
         shape: Shape::Text,
@@ -111,12 +113,18 @@ pub(super) static SETTINGS: [Setting; 31] = [
         name: "insecure",
         shape: Shape::Boolean,
         value_name: "true|false",
-        help: "Allow listening beyond loopback although nothing is encrypted and nobody is asked who they are. Without \
-               it, such an address is refused.",
+        help: "Allow a port that other machines can reach although nothing on it is encrypted: the gRPC port without tls-cert, \
+               the admin port without admin-tls. Without it, such an address is refused.",
         set: |config, text| put(&mut config.insecure, boolean(text)),
         show: |config| Some(config.insecure.to_string()),
         example: None,
     },
+    paths::TLS_CERT,
+    paths::TLS_KEY,
+    paths::TLS_CLIENT_CA,
+    paths::TLS_CLIENT_AUTH,
+    paths::TLS_CLIENT_CRL,
+    paths::ADMIN_TLS,
     Setting {
         name: "name",
         shape: Shape::Text,
@@ -141,36 +149,8 @@ pub(super) static SETTINGS: [Setting; 31] = [
         show: |config| Some(config.store.to_string()),
         example: None,
     },
-    Setting {
-        name: "store-file",
-        shape: Shape::Text,
-        value_name: "FILE",
-        help: "A file that holds the store's URL and nothing else, in place of store: for a URL with a password.",
-        set: |config, text| {
-            if text.is_empty() {
-                return Err("expected the path of a file with the store's URL".to_owned());
-            }
-            config.store_file = Some(PathBuf::from(text));
-            Ok(())
-        },
-        show: |config| Some(config.store_file.as_ref()?.display().to_string()),
-        example: Some("/etc/leasehold/store-url"),
-    },
-    Setting {
-        name: "store-ca",
-        shape: Shape::Text,
-        value_name: "FILE",
-        help: "Certificates (PEM) to trust for a store with TLS (rediss), instead of the system's.",
-        set: |config, text| {
-            if text.is_empty() {
-                return Err("expected the path of a file with certificates (PEM)".to_owned());
-            }
-            config.store_ca = Some(PathBuf::from(text));
-            Ok(())
-        },
-        show: |config| Some(config.store_ca.as_ref()?.display().to_string()),
-        example: Some("/etc/leasehold/redis-ca.pem"),
-    },
+    paths::STORE_FILE,
+    paths::STORE_CA,
     Setting {
         name: "key-prefix",
         shape: Shape::Text,

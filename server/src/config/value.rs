@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
-use super::LogFormat;
+use super::{ClientAuth, LogFormat};
 
 /// A display name: 1 to 128 bytes without control characters.
 pub(super) fn display_name(text: &str) -> Result<String, String> {
@@ -107,6 +107,18 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
         "human" => Ok(LogFormat::Human),
         "json" => Ok(LogFormat::Json),
         _ => Err(format!("expected \"human\" or \"json\"; found {text:?}")),
+    }
+}
+
+/// `none`, `optional` or `required`.
+pub(super) fn client_auth(text: &str) -> Result<ClientAuth, String> {
+    match text {
+        "none" => Ok(ClientAuth::None),
+        "optional" => Ok(ClientAuth::Optional),
+        "required" => Ok(ClientAuth::Required),
+        _ => Err(format!(
+            "expected \"none\", \"optional\" or \"required\"; found {text:?}"
+        )),
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::{Connection, Connections, watchdog};
-use crate::config::Config;
+use crate::{config::Config, tls::Tls};
 
 /// How long the loop rests after the first failure to accept; doubled for each further one.
 const FIRST_REST: Duration = Duration::from_millis(10);
@@ -24,13 +24,15 @@ pub struct ListenerOptions {
     /// Connections served at the same time. One more is accepted and closed at once, so that its client sees a
     /// refusal rather than a time-out. 16384 by default.
     pub max_connections: usize,
-    /// Time within which a connection must have sent its HTTP/2 preface and the header of its first SETTINGS frame.
-    /// 5 seconds by default.
+    /// Time within which a connection must have sent its HTTP/2 preface and the header of its first SETTINGS frame, its
+    /// TLS handshake included. 5 seconds by default.
     pub handshake_timeout: Duration,
     /// Time without a single byte read after which a connection is closed as [`Ending::Local`](super::Ending::Local).
     /// `None` waits for ever. The HTTP/2 server must ping more often than this; [`http2_server`](super::http2_server)
     /// does. 10 seconds by default.
     pub max_silence: Option<Duration>,
+    /// Certificates to serve with. `None`, without TLS, by default.
+    pub tls: Option<Tls>,
 }
 
 impl Default for ListenerOptions {
@@ -39,16 +41,19 @@ impl Default for ListenerOptions {
             max_connections: 16_384,
             handshake_timeout: Duration::from_secs(5),
             max_silence: Some(Duration::from_secs(10)),
+            tls: None,
         }
     }
 }
 
 impl From<&Config> for ListenerOptions {
+    /// What the configuration says, without TLS: its certificates have yet to be [read](Tls::start).
     fn from(config: &Config) -> Self {
         Self {
             max_connections: config.max_connections,
             handshake_timeout: config.handshake_timeout,
             max_silence: Some(config.keepalive_interval + config.keepalive_timeout),
+            tls: None,
         }
     }
 }
@@ -145,7 +150,8 @@ impl Acceptor {
             self.connections.clone(),
             Arc::clone(&self.options),
         ));
-        Connection::new(socket, handle, self.connections.clone())
+        let tls = self.options.tls.as_ref().map(Tls::grpc);
+        Connection::new(socket, handle, self.connections.clone(), tls)
     }
 
     fn refuse(&self, socket: TcpStream) {

@@ -1,33 +1,65 @@
-//! A served connection: a TCP socket that notices how it ends.
+//! A served connection: a socket, with or without TLS around it.
 
 use std::{
+    fmt,
     io::{self, IoSlice},
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
+use rustls::ServerConfig;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    server::{FallibleAccept, TlsStream},
 };
 use tonic::transport::server::Connected;
 
-use super::{ConnectionHandle, Connections, Ending};
+use super::{
+    ConnectionHandle, Connections, Ending,
+    wire::{Wire, killed},
+};
+use crate::tls;
 
 /// Bytes that prove an HTTP/2 client: its preface (24) and the header of its first SETTINGS frame (9).
 const HANDSHAKE_BYTES: usize = 24 + 9;
+/// What is read and thrown away of a connection whose TLS handshake failed: HTTP/2's first words fit in.
+const UNREAD: usize = 64 * 1024;
 
 /// One accepted connection. Dropping it closes the socket.
-#[derive(Debug)]
+///
+/// With TLS, its handshake goes on while it is read from or written to: whoever serves it waits for it, and nobody else.
 pub struct Connection {
-    socket: Arc<TcpStream>,
+    layer: Layer,
     handle: ConnectionHandle,
     connections: Connections,
-    /// Bytes of the handshake still to come.
+    /// Bytes of the HTTP/2 handshake still to come.
     handshake_left: usize,
-    /// We have closed our sending side: what fails after that says nothing about the peer.
-    closed: bool,
+}
+
+/// What is around the socket.
+enum Layer {
+    Plain(Wire),
+    Handshaking(Box<FallibleAccept<Wire>>),
+    Tls(Box<TlsStream<Wire>>),
+    Refused(Box<Refused>),
+    /// The handshake is over, and there is no connection.
+    Failed,
+}
+
+/// A connection whose handshake failed. What its peer has sent meanwhile is read and thrown away until it closes too, since a
+/// close with something unread resets the connection, and the peer would never read the alert that tells it why. The watchdog
+/// ends this if the peer does not.
+struct Refused {
+    wire: Wire,
+    error: io::Error,
+    /// Bytes that are still thrown away.
+    patience: usize,
 }
 
 impl Connection {
@@ -35,13 +67,21 @@ impl Connection {
         socket: Arc<TcpStream>,
         handle: ConnectionHandle,
         connections: Connections,
+        tls: Option<Arc<ServerConfig>>,
     ) -> Self {
+        let wire = Wire::new(socket, handle.clone());
+        let layer = match tls {
+            None => Layer::Plain(wire),
+            Some(config) => {
+                let accept = TlsAcceptor::from(config).accept(wire).into_fallible();
+                Layer::Handshaking(Box::new(accept))
+            }
+        };
         Self {
-            socket,
+            layer,
             handle,
             connections,
             handshake_left: HANDSHAKE_BYTES,
-            closed: false,
         }
     }
 
@@ -51,52 +91,98 @@ impl Connection {
         &self.handle
     }
 
-    /// Reads what is there. After a read that did not fill the buffer the socket is known to be empty, and waiting for
-    /// its next event saves the read that would only have said so.
-    fn try_read(&self, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
-        let room = buf.remaining();
-        let mut read = None;
-        let outcome = self.socket.try_io(Interest::READABLE, || {
-            let n = self.socket.try_read_buf(buf)?;
-            read = Some(n);
-            if n > 0 && n < room {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            Ok(())
-        });
-        match (read, outcome) {
-            (Some(n), _) => Ok(n),
-            (None, Err(error)) => Err(error),
-            (None, Ok(())) => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-
-    fn poll_write_with(
-        &self,
-        cx: &mut Context<'_>,
-        mut write: impl FnMut(&TcpStream) -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
+    /// Goes on with the TLS handshake, if there is one to go on with.
+    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            if self.handle.is_killed() {
-                return Poll::Ready(Err(killed()));
-            }
-            ready!(self.socket.poll_write_ready(cx))?;
-            match write(&self.socket) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => {
-                    self.note_failure(&error);
-                    return Poll::Ready(Err(error));
+            match &mut self.layer {
+                Layer::Plain(_) | Layer::Tls(_) => return Poll::Ready(Ok(())),
+                Layer::Failed => return Poll::Ready(Err(killed())),
+                Layer::Handshaking(accept) => {
+                    let outcome = ready!(Pin::new(accept).poll(cx)).and_then(with_http2);
+                    self.layer = match outcome {
+                        Ok(stream) => self.agreed(stream),
+                        Err((error, wire)) => self.refused(error, wire),
+                    };
                 }
-                Ok(n) => return Poll::Ready(Ok(n)),
+                Layer::Refused(refused) => {
+                    ready!(refused.poll_closed(cx));
+                    if let Layer::Refused(refused) = mem::replace(&mut self.layer, Layer::Failed) {
+                        return Poll::Ready(Err(refused.error));
+                    }
+                }
             }
         }
     }
 
+    fn agreed(&self, stream: TlsStream<Wire>) -> Layer {
+        if let Some(chain) = stream.get_ref().1.peer_certificates() {
+            let chain = chain.iter().map(|one| one.clone().into_owned()).collect();
+            self.handle.note_peer_certificates(chain);
+        }
+        Layer::Tls(Box::new(stream))
+    }
+
+    fn refused(&self, error: io::Error, wire: Wire) -> Layer {
+        let mut patience = 0;
+        // Otherwise it is no matter of TLS: the connection simply ended.
+        if let Some(reason) = tls::told(&error) {
+            self.connections
+                .count_tls_failure(self.handle.peer_addr(), &reason);
+            patience = UNREAD;
+        }
+        // Unless the socket has told of something else before.
+        self.handle.record(Ending::Local);
+        Layer::Refused(Box::new(Refused {
+            wire,
+            error,
+            patience,
+        }))
+    }
+
+    /// What of TLS fails beneath HTTP/2 is nothing that the peer is known to have done.
     fn note_failure(&self, error: &io::Error) {
-        if !self.closed {
-            self.handle.record(Ending::of(error));
+        if error.kind() == io::ErrorKind::InvalidData {
+            tracing::debug!(peer = %self.handle.peer_addr(), %error, "TLS failed on an open connection");
+            self.handle.record(Ending::Local);
         }
     }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("handle", &self.handle)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Refused {
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // The socket's own shutdown is never pending.
+        let _ = Pin::new(&mut self.wire).poll_shutdown(cx);
+        let mut scratch = [0; 4096];
+        while self.patience > 0 {
+            let mut buf = ReadBuf::new(&mut scratch);
+            let read = ready!(Pin::new(&mut self.wire).poll_read(cx, &mut buf));
+            if read.is_err() || buf.filled().is_empty() {
+                break;
+            }
+            self.patience = self.patience.saturating_sub(buf.filled().len());
+        }
+        Poll::Ready(())
+    }
+}
+
+/// Refuses a client that offers no protocol at all, which the handshake itself lets pass.
+fn with_http2(stream: TlsStream<Wire>) -> Result<TlsStream<Wire>, (io::Error, Wire)> {
+    if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2) {
+        return Ok(stream);
+    }
+    let error = io::Error::new(
+        io::ErrorKind::InvalidData,
+        rustls::Error::NoApplicationProtocol,
+    );
+    Err((error, stream.into_inner().0))
 }
 
 impl AsyncRead for Connection {
@@ -106,36 +192,35 @@ impl AsyncRead for Connection {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if buf.remaining() == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        loop {
-            if this.handle.is_killed() {
-                return Poll::Ready(Err(killed()));
-            }
-            ready!(this.socket.poll_read_ready(cx))?;
-            match this.try_read(buf) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        ready!(this.poll_handshake(cx))?;
+        let before = buf.filled().len();
+        match &mut this.layer {
+            Layer::Plain(wire) => ready!(Pin::new(wire).poll_read(cx, buf))?,
+            Layer::Tls(stream) => match ready!(Pin::new(stream).poll_read(cx, buf)) {
+                // The end without a goodbye of TLS: that of a process that was killed. What is cut off by it HTTP/2 notices.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 Err(error) => {
                     this.note_failure(&error);
                     return Poll::Ready(Err(error));
                 }
-                Ok(0) => {
+                Ok(()) if buf.filled().len() == before && buf.remaining() > 0 => {
+                    // The peer's goodbye, which may come ahead of the end of its socket.
                     this.handle.record(Ending::PeerClosed);
-                    return Poll::Ready(Ok(()));
                 }
-                Ok(n) => {
-                    this.handle.note_read();
-                    if this.handshake_left > 0 {
-                        this.handshake_left = this.handshake_left.saturating_sub(n);
-                        if this.handshake_left == 0 {
-                            this.handle.note_handshake();
-                        }
-                    }
-                    return Poll::Ready(Ok(()));
-                }
+                Ok(()) => {}
+            },
+            Layer::Handshaking(_) | Layer::Refused(_) | Layer::Failed => {
+                return Poll::Ready(Err(killed()));
             }
         }
+        if this.handshake_left > 0 {
+            let read = buf.filled().len() - before;
+            this.handshake_left = this.handshake_left.saturating_sub(read);
+            if this.handshake_left == 0 {
+                this.handle.note_handshake();
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -145,7 +230,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(cx, |socket| socket.try_write(buf))
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
@@ -153,25 +238,40 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_with(cx, |socket| socket.try_write_vectored(bufs))
+        let this = self.get_mut();
+        ready!(this.poll_handshake(cx))?;
+        match &mut this.layer {
+            Layer::Plain(wire) => Pin::new(wire).poll_write_vectored(cx, bufs),
+            Layer::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Layer::Handshaking(_) | Layer::Refused(_) | Layer::Failed => Poll::Ready(Err(killed())),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(this.poll_handshake(cx))?;
+        match &mut this.layer {
+            Layer::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            _ => Poll::Ready(Ok(())),
+        }
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if !this.closed {
-            this.closed = true;
-            // Fails only where the connection is gone already, which is what was wanted.
-            let _ = rustix::net::shutdown(&*this.socket, rustix::net::Shutdown::Write);
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().layer {
+            Layer::Plain(wire) => Pin::new(wire).poll_shutdown(cx),
+            Layer::Tls(stream) => {
+                // A goodbye that does not go out at once is not waited for: the peer does not read.
+                if Pin::new(&mut *stream).poll_shutdown(cx).is_pending() {
+                    return Pin::new(stream.get_mut().0).poll_shutdown(cx);
+                }
+                Poll::Ready(Ok(()))
+            }
+            Layer::Handshaking(_) | Layer::Refused(_) | Layer::Failed => Poll::Ready(Ok(())),
         }
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -188,11 +288,4 @@ impl Drop for Connection {
         self.handle.release();
         self.connections.remove(self.handle.id());
     }
-}
-
-fn killed() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ConnectionAborted,
-        "the coordinator closed the connection",
-    )
 }

@@ -5,13 +5,14 @@ use std::{
     fmt, io,
     net::SocketAddr,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use rustix::net::Shutdown;
+use rustls::pki_types::CertificateDer;
 use tokio::{net::TcpStream, sync::Notify};
 use tonic::Status;
 
@@ -94,6 +95,8 @@ struct Link {
     /// Notified when `ending` or `released` changes.
     changed: Notify,
     socket: Weak<TcpStream>,
+    /// The client's certificates, its own first, once its TLS handshake has shown them.
+    peer_certificates: OnceLock<Arc<[CertificateDer<'static>]>>,
 }
 
 impl ConnectionHandle {
@@ -110,6 +113,7 @@ impl ConnectionHandle {
                 released: AtomicBool::new(false),
                 changed: Notify::new(),
                 socket: Arc::downgrade(socket),
+                peer_certificates: OnceLock::new(),
             }),
         }
     }
@@ -124,6 +128,14 @@ impl ConnectionHandle {
     #[must_use]
     pub fn peer_addr(&self) -> SocketAddr {
         self.link.peer
+    }
+
+    /// The certificates with which the client has identified itself, its own first; `None` without TLS, and where it has shown
+    /// none. They were good at the handshake, which is over before any request is read:
+    /// [`ClientTrust`](crate::tls::ClientTrust) tells whether they still are.
+    #[must_use]
+    pub fn peer_certificates(&self) -> Option<Arc<[CertificateDer<'static>]>> {
+        self.link.peer_certificates.get().cloned()
     }
 
     /// How long ago the peer's last byte was read, or the connection accepted if none was yet.
@@ -191,6 +203,11 @@ impl ConnectionHandle {
             tracing::debug!(connection = self.link.id, peer = %self.link.peer, ?ending, "connection ended");
             self.link.changed.notify_waiters();
         }
+    }
+
+    pub(super) fn note_peer_certificates(&self, chain: Arc<[CertificateDer<'static>]>) {
+        // There is one handshake in a connection.
+        let _ = self.link.peer_certificates.set(chain);
     }
 
     pub(super) fn note_read(&self) {

@@ -7,6 +7,7 @@
 //! - [`accept`] turns a listening socket into a stream of [`Connection`]s, up to a limit;
 //! - [`ConnectionHandle`] travels in each request's extensions; a session asks it [how its stream
 //!   ended](ConnectionHandle::peer_ended_stream) and uses its kill switch;
+//! - with TLS, a connection's handshake is its own doing, and its endings are told as without;
 //! - [`Connections`] is the registry: who is connected, how many were turned away, and the way to end them all;
 //! - [`http2_server`] makes a tonic server whose HTTP/2 settings go with this listener.
 
@@ -16,6 +17,7 @@ mod handle;
 mod http2;
 mod registry;
 mod watchdog;
+mod wire;
 
 pub use accept::{ListenerOptions, accept};
 pub use connection::Connection;

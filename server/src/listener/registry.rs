@@ -7,11 +7,15 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use tokio::{net::TcpStream, sync::Notify};
 
 use super::ConnectionHandle;
+
+/// How often operators are told that TLS handshakes fail, at most.
+const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// The live connections of a listener. Clones share one registry.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +27,8 @@ pub struct Connections {
 struct Shared {
     live: Mutex<HashMap<u64, ConnectionHandle>>,
     totals: ConnectionTotals,
+    /// When somebody was told last of a TLS handshake that failed.
+    tls_told: Mutex<Option<Instant>>,
     emptied: Notify,
 }
 
@@ -35,6 +41,9 @@ pub struct ConnectionTotals {
     pub refused: AtomicU64,
     /// Connections that were closed because their handshake did not arrive in time.
     pub handshake_timeouts: AtomicU64,
+    /// Connections that were closed because their TLS handshake failed: no TLS at all, an old version, a certificate that one
+    /// side refused.
+    pub tls_failures: AtomicU64,
     /// Connections that were closed because nothing more was heard from their peer.
     pub silent: AtomicU64,
 }
@@ -93,6 +102,22 @@ impl Connections {
         let handle = ConnectionHandle::new(id, peer, socket);
         self.live().insert(id, handle.clone());
         handle
+    }
+
+    /// Counts a TLS handshake that failed for a reason of TLS.
+    pub(super) fn count_tls_failure(&self, peer: SocketAddr, reason: &str) {
+        tracing::debug!(%peer, reason, "a TLS handshake failed");
+        let shared = &self.shared;
+        let failures = shared.totals.tls_failures.fetch_add(1, Ordering::Relaxed) + 1;
+        // A flood must not become a flood of log lines. Operators are told now and then, of the latest one.
+        let mut told = shared
+            .tls_told
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+            *told = Some(Instant::now());
+            tracing::warn!(%peer, reason, failures, "a TLS handshake failed");
+        }
     }
 
     pub(super) fn remove(&self, id: u64) {

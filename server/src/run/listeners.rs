@@ -6,7 +6,7 @@ use leasehold_store::StoreUrlError;
 use thiserror::Error;
 use tokio::net::TcpListener;
 
-use crate::config::Config;
+use crate::{config::Config, tls::TlsError};
 
 /// The sockets that a coordinator serves.
 #[derive(Debug)]
@@ -33,6 +33,9 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+    /// The certificate files make no sense.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The store's URL makes no sense.
     #[error("failed to open the store (--store): {0}")]
     Store(#[from] StoreUrlError),

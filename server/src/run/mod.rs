@@ -23,7 +23,7 @@ use self::{
 };
 use crate::{
     access::AccessLayer,
-    admin_http::{self, AdminState, Readiness},
+    admin_http::{self, AdminState, AdminTls, Readiness},
     config::Config,
     coordinator::{Coordinator, Parts},
     listener::{self, Connections, ListenerOptions, http2_server},
@@ -38,6 +38,7 @@ use crate::{
     session::{sessions::Sessions, task::Shutdown},
     suspension,
     telemetry::Metrics,
+    tls::Tls,
     watch::Watching,
 };
 
@@ -62,6 +63,7 @@ pub async fn run(
     let background = CancellationToken::new();
     // However this ends, so does what it started.
     let _background = background.clone().drop_guard();
+    let tls = Tls::start(&reload, &background)?;
     let coordinator = start_coordinator(&config, metrics.clone(), &background)?;
     let sessions = Sessions::default();
     let tasks = TaskTracker::new();
@@ -126,7 +128,10 @@ pub async fn run(
     let closing = CancellationToken::new();
     let incoming = listener::accept(
         listeners.grpc,
-        ListenerOptions::from(&*config),
+        ListenerOptions {
+            tls: tls.clone(),
+            ..ListenerOptions::from(&*config)
+        },
         connections.clone(),
         closing.clone(),
     );
@@ -138,7 +143,11 @@ pub async fn run(
         metrics,
         readiness: ready.clone(),
     };
-    let admin = admin_http::serve(listeners.admin, admin_state, background.clone());
+    let admin_tls = tls.filter(|_| config.admin_tls).map(|tls| AdminTls {
+        tls,
+        handshake_timeout: config.handshake_timeout,
+    });
+    let admin = admin_http::serve(listeners.admin, admin_tls, admin_state, background.clone());
     let stop = async {
         shutdown.cancelled().await;
         service_manager::stopping();

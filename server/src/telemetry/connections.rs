@@ -42,6 +42,11 @@ impl Collector for ConnectionCollector {
                 &totals.handshake_timeouts,
             ),
             (
+                "connections_tls_failures",
+                "Connections closed because their TLS handshake failed.",
+                &totals.tls_failures,
+            ),
+            (
                 "connections_silent",
                 "Connections closed because nothing more was heard from their peer.",
                 &totals.silent,

@@ -211,6 +211,7 @@ mod tests {
             "leasehold_connections_accepted_total 0",
             "leasehold_connections_refused_total 0",
             "leasehold_connections_handshake_timeouts_total 0",
+            "leasehold_connections_tls_failures_total 0",
             "leasehold_connections_silent_total 0",
             "leasehold_grants_total 1",
             "leasehold_handoffs_total 0",

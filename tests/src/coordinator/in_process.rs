@@ -41,6 +41,11 @@ impl Coordinator {
         let mut config = configuration(flags);
         // Nobody is to be waited for when it is dropped.
         config.drain_timeout = Duration::from_millis(1);
+        let scheme = if config.tls_cert.is_some() {
+            "https"
+        } else {
+            "http"
+        };
         let (grpc, grpc_address) = listen();
         let (admin, admin_address) = listen();
         let shutdown = CancellationToken::new();
@@ -60,7 +65,7 @@ impl Coordinator {
             ended.expect("the coordinator runs until it is stopped");
         });
         Self {
-            endpoint: format!("http://{grpc_address}"),
+            endpoint: format!("{scheme}://{grpc_address}"),
             admin_endpoint: format!("http://{admin_address}"),
             shutdown,
             thread: Some(thread),
@@ -72,7 +77,7 @@ impl Coordinator {
         CoordinatorOptions::new()
     }
 
-    /// Where it serves gRPC: `http://…`.
+    /// Where it serves gRPC: `http://…`, or `https://…` if it has a certificate.
     pub fn endpoint(&self) -> String {
         self.endpoint.clone()
     }

@@ -109,8 +109,14 @@ impl CoordinatorOptions {
             let log = std::fs::read_to_string(&log).unwrap_or_default();
             panic!("leasehold-server did not say where it listens: {error}; its log:\n{log}")
         });
+        let tls = |argument: &String| argument.starts_with("--tls-cert");
+        let scheme = if self.arguments.iter().any(tls) {
+            "https"
+        } else {
+            "http"
+        };
         CoordinatorProcess {
-            endpoint: format!("http://{}", bound(&line, "grpc=")),
+            endpoint: format!("{scheme}://{}", bound(&line, "grpc=")),
             admin_endpoint: format!("http://{}", bound(&line, "admin=")),
             child,
             log,
@@ -137,7 +143,7 @@ pub struct CoordinatorProcess {
 }
 
 impl CoordinatorProcess {
-    /// Where it serves gRPC: `http://…`.
+    /// Where it serves gRPC: `http://…`, or `https://…` if it has a certificate.
     pub fn endpoint(&self) -> String {
         self.endpoint.clone()
     }

@@ -93,7 +93,7 @@ async fn no_grant_is_doubled_over_fail_overs() {
     let told = seen.told();
     let longest = told.windows(2).map(|pair| pair[1] - pair[0]).max();
     for lonely in by_itself {
-        let granted = told.iter().filter(|told| lonely.contains(told));
+        let granted = told.iter().filter(|&told| lonely.contains(told));
         assert_eq!(granted.count(), 0, "a master without replicas grants");
     }
     let not_replicated = seen.refused_for(NOT_REPLICATED);

@@ -1,0 +1,229 @@
+//! Certificates, keys and revocation lists, from files.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{
+    RootCertStore, ServerConfig,
+    crypto::CryptoProvider,
+    pki_types::{
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer,
+        pem::{self, PemObject},
+    },
+    server::{
+        NoServerSessionStorage, VerifierBuilderError, WebPkiClientVerifier,
+        danger::ClientCertVerifier,
+    },
+    sign::{CertifiedKey, SingleCertAndKey},
+};
+
+use crate::config::{ClientAuth, Config};
+
+/// What clients of the gRPC port must offer by ALPN.
+pub(crate) const HTTP2: &[u8] = b"h2";
+/// What the admin port speaks.
+const HTTP1: &[u8] = b"http/1.1";
+
+/// Why there is no TLS with these files.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file can't be read.
+    #[error("failed to read {} ({setting}): {source}; check the path and that the coordinator's user may read it", path.display())]
+    Unreadable {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("failed to use {} ({setting}): {detail}", path.display())]
+    Unusable {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and what was expected.
+        detail: String,
+    },
+}
+
+/// What the files say: how each port is served, and who is trusted.
+pub(super) struct Loaded {
+    /// For the gRPC port.
+    pub(super) grpc: Arc<ServerConfig>,
+    /// For the admin port.
+    pub(super) admin: Arc<ServerConfig>,
+    /// Who decides over clients' certificates, where they are asked for any.
+    pub(super) clients: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl fmt::Debug for Loaded {
+    /// Nothing of it: there are keys within.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loaded").finish_non_exhaustive()
+    }
+}
+
+/// Reads all files that the `tls-…` settings name, and keeps nothing of them.
+///
+/// # Errors
+///
+/// When one can't be read, or does not hold what it should; when the key is not the certificate's.
+pub fn check(config: &Config) -> Result<(), TlsError> {
+    load(config).map(drop)
+}
+
+/// The files that the settings name.
+pub(super) fn files(config: &Config) -> impl Iterator<Item = PathBuf> {
+    [
+        &config.tls_cert,
+        &config.tls_key,
+        &config.tls_client_ca,
+        &config.tls_client_crl,
+    ]
+    .into_iter()
+    .filter_map(Clone::clone)
+}
+
+/// Reads them; nothing without a certificate.
+pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
+    let (Some(cert), Some(key)) = (&config.tls_cert, &config.tls_key) else {
+        return Ok(None);
+    };
+    // The provider is named, so that no default one needs to be installed.
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let identity = Arc::new(identity(cert, key, &provider)?);
+    let clients = match &config.tls_client_ca {
+        Some(ca) => Some(verifier(config, ca, &provider)?),
+        None => None,
+    };
+    let server = |clients: Option<Arc<dyn ClientCertVerifier>>, protocol: &[u8]| {
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .map_err(|error| unusable("tls-cert", cert, error.to_string()))?;
+        let builder = match clients {
+            Some(clients) => builder.with_client_cert_verifier(clients),
+            None => builder.with_no_client_auth(),
+        };
+        let mut server = builder.with_cert_resolver(Arc::clone(&identity) as _);
+        server.alpn_protocols = vec![protocol.to_vec()];
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        Ok(Arc::new(server))
+    };
+    Ok(Some(Loaded {
+        grpc: server(clients.clone(), HTTP2)?,
+        admin: server(None, HTTP1)?,
+        clients,
+    }))
+}
+
+fn identity(
+    cert: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<SingleCertAndKey, TlsError> {
+    let chain = all::<CertificateDer<'static>>("tls-cert", cert, "CERTIFICATE")?;
+    let pem = read("tls-key", key)?;
+    let private = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {
+        let detail = match error {
+            pem::Error::NoItemsFound if holds(&pem, "ENCRYPTED PRIVATE KEY") => {
+                "its key is encrypted; expected one without a passphrase, in a file that only the coordinator's user may read".to_owned()
+            }
+            pem::Error::NoItemsFound => "it has no PRIVATE KEY section".to_owned(),
+            other => other.to_string(),
+        };
+        unusable("tls-key", key, detail)
+    })?;
+    let certified =
+        CertifiedKey::from_der(chain, private, provider).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => unusable(
+                "tls-key",
+                key,
+                format!(
+                    "it is not the key of the first certificate of {} (tls-cert)",
+                    cert.display()
+                ),
+            ),
+            rustls::Error::InvalidCertificate(_) => unusable("tls-cert", cert, error.to_string()),
+            _ => unusable("tls-key", key, error.to_string()),
+        })?;
+    Ok(SingleCertAndKey::from(certified))
+}
+
+fn verifier(
+    config: &Config,
+    ca: &Path,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in all::<CertificateDer<'static>>("tls-client-ca", ca, "CERTIFICATE")? {
+        roots
+            .add(certificate)
+            .map_err(|error| unusable("tls-client-ca", ca, error.to_string()))?;
+    }
+    let mut builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    if let Some(crl) = &config.tls_client_crl {
+        builder = builder.with_crls(all::<CertificateRevocationListDer<'static>>(
+            "tls-client-crl",
+            crl,
+            "X509 CRL",
+        )?);
+    }
+    if config.client_auth() == ClientAuth::Optional {
+        builder = builder.allow_unauthenticated();
+    }
+    builder.build().map_err(|error| {
+        let (setting, path) = match (&error, &config.tls_client_crl) {
+            (VerifierBuilderError::InvalidCrl(_), Some(crl)) => ("tls-client-crl", crl.as_path()),
+            _ => ("tls-client-ca", ca),
+        };
+        unusable(setting, path, error.to_string())
+    })
+}
+
+/// All sections of one kind; there must be one at least.
+fn all<T: PemObject>(
+    setting: &'static str,
+    path: &Path,
+    section: &'static str,
+) -> Result<Vec<T>, TlsError> {
+    let pem = read(setting, path)?;
+    let found: Result<Vec<T>, _> = T::pem_slice_iter(&pem).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err(unusable(
+            setting,
+            path,
+            format!("it has no {section} section"),
+        )),
+        Ok(found) => Ok(found),
+        Err(error) => Err(unusable(setting, path, error.to_string())),
+    }
+}
+
+fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Unreadable {
+        setting,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn holds(pem: &[u8], section: &str) -> bool {
+    String::from_utf8_lossy(pem).contains(&format!("-----BEGIN {section}-----"))
+}
+
+fn unusable(setting: &'static str, path: &Path, detail: String) -> TlsError {
+    TlsError::Unusable {
+        setting,
+        path: path.to_owned(),
+        detail,
+    }
+}

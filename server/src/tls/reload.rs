@@ -1,0 +1,92 @@
+//! What is in force, and what follows the files.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ClientTrust, TlsError,
+    load::{Loaded, files, load},
+};
+use crate::{Reload, config::Config, files::FileWatch};
+
+/// TLS as it is now. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    loaded: watch::Receiver<Arc<Loaded>>,
+}
+
+impl Tls {
+    /// Reads the certificate files, and follows them and the configuration until `background` is cancelled: each new connection
+    /// is served by what is in force then. What can't be taken over is logged, and leaves what is in force as it is. Nothing
+    /// where the configuration names no certificate; a change of that needs a restart.
+    ///
+    /// Must be called within a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// When the files make no sense.
+    pub fn start(
+        reload: &Reload,
+        background: &CancellationToken,
+    ) -> Result<Option<Self>, TlsError> {
+        let config = reload.current();
+        // Before they are read, so that a change in between is seen.
+        let watch = FileWatch::new(files(&config));
+        let Some(loaded) = load(&config)? else {
+            return Ok(None);
+        };
+        let (sender, receiver) = watch::channel(Arc::new(loaded));
+        let following = follow(reload.clone(), config, watch, sender);
+        tokio::spawn(background.clone().run_until_cancelled_owned(following));
+        Ok(Some(Self { loaded: receiver }))
+    }
+
+    /// Who is trusted among the clients.
+    #[must_use]
+    pub fn clients(&self) -> ClientTrust {
+        ClientTrust::new(self.loaded.clone())
+    }
+
+    /// How to serve a new connection of the gRPC port.
+    pub(crate) fn grpc(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.loaded.borrow().grpc)
+    }
+
+    /// How to serve a new connection of the admin port.
+    pub(crate) fn admin(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.loaded.borrow().admin)
+    }
+}
+
+async fn follow(
+    mut reload: Reload,
+    mut config: Arc<Config>,
+    mut watch: FileWatch,
+    sender: watch::Sender<Arc<Loaded>>,
+) {
+    loop {
+        tokio::select! {
+            changed = reload.changed() => {
+                config = changed;
+                watch = FileWatch::new(files(&config));
+            }
+            () = watch.changed() => {}
+        }
+        match load(&config) {
+            Ok(Some(loaded)) => {
+                sender.send_replace(Arc::new(loaded));
+                tracing::info!("took the certificates over: new connections are served with them");
+            }
+            Ok(None) => tracing::warn!(
+                "tls-cert is not set any more, which needs a restart: new connections are served as before"
+            ),
+            Err(error) => tracing::error!(
+                %error,
+                "failed to take changed certificates over: new connections are served as before"
+            ),
+        }
+    }
+}

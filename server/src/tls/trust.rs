@@ -1,0 +1,52 @@
+//! Whether a client's certificate is good now.
+
+use std::{future::pending, sync::Arc};
+
+use rustls::pki_types::{CertificateDer, UnixTime};
+use tokio::sync::watch;
+
+use super::load::Loaded;
+
+/// Judges clients' certificates by the authorities and revocation lists in force now. Clones share them.
+///
+/// The handshake has judged a certificate already; this tells whether it would still let it in. The default, of a coordinator
+/// that asks for no certificates, trusts none.
+#[derive(Clone, Debug, Default)]
+pub struct ClientTrust {
+    loaded: Option<watch::Receiver<Arc<Loaded>>>,
+}
+
+impl ClientTrust {
+    pub(super) fn new(loaded: watch::Receiver<Arc<Loaded>>) -> Self {
+        Self {
+            loaded: Some(loaded),
+        }
+    }
+
+    /// Whether a client with this chain (its own certificate first) would be let in now: by an authority that is trusted,
+    /// neither expired nor revoked.
+    #[must_use]
+    pub fn still_trusted(&self, chain: &[CertificateDer<'_>]) -> bool {
+        let Some(loaded) = &self.loaded else {
+            return false;
+        };
+        let verifier = loaded.borrow().clients.clone();
+        match (verifier, chain) {
+            (Some(verifier), [leaf, between @ ..]) => verifier
+                .verify_client_cert(leaf, between, UnixTime::now())
+                .is_ok(),
+            _ => false,
+        }
+    }
+
+    /// Waits until authorities or lists were read anew, so that what was trusted may not be any more; for ever if they never
+    /// are. Of several changes only the last is told. May be dropped at any point.
+    pub async fn changed(&mut self) {
+        if let Some(loaded) = &mut self.loaded
+            && loaded.changed().await.is_ok()
+        {
+            return;
+        }
+        pending().await
+    }
+}

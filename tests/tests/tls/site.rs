@@ -1,0 +1,107 @@
+//! A coordinator with certificates, and those who talk to it.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{ListSessionsRequest, admin_service_client::AdminServiceClient};
+use leasehold_tests::{Authority, Coordinator, certificates::Issued, wait};
+use tonic::{Status, transport::Channel};
+
+/// Longer than anything takes that is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A coordinator in this process, and the authorities around it.
+pub(crate) struct Site {
+    pub(crate) servers: Authority,
+    pub(crate) clients: Authority,
+    /// What the coordinator serves with.
+    pub(crate) server: Issued,
+    pub(crate) coordinator: Coordinator,
+}
+
+impl Site {
+    /// One that asks clients for nothing.
+    pub(crate) async fn open() -> Self {
+        Self::with(|servers| servers.server().issue(), |_| Vec::new()).await
+    }
+
+    /// The same with this certificate.
+    pub(crate) async fn serving(certificate: impl FnOnce(&Authority) -> Issued) -> Self {
+        Self::with(certificate, |_| Vec::new()).await
+    }
+
+    /// One that asks clients for a certificate.
+    pub(crate) async fn mutual() -> Self {
+        Self::asking(|clients| vec![format!("--tls-client-ca={}", clients.ca().display())]).await
+    }
+
+    /// One with further flags, which name files of the clients' authority.
+    pub(crate) async fn asking(flags: impl FnOnce(&Authority) -> Vec<String>) -> Self {
+        Self::with(|servers| servers.server().issue(), flags).await
+    }
+
+    async fn with(
+        certificate: impl FnOnce(&Authority) -> Issued,
+        flags: impl FnOnce(&Authority) -> Vec<String>,
+    ) -> Self {
+        let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+        let server = certificate(&servers);
+        let mut all = server.flags().to_vec();
+        all.extend(flags(&clients));
+        let coordinator = Coordinator::in_process_with(all);
+        coordinator.ready().await;
+        Self {
+            servers,
+            clients,
+            server,
+            coordinator,
+        }
+    }
+
+    /// Whether a client gets an answer.
+    pub(crate) async fn ask(&self, client: Option<&Issued>) -> Result<(), Status> {
+        ask(&self.servers, &self.coordinator.endpoint(), client).await
+    }
+
+    /// Waits until as many handshakes have failed.
+    pub(crate) async fn until_failures(&self, failures: f64) {
+        wait::until("the failure to be counted", PATIENCE, || async {
+            let metrics = self.coordinator.metrics().await;
+            let counted = metrics.sum("leasehold_connections_tls_failures_total");
+            if counted == failures {
+                Ok(())
+            } else {
+                Err(counted)
+            }
+        })
+        .await;
+    }
+}
+
+/// Whether a client gets an answer that trusts an authority.
+pub(crate) async fn ask(
+    trusted: &Authority,
+    endpoint: &str,
+    client: Option<&Issued>,
+) -> Result<(), Status> {
+    let channel = trusted.connect(endpoint, client).await;
+    let channel = channel.map_err(|error| Status::from_error(Box::new(error)))?;
+    list(channel).await
+}
+
+/// Asks something over a connection.
+pub(crate) async fn list(channel: Channel) -> Result<(), Status> {
+    let mut admin = AdminServiceClient::new(channel);
+    admin.list_sessions(ListSessionsRequest::default()).await?;
+    Ok(())
+}
+
+/// An error with all that is behind it.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
