@@ -5,7 +5,7 @@ use std::{io, net::SocketAddr, time::Duration};
 use axum::{
     Router,
     extract::State,
-    http::{HeaderName, StatusCode, header},
+    http::{HeaderMap, HeaderName, StatusCode, header},
     routing::get,
     serve::Listener,
 };
@@ -17,8 +17,11 @@ use crate::{
     tls::{Tls, TlsPort},
 };
 
-/// What Prometheus is told that it gets.
+/// What those who accept it get, as Prometheus does.
+const OPEN_METRICS_TYPE: &str = "application/openmetrics-text";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// What everybody else gets.
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// How long requests in progress get when the coordinator shuts down.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
@@ -135,9 +138,20 @@ async fn readyz(State(state): State<AdminState>) -> (StatusCode, String) {
     (status, format!("{}\n", readiness.reason))
 }
 
-async fn metrics(State(state): State<AdminState>) -> ([(HeaderName, &'static str); 1], String) {
-    (
-        [(header::CONTENT_TYPE, OPEN_METRICS)],
-        state.metrics.encode(),
-    )
+async fn metrics(
+    State(state): State<AdminState>,
+    headers: HeaderMap,
+) -> ([(HeaderName, &'static str); 1], String) {
+    let accepted = headers.get_all(header::ACCEPT);
+    let open_metrics = accepted
+        .iter()
+        .filter_map(|accepted| accepted.to_str().ok())
+        .any(|accepted| accepted.contains(OPEN_METRICS_TYPE));
+    if open_metrics {
+        let content_type = [(header::CONTENT_TYPE, OPEN_METRICS)];
+        (content_type, state.metrics.encode())
+    } else {
+        let content_type = [(header::CONTENT_TYPE, TEXT)];
+        (content_type, state.metrics.encode_for_prometheus())
+    }
 }

@@ -49,8 +49,15 @@ async fn start() -> Admin {
 impl Admin {
     /// Status line and headers, and body.
     async fn get(&self, path: &str) -> (String, String) {
+        self.get_as(path, "*/*").await
+    }
+
+    /// The same for a caller that accepts this.
+    async fn get_as(&self, path: &str, accept: &str) -> (String, String) {
         let mut socket = TcpStream::connect(self.address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: admin\r\nconnection: close\r\n\r\n");
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: admin\r\naccept: {accept}\r\nconnection: close\r\n\r\n"
+        );
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         timeout(LONG, socket.read_to_string(&mut answer))
@@ -90,8 +97,24 @@ async fn metrics_are_scraped_and_the_index_points_to_them() {
     let (head, body) = admin.get("/metrics").await;
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     assert!(
+        head.contains("content-type: text/plain; version=0.0.4"),
+        "{head}"
+    );
+    assert!(
+        body.contains("\n# TYPE leasehold_grants_total counter\n") && !body.contains("# EOF"),
+        "{body}"
+    );
+    let prometheus =
+        "application/openmetrics-text;version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.5";
+    let (head, open_metrics) = admin.get_as("/metrics", prometheus).await;
+    assert!(
         head.contains("content-type: application/openmetrics-text; version=1.0.0"),
         "{head}"
+    );
+    assert!(
+        open_metrics.contains("\n# TYPE leasehold_grants counter\n")
+            && open_metrics.ends_with("# EOF\n"),
+        "{open_metrics}"
     );
     assert!(body.contains("\nleasehold_sessions 1\n"), "{body}");
     let tasks = body

@@ -106,6 +106,8 @@ pub struct Config {
     pub deadlock_detection: bool,
     /// Threads that serve clients. Half of the processors by default, at least one.
     pub worker_threads: usize,
+    /// Whether times and sizes, and calls by method, are measured. True by default.
+    pub metrics: bool,
     /// What is logged: directives of `tracing`'s `EnvFilter`. `info` by default.
     pub log: String,
     /// How log lines look. Human by default.
@@ -184,6 +186,7 @@ impl Default for Config {
             outbound_queue: 1024,
             deadlock_detection: true,
             worker_threads: half_of_the_processors(),
+            metrics: true,
             log: "info".to_owned(),
             log_format: LogFormat::Human,
         }

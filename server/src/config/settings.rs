@@ -90,7 +90,7 @@ macro_rules! a_number {
 }
 
 /// Every setting, in the order of the help and of the reference file.
-pub(super) static SETTINGS: [Setting; 37] = [
+pub(super) static SETTINGS: [Setting; 38] = [
     Setting {
         name: "listen",
         shape: Shape::Text,
@@ -324,6 +324,16 @@ pub(super) static SETTINGS: [Setting; 37] = [
         set: |config, text| put(&mut config.worker_threads, number(text, &(1..=1024))),
         show: |config| Some(config.worker_threads.to_string()),
         example: Some("1"),
+    },
+    Setting {
+        name: "metrics",
+        shape: Shape::Boolean,
+        value_name: "true|false",
+        help: "Measure how long things take, how large batches are, and calls by method. Without it, /metrics shows levels and \
+               plain counts alone, and the rest stays at zero.",
+        set: |config, text| put(&mut config.metrics, boolean(text)),
+        show: |config| Some(config.metrics.to_string()),
+        example: None,
     },
     Setting {
         name: "log",

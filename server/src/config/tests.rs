@@ -169,6 +169,7 @@ fn every_setting_can_be_given_in_each_way() {
         ("outbound-queue", "14"),
         ("deadlock-detection", "false"),
         ("worker-threads", "15"),
+        ("metrics", "false"),
         ("log", "info,leasehold_server=debug"),
         ("log-format", "json"),
     ];

@@ -7,6 +7,7 @@ use leasehold_core::{
     deadlock::BlockedWait,
     id::{Actor, OwnerId, SessionId},
     name::LockName,
+    time::Moment,
     view::HolderView,
 };
 use leasehold_store::{Answer, LockStore, Stamped, StoreError, clock};
@@ -20,7 +21,10 @@ use super::{
     registry::Delivery,
     unexpected,
 };
-use crate::telemetry::Tracked;
+use crate::telemetry::{
+    Tracked,
+    waits::{WaitEnd, WaitTimer},
+};
 
 /// How long to wait for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +81,8 @@ pub struct Asked {
     acquire: Acquire,
     wait: Wait,
     started: Instant,
+    /// Where it is measured.
+    since: Option<Moment>,
     holding: bool,
 }
 
@@ -108,6 +114,7 @@ pub struct InLine {
     delivery: oneshot::Receiver<Delivery>,
     /// Known to the detector of deadlocks.
     blocked: Option<BlockedHere>,
+    timer: WaitTimer,
     _waiting: Waiting,
     _tracked: Tracked,
 }
@@ -139,6 +146,7 @@ impl Coordinator {
             acquire: acquire.clone(),
             wait,
             started: Instant::now(),
+            since: self.metrics().clocks.begin(),
             holding,
         };
         let command = self.command(name, Op::Acquire(acquire));
@@ -179,6 +187,7 @@ impl Asked {
     /// Takes the store's answer in.
     pub fn answered(mut self, result: Result<Stamped, StoreError>) -> Result<Answered, StoreError> {
         let coordinator = self.claim.coordinator.clone();
+        coordinator.metrics().clocks.acquired(self.since);
         let stamped = match coordinator.outcome(&self.claim.name, result) {
             Ok(stamped) => stamped,
             Err(error) => {
@@ -215,6 +224,7 @@ impl Asked {
             wait,
             started,
             holding,
+            since: _,
         } = self;
         let until = match wait {
             Wait::For(wait) => Some(started + wait),
@@ -245,6 +255,7 @@ impl InLine {
             claim,
             position,
             until,
+            timer: coordinator.metrics().clocks.wait(),
             _tracked: coordinator.metrics().waiters.track(),
             _waiting: Waiting::new(coordinator, name, Arc::new(acquire), expires_in),
         }
@@ -281,6 +292,7 @@ impl InLine {
             until,
             mut delivery,
             mut blocked,
+            timer,
             _waiting,
             _tracked,
             ..
@@ -297,7 +309,7 @@ impl InLine {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
+        let acquired = tokio::select! {
             biased;
             Ok(delivery) = &mut delivery => match delivery {
                 Delivery::Granted { token, sent_at } => {
@@ -319,6 +331,15 @@ impl InLine {
                 Acquired::Deadlocked(deadlock)
             }
             () = timeout => Acquired::TimedOut(claim.give_up().await),
-        }
+        };
+        timer.ended(match &acquired {
+            Acquired::Granted(_) => WaitEnd::Granted,
+            Acquired::TimedOut(_) | Acquired::Busy(_) => WaitEnd::TimedOut,
+            Acquired::Cancelled => WaitEnd::Cancelled,
+            Acquired::Moved => WaitEnd::Moved,
+            Acquired::Deadlocked(_) => WaitEnd::Deadlocked,
+            Acquired::Failed(_) | Acquired::OtherLimit { .. } => WaitEnd::Failed,
+        });
+        acquired
     }
 }

@@ -27,7 +27,7 @@ use super::{
     Coordinator,
     refresh::{Refreshed, confirm, refresh},
 };
-use crate::telemetry::Tracked;
+use crate::telemetry::{Level, Tracked};
 
 /// Added to an expiry, which the store gives in whole milliseconds, so that a re-check finds it past.
 const EXPIRY_SLACK: Duration = Duration::from_millis(2);
@@ -35,8 +35,12 @@ const EXPIRY_SLACK: Duration = Duration::from_millis(2);
 /// Where waiters are announced.
 #[derive(Clone, Debug)]
 pub struct Contention {
-    messages: mpsc::UnboundedSender<Message>,
+    messages: mpsc::UnboundedSender<(Message, Tracked)>,
+    waiting: Level,
 }
+
+/// What the task is told, counted until it is seen to.
+pub type Messages = mpsc::UnboundedReceiver<(Message, Tracked)>;
 
 /// What the task is told. At most two messages for each waiter are under way, so the channel is bounded by the waiters.
 #[derive(Debug)]
@@ -72,15 +76,20 @@ pub enum Message {
 }
 
 impl Contention {
-    /// The handle, and what the task is given.
-    pub fn new() -> (Self, mpsc::UnboundedReceiver<Message>) {
+    /// The handle, and what the task is given; what it has not seen to counts as `waiting`.
+    pub fn new(waiting: Level) -> (Self, Messages) {
         let (messages, receiver) = mpsc::unbounded_channel();
-        (Self { messages }, receiver)
+        (Self { messages, waiting }, receiver)
+    }
+
+    fn tell(&self, message: Message) {
+        // The task outlives every session; when it is gone the process is ending.
+        let _ = self.messages.send((message, self.waiting.track()));
     }
 
     /// Has a name looked at when what is in its way will be gone, if anybody here waits for it.
     pub fn recheck(&self, name: &LockName, after: Duration) {
-        let _ = self.messages.send(Message::Recheck {
+        self.tell(Message::Recheck {
             name: name.clone(),
             after,
         });
@@ -88,7 +97,7 @@ impl Contention {
 
     /// Has a name refreshed at once, whoever waits for it.
     pub fn look(&self, name: &LockName) {
-        let _ = self.messages.send(Message::Look { name: name.clone() });
+        self.tell(Message::Look { name: name.clone() });
     }
 }
 
@@ -114,8 +123,7 @@ impl Waiting {
             acquire,
             expires_in,
         };
-        // The task outlives every session; when it is gone the process is ending.
-        let _ = coordinator.contention().messages.send(message);
+        coordinator.contention().tell(message);
         Self {
             coordinator,
             name,
@@ -130,7 +138,7 @@ impl Drop for Waiting {
             name: self.name.clone(),
             owner: self.owner,
         };
-        let _ = self.coordinator.contention().messages.send(message);
+        self.coordinator.contention().tell(message);
     }
 }
 
@@ -170,7 +178,7 @@ struct Task {
 /// Runs until it is stopped.
 pub async fn run(
     coordinator: Coordinator,
-    mut messages: mpsc::UnboundedReceiver<Message>,
+    mut messages: Messages,
     mut wake_ups: mpsc::Receiver<WakeUp>,
     stop: CancellationToken,
 ) {
@@ -186,7 +194,7 @@ pub async fn run(
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            Some(message) = messages.recv() => task.on_message(message),
+            Some((message, _tracked)) = messages.recv() => task.on_message(message),
             Some(wake_up) = wake_ups.recv() => task.on_wake_up(wake_up),
             Some(expired) = task.timers.next() => task.on_timer(expired.into_inner()),
             Some(finished) = task.under_way.next() => task.on_finished(finished),

@@ -102,7 +102,8 @@ impl Coordinator {
     /// Starts a coordinator; its background tasks run until `stop`.
     pub fn start(parts: Parts, stop: &CancellationToken) -> Self {
         let (leftovers, incoming_leftovers) = mpsc::unbounded_channel();
-        let (contention, incoming_contention) = Contention::new();
+        let (contention, incoming_contention) =
+            Contention::new(parts.metrics.contention_queue.clone());
         let coordinator = Self {
             shared: Arc::new(Shared {
                 id: parts.id,

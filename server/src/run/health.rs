@@ -1,13 +1,22 @@
 //! What is told of whether this coordinator serves.
 
-use leasehold_store::{LockStore, Status as StoreStatus, Store};
-use tokio::sync::watch;
+use std::time::Duration;
+
+use leasehold_store::{LockStore, Status as StoreStatus, Store, clock};
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval_at},
+};
 use tokio_util::sync::CancellationToken;
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use crate::admin_http::Readiness;
+use crate::{
+    admin_http::Readiness,
+    session::sessions::{LateRenewals, Sessions},
+    telemetry::Metrics,
+};
 
-/// The services that follow the store's health, and all of them together.
+/// The services that follow the coordinator's health, and all of them together.
 const SERVED: [&str; 4] = [
     "",
     "leasehold.v1.AdminService",
@@ -16,6 +25,22 @@ const SERVED: [&str; 4] = [
 ];
 /// Why a coordinator that goes away is not ready.
 const DRAINING: &str = "draining";
+/// How often the sessions are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// Longest time that a renewal may take, however long the session's TTL is.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What health follows.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub(super) store: Store,
+    /// How long a command to it may take.
+    pub(super) store_timeout: Duration,
+    pub(super) sessions: Sessions,
+    pub(super) metrics: Metrics,
+    /// The coordinator goes away.
+    pub(super) leaving: CancellationToken,
+}
 
 /// Waits until whoever asks is told that this coordinator goes away: before its sessions are, so that none of their clients
 /// is sent back here.
@@ -24,22 +49,96 @@ pub(super) async fn said_to_be_leaving(mut ready: watch::Receiver<Readiness>) {
     let _ = ready.wait_for(|state| state.reason == DRAINING).await;
 }
 
-/// Keeps gRPC health and readiness in step with the store, and with draining.
+/// Keeps gRPC health, readiness and their metrics in step with the store, with the sessions' renewals, and with draining.
 pub(super) async fn follow_health(
-    store: Store,
+    followed: Followed,
     reporter: HealthReporter,
     readiness: watch::Sender<Readiness>,
-    leaving: CancellationToken,
     background: CancellationToken,
 ) {
-    let mut status = store.status();
+    let leaving = &followed.leaving;
+    let mut status = followed.store.status();
+    let mut looks = interval_at(Instant::now() + LOOK, LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut late = LateRenewals::default();
+    let mut was_up = false;
+    let mut told = None;
     loop {
         let current = status.borrow_and_update().clone();
-        let state = match (&current, leaving.is_cancelled()) {
-            (_, true) => Readiness::not_ready(DRAINING),
-            (StoreStatus::Up { .. }, false) => Readiness::ready(),
-            (StoreStatus::Down { reason, .. }, false) => Readiness::not_ready(reason.to_string()),
+        let is_up = matches!(current, StoreStatus::Up { .. });
+        if was_up && !is_up {
+            followed.metrics.store_outages.inc();
+        }
+        was_up = is_up;
+        let state = judge(&current, &late, leaving.is_cancelled());
+        followed.metrics.store_up.set(i64::from(is_up));
+        followed
+            .metrics
+            .draining
+            .set(i64::from(leaving.is_cancelled()));
+        followed.metrics.ready.set(i64::from(state.ready));
+        followed
+            .metrics
+            .late_renewals
+            .set(i64::try_from(late.sessions).unwrap_or(i64::MAX));
+        tell(&reporter, &readiness, &mut told, state).await;
+        tokio::select! {
+            () = background.cancelled() => return,
+            () = leaving.cancelled(), if !leaving.is_cancelled() => {}
+            Ok(()) = status.changed() => {}
+            due = looks.tick() => {
+                followed.metrics.scheduling_lag.set(due.elapsed().as_secs_f64());
+                late = followed.look();
+            }
+        }
+    }
+}
+
+impl Followed {
+    fn look(&self) -> LateRenewals {
+        let patience = |ttl: Duration| {
+            (ttl / 3)
+                .max(self.store_timeout)
+                .min(PATIENCE.max(self.store_timeout))
         };
+        self.sessions.late_renewals(clock::now(), patience)
+    }
+}
+
+/// Whether it serves, or everything that keeps it from that.
+fn judge(store: &StoreStatus, late: &LateRenewals, is_leaving: bool) -> Readiness {
+    if is_leaving {
+        return Readiness::not_ready(DRAINING);
+    }
+    let mut reasons = Vec::new();
+    if let StoreStatus::Down { reason, .. } = store {
+        reasons.push(reason.to_string());
+    }
+    if late.sessions > 0 {
+        let of = match late.sessions {
+            1 => "1 session".to_owned(),
+            many => format!("{many} sessions"),
+        };
+        reasons.push(format!(
+            "the renewals of {of} are late, the oldest has been due for {:.1} s",
+            late.oldest.as_secs_f64()
+        ));
+    }
+    if reasons.is_empty() {
+        Readiness::ready()
+    } else {
+        Readiness::not_ready(reasons.join("; "))
+    }
+}
+
+/// Tells it to whoever asks, and the log when it changes; `told` is what was told before.
+async fn tell(
+    reporter: &HealthReporter,
+    readiness: &watch::Sender<Readiness>,
+    told: &mut Option<bool>,
+    state: Readiness,
+) {
+    if told.replace(state.ready) != Some(state.ready) {
         let serving = if state.ready {
             ServingStatus::Serving
         } else {
@@ -48,11 +147,48 @@ pub(super) async fn follow_health(
         for service in SERVED {
             reporter.set_service_status(service, serving).await;
         }
-        readiness.send_replace(state);
-        tokio::select! {
-            () = background.cancelled() => return,
-            () = leaving.cancelled(), if !leaving.is_cancelled() => {}
-            Ok(()) = status.changed() => {}
+        if state.ready {
+            tracing::info!("ready to serve");
+        } else if state.reason != DRAINING {
+            tracing::warn!(reason = state.reason, "not ready to serve");
         }
+    }
+    readiness.send_if_modified(|before| {
+        let changed = *before != state;
+        *before = state;
+        changed
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_store::redis::status::DownCause;
+
+    use super::*;
+
+    #[test]
+    fn everything_that_is_wrong_is_told() {
+        let up = StoreStatus::Up { epoch: 1 };
+        let down = StoreStatus::Down {
+            cause: DownCause::TimedOut,
+            reason: "Redis did not answer".into(),
+        };
+        let late = LateRenewals {
+            sessions: 2,
+            oldest: Duration::from_millis(1250),
+        };
+        let none = LateRenewals::default();
+        assert_eq!(judge(&up, &none, false), Readiness::ready());
+        assert_eq!(
+            judge(&down, &none, false),
+            Readiness::not_ready("Redis did not answer")
+        );
+        let reason = "the renewals of 2 sessions are late, the oldest has been due for 1.2 s";
+        assert_eq!(judge(&up, &late, false), Readiness::not_ready(reason));
+        assert_eq!(
+            judge(&down, &late, false),
+            Readiness::not_ready(format!("Redis did not answer; {reason}"))
+        );
+        assert_eq!(judge(&down, &late, true), Readiness::not_ready(DRAINING));
     }
 }

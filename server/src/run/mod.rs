@@ -19,7 +19,7 @@ use uuid::Uuid;
 pub use self::listeners::{Listeners, RunError};
 use self::{
     drain::drain,
-    health::{follow_health, said_to_be_leaving},
+    health::{Followed, follow_health, said_to_be_leaving},
 };
 use crate::{
     access::AccessLayer,
@@ -59,7 +59,7 @@ pub async fn run(
     let reload = config.into();
     let config = reload.current();
     let connections = Connections::new();
-    let metrics = Metrics::new(connections.clone());
+    let metrics = Metrics::new(connections.clone(), config.metrics);
     let background = CancellationToken::new();
     // However this ends, so does what it started.
     let _background = background.clone().drop_guard();
@@ -76,11 +76,17 @@ pub async fn run(
     let (readiness, ready) = watch::channel(Readiness::not_ready("starting"));
     let leaving = CancellationToken::new();
     let (reporter, health) = tonic_health::server::health_reporter();
+    let followed = Followed {
+        store: coordinator.store().clone(),
+        store_timeout: config.store_timeout,
+        sessions: sessions.clone(),
+        metrics: metrics.clone(),
+        leaving: leaving.clone(),
+    };
     tokio::spawn(follow_health(
-        coordinator.store().clone(),
+        followed,
         reporter,
         readiness,
-        leaving.clone(),
         background.clone(),
     ));
     let streams = Streams {
@@ -118,6 +124,7 @@ pub async fn run(
         })
     };
     let router = http2_server(&config)
+        .layer(metrics.rpc_layer())
         .layer(AccessLayer)
         .add_service(health)
         .add_service(reflection().build_v1()?)
@@ -191,6 +198,7 @@ fn start_coordinator(
         // The longest lock-delay is the longest TTL.
         max_hold: config.max_ttl * 2,
         quorum_bootstrap: config.quorum_bootstrap,
+        meter: metrics.meter.clone(),
     };
     let (store, wake_ups) = leasehold_store::open(options)?;
     let parts = Parts {

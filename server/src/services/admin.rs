@@ -166,8 +166,12 @@ impl AdminService for Admin {
             .await
             .map_err(Refusal::from)?;
         let newest_token = view.token.map_or(0, |token| token.get());
+        let current = newest_token == request.fencing_token;
+        if !current {
+            self.coordinator.metrics().fenced_refusals.inc();
+        }
         Ok(Response::new(CheckTokenResponse {
-            current: newest_token == request.fencing_token,
+            current,
             newest_token,
         }))
     }

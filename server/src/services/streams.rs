@@ -216,6 +216,7 @@ impl Streams {
             holds: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
             heard_at: AtomicU64::new(now.as_micros()),
+            renewal_due: AtomicU64::new(0),
         };
         let limit = self.limits.sessions;
         let listed = self.sessions.open(info, limit, self.coordinator.metrics()).ok_or_else(|| {

@@ -45,6 +45,8 @@ impl<W: Wire> Session<W> {
             shorten_at: Some(now),
         });
         self.outbox.close();
+        // Nothing is renewed from here on.
+        self.listed.info().clear_renewal_due();
         self.pending_acks.clear();
         self.short_ack = None;
         self.drop_what_nobody_can_resume();

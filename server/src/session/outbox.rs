@@ -12,7 +12,11 @@ use super::{
     second_look::SecondLook,
     wire::{Next, Wire},
 };
-use crate::{listener::ConnectionHandle, status::Refusal, telemetry::Metrics};
+use crate::{
+    listener::ConnectionHandle,
+    status::Refusal,
+    telemetry::{Metrics, Tracked},
+};
 
 /// How long the last answers of a session may wait for a client that reads slowly.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
@@ -36,6 +40,7 @@ pub struct Outbox<W: Wire> {
     answers: mpsc::Sender<Result<W::Says, Status>>,
     /// What had no room in `answers`.
     backlog: VecDeque<Result<W::Says, Status>>,
+    unread: Tracked,
     /// When the backlog began, or last got shorter.
     moved_at: Moment,
     stuck: SecondLook,
@@ -59,6 +64,7 @@ impl<W: Wire> Outbox<W> {
             wire,
             answers,
             backlog: VecDeque::new(),
+            unread: metrics.unread_answers.track_none(),
             moved_at: clock::now(),
             stuck: SecondLook::default(),
             reading,
@@ -105,6 +111,7 @@ impl<W: Wire> Outbox<W> {
     /// Ends the stream, without whatever has not been handed over. Nothing is said from here on.
     pub(super) fn close(&mut self) {
         self.backlog.clear();
+        self.unread.set(0);
         // Nobody is at its other end.
         self.answers = mpsc::channel(1).0;
     }
@@ -151,6 +158,7 @@ impl<W: Wire> Outbox<W> {
             // The stream is gone; its other half tells why.
             Err(_) => self.backlog.clear(),
         }
+        self.unread.set(self.backlog.len());
     }
 
     /// Hands the last answers over, for a short while at most.
@@ -188,6 +196,7 @@ impl<W: Wire> Outbox<W> {
             self.stuck.kept();
         }
         self.backlog.push_back(answer);
+        self.unread.set(self.backlog.len());
         // Requests stop at what may be owed, and those before them owe no more than that again.
         if self.backlog.len() > 2 * self.reading.owed {
             self.cut_off();
@@ -198,6 +207,7 @@ impl<W: Wire> Outbox<W> {
     fn cut_off(&mut self) {
         self.cut = true;
         self.backlog = VecDeque::new();
+        self.unread.set(0);
         self.metrics.slow_readers.inc();
         tracing::warn!(
             peer = %self.connection.peer_addr(),

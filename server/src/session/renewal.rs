@@ -113,6 +113,7 @@ impl<W: Wire> Session<W> {
             return self.acknowledge();
         }
         self.renewing = true;
+        self.listed.info().set_renewal_due(clock::now());
         let coordinator = self.coordinator.clone();
         let (owners, commands): (Vec<OwnerId>, Vec<_>) = self
             .holds
@@ -135,6 +136,7 @@ impl<W: Wire> Session<W> {
         self.renewing = false;
         let mut lost = Vec::new();
         let mut failed = false;
+        let mut is_late = false;
         for (owner, result) in results {
             // One that was released or taken meanwhile is no longer ours to speak of.
             let Some(held) = self.holds.get_mut(&owner) else {
@@ -149,13 +151,18 @@ impl<W: Wire> Session<W> {
                         self.tell_count(&owner);
                     }
                 },
-                Err(_) => {
+                Err(error) => {
                     self.coordinator.metrics().store_errors.inc();
                     failed = true;
+                    // What somebody did to this lock's key says nothing of how well this coordinator serves.
+                    is_late |= !matches!(error, StoreError::WrongType { .. });
                 }
             }
         }
         self.lose(lost);
+        if !is_late {
+            self.renewed();
+        }
         if failed {
             self.retry_at = Some(clock::now().after(RETRY));
             self.short_ack = self.pending_acks.last().copied().or(self.short_ack);
@@ -169,6 +176,13 @@ impl<W: Wire> Session<W> {
             });
         }
         self.acknowledge();
+    }
+
+    /// Nothing is due to be renewed any more.
+    fn renewed(&self) {
+        if let Some(due) = self.listed.info().clear_renewal_due() {
+            self.coordinator.metrics().clocks.renewed(due);
+        }
     }
 
     /// Gives up the holds whose time in the store may be over: they could not be renewed.

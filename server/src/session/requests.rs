@@ -60,6 +60,8 @@ impl<W: Wire> Session<W> {
     /// nothing.
     pub(super) fn on_request(&mut self, request: SessionRequest) -> Option<End> {
         let request_id = request.request_id;
+        let metrics = self.coordinator.metrics();
+        metrics.count_request(request.request.as_ref());
         let outcome = match request.request {
             Some(Request::Acquire(acquire)) => self.on_acquire(request_id, acquire),
             Some(Request::Release(release)) => self.on_release(request_id, &release),

@@ -14,6 +14,9 @@ use leasehold_core::{id::SessionId, name::ClientName, time::Moment};
 
 use crate::telemetry::{Metrics, Tracked};
 
+/// How many sessions are looked at in one go.
+const PART: usize = 1024;
+
 /// All sessions that are open here. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions {
@@ -41,6 +44,8 @@ pub struct SessionInfo {
     pub waiters: AtomicU32,
     /// When its last heartbeat was received, in microseconds of the monotonic clock.
     pub heard_at: AtomicU64,
+    /// Since when what it holds is due to be renewed, on the same clock; 0 if it is not.
+    pub renewal_due: AtomicU64,
 }
 
 impl SessionInfo {
@@ -48,6 +53,35 @@ impl SessionInfo {
     pub fn heard_at(&self) -> Moment {
         Moment::from_micros(self.heard_at.load(Ordering::Relaxed))
     }
+
+    /// Since when what it holds is due to be renewed, if it is.
+    pub fn renewal_due(&self) -> Option<Moment> {
+        let due = self.renewal_due.load(Ordering::Relaxed);
+        (due != 0).then(|| Moment::from_micros(due))
+    }
+
+    /// Notes that what it holds is due to be renewed, if that was not known.
+    pub(super) fn set_renewal_due(&self, now: Moment) {
+        if self.renewal_due().is_none() {
+            self.renewal_due.store(now.as_micros(), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that nothing is due any more; gives since when it was.
+    pub(super) fn clear_renewal_due(&self) -> Option<Moment> {
+        let due = self.renewal_due();
+        self.renewal_due.store(0, Ordering::Relaxed);
+        due
+    }
+}
+
+/// Renewals that were not carried out in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LateRenewals {
+    /// How many sessions have one.
+    pub sessions: usize,
+    /// For how long the oldest has been due.
+    pub oldest: Duration,
 }
 
 /// A session's place among the others, for as long as this lives.
@@ -83,6 +117,32 @@ impl Sessions {
             .take(limit)
             .map(|(_, info)| Arc::clone(info))
             .collect()
+    }
+
+    /// Which renewals are due for longer than `patience` says for the session's TTL.
+    pub fn late_renewals(
+        &self,
+        now: Moment,
+        patience: impl Fn(Duration) -> Duration,
+    ) -> LateRenewals {
+        let mut late = LateRenewals::default();
+        let mut after = None;
+        loop {
+            // A part at a time, so that no session waits long to be opened or to end.
+            let page = self.page(after, PART);
+            for info in &page {
+                if let Some(due) = info.renewal_due()
+                    && due.until(now) > patience(info.ttl)
+                {
+                    late.sessions += 1;
+                    late.oldest = late.oldest.max(due.until(now));
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() == PART => after = Some(last.id),
+                _ => return late,
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Arc<SessionInfo>>> {

@@ -344,6 +344,10 @@ impl<W: Wire> Session<W> {
     pub(super) fn unhold(&mut self, owner: &OwnerId) -> Option<Hold> {
         let held = self.holds.remove(owner)?;
         self.actors.unhold(held.actor, held.hold.name());
+        if self.holds.is_empty() {
+            // There is nothing left to renew.
+            self.listed.info().clear_renewal_due();
+        }
         self.count();
         Some(held.hold)
     }

@@ -1,15 +1,27 @@
 //! Logging and metrics.
 //!
 //! - [`logging`]: where log lines go.
-//! - [`metrics`]: what is counted; `level` counts what exists now, `connections` reads the listener's numbers.
+//! - [`metrics`]: the metrics as a whole; [`families`] has them by name.
+//! - [`level`]: what exists now. [`waits`]: how long things take. [`rpc`]: calls by method. `store` and `connections` read
+//!   what the store and the listener count.
+//! - `shown` and `text`: how all that is written.
 
 mod connections;
+#[cfg(test)]
+mod documented;
+pub mod families;
 pub mod level;
 pub mod logging;
 pub mod metrics;
+pub mod rpc;
+mod shown;
+mod store;
+mod text;
+pub mod waits;
 
 pub use self::{
+    families::Families,
     level::{Level, Tracked},
     logging::{LogLevel, LoggingError, init_logging},
-    metrics::{Families, Metrics},
+    metrics::Metrics,
 };

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     error::StoreError,
     feed::Feed,
+    measure::Meter,
     memory::MemoryStore,
     quorum::{QuorumStore, url::QuorumTarget},
     redis::{
@@ -288,6 +289,8 @@ pub struct Options {
     pub max_hold: Duration,
     /// Whether several independent masters are started for the first time.
     pub quorum_bootstrap: bool,
+    /// Measures what its servers are asked; nothing is measured in memory.
+    pub meter: Meter,
 }
 
 /// Opens a store. It need not be reachable yet: see [`LockStore::status`].

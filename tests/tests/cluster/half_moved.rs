@@ -34,6 +34,7 @@ async fn open_with(url: String, timeout: Duration) -> Store {
         acknowledgement: None,
         max_hold: Duration::from_secs(10),
         quorum_bootstrap: false,
+        meter: leasehold_store::measure::Meter::default(),
         coordinator: CoordinatorId::new("here"),
     })
     .unwrap();

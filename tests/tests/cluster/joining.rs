@@ -20,6 +20,7 @@ async fn complaint(url: String) -> String {
         acknowledgement: None,
         max_hold: Duration::from_secs(10),
         quorum_bootstrap: false,
+        meter: leasehold_store::measure::Meter::default(),
         coordinator: CoordinatorId::new("here"),
     })
     .unwrap();

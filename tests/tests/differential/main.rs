@@ -123,6 +123,7 @@ async fn connect_to(redis: &RedisServer, database: u32) -> (Store, mpsc::Receive
         coordinator: CoordinatorId::new("watching"),
         max_hold: Duration::from_secs(7200),
         quorum_bootstrap: false,
+        meter: leasehold_store::measure::Meter::default(),
     })
     .unwrap();
     let mut status = store.status();

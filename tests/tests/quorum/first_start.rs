@@ -13,6 +13,7 @@ async fn masters_that_were_started_lately_have_no_vote_at_first() {
     let masters = Masters::start(3);
     let patient = Options {
         quorum_bootstrap: false,
+        meter: leasehold_store::measure::Meter::default(),
         ..options(&masters, "here")
     };
     let (store, _) = open(patient).unwrap();
@@ -93,6 +94,7 @@ async fn coordinators_must_have_the_same_maximum_ttl() {
     let other = Options {
         max_hold: MAX_TTL * 20,
         quorum_bootstrap: false,
+        meter: leasehold_store::measure::Meter::default(),
         ..options(&masters, "other")
     };
     let (other, _) = open(other).unwrap();
@@ -120,6 +122,7 @@ async fn masters_that_are_declared_durable_have_to_be() {
     let durable = |masters: &Masters| Options {
         url: format!("redis+quorum://{}?durable=true", masters.hosts()),
         quorum_bootstrap: false,
+        meter: leasehold_store::measure::Meter::default(),
         ..options(masters, "here")
     };
     let (store, _) = open(durable(&masters)).unwrap();

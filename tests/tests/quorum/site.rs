@@ -33,6 +33,7 @@ pub(crate) fn options(masters: &Masters, coordinator: &str) -> Options {
         coordinator: CoordinatorId::new(coordinator),
         max_hold: MAX_TTL * 2,
         quorum_bootstrap: true,
+        meter: leasehold_store::measure::Meter::default(),
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
     script,
     standing::{Agreement, Bootstrap, Introduction, Run, Standing, bootstrap},
 };
-use crate::{Status, clock, redis::errors::link_error};
+use crate::{Status, clock, measure::Script, redis::errors::link_error};
 
 /// How long to wait before a master that did not introduce itself is asked again.
 const RETRY: Duration = Duration::from_millis(100);
@@ -163,7 +163,7 @@ impl Keeper {
         let terms = &self.masters.terms;
         let key = self.masters.keys.agreement();
         let command: Cmd = script::agree(&key, terms.hold_millis(), terms.hold * 4, serves, first);
-        let replies = call(master, vec![command]).await;
+        let replies = call(master, Script::Agree, vec![command]).await;
         let mut replies = replies.map_err(|error| error.to_string())?;
         let reply = replies.pop().unwrap_or(Value::Nil);
         let (hold, has_served, first): (u64, u8, String) = redis::from_redis_value(reply)

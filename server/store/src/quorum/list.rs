@@ -5,7 +5,9 @@ use redis::{Cmd, Value};
 
 use super::{decide::majority, master::Master, round::Masters};
 use crate::{
+    clock,
     error::StoreError,
+    measure::Script,
     redis::errors::{call_error, link_error},
     store::{Page, unanswered},
 };
@@ -74,7 +76,7 @@ impl Masters {
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(self.keys.pattern(prefix));
         scan.arg("COUNT").arg(size).arg("TYPE").arg("string");
-        let reply = call(master, vec![scan]).await?;
+        let reply = call(master, Script::Scan, vec![scan]).await?;
         let reply = reply.into_iter().next().ok_or_else(unanswered)?;
         redis::from_redis_value(reply).map_err(|error| StoreError::Garbled {
             reason: error.to_string(),
@@ -93,7 +95,7 @@ impl Masters {
                 exists.arg(key);
                 exists
             });
-            let Ok(replies) = call(earlier, asked.collect()).await else {
+            let Ok(replies) = call(earlier, Script::Scan, asked.collect()).await else {
                 continue;
             };
             let mut known = replies.into_iter().map(|reply| reply == Value::Int(1));
@@ -112,13 +114,24 @@ fn is_up(master: &Master) -> bool {
     master.link.status().borrow().is_up()
 }
 
-pub(super) async fn call(master: &Master, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
-    let replies = master.link.execute(0, commands).await;
-    let replies = replies.map_err(|error| link_error(&error))?.items;
-    let replies = replies
-        .into_iter()
-        .map(|reply| reply.map_err(|error| call_error(&error)));
-    replies.collect()
+/// Sends commands that are no lock's, measured as one of `script`.
+pub(super) async fn call(
+    master: &Master,
+    script: Script,
+    commands: Vec<Cmd>,
+) -> Result<Vec<Value>, StoreError> {
+    let sent_at = clock::now();
+    let result = match master.link.execute(0, commands).await {
+        Ok(replies) => {
+            master.meter.called(script, sent_at.until(clock::now()));
+            let replies = replies.items.into_iter();
+            replies
+                .map(|reply| reply.map_err(|error| call_error(&error)))
+                .collect()
+        }
+        Err(error) => Err(link_error(&error)),
+    };
+    result.inspect_err(|error| master.meter.failed(script, error))
 }
 
 fn parse(token: &str, masters: usize) -> Option<(usize, u64)> {

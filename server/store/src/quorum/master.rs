@@ -24,6 +24,7 @@ use super::{
 use crate::{
     clock,
     error::StoreError,
+    measure::{Meter, Script},
     redis::{
         errors::{call_error, link_error, server_error},
         fields::Garbled,
@@ -48,6 +49,7 @@ pub(super) struct Master {
     /// Microseconds by which its wall clock is ahead of our monotonic one, at most; 0 while that is unknown.
     ahead: AtomicI64,
     membership: Mutex<Membership>,
+    pub(super) meter: Meter,
     /// Releases that are to be made here as soon as it answers.
     pub(super) owed: AtomicUsize,
 }
@@ -115,7 +117,7 @@ pub(super) enum Outcome {
 }
 
 impl Master {
-    pub(super) fn new(place: usize, link: Link) -> Self {
+    pub(super) fn new(place: usize, link: Link, meter: Meter) -> Self {
         Self {
             place,
             link,
@@ -124,6 +126,7 @@ impl Master {
             nonce: AtomicU64::new(1),
             ahead: AtomicI64::new(0),
             membership: Mutex::default(),
+            meter,
             owed: AtomicUsize::new(0),
         }
     }
@@ -144,6 +147,7 @@ impl Master {
     }
 
     fn push(self: &Arc<Self>, item: Item) {
+        self.meter.queued();
         let mut lane = self.lane();
         lane.waiting.push(item);
         if lane.in_flight < IN_FLIGHT {
@@ -173,11 +177,9 @@ impl Master {
                 now < item.until && (has_a_clock || item.question.ask.may_be_late())
             });
             for item in over {
+                self.meter.left();
                 let reason = format!("{} takes too long", self.link);
-                item.tell(
-                    self.place,
-                    Outcome::Unsent(StoreError::Unavailable { reason }),
-                );
+                self.fail(item, Outcome::Unsent, StoreError::Unavailable { reason });
             }
             let mut call = pin!(self.call(batch));
             // The first poll hands it to the connection, which has room for more calls than can be in flight.
@@ -194,6 +196,7 @@ impl Master {
             return;
         }
         let sent_at = clock::now();
+        let tally = self.meter.sent(batch.iter().map(Item::script));
         let first = u64::try_from(batch.len()).unwrap_or(0);
         let first = self.nonce.fetch_add(first, Ordering::Relaxed);
         let commands = (first..).zip(&batch).map(|(nonce, item)| {
@@ -208,22 +211,21 @@ impl Master {
         let replies = match self.link.execute(0, commands.collect()).await {
             Ok(replies) => replies,
             Err(error) => {
-                let is_unknown = error.may_have_happened();
+                self.meter.answered(tally, None);
+                let outcome = if error.may_have_happened() {
+                    Outcome::Unknown
+                } else {
+                    Outcome::Unsent
+                };
                 let error = link_error(&error);
                 for item in batch {
-                    let error = error.clone();
-                    item.tell(
-                        self.place,
-                        if is_unknown {
-                            Outcome::Unknown(error)
-                        } else {
-                            Outcome::Unsent(error)
-                        },
-                    );
+                    self.fail(item, outcome, error.clone());
                 }
                 return;
             }
         };
+        self.meter
+            .answered(tally, Some(sent_at.until(clock::now())));
         let counts = self.heard(replies.connection);
         let answered = (first..).zip(batch).zip(replies.items);
         for ((nonce, mut item), reply) in answered {
@@ -238,9 +240,14 @@ impl Master {
                         item.tell(self.place, Outcome::Said { reply, counts });
                     }
                 }
-                Err(error) => item.tell(self.place, Outcome::Failed(error)),
+                Err(error) => self.fail(item, Outcome::Failed, error),
             }
         }
+    }
+
+    fn fail(&self, item: Item, outcome: impl FnOnce(StoreError) -> Outcome, error: StoreError) {
+        self.meter.failed(item.script(), &error);
+        item.tell(self.place, outcome(error));
     }
 
     fn read(
@@ -312,6 +319,10 @@ impl Master {
 }
 
 impl Item {
+    fn script(&self) -> Script {
+        self.question.ask.script()
+    }
+
     fn tell(self, from: usize, outcome: Outcome) {
         // Whoever asked may have what it needs.
         let _ = self.answer.send(Answer { from, outcome });

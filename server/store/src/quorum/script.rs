@@ -13,6 +13,7 @@ use leasehold_core::{
 };
 use redis::{Cmd, Script, Value};
 
+use crate::measure;
 use crate::redis::{
     encode::millis,
     fields::{Fields, Garbled},
@@ -209,6 +210,24 @@ pub(super) fn agree(
 }
 
 impl Ask {
+    /// Its name among all scripts.
+    pub(super) fn script(&self) -> measure::Script {
+        match self {
+            Self::Propose { .. } => measure::Script::Propose,
+            Self::WriteBack { .. } => measure::Script::WriteBack,
+            Self::Extend { .. } => measure::Script::Extend,
+            Self::Restore { .. } => measure::Script::Restore,
+            Self::Resume { .. } => measure::Script::Resume,
+            Self::Release { .. } => measure::Script::Release,
+            Self::Undo { .. } => measure::Script::Undo,
+            Self::Raise { .. } => measure::Script::Raise,
+            Self::ForceRelease { .. } => measure::Script::ForceRelease,
+            Self::SetValue { .. } => measure::Script::SetValue,
+            Self::SetCount { .. } => measure::Script::SetCount,
+            Self::Look => measure::Script::Look,
+        }
+    }
+
     fn place(&self) -> usize {
         match self {
             Self::Propose { .. } => 0,

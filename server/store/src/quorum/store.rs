@@ -82,7 +82,7 @@ impl QuorumStore {
                     ..LinkOptions::default()
                 },
             );
-            Arc::new(Master::new(place, link))
+            Arc::new(Master::new(place, link, options.meter.clone()))
         });
         let masters = Arc::new(Masters {
             all: all.collect(),

@@ -5,7 +5,11 @@ use std::collections::HashMap;
 use leasehold_core::{command::Command, time::Moment};
 
 use super::keys::LockKeys;
-use crate::{error::StoreError, store::Answer};
+use crate::{
+    error::StoreError,
+    measure::{Meter, Script},
+    store::Answer,
+};
 
 /// A command, and who wants to know what it did.
 pub(super) struct Item {
@@ -47,6 +51,17 @@ impl Item {
             journey: None,
         }
     }
+
+    /// Which script it is for.
+    pub(super) fn script(&self) -> Script {
+        Script::of(&self.command.op)
+    }
+
+    /// Answers it with an error.
+    pub(super) fn fail(self, error: StoreError, meter: &Meter) {
+        meter.failed(self.script(), &error);
+        self.answer.give(Err(error));
+    }
 }
 
 impl Call {
@@ -87,8 +102,8 @@ pub(super) fn by_slot(batch: Vec<Item>, nonce: impl Fn() -> u64) -> Vec<Call> {
     calls
 }
 
-pub(super) fn fail(batch: Vec<Item>, error: &StoreError) {
+pub(super) fn fail(batch: Vec<Item>, error: &StoreError, meter: &Meter) {
     for item in batch {
-        item.answer.give(Err(error.clone()));
+        item.fail(error.clone(), meter);
     }
 }

@@ -8,22 +8,35 @@ use super::{
     keys::Keys,
     link::Link,
 };
-use crate::{error::StoreError, store::unanswered};
+use crate::{
+    clock,
+    error::StoreError,
+    measure::{Meter, Script},
+    store::unanswered,
+};
 
 /// Most `SCAN` calls for one page.
 const SCANS: usize = 10;
 
-/// Sends one command.
-pub(super) async fn call(link: &Link, command: Cmd) -> Result<Value, StoreError> {
-    let mut replies = link
-        .execute(0, vec![command])
-        .await
-        .map_err(|error| link_error(&error))?;
-    match replies.items.pop() {
-        Some(Ok(value)) => Ok(value),
-        Some(Err(error)) => Err(call_error(&error)),
-        None => Err(unanswered()),
-    }
+/// Sends one command, measured as `script`.
+pub(super) async fn call(
+    (link, meter): (&Link, &Meter),
+    script: Script,
+    command: Cmd,
+) -> Result<Value, StoreError> {
+    let sent_at = clock::now();
+    let result = match link.execute(0, vec![command]).await {
+        Ok(mut replies) => {
+            meter.called(script, sent_at.until(clock::now()));
+            match replies.items.pop() {
+                Some(Ok(value)) => Ok(value),
+                Some(Err(error)) => Err(call_error(&error)),
+                None => Err(unanswered()),
+            }
+        }
+        Err(error) => Err(link_error(&error)),
+    };
+    result.inspect_err(|error| meter.failed(script, error))
 }
 
 /// What was found, and where to go on; 0 when there is no more.
@@ -34,7 +47,7 @@ pub(super) struct Scanned {
 
 /// Looks for about `size` lock keys whose names begin with `prefix`.
 pub(super) async fn scan(
-    link: &Link,
+    link: (&Link, &Meter),
     keys: &Keys,
     prefix: &str,
     mut cursor: u64,
@@ -45,7 +58,7 @@ pub(super) async fn scan(
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(keys.pattern(prefix));
         scan.arg("COUNT").arg(size).arg("TYPE").arg("string");
-        let reply = call(link, scan).await?;
+        let reply = call(link, Script::Scan, scan).await?;
         let (next, found): (u64, Vec<Vec<u8>>) =
             redis::from_redis_value(reply).map_err(|error| StoreError::Garbled {
                 reason: error.to_string(),

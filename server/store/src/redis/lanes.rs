@@ -11,7 +11,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -34,10 +34,12 @@ use super::{
     link::{ConnectionId, Link},
     pending::{Pending, has_to_wait, take_handed},
     reroute::{Refusal, Reroute},
+    server_clock::ServerClock,
 };
 use crate::{
     clock,
     error::StoreError,
+    measure::{Meter, Script},
     store::{Answer, Observer, Stamped},
 };
 
@@ -55,15 +57,14 @@ pub struct Lanes {
     turns: Vec<Turn>,
     timeout: Duration,
     script: LockScript,
+    meter: Meter,
     observer: Arc<OnceLock<Observer>>,
     /// Where the server is one of many: whoever chooses among them.
     router: Option<Arc<dyn Reroute>>,
     /// Where replicas are to acknowledge what it does: whoever asks them.
     acknowledger: Option<Acknowledger>,
     nonce: AtomicU64,
-    /// Microseconds by which the server's wall clock is ahead of our monotonic one, at most, when we last heard from it;
-    /// 0 before that.
-    ahead: AtomicI64,
+    server_clock: ServerClock,
 }
 
 type Turn = tokio::sync::Mutex<()>;
@@ -84,11 +85,12 @@ impl Lanes {
             turns: (0..lanes).map(|_| Turn::default()).collect(),
             timeout,
             script,
+            meter: Meter::default(),
             observer: Arc::default(),
             router: None,
             acknowledger: None,
             nonce: AtomicU64::new(1),
-            ahead: AtomicI64::new(0),
+            server_clock: ServerClock::default(),
         }
     }
 
@@ -113,6 +115,17 @@ impl Lanes {
         }
     }
 
+    /// The same, measured.
+    #[must_use]
+    pub fn measured_by(self, meter: Meter) -> Self {
+        Self { meter, ..self }
+    }
+
+    /// Measures what its server is asked.
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
     /// The link.
     pub fn link(&self) -> &Link {
         &self.link
@@ -131,6 +144,7 @@ impl Lanes {
 
     pub(super) fn push(self: &Arc<Self>, item: Item) {
         let index = usize::from(item.keys.slot) % self.lanes.len();
+        self.meter.queued();
         let mut lane = self.lane(index);
         lane.waiting.push(item);
         if lane.in_flight < IN_FLIGHT {
@@ -167,6 +181,7 @@ impl Lanes {
     /// Sends a batch, and sees to its answers.
     async fn call(self: &Arc<Self>, index: usize, batch: Vec<Item>) {
         let sent_at = clock::now();
+        let tally = self.meter.sent(batch.iter().map(Item::script));
         let nonce = || self.nonce.fetch_add(1, Ordering::Relaxed);
         let calls = match &self.router {
             Some(_) => by_slot(batch, nonce),
@@ -179,6 +194,7 @@ impl Lanes {
             // A command that was sent before must be able to say until when it may arrive here.
             let reason = format!("{} is not ready yet", self.link);
             let refusal = Refusal::NotNow(StoreError::Unavailable { reason });
+            self.meter.answered(tally, None);
             return calls
                 .into_iter()
                 .for_each(|call| self.give_back(call.items, refusal.clone(), sent_at));
@@ -187,16 +203,19 @@ impl Lanes {
         let replies = match self.link.execute(index, commands).await {
             Ok(replies) => replies,
             Err(error) => {
+                self.meter.answered(tally, None);
                 let refusal = self.refusal(Refusal::of_link(&error));
                 for call in calls {
                     match refusal.clone() {
                         Some(refusal) => self.give_back(call.items, refusal, sent_at),
-                        None => fail(call.items, &link_error(&error)),
+                        None => fail(call.items, &link_error(&error), &self.meter),
                     }
                 }
                 return;
             }
         };
+        self.meter
+            .answered(tally, Some(sent_at.until(clock::now())));
         let connection = replies.connection;
         let mut replies = replies.items.into_iter();
         for call in calls {
@@ -243,27 +262,27 @@ impl Lanes {
             Some(Err(error)) => {
                 return match self.refusal(Refusal::of_call(&error)) {
                     Some(refusal) => self.give_back(call.items, refusal, sent_at),
-                    None => fail(call.items, &call_error(&error)),
+                    None => fail(call.items, &call_error(&error), &self.meter),
                 };
             }
             None => Value::Nil,
         };
         let results = match self.read(value, connection, &call) {
             Ok(results) => results,
-            Err(error) => return fail(call.items, &error),
+            Err(error) => return fail(call.items, &error, &self.meter),
         };
         let mut pending = Vec::new();
         for (item, result) in call.items.into_iter().zip(results) {
             match result {
                 Ok(executed) => {
-                    self.observe_time(executed.at, sent_at);
+                    self.server_clock.observe(executed.at, sent_at);
                     self.settle(item, Stamped { executed, sent_at }, &mut pending);
                 }
                 Err(error) => match self.refusal(Refusal::of_command(&error)) {
                     Some(refusal) => self.give_back(vec![item], refusal, sent_at),
                     None => {
                         let error = server_error(&item.command.name, &error);
-                        item.answer.give(Err(error));
+                        item.fail(error, &self.meter);
                     }
                 },
             }
@@ -293,7 +312,14 @@ impl Lanes {
             return;
         };
         let run = self.link.run(connection);
+        let asked_at = clock::now();
         let mut result = acknowledger.confirm(first.slot(), run).await;
+        match &result {
+            Ok(()) => self
+                .meter
+                .called(Script::Wait, asked_at.until(clock::now())),
+            Err(error) => self.meter.failed(Script::Wait, error),
+        }
         if result.is_ok() && self.link.run(connection).is_none() {
             result = Err(StoreError::Indeterminate {
                 reason: "the connection ended while replicas were asked to acknowledge it".into(),
@@ -301,7 +327,9 @@ impl Lanes {
         }
         for pending in pending {
             match (&result, pending) {
-                (Err(error), pending) => pending.fail(self.observer.get(), error),
+                (Err(error), pending) => {
+                    pending.fail(self.observer.get(), error, &self.meter);
+                }
                 (Ok(()), Pending::Answer(answer)) => {
                     let (item, stamped) = *answer;
                     self.answer(item, stamped);
@@ -323,7 +351,7 @@ impl Lanes {
     /// Gives items back that were not carried out.
     fn give_back(&self, mut items: Vec<Item>, refusal: Refusal, sent_at: Moment) {
         let Some(router) = &self.router else {
-            return fail(items, &refusal.into_error());
+            return fail(items, &refusal.into_error(), &self.meter);
         };
         for item in &mut items {
             let journey = item.journey.get_or_insert_with(|| {
@@ -366,7 +394,7 @@ impl Lanes {
                 return self.push(item);
             }
             let reason = "the command reached it only after its time-out".to_owned();
-            item.answer.give(Err(StoreError::Unavailable { reason }));
+            item.fail(StoreError::Unavailable { reason }, &self.meter);
             return;
         }
         if let Some(router) = &self.router {
@@ -382,14 +410,12 @@ impl Lanes {
     /// By the server's clock, when this coordinator will have given up a command that it sends now. Unknown before the
     /// server was first heard from.
     fn not_after(&self, now: Moment) -> Option<StoreTime> {
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        let now = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
-        (ahead != 0).then(|| StoreTime::from_micros(ahead.saturating_add(now)).after(self.timeout))
+        self.server_clock.at(now).map(|at| at.after(self.timeout))
     }
 
     /// Whether the server was heard from.
     pub(super) fn knows_time(&self) -> bool {
-        self.ahead.load(Ordering::Relaxed) != 0
+        self.server_clock.is_known()
     }
 
     /// Learns the server's time, which every reply tells too.
@@ -401,17 +427,9 @@ impl Lanes {
         if let Some(Ok(reply)) = replies.items.pop()
             && let Ok((seconds, micros)) = redis::from_redis_value::<(i64, i64)>(reply)
         {
-            self.observe_time(
-                StoreTime::from_micros(seconds * 1_000_000 + micros),
-                sent_at,
-            );
+            let at = StoreTime::from_micros(seconds * 1_000_000 + micros);
+            self.server_clock.observe(at, sent_at);
         }
-    }
-
-    fn observe_time(&self, at: StoreTime, sent_at: Moment) {
-        let sent_at = i64::try_from(sent_at.as_micros()).unwrap_or(i64::MAX);
-        self.ahead
-            .store(at.as_micros().saturating_sub(sent_at), Ordering::Relaxed);
     }
 
     fn lane(&self, index: usize) -> MutexGuard<'_, Lane> {

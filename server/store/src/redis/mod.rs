@@ -37,6 +37,7 @@ mod place;
 mod replies;
 mod reroute;
 mod sentinel;
+mod server_clock;
 mod slot;
 mod telling;
 mod upkeep;

@@ -11,6 +11,7 @@ use leasehold_core::{
 use super::batch::Item;
 use crate::{
     error::StoreError,
+    measure::Meter,
     store::{Observer, Stamped},
 };
 
@@ -54,7 +55,7 @@ impl Pending {
     }
 
     /// Tells that it does not count.
-    pub(super) fn fail(self, observer: Option<&Observer>, error: &StoreError) {
+    pub(super) fn fail(self, observer: Option<&Observer>, error: &StoreError, meter: &Meter) {
         let (name, stamped) = match &self {
             Self::Answer(answer) => (&answer.0.command.name, &answer.1),
             Self::Handed(name, _, stamped) => (name, stamped),
@@ -65,7 +66,7 @@ impl Pending {
             }
         }
         if let Self::Answer(answer) = self {
-            answer.0.answer.give(Err(error.clone()));
+            answer.0.fail(error.clone(), meter);
         }
     }
 }

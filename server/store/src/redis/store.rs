@@ -28,6 +28,7 @@ use super::{
 use crate::{
     error::StoreError,
     feed::Feed,
+    measure::Script,
     store::{Answer, LockStore, Observer, Options, Page, WakeUp},
 };
 
@@ -67,8 +68,11 @@ impl RedisStore {
             },
         );
         let wake_ups = read_wake_ups(incoming, keys.clone());
-        let lanes =
-            Arc::new(Lanes::new(link, options.timeout, script).acknowledged_by(acknowledger));
+        let lanes = Arc::new(
+            Lanes::new(link, options.timeout, script)
+                .acknowledged_by(acknowledger)
+                .measured_by(options.meter),
+        );
         learn_time(&lanes);
         let store = Self {
             lanes,
@@ -99,7 +103,8 @@ impl LockStore for RedisStore {
             },
         };
         let link = self.lanes.link();
-        let Scanned { names, cursor } = scan(link, &self.keys, prefix, cursor, size).await?;
+        let Scanned { names, cursor } =
+            scan((link, self.lanes.meter()), &self.keys, prefix, cursor, size).await?;
         let next = if cursor == 0 {
             String::new()
         } else {
@@ -111,7 +116,8 @@ impl LockStore for RedisStore {
     async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
         let key = self.keys.blocked();
         let command = blocked::encode(&key, &self.coordinator, &mine);
-        let reply = call(self.lanes.link(), command).await?;
+        let link = (self.lanes.link(), self.lanes.meter());
+        let reply = call(link, Script::Blocked, command).await?;
         blocked::told_by_all(reply)
     }
 

@@ -9,7 +9,9 @@ use leasehold_core::{
     name::{ClientName, LockName, Value},
     watch::{Change, Telling},
 };
-use leasehold_store::{Feed, FeedItem, LockStore, Options, Store, StoreError, Subject, Told, open};
+use leasehold_store::{
+    Feed, FeedItem, LockStore, Options, Store, StoreError, Subject, Told, measure::Meter, open,
+};
 use tokio::time::timeout;
 
 use crate::server::{PATIENCE, RedisServer, until_up};
@@ -81,6 +83,7 @@ pub(crate) async fn connect_with(url: &str, timeout: Duration) -> Store {
         coordinator: CoordinatorId::new("here"),
         max_hold: Duration::from_secs(7200),
         quorum_bootstrap: false,
+        meter: Meter::default(),
     })
     .unwrap();
     until_up(&mut store.status()).await;

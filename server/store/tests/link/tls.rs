@@ -9,6 +9,7 @@ use std::{
 use leasehold_core::id::CoordinatorId;
 use leasehold_store::{
     LockStore, Options, Store,
+    measure::Meter,
     redis::{
         link::{Link, LinkOptions, Subscription},
         status::{DownCause, LinkStatus},
@@ -141,6 +142,7 @@ fn open(url: String, ca: PathBuf) -> (Store, watch::Receiver<LinkStatus>) {
         acknowledgement: None,
         max_hold: Duration::from_secs(10),
         quorum_bootstrap: false,
+        meter: Meter::default(),
         coordinator: CoordinatorId::new("tls"),
     };
     let (store, _) = leasehold_store::open(options).unwrap();

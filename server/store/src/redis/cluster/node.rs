@@ -82,6 +82,7 @@ impl Node {
         };
         let lanes = Lanes::new(link, options.timeout, script)
             .acknowledged_by(acknowledger)
+            .measured_by(options.meter.clone())
             .of_node(Arc::new(returns), observer);
         let lanes = Arc::new(lanes);
         let status = lanes.link().status();

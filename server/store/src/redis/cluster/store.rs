@@ -23,8 +23,10 @@ use super::{
     router::{Common, Router},
 };
 use crate::{
+    clock,
     error::StoreError,
     feed::Feed,
+    measure::Script,
     store::{Answer, LockStore, Observer, Options, Page, WakeUp},
 };
 
@@ -50,6 +52,7 @@ impl ClusterStore {
                 coordinator: options.coordinator,
                 keys: keys.clone(),
                 wake_ups,
+                meter: options.meter,
             },
         );
         tokio::spawn(keeper::run(Arc::downgrade(&router)));
@@ -96,7 +99,8 @@ impl LockStore for ClusterStore {
             }
         });
         let link = node.lanes.link();
-        let Scanned { names, cursor } = scan(link, &self.keys, prefix, cursor, size).await?;
+        let Scanned { names, cursor } =
+            scan((link, node.lanes.meter()), &self.keys, prefix, cursor, size).await?;
         let next = match (cursor, masters.get(rest + 1)) {
             (0, None) => String::new(),
             (0, Some(next)) => Place::write(&next.address, 0),
@@ -108,11 +112,15 @@ impl LockStore for ClusterStore {
     async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
         let key = self.keys.blocked();
         let command = blocked::encode(&key, &self.router.common().coordinator, &mine);
-        let reply = self
-            .router
-            .execute(self.keys.blocked_slot(), command)
-            .await?;
-        blocked::told_by_all(reply)
+        let meter = &self.router.common().meter;
+        let asked_at = clock::now();
+        let slot = self.keys.blocked_slot();
+        let reply = self.router.execute(slot, command).await;
+        match &reply {
+            Ok(_) => meter.called(Script::Blocked, asked_at.until(clock::now())),
+            Err(error) => meter.failed(Script::Blocked, error),
+        }
+        blocked::told_by_all(reply?)
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {

@@ -35,6 +35,7 @@ use super::{
 };
 use crate::{
     error::StoreError,
+    measure::Meter,
     store::{Answer, Observer, Stamped, WakeUp},
 };
 
@@ -46,6 +47,7 @@ pub(super) struct Common {
     pub(super) coordinator: CoordinatorId,
     pub(super) keys: Keys,
     pub(super) wake_ups: mpsc::Sender<WakeUp>,
+    pub(super) meter: Meter,
 }
 
 /// Chooses among the nodes of a cluster.
@@ -165,7 +167,7 @@ impl Router {
         drop(state);
         self.stale.notify_one();
         let error = self.nobody(item.keys.slot);
-        item.answer.give(Err(error));
+        item.fail(error, &self.common.meter);
     }
 
     /// Why there is nobody to send to.

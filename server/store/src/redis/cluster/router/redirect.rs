@@ -45,7 +45,7 @@ impl Router {
             since.is_none_or(|since| since.until(now) >= timeout)
         };
         let late: Vec<Item> = items.extract_if(.., expired).collect();
-        fail(late, &refusal.clone().into_error());
+        fail(late, &refusal.clone().into_error(), &self.common.meter);
         let is_alone = items.len() == 1;
         for journey in items
             .iter_mut()
@@ -61,7 +61,7 @@ impl Router {
         match refusal {
             Refusal::Moved(to) => {
                 let Some(to) = Address::read(&to, by) else {
-                    return fail(items, &Refusal::Moved(to).into_error());
+                    return fail(items, &Refusal::Moved(to).into_error(), &self.common.meter);
                 };
                 self.moved(slot, &to);
                 if goes_round {
@@ -73,7 +73,7 @@ impl Router {
             Refusal::Ask(to) => {
                 let node = Address::read(&to, by).and_then(|to| self.node_at(&to));
                 let Some(node) = node else {
-                    return fail(items, &Refusal::Ask(to).into_error());
+                    return fail(items, &Refusal::Ask(to).into_error(), &self.common.meter);
                 };
                 if !node.is_ready() {
                     return self.pause(items);
@@ -97,7 +97,7 @@ impl Router {
             Refusal::Down(error) => {
                 self.stale.notify_one();
                 if self.state().map.owner(slot).is_none_or(|owner| owner == by) {
-                    fail(items, &error);
+                    fail(items, &error, &self.common.meter);
                 } else {
                     items.into_iter().for_each(|item| self.forward(item));
                 }

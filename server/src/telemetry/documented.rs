@@ -1,0 +1,73 @@
+//! Whether docs/metrics.md tells of every metric, and of no other.
+
+use std::collections::BTreeSet;
+
+use super::Metrics;
+
+const DOCUMENTATION: &str = include_str!("../../../docs/metrics.md");
+
+/// A metric's name, and what it is: `counter` or the like.
+type Metric<'a> = (&'a str, &'a str);
+
+fn documented() -> Vec<Metric<'static>> {
+    let rows = DOCUMENTATION
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `leasehold_"));
+    rows.filter_map(|row| {
+        let mut cells = row.split(" | ");
+        Some((cells.next()?.strip_suffix('`')?, cells.next()?))
+    })
+    .collect()
+}
+
+fn shown(text: &str) -> BTreeSet<Metric<'_>> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("# TYPE leasehold_")?.split_once(' '))
+        .collect()
+}
+
+#[test]
+fn every_metric_is_documented_once_with_its_type() {
+    let text = Metrics::default().encode_for_prometheus();
+    let shown = shown(&text);
+    let documented = documented();
+    assert!(shown.len() > 40, "{text}");
+    let documented_once: BTreeSet<_> = documented.iter().copied().collect();
+    let undocumented: Vec<_> = shown.difference(&documented_once).collect();
+    assert!(
+        undocumented.is_empty(),
+        "not in docs/metrics.md: {undocumented:?}"
+    );
+    let gone: Vec<_> = documented_once.difference(&shown).collect();
+    assert!(gone.is_empty(), "only in docs/metrics.md: {gone:?}");
+    assert_eq!(documented.len(), shown.len(), "one is documented twice");
+}
+
+#[test]
+fn each_says_what_it_is() {
+    let text = Metrics::default().encode_for_prometheus();
+    for (name, _) in documented() {
+        let help = format!("# HELP leasehold_{name} ");
+        let help = text.lines().find_map(|line| line.strip_prefix(&help));
+        assert!(
+            help.is_some_and(|help| help.len() > 10
+                && help.ends_with('.')
+                && !help.ends_with("..")),
+            "{name}: {help:?}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_measured_where_that_is_not_wanted() {
+    let metrics = Metrics::new(crate::listener::Connections::new(), false);
+    assert_eq!(metrics.clocks.begin(), None);
+    drop(metrics.clocks.wait());
+    metrics.grants.inc();
+    let text = metrics.encode_for_prometheus();
+    assert!(text.contains("\nleasehold_grants_total 1\n"), "{text}");
+    assert!(
+        text.contains("\nleasehold_wait_seconds_count{end=\"cancelled\"} 0\n"),
+        "{text}"
+    );
+}

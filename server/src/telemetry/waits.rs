@@ -1,0 +1,235 @@
+//! How long acquires wait for their turn, and what asks what of sessions.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use leasehold_core::time::Moment;
+use leasehold_proto::v1::session_request::Request;
+use leasehold_store::{
+    clock,
+    measure::{CALLS, Histogram},
+};
+use prometheus_client::{
+    collector::Collector, encoding::DescriptorEncoder, metrics::counter::Counter,
+};
+
+use super::shown::{Named, counters, times};
+
+/// From a hand-off on the same machine to a quarter of an hour in a queue.
+const WAITS: &[Duration] = &[
+    Duration::from_millis(1),
+    Duration::from_micros(2500),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(25),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_millis(2500),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(30),
+    Duration::from_secs(60),
+    Duration::from_secs(300),
+    Duration::from_secs(900),
+];
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitEnd {
+    /// With the lock.
+    Granted,
+    /// It lasted as long as it was to.
+    TimedOut,
+    /// Its client took it back, or went away.
+    Cancelled,
+    /// Another stream resumed it, and goes on.
+    Moved,
+    /// It was in the middle of a deadlock.
+    Deadlocked,
+    /// It was granted, and the grant does not count.
+    Failed,
+}
+
+impl WaitEnd {
+    const ALL: [Self; 6] = [
+        Self::Granted,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::Moved,
+        Self::Deadlocked,
+        Self::Failed,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+            Self::Moved => "moved",
+            Self::Deadlocked => "deadlocked",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Times of acquires and of renewals.
+#[derive(Debug)]
+pub(super) struct Times {
+    /// From an acquire's sending until the store has answered it, be it by a place in the queue.
+    acquires: Histogram,
+    waits: [Histogram; WaitEnd::ALL.len()],
+    /// From when a renewal was due until it was carried out.
+    renewals: Histogram,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            acquires: Histogram::of_times(CALLS),
+            waits: WaitEnd::ALL.map(|_| Histogram::of_times(WAITS)),
+            renewals: Histogram::of_times(CALLS),
+        }
+    }
+}
+
+/// Where times are measured, if they are. Clones share what is measured.
+#[derive(Clone, Debug)]
+pub struct Clocks(Option<Arc<Times>>);
+
+impl Clocks {
+    pub(super) fn new(times: Option<Arc<Times>>) -> Self {
+        Self(times)
+    }
+
+    /// Begins to measure; `None` where nothing is.
+    pub fn begin(&self) -> Option<Moment> {
+        self.0.is_some().then(clock::now)
+    }
+
+    /// An acquire was answered by the store.
+    pub fn acquired(&self, since: Option<Moment>) {
+        self.observe(since, |times| &times.acquires);
+    }
+
+    /// A session's renewal was carried out.
+    pub fn renewed(&self, since: Moment) {
+        self.observe(Some(since), |times| &times.renewals);
+    }
+
+    /// Measures a wait from here on.
+    pub fn wait(&self) -> WaitTimer {
+        WaitTimer {
+            clocks: self.clone(),
+            since: self.begin(),
+            end: WaitEnd::Cancelled,
+        }
+    }
+
+    fn observe(&self, since: Option<Moment>, of: impl FnOnce(&Times) -> &Histogram) {
+        if let (Some(times), Some(since)) = (&self.0, since) {
+            of(times).observe_time(since.until(clock::now()), 1);
+        }
+    }
+}
+
+/// Measures one wait until it is dropped.
+#[derive(Debug)]
+pub struct WaitTimer {
+    clocks: Clocks,
+    since: Option<Moment>,
+    end: WaitEnd,
+}
+
+impl WaitTimer {
+    /// Notes how it ended; cancelled if this is never said.
+    pub fn ended(mut self, end: WaitEnd) {
+        self.end = end;
+    }
+}
+
+impl Drop for WaitTimer {
+    fn drop(&mut self) {
+        let end = self.end as usize;
+        self.clocks.observe(self.since, |times| &times.waits[end]);
+    }
+}
+
+/// Reads them at each scrape.
+#[derive(Debug)]
+pub(super) struct TimesCollector(pub(super) Arc<Times>);
+
+impl Collector for TimesCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let Times {
+            acquires,
+            waits,
+            renewals,
+        } = &*self.0;
+        let named = Named {
+            name: "acquire",
+            help: "Time from an acquire until the store granted it, refused it or put it into the queue.",
+        };
+        times(&mut encoder, named, [([], acquires.snapshot())])?;
+        let waits = WaitEnd::ALL.into_iter().zip(waits);
+        let named = Named {
+            name: "wait",
+            help: "Time that acquires spent in the queue, by how that ended.",
+        };
+        let waits = waits.map(|(end, waits)| ([("end", end.name())], waits.snapshot()));
+        times(&mut encoder, named, waits)?;
+        let named = Named {
+            name: "renewal_lag",
+            help: "Time from when the renewal of all that a session holds was due until it was carried out.",
+        };
+        times(&mut encoder, named, [([], renewals.snapshot())])
+    }
+}
+
+/// What is asked on sessions.
+const REQUESTS: [&str; 9] = [
+    "open",
+    "acquire",
+    "release",
+    "heartbeat",
+    "set_value",
+    "downgrade",
+    "cancel",
+    "close",
+    "unknown",
+];
+
+/// Counts what is asked on sessions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Requests([Counter; REQUESTS.len()]);
+
+impl Requests {
+    pub(super) fn count(&self, request: Option<&Request>) {
+        let place = match request {
+            Some(Request::Open(_)) => 0,
+            Some(Request::Acquire(_)) => 1,
+            Some(Request::Release(_)) => 2,
+            Some(Request::Heartbeat(_)) => 3,
+            Some(Request::SetValue(_)) => 4,
+            Some(Request::Downgrade(_)) => 5,
+            Some(Request::Cancel(_)) => 6,
+            Some(Request::Close(_)) => 7,
+            None => 8,
+        };
+        self.0[place].inc();
+    }
+}
+
+impl Collector for Requests {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let named = Named {
+            name: "session_requests",
+            help: "Messages of clients on their sessions, candidacies included, after the one that opened it.",
+        };
+        let requests = REQUESTS.into_iter().zip(&self.0);
+        let requests = requests.map(|(request, number)| ([("request", request)], number.get()));
+        counters(&mut encoder, named, requests)
+    }
+}

@@ -1,0 +1,267 @@
+//! How long the store's scripts take, how often they fail, and how much goes in one call: counted by atomics, as it is for
+//! every call, and read whenever somebody wants to know.
+
+mod histogram;
+mod script;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+pub use self::{
+    histogram::{Histogram, Snapshot},
+    script::Script,
+};
+use crate::error::StoreError;
+
+/// From 50 µs to 10 s: what a server in the same data centre takes, and what one in trouble does.
+pub const CALLS: &[Duration] = &[
+    Duration::from_micros(50),
+    Duration::from_micros(100),
+    Duration::from_micros(250),
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_micros(2500),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(25),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_millis(2500),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+];
+/// How many commands share a call.
+const SIZES: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/// What was measured of a store, over all its servers and connections.
+#[derive(Debug)]
+pub struct Measures {
+    scripts: [OfScript; Script::ALL.len()],
+    batches: Histogram,
+    queued: AtomicI64,
+    in_flight: AtomicI64,
+}
+
+/// What was measured of one script.
+#[derive(Debug)]
+pub struct OfScript {
+    /// How long the calls took that commands for this script were in, from the sending to the reply: once for each command.
+    pub seconds: Histogram,
+    /// Commands for this script that failed, by [`Failure`].
+    failures: [AtomicU64; Failure::ALL.len()],
+}
+
+/// How a command failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Failure {
+    /// It was surely not carried out: the store was out of reach.
+    Unavailable,
+    /// No answer came: it may have been carried out.
+    Indeterminate,
+    /// Too few replicas have acknowledged it.
+    NotReplicated,
+    /// The store refused it, or its answer made no sense.
+    Refused,
+}
+
+/// Measures for a store, or measures nothing, which is the default. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Meter(Option<Arc<Measures>>);
+
+/// How many commands for each script are in a call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    by_script: [u16; Script::ALL.len()],
+    all: u16,
+}
+
+impl Default for Measures {
+    fn default() -> Self {
+        Self {
+            scripts: Script::ALL.map(|_| OfScript {
+                seconds: Histogram::of_times(CALLS),
+                failures: Default::default(),
+            }),
+            batches: Histogram::of_numbers(SIZES),
+            queued: AtomicI64::new(0),
+            in_flight: AtomicI64::new(0),
+        }
+    }
+}
+
+impl Measures {
+    /// What was measured of a script.
+    #[must_use]
+    pub fn script(&self, script: Script) -> &OfScript {
+        &self.scripts[script as usize]
+    }
+
+    /// How many commands went in one message to one server.
+    #[must_use]
+    pub fn batches(&self) -> &Histogram {
+        &self.batches
+    }
+
+    /// Commands that wait for a message to go in.
+    #[must_use]
+    pub fn queued(&self) -> i64 {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    /// Commands that were sent and are not answered.
+    #[must_use]
+    pub fn in_flight(&self) -> i64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+}
+
+impl OfScript {
+    /// How many commands failed in this way.
+    #[must_use]
+    pub fn failures(&self, failure: Failure) -> u64 {
+        self.failures[failure as usize].load(Ordering::Relaxed)
+    }
+}
+
+impl Failure {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Unavailable,
+        Self::Indeterminate,
+        Self::NotReplicated,
+        Self::Refused,
+    ];
+
+    /// Its name in the metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Indeterminate => "indeterminate",
+            Self::NotReplicated => "not_replicated",
+            Self::Refused => "refused",
+        }
+    }
+
+    fn of(error: &StoreError) -> Self {
+        match error {
+            StoreError::Unavailable { .. } => Self::Unavailable,
+            StoreError::Indeterminate { .. } => Self::Indeterminate,
+            StoreError::NotReplicated { .. } => Self::NotReplicated,
+            StoreError::WrongType { .. }
+            | StoreError::Refused { .. }
+            | StoreError::NotOffered { .. }
+            | StoreError::Garbled { .. } => Self::Refused,
+        }
+    }
+}
+
+impl Meter {
+    /// One that measures.
+    #[must_use]
+    pub fn new(measures: Arc<Measures>) -> Self {
+        Self(Some(measures))
+    }
+
+    /// A command waits.
+    pub(crate) fn queued(&self) {
+        if let Some(measures) = &self.0 {
+            measures.queued.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// One waits no more, and goes nowhere.
+    pub(crate) fn left(&self) {
+        if let Some(measures) = &self.0 {
+            measures.queued.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Commands that waited go in one message; what is given is for when they are answered.
+    pub(crate) fn sent(&self, scripts: impl Iterator<Item = Script>) -> Tally {
+        let mut tally = Tally::default();
+        if let Some(measures) = &self.0 {
+            for script in scripts {
+                tally.by_script[script as usize] += 1;
+                tally.all += 1;
+            }
+            let all = i64::from(tally.all);
+            measures.queued.fetch_sub(all, Ordering::Relaxed);
+            measures.in_flight.fetch_add(all, Ordering::Relaxed);
+            if all > 0 {
+                measures.batches.observe(u64::from(tally.all));
+            }
+        }
+        tally
+    }
+
+    /// They were answered after this long, be it by errors; or will not be any more (`None`).
+    pub(crate) fn answered(&self, tally: Tally, after: Option<Duration>) {
+        let Some(measures) = &self.0 else { return };
+        let all = i64::from(tally.all);
+        measures.in_flight.fetch_sub(all, Ordering::Relaxed);
+        let Some(after) = after else { return };
+        for (of_script, number) in measures.scripts.iter().zip(tally.by_script) {
+            if number > 0 {
+                of_script.seconds.observe_time(after, u64::from(number));
+            }
+        }
+    }
+
+    /// A single call that is no command's was answered.
+    pub(crate) fn called(&self, script: Script, after: Duration) {
+        if let Some(measures) = &self.0 {
+            measures.scripts[script as usize]
+                .seconds
+                .observe_time(after, 1);
+        }
+    }
+
+    /// A command failed.
+    pub(crate) fn failed(&self, script: Script, error: &StoreError) {
+        if let Some(measures) = &self.0 {
+            let failures = &measures.scripts[script as usize].failures;
+            failures[Failure::of(error) as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_counted_once_for_each_command_in_it() {
+        let measures = Arc::new(Measures::default());
+        let meter = Meter::new(Arc::clone(&measures));
+        for _ in 0..3 {
+            meter.queued();
+        }
+        assert_eq!((measures.queued(), measures.in_flight()), (3, 0));
+        let scripts = [Script::Acquire, Script::Release, Script::Acquire];
+        let tally = meter.sent(scripts.into_iter());
+        assert_eq!((measures.queued(), measures.in_flight()), (0, 3));
+        meter.answered(tally, Some(Duration::from_micros(300)));
+        assert_eq!((measures.queued(), measures.in_flight()), (0, 0));
+        assert_eq!(measures.batches().snapshot().count(), 1);
+        let of = |script| measures.script(script).seconds.snapshot();
+        assert_eq!(of(Script::Acquire).count(), 2);
+        assert_eq!(of(Script::Release).count(), 1);
+        assert_eq!(of(Script::Renew).count(), 0);
+        let error = StoreError::Indeterminate {
+            reason: String::new(),
+        };
+        meter.failed(Script::Renew, &error);
+        let failures = Failure::ALL.map(|failure| measures.script(Script::Renew).failures(failure));
+        assert_eq!(failures, [0, 1, 0, 0]);
+    }
+}
