@@ -138,7 +138,8 @@ async fn tell(
     told: &mut Option<bool>,
     state: Readiness,
 ) {
-    if told.replace(state.ready) != Some(state.ready) {
+    let before = told.replace(state.ready);
+    if before != Some(state.ready) {
         let serving = if state.ready {
             ServingStatus::Serving
         } else {
@@ -149,7 +150,7 @@ async fn tell(
         }
         if state.ready {
             tracing::info!("ready to serve");
-        } else if state.reason != DRAINING {
+        } else if before.is_some() && state.reason != DRAINING {
             tracing::warn!(reason = state.reason, "not ready to serve");
         }
     }
