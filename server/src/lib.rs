@@ -5,6 +5,7 @@
 //! - [`access`]: who may do what.
 //! - [`config`]: what can be set, from where.
 //! - [`listener`]: our own accept loop under tonic, which knows how each connection ended.
+//! - [`limits`]: how much anybody may have and ask for.
 //! - [`services`]: the gRPC services, thin.
 //! - [`session`]: lease streams, one task each.
 //! - [`coordinator`]: what the sessions share: waiters, contended names, clean-up.
@@ -21,6 +22,7 @@ pub mod config;
 pub mod convert;
 pub mod coordinator;
 pub mod files;
+pub mod limits;
 pub mod listener;
 pub mod probe;
 pub mod reload;

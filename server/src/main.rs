@@ -11,6 +11,7 @@ use leasehold_server::{
     Config, Listeners,
     config::{Action, ClientAuth, ConfigErrors},
     files,
+    limits::allow_many_files,
     probe::probe,
     reload::Reloader,
     run, service_manager,
@@ -81,6 +82,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     // First of all: this signal would end the process.
     let hangup = signal(SignalKind::hangup())?;
     let log_level = init_logging(&config)?;
+    allow_many_files(config.max_connections);
     let shutdown = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,12 +1,14 @@
 //! Refusals: the one place where an error becomes a gRPC status or a session's `error` message.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::name::LockName;
 use leasehold_proto::v1::{FieldViolation, SessionFailure};
 use leasehold_store::StoreError;
 use tonic::{Code, Status};
 use tonic_types::{BadRequest, ErrorDetails, FieldViolation as Violation, StatusExt};
+
+use crate::convert::wire_duration;
 
 /// The domain of every `google.rpc.ErrorInfo` of ours.
 pub const DOMAIN: &str = "leasehold";
@@ -44,12 +46,24 @@ pub enum Reason {
     SessionSilent,
     /// The coordinator is going away.
     Draining,
-    /// The coordinator has as many sessions as it may.
+    /// The coordinator, or the caller, has as many sessions as it may.
     TooManySessions,
     /// The session has as many locks and waiting acquires as it may.
     TooManyLocks,
     /// The session has as many releases and changes of values in flight as it may.
     TooManyRequests,
+    /// The caller has made as many requests of late as it may.
+    RateLimited,
+    /// As many acquires wait for the name as may.
+    TooManyWaiters,
+    /// As many streams watch as may.
+    TooManyWatchers,
+    /// The acquire is for more names than it may be.
+    TooManyNames,
+    /// A page of a listing is asked for that is larger than it may be.
+    PageTooLarge,
+    /// A message is larger than it may be.
+    MessageTooLarge,
     /// The store is out of reach; nothing was done.
     StoreUnavailable,
     /// The store did not answer; what was done is being undone.
@@ -88,6 +102,12 @@ impl Reason {
             Self::TooManySessions => "TOO_MANY_SESSIONS",
             Self::TooManyLocks => "TOO_MANY_LOCKS",
             Self::TooManyRequests => "TOO_MANY_REQUESTS",
+            Self::RateLimited => "RATE_LIMITED",
+            Self::TooManyWaiters => "TOO_MANY_WAITERS",
+            Self::TooManyWatchers => "TOO_MANY_WATCHERS",
+            Self::TooManyNames => "TOO_MANY_NAMES",
+            Self::PageTooLarge => "PAGE_TOO_LARGE",
+            Self::MessageTooLarge => "MESSAGE_TOO_LARGE",
             Self::StoreUnavailable => "STORE_UNAVAILABLE",
             Self::StoreIndeterminate => "STORE_INDETERMINATE",
             Self::NotReplicated => "NOT_REPLICATED",
@@ -114,9 +134,15 @@ impl Reason {
             | Self::NotOffered => Code::FailedPrecondition,
             Self::Deadlock | Self::LockLost => Code::Aborted,
             Self::OpenTimeout | Self::SessionSilent => Code::DeadlineExceeded,
-            Self::TooManySessions | Self::TooManyLocks | Self::TooManyRequests => {
-                Code::ResourceExhausted
-            }
+            Self::TooManySessions
+            | Self::TooManyLocks
+            | Self::TooManyRequests
+            | Self::RateLimited
+            | Self::TooManyWaiters
+            | Self::TooManyWatchers
+            | Self::TooManyNames
+            | Self::PageTooLarge
+            | Self::MessageTooLarge => Code::ResourceExhausted,
             Self::Draining
             | Self::StoreUnavailable
             | Self::StoreIndeterminate
@@ -134,6 +160,7 @@ pub struct Refusal {
     message: String,
     violations: Vec<(String, String)>,
     metadata: Vec<(&'static str, String)>,
+    retry_after: Option<Duration>,
 }
 
 impl Refusal {
@@ -144,7 +171,31 @@ impl Refusal {
             message: message.into(),
             violations: Vec::new(),
             metadata: Vec::new(),
+            retry_after: None,
         }
+    }
+
+    /// The refusal of what is over a limit, named with the setting that sets it; `None` if it is no use to try again.
+    pub fn over(
+        reason: Reason,
+        (setting, limit): (&'static str, impl ToString),
+        retry_after: Option<Duration>,
+        message: impl Into<String>,
+    ) -> Self {
+        let refusal = Self::new(reason, message)
+            .with("limit", limit)
+            .with("setting", setting);
+        Self {
+            retry_after,
+            ..refusal
+        }
+    }
+
+    /// With the time after which it may be tried again.
+    #[must_use]
+    pub const fn retry_after(mut self, time: Duration) -> Self {
+        self.retry_after = Some(time);
+        self
     }
 
     /// With something that goes with the reason, as `docs/errors.md` lists it.
@@ -171,6 +222,7 @@ impl Refusal {
             message: format!("{field} {what}"),
             violations: vec![(field.to_owned(), what)],
             metadata: Vec::new(),
+            retry_after: None,
         }
     }
 
@@ -190,6 +242,7 @@ impl Refusal {
                 .into_iter()
                 .map(|(key, value)| (key.to_owned(), value))
                 .collect(),
+            retry_after: self.retry_after.map(wire_duration),
         }
     }
 }
@@ -212,6 +265,9 @@ impl From<Refusal> for Status {
                 .map(|(field, description)| Violation::new(field, description))
                 .collect::<Vec<_>>();
             details.set_bad_request(BadRequest::new(violations).field_violations);
+        }
+        if let Some(retry_after) = refusal.retry_after {
+            details.set_retry_info(Some(retry_after));
         }
         Self::with_error_details(refusal.reason.code(), refusal.message, details)
     }
@@ -237,7 +293,7 @@ mod tests {
     use super::Reason;
 
     /// Every reason; the compiler reminds whoever adds one, in `code`.
-    const ALL: [Reason; 25] = [
+    const ALL: [Reason; 31] = [
         Reason::InvalidField,
         Reason::NotOpen,
         Reason::AlreadyOpen,
@@ -256,6 +312,12 @@ mod tests {
         Reason::TooManySessions,
         Reason::TooManyLocks,
         Reason::TooManyRequests,
+        Reason::RateLimited,
+        Reason::TooManyWaiters,
+        Reason::TooManyWatchers,
+        Reason::TooManyNames,
+        Reason::PageTooLarge,
+        Reason::MessageTooLarge,
         Reason::StoreUnavailable,
         Reason::StoreIndeterminate,
         Reason::NotReplicated,

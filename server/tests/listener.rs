@@ -36,6 +36,7 @@ struct Listening {
 fn patient() -> ListenerOptions {
     ListenerOptions {
         max_connections: 100,
+        max_connections_per_address: 0,
         handshake_timeout: LONG,
         max_silence: None,
         tls: None,

@@ -11,6 +11,16 @@ const FOLLOWED: &[&str] = &[
     "tls-client-ca",
     "tls-client-auth",
     "tls-client-crl",
+    "max-connections",
+    "max-connections-per-address",
+    "max-sessions",
+    "max-sessions-per-identity",
+    "max-locks-per-session",
+    "max-names-per-acquire",
+    "max-waiters-per-name",
+    "max-watchers",
+    "max-requests-per-second",
+    "max-page-size",
 ];
 
 /// Which settings differ, by name, in the order of the reference file.
@@ -27,7 +37,7 @@ impl Changes {
     #[must_use]
     pub fn between(config: &Config, other: &Config) -> Self {
         let mut changes = Self::default();
-        for setting in &SETTINGS {
+        for setting in SETTINGS {
             let same = match setting.name {
                 // A password is not shown.
                 "store" => config.store == other.store,

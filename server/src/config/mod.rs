@@ -98,6 +98,22 @@ pub struct Config {
     pub max_sessions: usize,
     /// Locks that one session may hold and wait for, together. 10000 by default.
     pub max_locks_per_session: usize,
+    /// Connections of one address at the same time; 0 is any number. 0 by default.
+    pub max_connections_per_address: usize,
+    /// Sessions of one caller at the same time. 10000 by default.
+    pub max_sessions_per_identity: usize,
+    /// Names of one acquire. 64 by default.
+    pub max_names_per_acquire: usize,
+    /// Acquires that may wait for one name. 10000 by default.
+    pub max_waiters_per_name: usize,
+    /// Streams that watch locks or observe elections. 10000 by default.
+    pub max_watchers: usize,
+    /// Requests of one caller in a second; 0 is any number. 100000 by default.
+    pub max_requests_per_second: u32,
+    /// Bytes of one message. 2 MiB by default.
+    pub max_message_size: usize,
+    /// Entries of one page of a listing. 1000 by default.
+    pub max_page_size: usize,
     /// Calls in flight on one connection. 10000 by default.
     pub max_concurrent_streams: u32,
     /// Messages that may wait for a client to read them before it is cut off. 1024 by default.
@@ -182,6 +198,14 @@ impl Default for Config {
             max_connections: 16_384,
             max_sessions: 100_000,
             max_locks_per_session: 10_000,
+            max_connections_per_address: 0,
+            max_sessions_per_identity: 10_000,
+            max_names_per_acquire: 64,
+            max_waiters_per_name: 10_000,
+            max_watchers: 10_000,
+            max_requests_per_second: 100_000,
+            max_message_size: 2 * 1024 * 1024,
+            max_page_size: 1000,
             max_concurrent_streams: 10_000,
             outbound_queue: 1024,
             deadlock_detection: true,

@@ -1,5 +1,6 @@
 //! The table of settings: name, meaning, how to read and how to show each.
 
+mod limits;
 mod paths;
 
 use std::time::Duration;
@@ -90,7 +91,7 @@ macro_rules! a_number {
 }
 
 /// Every setting, in the order of the help and of the reference file.
-pub(super) static SETTINGS: [Setting; 38] = [
+pub(super) static SETTINGS: &[Setting] = &[
     Setting {
         name: "listen",
         shape: Shape::Text,
@@ -277,6 +278,7 @@ pub(super) static SETTINGS: [Setting; 38] = [
         1_000_000,
         "Connections at the same time: 1 to 1000000. Further ones are closed at once. Each needs a file descriptor."
     ),
+    limits::MAX_CONNECTIONS_PER_ADDRESS,
     a_number!(
         "max-sessions",
         max_sessions,
@@ -284,6 +286,7 @@ pub(super) static SETTINGS: [Setting; 38] = [
         10_000_000,
         "Sessions at the same time: 1 to 10000000."
     ),
+    limits::MAX_SESSIONS_PER_IDENTITY,
     a_number!(
         "max-locks-per-session",
         max_locks_per_session,
@@ -291,6 +294,12 @@ pub(super) static SETTINGS: [Setting; 38] = [
         10_000_000,
         "Locks that one session may hold and wait for, together: 1 to 10000000."
     ),
+    limits::MAX_NAMES_PER_ACQUIRE,
+    limits::MAX_WAITERS_PER_NAME,
+    limits::MAX_WATCHERS,
+    limits::MAX_REQUESTS_PER_SECOND,
+    limits::MAX_MESSAGE_SIZE,
+    limits::MAX_PAGE_SIZE,
     a_number!(
         "max-concurrent-streams",
         max_concurrent_streams,

@@ -163,8 +163,16 @@ fn every_setting_can_be_given_in_each_way() {
         ("keepalive-timeout", "8s"),
         ("handshake-timeout", "9s"),
         ("max-connections", "10"),
+        ("max-connections-per-address", "9"),
         ("max-sessions", "11"),
+        ("max-sessions-per-identity", "10"),
         ("max-locks-per-session", "12"),
+        ("max-names-per-acquire", "16"),
+        ("max-waiters-per-name", "17"),
+        ("max-watchers", "18"),
+        ("max-requests-per-second", "19"),
+        ("max-message-size", "70000"),
+        ("max-page-size", "20"),
         ("max-concurrent-streams", "13"),
         ("outbound-queue", "14"),
         ("deadlock-detection", "false"),
@@ -315,7 +323,7 @@ fn the_password_is_never_printed() {
 fn help_tells_every_setting_with_variable_and_default() {
     let help = printed(&["--help"], &[]);
     let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    for setting in &SETTINGS {
+    for setting in SETTINGS {
         assert!(
             help.contains(&format!("--{}", setting.name)),
             "{}",

@@ -17,10 +17,12 @@ use leasehold_core::{
 use leasehold_proto::v1;
 use leasehold_store::{LockStore, Store};
 
-use crate::{coordinator::acquire::Wait, status::Refusal};
+use crate::{
+    coordinator::acquire::Wait,
+    limits::{page_too_large, too_many_names},
+    status::Refusal,
+};
 
-/// Most names of one acquire.
-const MAX_NAMES: usize = 64;
 /// Most entries of a session's metadata.
 const MAX_METADATA: usize = 16;
 /// Most bytes of a metadata key.
@@ -133,6 +135,7 @@ pub fn mode(path: &str, mode: i32, permits: u32, limit: u32) -> Result<Mode, Ref
 pub fn lock_names(
     request: &v1::SessionAcquire,
     store: &Store,
+    max_names: usize,
 ) -> Result<(LockName, Vec<LockName>), Refusal> {
     const FIELD: &str = "acquire.names";
     let [first, ..] = &request.names[..] else {
@@ -143,12 +146,8 @@ pub fn lock_names(
         let what = "must be empty where `name` is set: ask for one name or for several";
         return Err(Refusal::field(FIELD, what));
     }
-    if request.names.len() > MAX_NAMES {
-        let what = format!(
-            "must be at most {MAX_NAMES} names, not {}",
-            request.names.len()
-        );
-        return Err(Refusal::field(FIELD, what));
+    if request.names.len() > max_names {
+        return Err(too_many_names(request.names.len(), max_names));
     }
     let first = lock_name(FIELD, first, store)?;
     let mut seen = HashSet::new();
@@ -188,13 +187,14 @@ pub fn metadata(
 }
 
 /// A page size, 100 where unset.
-pub fn page_size(field: &str, size: i32) -> Result<usize, Refusal> {
-    match size {
-        0 => Ok(100),
-        1..=1000 => Ok(size.unsigned_abs() as usize),
-        _ => Err(Refusal::field(
+pub fn page_size(field: &str, size: i32, max: usize) -> Result<usize, Refusal> {
+    match usize::try_from(size) {
+        Ok(0) => Ok(max.min(100)),
+        Ok(asked) if asked <= max => Ok(asked),
+        Ok(_) => Err(page_too_large(size, max)),
+        Err(_) => Err(Refusal::field(
             field,
-            format!("must be 1 to 1000, or 0 for 100, not {size}"),
+            format!("must be 1 to {max}, or 0 for 100, not {size}"),
         )),
     }
 }

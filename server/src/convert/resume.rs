@@ -10,8 +10,9 @@ use leasehold_proto::v1::{
 use super::{duration, lock_name, owner_id, wait};
 use crate::{
     coordinator::{Coordinator, acquire::Wait},
+    limits::too_many_locks,
     session::resume::{Resumption, What},
-    status::{Reason, Refusal},
+    status::Refusal,
 };
 
 /// Most owner ids of attempts that were not answered.
@@ -55,12 +56,7 @@ impl Resumptions {
         coordinator: &Coordinator,
     ) -> Result<(), Refusal> {
         if self.list.len() + resume.len() > limit {
-            return Err(Refusal::new(
-                Reason::TooManyLocks,
-                format!(
-                    "the stream resumes more than {limit} locks and places in queues, which is the limit of a session; resume them on several"
-                ),
-            ));
+            return Err(too_many_locks(0, self.list.len() + resume.len(), limit));
         }
         for resume in resume {
             let field = format!("open.resume[{}]", self.list.len());

@@ -21,9 +21,13 @@ use super::{
     registry::Delivery,
     unexpected,
 };
-use crate::telemetry::{
-    Tracked,
-    waits::{WaitEnd, WaitTimer},
+use crate::{
+    limits::WaiterPlace,
+    status::Refusal,
+    telemetry::{
+        Tracked,
+        waits::{WaitEnd, WaitTimer},
+    },
 };
 
 /// How long to wait for the lock.
@@ -70,6 +74,8 @@ pub enum Acquired<Granted = Hold> {
         /// The limit in force.
         limit: u32,
     },
+    /// As many wait for it as may, or it was refused for another limit.
+    Refused(Box<Refusal>),
     /// It would have waited for ever: what it was in the middle of, for people.
     Deadlocked(String),
 }
@@ -84,6 +90,7 @@ pub struct Asked {
     /// Where it is measured.
     since: Option<Moment>,
     holding: bool,
+    place: Option<WaiterPlace>,
 }
 
 /// What the store said to an acquire.
@@ -117,14 +124,27 @@ pub struct InLine {
     timer: WaitTimer,
     _waiting: Waiting,
     _tracked: Tracked,
+    _place: WaiterPlace,
 }
 
 impl Coordinator {
-    /// Sends an acquire. `holding` says whether its actor holds something while it waits, and so may be part of a
-    /// deadlock.
+    /// The place that an acquire needs among the waiters of a name, if it is to wait at all.
+    ///
+    /// # Errors
+    ///
+    /// If as many wait as may.
+    pub fn place(&self, name: &LockName, wait: Wait) -> Result<Option<WaiterPlace>, Refusal> {
+        match wait {
+            Wait::No => Ok(None),
+            Wait::For(_) | Wait::Forever => self.limits().waiter(name).map(Some),
+        }
+    }
+
+    /// Sends an acquire that has its [`place`](Self::place). `holding` says whether its actor holds something while it
+    /// waits, and so may be part of a deadlock.
     pub fn ask(
         &self,
-        name: LockName,
+        (name, place): (LockName, Option<WaiterPlace>),
         acquire: Acquire,
         wait: Wait,
         holding: bool,
@@ -148,6 +168,7 @@ impl Coordinator {
             started: Instant::now(),
             since: self.metrics().clocks.begin(),
             holding,
+            place,
         };
         let command = self.command(name, Op::Acquire(acquire));
         self.store().send(command, answer);
@@ -165,8 +186,12 @@ impl Coordinator {
         holding: bool,
         queued: impl FnOnce(&InLine),
     ) -> Result<Acquired, StoreError> {
+        let place = match self.place(&name, wait) {
+            Ok(place) => place,
+            Err(refusal) => return Ok(Acquired::Refused(Box::new(refusal))),
+        };
         let (answer, answered) = oneshot::channel();
-        let asked = self.ask(name, acquire, wait, holding, Answer::once(answer));
+        let asked = self.ask((name, place), acquire, wait, holding, Answer::once(answer));
         // An answer always comes.
         let result = answered.await.map_err(|_| unexpected("acquire"))?;
         Ok(match asked.answered(result)? {
@@ -225,13 +250,14 @@ impl Asked {
             started,
             holding,
             since: _,
+            place,
         } = self;
         let until = match wait {
             Wait::For(wait) => Some(started + wait),
             Wait::No | Wait::Forever => None,
         };
         let (session, actor) = (acquire.session, acquire.actor);
-        let mut in_line = InLine::new(claim, acquire, (position, expires_in), until);
+        let mut in_line = InLine::new(claim, acquire, (position, expires_in), until, place);
         if holding && let Some(session) = session {
             in_line.holding(session, actor);
         }
@@ -246,9 +272,12 @@ impl InLine {
         acquire: Acquire,
         (position, expires_in): (u64, Option<Duration>),
         until: Option<Instant>,
+        place: Option<WaiterPlace>,
     ) -> Self {
         let coordinator = claim.coordinator.clone();
         let name = claim.name.clone();
+        // One that comes from another stream waited before.
+        let place = place.unwrap_or_else(|| coordinator.limits().waiter_again(&name));
         Self {
             blocked: None,
             delivery: coordinator.registry().wait(claim.owner),
@@ -257,6 +286,7 @@ impl InLine {
             until,
             timer: coordinator.metrics().clocks.wait(),
             _tracked: coordinator.metrics().waiters.track(),
+            _place: place,
             _waiting: Waiting::new(coordinator, name, Arc::new(acquire), expires_in),
         }
     }
@@ -295,6 +325,7 @@ impl InLine {
             timer,
             _waiting,
             _tracked,
+            _place,
             ..
         } = self;
         let timeout = async {
@@ -338,7 +369,9 @@ impl InLine {
             Acquired::Cancelled => WaitEnd::Cancelled,
             Acquired::Moved => WaitEnd::Moved,
             Acquired::Deadlocked(_) => WaitEnd::Deadlocked,
-            Acquired::Failed(_) | Acquired::OtherLimit { .. } => WaitEnd::Failed,
+            Acquired::Failed(_) | Acquired::OtherLimit { .. } | Acquired::Refused(_) => {
+                WaitEnd::Failed
+            }
         });
         acquired
     }

@@ -46,7 +46,7 @@ use self::{
     deadlock::Blocked,
     registry::{Delivery, Registry},
 };
-use crate::telemetry::Metrics;
+use crate::{limits::Limits, telemetry::Metrics};
 
 /// How far ahead of this machine's clock a token may be that a client tells of. Tokens are about the store's time in
 /// microseconds.
@@ -71,6 +71,7 @@ struct Shared {
     blocked: Blocked,
     leftovers: mpsc::UnboundedSender<Leftover>,
     metrics: Metrics,
+    limits: Limits,
     /// One more than the largest token seen of any name.
     floor: AtomicI64,
 }
@@ -96,6 +97,8 @@ pub struct Parts {
     pub deadlock_detection: bool,
     /// What it counts.
     pub metrics: Metrics,
+    /// How much anybody may have and ask for.
+    pub limits: Limits,
 }
 
 impl Coordinator {
@@ -117,6 +120,7 @@ impl Coordinator {
                 blocked: Blocked::default(),
                 leftovers,
                 metrics: parts.metrics,
+                limits: parts.limits,
                 floor: AtomicI64::new(0),
             }),
         };
@@ -184,6 +188,11 @@ impl Coordinator {
     /// What it counts.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
+    }
+
+    /// How much anybody may have and ask for.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
     }
 
     fn registry(&self) -> &Registry {

@@ -123,7 +123,7 @@ impl Takeover {
                 let Acquire { mode, actor, .. } = *acquire;
                 let mut claim = self.moved();
                 claim.on_drop = OnDrop::Release(End::Clean);
-                let in_line = InLine::new(claim, *acquire, (position, expires_in), until);
+                let in_line = InLine::new(claim, *acquire, (position, expires_in), until, None);
                 Ok(TakenOver::InLine {
                     in_line,
                     mode,

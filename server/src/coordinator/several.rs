@@ -157,6 +157,7 @@ impl<Granted> Acquired<Granted> {
             Self::Moved => Acquired::Moved,
             Self::Failed(error) => Acquired::Failed(error),
             Self::OtherLimit { name, limit } => Acquired::OtherLimit { name, limit },
+            Self::Refused(refusal) => Acquired::Refused(refusal),
             Self::Deadlocked(deadlock) => Acquired::Deadlocked(deadlock),
         }
     }

@@ -10,7 +10,7 @@ use futures_util::{Stream, stream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{Connection, Connections, watchdog};
+use super::{Connection, Connections, registry::Full, watchdog};
 use crate::{config::Config, tls::Tls};
 
 /// How long the loop rests after the first failure to accept; doubled for each further one.
@@ -24,6 +24,8 @@ pub struct ListenerOptions {
     /// Connections served at the same time. One more is accepted and closed at once, so that its client sees a
     /// refusal rather than a time-out. 16384 by default.
     pub max_connections: usize,
+    /// Connections of one address at the same time; 0 is any number. 0 by default.
+    pub max_connections_per_address: usize,
     /// Time within which a connection must have sent its HTTP/2 preface and the header of its first SETTINGS frame, its
     /// TLS handshake included. 5 seconds by default.
     pub handshake_timeout: Duration,
@@ -39,6 +41,7 @@ impl Default for ListenerOptions {
     fn default() -> Self {
         Self {
             max_connections: 16_384,
+            max_connections_per_address: 0,
             handshake_timeout: Duration::from_secs(5),
             max_silence: Some(Duration::from_secs(10)),
             tls: None,
@@ -51,6 +54,7 @@ impl From<&Config> for ListenerOptions {
     fn from(config: &Config) -> Self {
         Self {
             max_connections: config.max_connections,
+            max_connections_per_address: config.max_connections_per_address,
             handshake_timeout: config.handshake_timeout,
             max_silence: Some(config.keepalive_interval + config.keepalive_timeout),
             tls: None,
@@ -70,6 +74,7 @@ pub fn accept(
     connections: Connections,
     shutdown: CancellationToken,
 ) -> impl Stream<Item = io::Result<Connection>> {
+    connections.bound(options.max_connections, options.max_connections_per_address);
     let acceptor = Acceptor {
         listener,
         options: Arc::new(options),
@@ -102,8 +107,8 @@ impl Acceptor {
             match accepted {
                 Ok((socket, peer)) => {
                     self.rest = FIRST_REST;
-                    if self.connections.len() >= self.options.max_connections {
-                        self.refuse(socket);
+                    if let Err(full) = self.connections.has_room(peer.ip()) {
+                        self.refuse(socket, full);
                         continue;
                     }
                     return Some(self.admit(socket, peer));
@@ -154,7 +159,7 @@ impl Acceptor {
         Connection::new(socket, handle, self.connections.clone(), tls)
     }
 
-    fn refuse(&self, socket: TcpStream) {
+    fn refuse(&self, socket: TcpStream, full: Full) {
         // Closing with a reset leaves no TIME_WAIT behind: a flood of refusals must not cost us ports or memory.
         if let Err(error) = socket.set_zero_linger() {
             tracing::debug!(%error, "failed to prepare the close of a refused connection");
@@ -168,9 +173,10 @@ impl Acceptor {
         // A flood must not become a flood of log lines: the first of each thousand is told.
         if before.is_multiple_of(1000) {
             tracing::warn!(
-                limit = self.options.max_connections,
+                limit = full.limit,
                 refused = before + 1,
-                "refused a connection: max-connections is reached"
+                "refused a connection: {} is reached",
+                full.setting
             );
         }
     }

@@ -2,10 +2,10 @@
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -25,11 +25,29 @@ pub struct Connections {
 
 #[derive(Debug, Default)]
 struct Shared {
-    live: Mutex<HashMap<u64, ConnectionHandle>>,
+    live: Mutex<Live>,
+    max: AtomicUsize,
+    /// 0 is any number.
+    max_per_address: AtomicUsize,
     totals: ConnectionTotals,
     /// When somebody was told last of a TLS handshake that failed.
     tls_told: Mutex<Option<Instant>>,
     emptied: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Live {
+    connections: HashMap<u64, ConnectionHandle>,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// Why there is no room for a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Full {
+    /// What sets the limit.
+    pub(super) setting: &'static str,
+    /// The limit.
+    pub(super) limit: usize,
 }
 
 /// What has happened to connections since the start; each only rises.
@@ -58,13 +76,22 @@ impl Connections {
     /// The number of connections now alive.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.live().len()
+        self.live().connections.len()
     }
 
     /// Whether no connection is alive.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.live().is_empty()
+        self.live().connections.is_empty()
+    }
+
+    /// Sets how many may be alive at the same time: in all, and of one address, where 0 is any number. Those that are there
+    /// stay.
+    pub fn bound(&self, max: usize, max_per_address: usize) {
+        self.shared.max.store(max, Ordering::Relaxed);
+        self.shared
+            .max_per_address
+            .store(max_per_address, Ordering::Relaxed);
     }
 
     /// Counters for the metrics.
@@ -77,7 +104,7 @@ impl Connections {
     /// affected: stop accepting first.
     pub fn kill_all(&self) {
         // Collected first: a kill wakes tasks that come back here to leave the registry.
-        let live: Vec<ConnectionHandle> = self.live().values().cloned().collect();
+        let live: Vec<ConnectionHandle> = self.live().connections.values().cloned().collect();
         for connection in live {
             connection.kill();
         }
@@ -97,10 +124,34 @@ impl Connections {
         }
     }
 
+    /// Whether there is room for one more connection from this address.
+    pub(super) fn has_room(&self, address: IpAddr) -> Result<(), Full> {
+        let max = self.shared.max.load(Ordering::Relaxed);
+        let max_per_address = self.shared.max_per_address.load(Ordering::Relaxed);
+        let live = self.live();
+        if live.connections.len() >= max {
+            return Err(Full {
+                setting: "max-connections",
+                limit: max,
+            });
+        }
+        let here = live.by_address.get(&address.to_canonical());
+        if max_per_address > 0 && here.is_some_and(|here| *here >= max_per_address) {
+            return Err(Full {
+                setting: "max-connections-per-address",
+                limit: max_per_address,
+            });
+        }
+        Ok(())
+    }
+
     pub(super) fn admit(&self, socket: &Arc<TcpStream>, peer: SocketAddr) -> ConnectionHandle {
         let id = self.shared.totals.accepted.fetch_add(1, Ordering::Relaxed) + 1;
         let handle = ConnectionHandle::new(id, peer, socket);
-        self.live().insert(id, handle.clone());
+        let mut live = self.live();
+        live.connections.insert(id, handle.clone());
+        *live.by_address.entry(peer.ip().to_canonical()).or_default() += 1;
+        drop(live);
         handle
     }
 
@@ -122,13 +173,21 @@ impl Connections {
 
     pub(super) fn remove(&self, id: u64) {
         let mut live = self.live();
-        live.remove(&id);
-        if live.is_empty() {
+        if let Some(handle) = live.connections.remove(&id) {
+            let address = handle.peer_addr().ip().to_canonical();
+            if let Some(here) = live.by_address.get_mut(&address) {
+                *here -= 1;
+                if *here == 0 {
+                    live.by_address.remove(&address);
+                }
+            }
+        }
+        if live.connections.is_empty() {
             self.shared.emptied.notify_waiters();
         }
     }
 
-    fn live(&self) -> MutexGuard<'_, HashMap<u64, ConnectionHandle>> {
+    fn live(&self) -> MutexGuard<'_, Live> {
         // Nothing under this lock can panic half-way, so a poisoned map is still a good map.
         self.shared
             .live

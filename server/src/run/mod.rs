@@ -26,6 +26,7 @@ use crate::{
     admin_http::{self, AdminState, AdminTls, Readiness},
     config::Config,
     coordinator::{Coordinator, Parts},
+    limits::{LimitLayer, Limits},
     listener::{self, Connections, ListenerOptions, http2_server},
     reload::Reload,
     service_manager,
@@ -33,7 +34,7 @@ use crate::{
         admin::Admin,
         election::Elections,
         lock::Locks,
-        streams::{Limits, Streams},
+        streams::{StreamOptions, Streams},
     },
     session::{sessions::Sessions, task::Shutdown},
     suspension,
@@ -42,9 +43,6 @@ use crate::{
     watch::Watching,
 };
 
-/// Most bytes of one request. No valid one has more than a few KiB: what is somewhat too large is told which of its fields
-/// is, and only what is beyond this ends its call or stream.
-const MAX_REQUEST: usize = 2 * 1024 * 1024;
 /// How long the last answers of sessions that were ended may take to reach their clients.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -64,7 +62,13 @@ pub async fn run(
     // However this ends, so does what it started.
     let _background = background.clone().drop_guard();
     let tls = Tls::start(&reload, &background)?;
-    let coordinator = start_coordinator(&config, metrics.clone(), &background)?;
+    let limits = Limits::new(reload.clone());
+    tokio::spawn(
+        limits
+            .clone()
+            .follow(connections.clone(), background.clone()),
+    );
+    let coordinator = start_coordinator(&config, metrics.clone(), limits.clone(), &background)?;
     let sessions = Sessions::default();
     let tasks = TaskTracker::new();
     let stages = Shutdown {
@@ -94,9 +98,7 @@ pub async fn run(
         sessions: sessions.clone(),
         tasks: tasks.clone(),
         shutdown: stages.clone(),
-        limits: Limits {
-            sessions: config.max_sessions,
-            locks_per_session: config.max_locks_per_session,
+        options: StreamOptions {
             outbound_queue: config.outbound_queue,
             reading_timeout: config.keepalive_timeout,
             open_timeout: config.handshake_timeout,
@@ -126,12 +128,20 @@ pub async fn run(
     let router = http2_server(&config)
         .layer(metrics.rpc_layer())
         .layer(AccessLayer)
+        .layer(LimitLayer::new(limits))
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
-        .add_service(LockServiceServer::new(locks).max_decoding_message_size(MAX_REQUEST))
-        .add_service(ElectionServiceServer::new(elections).max_decoding_message_size(MAX_REQUEST))
-        .add_service(AdminServiceServer::new(admin).max_decoding_message_size(MAX_REQUEST));
+        .add_service(
+            LockServiceServer::new(locks).max_decoding_message_size(config.max_message_size),
+        )
+        .add_service(
+            ElectionServiceServer::new(elections)
+                .max_decoding_message_size(config.max_message_size),
+        )
+        .add_service(
+            AdminServiceServer::new(admin).max_decoding_message_size(config.max_message_size),
+        );
     let closing = CancellationToken::new();
     let incoming = listener::accept(
         listeners.grpc,
@@ -180,6 +190,7 @@ pub async fn run(
 fn start_coordinator(
     config: &Config,
     metrics: Metrics,
+    limits: Limits,
     background: &CancellationToken,
 ) -> Result<Coordinator, RunError> {
     let run = Uuid::new_v4().simple().to_string();
@@ -215,6 +226,7 @@ fn start_coordinator(
         acknowledged: config.min_replicas > 0,
         deadlock_detection: config.deadlock_detection,
         metrics,
+        limits,
     };
     Ok(Coordinator::start(parts, background))
 }

@@ -51,7 +51,7 @@ impl AdminService for Admin {
     ) -> Result<Response<ListLocksResponse>, Status> {
         let request = request.into_inner();
         check_prefix(&request.prefix)?;
-        let size = convert::page_size("page_size", request.page_size)?;
+        let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
         let page = self
             .coordinator
             .store()
@@ -99,7 +99,7 @@ impl AdminService for Admin {
         request: Request<ListSessionsRequest>,
     ) -> Result<Response<ListSessionsResponse>, Status> {
         let request = request.into_inner();
-        let size = convert::page_size("page_size", request.page_size)?;
+        let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
         let after = match request.page_token.as_str() {
             "" => None,
             token => Some(parse_session(token).ok_or_else(|| {
@@ -127,10 +127,11 @@ impl AdminService for Admin {
         let prefix = request.into_inner().prefix;
         check_prefix(&prefix)?;
         told::check_feeds(self.coordinator.store())?;
+        let place = self.coordinator.limits().watcher()?;
         let watcher = self.watching.watch(prefix).await;
         let watcher = watcher.ok_or_else(draining)?;
         let tracked = self.coordinator.metrics().watchers.track();
-        let stream = told::tell(watcher, self.draining.clone(), tracked);
+        let stream = told::tell(watcher, self.draining.clone(), (tracked, place));
         Ok(Response::new(stream))
     }
 
@@ -178,6 +179,10 @@ impl AdminService for Admin {
 }
 
 impl Admin {
+    fn max_page_size(&self) -> usize {
+        self.coordinator.limits().config().max_page_size
+    }
+
     fn session_view(&self, info: &SessionInfo) -> SessionView {
         SessionView {
             session_id: info.id.to_string(),

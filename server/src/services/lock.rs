@@ -47,10 +47,15 @@ impl LockService for Locks {
         let kind = Kind {
             first: "open",
             // Each acquire may be queued and then answered, each hold be lost or released.
-            owed: 2 * self.streams.limits.locks_per_session + MAX_IN_FLIGHT + MAX_PENDING_ACKS,
-            open: move |streams: &Streams, request, connection: &_| {
-                opening.hear(streams, request, connection)
-            },
+            owed: 2 * self
+                .streams
+                .coordinator
+                .limits()
+                .config()
+                .max_locks_per_session
+                + MAX_IN_FLIGHT
+                + MAX_PENDING_ACKS,
+            open: move |streams: &Streams, request, peer: &_| opening.hear(streams, request, peer),
         };
         self.streams.begin(request, kind)
     }
@@ -110,6 +115,7 @@ impl LockService for Locks {
                 return Err(Refusal::other_limit(&name, limit).into());
             }
             Acquired::Failed(error) => return Err(Refusal::from(error).into()),
+            Acquired::Refused(refusal) => return Err((*refusal).into()),
             // Nobody's waits are never accused.
             Acquired::Deadlocked(why) => return Err(Refusal::new(Reason::Deadlock, why).into()),
         };

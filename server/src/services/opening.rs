@@ -5,10 +5,9 @@ use std::{collections::HashMap, time::Duration};
 use leasehold_core::name::ClientName;
 use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request};
 
-use super::streams::{Opener, Streams, not_open};
+use super::streams::{Opener, Peer, Streams, not_open};
 use crate::{
     convert::{self, Resumptions},
-    listener::ConnectionHandle,
     session::{task::Opened, wire::Plain},
     status::{Reason, Refusal},
 };
@@ -36,7 +35,7 @@ impl Opening {
         &mut self,
         streams: &Streams,
         request: SessionRequest,
-        connection: &ConnectionHandle,
+        peer: &Peer,
     ) -> Result<Option<(Opened, Plain)>, Refusal> {
         let Some(Request::Open(open)) = request.request else {
             return Err(match self.first {
@@ -70,7 +69,7 @@ impl Opening {
                 }
             }
         };
-        let limit = streams.limits.locks_per_session;
+        let limit = streams.coordinator.limits().config().max_locks_per_session;
         let coordinator = &streams.coordinator;
         self.resume
             .add(resume, first.request_id, limit, coordinator)?;
@@ -86,6 +85,6 @@ impl Opening {
             resume: std::mem::take(&mut self.resume).finish(coordinator),
             metadata: first.metadata,
         };
-        Ok(Some((streams.open(opener, connection)?, Plain)))
+        Ok(Some((streams.open(opener, peer)?, Plain)))
     }
 }

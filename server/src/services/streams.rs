@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicU32, AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -11,11 +14,13 @@ use leasehold_store::clock;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::TaskTracker;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 use uuid::Uuid;
 
 use crate::{
+    access::Caller,
     coordinator::Coordinator,
+    limits::{Account, too_many_sessions},
     listener::ConnectionHandle,
     session::{
         outbox::{Outbox, Reading},
@@ -27,13 +32,9 @@ use crate::{
     status::{Reason, Refusal},
 };
 
-/// Bounds of the sessions of a coordinator.
+/// What is expected of streams.
 #[derive(Clone, Debug)]
-pub struct Limits {
-    /// Most sessions at a time.
-    pub sessions: usize,
-    /// Most holds and waiting acquires of a session.
-    pub locks_per_session: usize,
+pub struct StreamOptions {
     /// Answers that wait for a session's client to read before they count as a backlog.
     pub outbound_queue: usize,
     /// How long a client may leave a backlog of answers unread without taking any of it.
@@ -53,8 +54,8 @@ pub struct Streams {
     pub tasks: TaskTracker,
     /// When to stop.
     pub shutdown: Shutdown,
-    /// Bounds.
-    pub limits: Limits,
+    /// What is expected of them.
+    pub options: StreamOptions,
 }
 
 /// What tonic sends from.
@@ -70,6 +71,14 @@ pub(super) struct Kind<Open> {
     /// Opens a session with that message, and gives the words that are spoken from then on; `None` if another message
     /// belongs to it.
     pub(super) open: Open,
+}
+
+/// Where a stream comes from.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) connection: ConnectionHandle,
+    /// The caller's.
+    pub(super) account: Arc<Account>,
 }
 
 /// Who opens a session, as its first message says.
@@ -92,9 +101,7 @@ impl Streams {
     ) -> Result<Response<Said<W>>, Status>
     where
         W: Wire,
-        Open: FnMut(&Self, W::Asks, &ConnectionHandle) -> Result<Option<(Opened, W)>, Refusal>
-            + Send
-            + 'static,
+        Open: FnMut(&Self, W::Asks, &Peer) -> Result<Option<(Opened, W)>, Refusal> + Send + 'static,
     {
         let Some(connection) = request.extensions().get::<ConnectionHandle>().cloned() else {
             return Err(Status::internal(
@@ -104,11 +111,17 @@ impl Streams {
         if self.shutdown.draining.is_cancelled() {
             return Err(draining().into());
         }
-        let (answers, receiver) = mpsc::channel(self.limits.outbound_queue);
+        let account = request.extensions().get().cloned();
+        let peer = Peer {
+            connection,
+            account: account.unwrap_or_else(|| {
+                let caller = Caller::of(request.extensions());
+                self.coordinator.limits().account(&caller)
+            }),
+        };
+        let (answers, receiver) = mpsc::channel(self.options.outbound_queue);
         // The stream's headers are sent at once.
-        let run = self
-            .clone()
-            .run(request.into_inner(), connection, answers, kind);
+        let run = self.clone().run(request.into_inner(), peer, answers, kind);
         self.tasks.spawn(run);
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
@@ -116,20 +129,20 @@ impl Streams {
     async fn run<W, Open>(
         self,
         mut incoming: Streaming<W::Asks>,
-        connection: ConnectionHandle,
+        peer: Peer,
         answers: mpsc::Sender<Result<W::Says, Status>>,
         mut kind: Kind<Open>,
     ) where
         W: Wire,
-        Open: FnMut(&Self, W::Asks, &ConnectionHandle) -> Result<Option<(Opened, W)>, Refusal>,
+        Open: FnMut(&Self, W::Asks, &Peer) -> Result<Option<(Opened, W)>, Refusal>,
     {
         // For all of what opens it.
-        let deadline = Instant::now() + self.limits.open_timeout;
+        let deadline = Instant::now() + self.options.open_timeout;
         let opened = loop {
             match self.first(&mut incoming, kind.first, deadline).await {
                 // It went away before it had said everything.
                 Ok(None) => return,
-                Ok(Some(message)) => match (kind.open)(&self, message, &connection) {
+                Ok(Some(message)) => match (kind.open)(&self, message, &peer) {
                     Ok(None) => {}
                     Ok(Some(opened)) => break Ok(opened),
                     Err(refusal) => break Err(refusal.into()),
@@ -147,8 +160,9 @@ impl Streams {
         };
         let reading = Reading {
             owed: kind.owed,
-            patience: self.limits.reading_timeout,
+            patience: self.options.reading_timeout,
         };
+        let connection = peer.connection;
         let metrics = self.coordinator.metrics().clone();
         let outbox = Outbox::new(wire, answers, reading, connection.clone(), metrics);
         task::serve(
@@ -175,8 +189,13 @@ impl Streams {
             () = self.shutdown.draining.cancelled() => return Err(draining().into()),
             first = tokio::time::timeout_at(deadline, incoming.message()) => first,
         };
+        if let Ok(Err(status)) = &first
+            && status.code() == Code::OutOfRange
+        {
+            return Err(self.coordinator.limits().message_too_large().into());
+        }
         first.unwrap_or_else(|_| {
-            let waited = self.limits.open_timeout;
+            let waited = self.options.open_timeout;
             let refusal = Refusal::new(
                 Reason::OpenTimeout,
                 format!(
@@ -188,11 +207,7 @@ impl Streams {
     }
 
     /// Opens a session, if there is room for one more.
-    pub(super) fn open(
-        &self,
-        opener: Opener,
-        connection: &ConnectionHandle,
-    ) -> Result<Opened, Refusal> {
+    pub(super) fn open(&self, opener: Opener, peer: &Peer) -> Result<Opened, Refusal> {
         let now = clock::now();
         if self.shutdown.draining.is_cancelled() {
             return Err(draining());
@@ -210,7 +225,7 @@ impl Streams {
             id,
             client_name: client_name.clone(),
             metadata,
-            peer: connection.peer_addr().to_string(),
+            peer: peer.connection.peer_addr().to_string(),
             ttl,
             opened_at: SystemTime::now(),
             holds: AtomicU32::new(0),
@@ -218,13 +233,14 @@ impl Streams {
             heard_at: AtomicU64::new(now.as_micros()),
             renewal_due: AtomicU64::new(0),
         };
-        let limit = self.limits.sessions;
-        let listed = self.sessions.open(info, limit, self.coordinator.metrics()).ok_or_else(|| {
-            Refusal::new(
-                Reason::TooManySessions,
-                format!("the coordinator has {limit} sessions, which is its limit; try another one or later"),
-            )
-        })?;
+        let limits = self.coordinator.limits();
+        let account = limits.session(Arc::clone(&peer.account))?;
+        let config = limits.config();
+        let limit = config.max_sessions;
+        let listed = self
+            .sessions
+            .open(info, limit, self.coordinator.metrics())
+            .ok_or_else(|| too_many_sessions(limit))?;
         Ok(Opened {
             request_id,
             id,
@@ -232,8 +248,9 @@ impl Streams {
             lease: Lease::open(ttl, now),
             grace: disconnect_grace,
             resume,
-            max_locks: self.limits.locks_per_session,
+            max_locks: config.max_locks_per_session,
             listed,
+            account,
         })
     }
 }

@@ -6,10 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::streams::draining;
-use crate::{
-    status::{Reason, Refusal},
-    telemetry::Tracked,
-};
+use crate::status::{Reason, Refusal};
 
 /// What such a stream gives.
 pub(super) type ToldStream<T> = BoxStream<'static, Result<T, Status>>;
@@ -24,15 +21,15 @@ pub(super) trait Source: Send + 'static {
 }
 
 /// Gives what a source has, until the client goes, or the coordinator: then it is told to go elsewhere. A client that does
-/// not read costs what its source keeps for it, and no more.
+/// not read costs what its source keeps for it, and no more. `kept` is dropped with the stream.
 pub(super) fn tell<S: Source>(
     source: S,
     gone: CancellationToken,
-    tracked: Tracked,
+    kept: impl Send + 'static,
 ) -> ToldStream<S::Message> {
-    let messages = stream::unfold((source, tracked), |(mut source, tracked)| async {
+    let messages = stream::unfold((source, kept), |(mut source, kept)| async {
         let message = source.next().await?;
-        Some((Ok(message), (source, tracked)))
+        Some((Ok(message), (source, kept)))
     });
     // One future for as long as the stream lives: to make one for each message would cost more than the message.
     let messages = messages.take_until(gone.cancelled_owned());

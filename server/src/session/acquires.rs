@@ -25,6 +25,7 @@ use crate::{
         inbox::News,
         several::Several,
     },
+    limits::{WaiterPlace, too_many_locks},
     status::{Reason, Refusal},
 };
 
@@ -79,7 +80,10 @@ impl<W: Wire> Session<W> {
         request_id: u64,
         request: SessionAcquire,
     ) -> Result<(), Refusal> {
-        let (name, mut names) = convert::lock_names(&request, self.coordinator.store())?;
+        let (name, mut names) = {
+            let max_names = self.coordinator.limits().config().max_names_per_acquire;
+            convert::lock_names(&request, self.coordinator.store(), max_names)?
+        };
         let mode = convert::mode("acquire.", request.mode, request.permits, request.limit)?;
         let wait = convert::wait(
             "acquire.wait",
@@ -116,15 +120,15 @@ impl<W: Wire> Session<W> {
         };
         let more = wanted.locks();
         if self.holds.len() + self.asked_locks + more > self.max_locks {
-            return Err(Refusal::new(
-                Reason::TooManyLocks,
-                format!(
-                    "the session holds and waits for {} locks, of {} that it may, and asks for {more} more; release some first",
-                    self.holds.len() + self.asked_locks,
-                    self.max_locks
-                ),
-            ));
+            let has = self.holds.len() + self.asked_locks;
+            return Err(too_many_locks(has, more, self.max_locks));
         }
+        // Those of several names have theirs when they come to each.
+        let place = if is_several {
+            None
+        } else {
+            self.coordinator.place(&name, wait)?
+        };
         let acquire = Acquire {
             owner: fresh_owner(),
             session: Some(self.id),
@@ -137,7 +141,7 @@ impl<W: Wire> Session<W> {
             wait: wait != Wait::No,
             again: false,
         };
-        self.begin(request_id, name, acquire, wait, wanted);
+        self.begin(request_id, (name, place), acquire, wait, wanted);
         Ok(())
     }
 
@@ -187,7 +191,7 @@ impl<W: Wire> Session<W> {
     fn begin(
         &mut self,
         request_id: u64,
-        name: LockName,
+        (name, place): (LockName, Option<WaiterPlace>),
         acquire: Acquire,
         wait: Wait,
         wanted: Wanted,
@@ -213,7 +217,9 @@ impl<W: Wire> Session<W> {
         }
         if is_single {
             let (number, answer) = self.next_answer();
-            let asked = self.coordinator.ask(name, acquire, wait, holding, answer);
+            let asked = self
+                .coordinator
+                .ask((name, place), acquire, wait, holding, answer);
             self.asked
                 .insert(number, Asked::Acquire { request_id, asked });
         } else {

@@ -110,6 +110,10 @@ impl<W: Wire> Session<W> {
                 self.end_wanted(&wanted);
                 return self.refuse(request_id, Refusal::other_limit(&name, limit));
             }
+            Ok(Acquired::Refused(refusal)) => {
+                self.end_wanted(&wanted);
+                return self.refuse(request_id, *refusal);
+            }
             Ok(Acquired::Deadlocked(why)) => {
                 self.end_wanted(&wanted);
                 return self.refuse(request_id, Refusal::new(Reason::Deadlock, why));

@@ -20,6 +20,9 @@ impl<W: Wire> Session<W> {
             }
             Ok(None) => Some(End::Cut),
             Err(status) if self.connection.peer_ended_stream(Some(&status)) => Some(End::Peer),
+            Err(status) if status.code() == tonic::Code::OutOfRange => {
+                Some(End::Broken(self.coordinator.limits().message_too_large()))
+            }
             Err(status) if is_undecodable(&status) => Some(End::Broken(Refusal::new(
                 Reason::UnknownRequest,
                 format!(
@@ -54,13 +57,10 @@ impl<W: Wire> Session<W> {
     }
 }
 
-/// Whether the stream ended because a message could not be decoded, or was too large to be.
+/// Whether the stream ended because a message could not be decoded.
 fn is_undecodable(status: &Status) -> bool {
     matches!(
         status.code(),
-        tonic::Code::Internal
-            | tonic::Code::OutOfRange
-            | tonic::Code::ResourceExhausted
-            | tonic::Code::Unimplemented
+        tonic::Code::Internal | tonic::Code::ResourceExhausted | tonic::Code::Unimplemented
     )
 }

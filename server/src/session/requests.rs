@@ -23,6 +23,7 @@ use super::{
 use crate::{
     convert,
     coordinator::{acquire, hold::Hold},
+    limits::too_many_in_flight,
     status::{Reason, Refusal},
 };
 
@@ -62,6 +63,20 @@ impl<W: Wire> Session<W> {
         let request_id = request.request_id;
         let metrics = self.coordinator.metrics();
         metrics.count_request(request.request.as_ref());
+        // What shows life or gives something back is never refused for being asked too often.
+        let is_counted = !matches!(
+            request.request,
+            Some(
+                Request::Heartbeat(_)
+                    | Request::Release(_)
+                    | Request::Cancel(_)
+                    | Request::Close(_)
+            )
+        );
+        if is_counted && let Err(refusal) = self.coordinator.limits().request(&self.account) {
+            self.refuse(request_id, refusal);
+            return None;
+        }
         let outcome = match request.request {
             Some(Request::Acquire(acquire)) => self.on_acquire(request_id, acquire),
             Some(Request::Release(release)) => self.on_release(request_id, &release),
@@ -309,10 +324,5 @@ impl<W: Wire> Session<W> {
 
 /// The refusal of a request while too many others are in flight; `so` says what became of it.
 fn too_many_requests(so: &str) -> Refusal {
-    Refusal::new(
-        Reason::TooManyRequests,
-        format!(
-            "the session has {MAX_IN_FLIGHT} releases, set_values and downgrades in flight, which is the limit, so {so}; wait for answers before asking for more"
-        ),
-    )
+    too_many_in_flight(MAX_IN_FLIGHT, so)
 }

@@ -50,6 +50,7 @@ use crate::{
         inbox::{Inbox, News},
         registry::Taken,
     },
+    limits::SessionPlace,
     listener::ConnectionHandle,
     telemetry::Tracked,
 };
@@ -89,6 +90,8 @@ pub struct Opened {
     pub max_locks: usize,
     /// Its place among the sessions.
     pub listed: Listed,
+    /// Its place among those of its caller.
+    pub account: SessionPlace,
 }
 
 /// What a longer operation of the session came to.
@@ -125,6 +128,8 @@ pub(super) struct Session<W: Wire> {
     pub(super) kept: Option<Kept>,
     pub(super) max_locks: usize,
     pub(super) listed: Listed,
+    /// Its caller's, of which it is one of the sessions.
+    pub(super) account: SessionPlace,
     pub(super) connection: ConnectionHandle,
     pub(super) outbox: Outbox<W>,
     pub(super) holds: HashMap<OwnerId, Held>,
@@ -189,6 +194,7 @@ pub async fn serve<W: Wire>(
         kept: None,
         max_locks: opened.max_locks,
         listed: opened.listed,
+        account: opened.account,
         connection,
         outbox,
         holds: HashMap::new(),

@@ -13,6 +13,7 @@ mod bench_command;
 mod campaign;
 mod late_renew;
 mod lifecycle;
+mod limits;
 mod many_answers;
 mod probe;
 mod python;

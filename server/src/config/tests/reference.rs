@@ -33,7 +33,7 @@ fn the_reference_file_is_what_the_table_says() {
 #[test]
 fn the_reference_file_holds_every_setting_and_the_defaults() {
     assert_eq!(in_file(REFERENCE).unwrap(), Config::default());
-    for setting in &SETTINGS {
+    for setting in SETTINGS {
         let places = REFERENCE
             .lines()
             .filter(|line| {
@@ -69,7 +69,7 @@ fn reference() -> String {
          # over the environment, the environment over this file. `leasehold-server --print-config` shows what is in force.\n\
          # Durations have a unit: \"500ms\", \"10s\", \"1h\".\n",
     );
-    for setting in &SETTINGS {
+    for setting in SETTINGS {
         out.push('\n');
         for line in wrapped(setting.help) {
             out.push_str(&format!("# {line}\n"));

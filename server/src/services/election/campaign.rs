@@ -17,8 +17,7 @@ use leasehold_proto::v1::{
 use super::answers::Answers;
 use crate::{
     convert,
-    listener::ConnectionHandle,
-    services::streams::{Opener, Streams, not_open},
+    services::streams::{Opener, Peer, Streams, not_open},
     session::{
         MAX_PENDING_ACKS,
         task::Opened,
@@ -67,7 +66,7 @@ enum Stage {
 pub(super) fn open(
     streams: &Streams,
     request: CampaignRequest,
-    connection: &ConnectionHandle,
+    peer: &Peer,
 ) -> Result<Option<(Opened, Campaign)>, Refusal> {
     let Some(Ask::Campaign(CampaignOpen {
         election,
@@ -89,7 +88,7 @@ pub(super) fn open(
         resume: Vec::new(),
         metadata: HashMap::new(),
     };
-    let opened = streams.open(opener, connection)?;
+    let opened = streams.open(opener, peer)?;
     Ok(Some((opened, Campaign::new(election, value))))
 }
 

@@ -69,12 +69,13 @@ impl ElectionService for Elections {
         let coordinator = &self.streams.coordinator;
         let name = election(&request.into_inner().election, coordinator)?;
         told::check_feeds(coordinator.store())?;
+        let place = coordinator.limits().watcher()?;
         let observer = self.watching.observe(name).await;
         let observer = observer.ok_or_else(draining)?;
         let stream = told::tell(
             observer,
             self.streams.shutdown.draining.clone(),
-            coordinator.metrics().observers.track(),
+            (coordinator.metrics().observers.track(), place),
         );
         Ok(Response::new(stream))
     }

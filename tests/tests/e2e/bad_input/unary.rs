@@ -169,7 +169,7 @@ async fn admin_requests_out_of_bounds_are_refused_by_field() {
         let status = admin.check_token(request).await.unwrap_err();
         assert_invalid(&status, "fencing_token", "a token that is not positive");
     }
-    for page_size in [-1, 1_001, i32::MAX, i32::MIN] {
+    for page_size in [-1, i32::MIN] {
         let request = ListLocksRequest {
             page_size,
             ..ListLocksRequest::default()

@@ -1,0 +1,111 @@
+//! What each caller has and has asked for.
+
+use std::{
+    collections::HashMap,
+    ops::Deref,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use super::take_one;
+
+const SECOND: u64 = 1_000_000_000;
+/// So many accounts may be kept that nobody uses.
+const UNUSED: usize = 1024;
+
+/// What one caller has and has asked for.
+#[derive(Debug, Default)]
+pub struct Account {
+    /// By when its requests so far would have been made at the rate that it may have them at, in nanoseconds since the
+    /// coordinator's start. Never more than a second ahead: that is how many it may make at once.
+    paid_until: AtomicU64,
+    sessions: AtomicUsize,
+}
+
+impl Account {
+    /// Counts a request at a time, of so many a second; 0 is any number. The error is for how long it has to wait.
+    pub(super) fn take(&self, rate: u32, now: u64) -> Result<(), Duration> {
+        let Some(each) = SECOND.checked_div(u64::from(rate)) else {
+            return Ok(());
+        };
+        let paid_until = |before: u64| before.max(now) + each;
+        let taken = self
+            .paid_until
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
+                Some(paid_until(before)).filter(|until| *until <= now + SECOND)
+            });
+        taken.map(drop).map_err(|before| {
+            let wait = paid_until(before) - (now + SECOND);
+            // In whole milliseconds, upwards: timers have no others.
+            Duration::from_millis(wait.div_ceil(1_000_000))
+        })
+    }
+
+    /// Whether there is nothing to remember of it.
+    fn is_blank(&self, now: u64) -> bool {
+        self.paid_until.load(Ordering::Relaxed) <= now
+    }
+}
+
+/// The accounts of all callers of late.
+#[derive(Debug, Default)]
+pub(super) struct Accounts(Mutex<Book>);
+
+#[derive(Debug, Default)]
+struct Book {
+    accounts: HashMap<Arc<str>, Arc<Account>>,
+    /// When it has grown to this, those that nobody uses go.
+    look_at: usize,
+}
+
+impl Accounts {
+    /// The account of a caller, a new one if it has none.
+    pub(super) fn of(&self, key: Arc<str>, now: u64) -> Arc<Account> {
+        // A panic elsewhere can't leave the map torn: each use is one insert, look-up or removal.
+        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(account) = book.accounts.get(&key) {
+            return Arc::clone(account);
+        }
+        if book.accounts.len() >= book.look_at {
+            book.accounts
+                .retain(|_, account| Arc::strong_count(account) > 1 || !account.is_blank(now));
+            // Looked at so seldom that it costs next to nothing for each that is added.
+            book.look_at = UNUSED.max(2 * book.accounts.len());
+        }
+        Arc::clone(book.accounts.entry(key).or_default())
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().map_or(0, |book| book.accounts.len())
+    }
+}
+
+/// A caller's session has its place for as long as this lives.
+#[derive(Debug)]
+#[must_use = "the place is free again when this is dropped"]
+pub struct SessionPlace(Arc<Account>);
+
+impl SessionPlace {
+    /// `None` if the caller has so many already.
+    pub(super) fn take(account: Arc<Account>, limit: usize) -> Option<Self> {
+        take_one(&account.sessions, limit).then(|| Self(account))
+    }
+}
+
+impl Deref for SessionPlace {
+    type Target = Account;
+
+    fn deref(&self) -> &Account {
+        &self.0
+    }
+}
+
+impl Drop for SessionPlace {
+    fn drop(&mut self) {
+        self.0.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,102 @@
+//! Calls are counted before they are served.
+
+use std::{
+    future::{Ready, ready},
+    task::{Context, Poll},
+};
+
+use futures_util::{TryFutureExt, future::Either, future::MapOk};
+use tonic::{
+    Code, Status,
+    body::Body,
+    codegen::{
+        Service,
+        http::{Request, Response},
+    },
+};
+use tower::Layer;
+
+use super::Limits;
+use crate::access::Caller;
+
+/// The methods of ours begin like this; others, of health and reflection, are not counted.
+const OURS: &str = "/leasehold.";
+/// Whoever gives something back is not hindered.
+const RELEASE: &str = "/leasehold.v1.LockService/Release";
+
+/// Refuses calls of callers that make too many, and says in our own words what is wrong with messages that are too large.
+///
+/// It goes behind what puts the [`Caller`] into requests, and leaves its [`Account`](super::Account) there.
+#[derive(Clone, Debug)]
+pub struct LimitLayer {
+    limits: Limits,
+}
+
+impl LimitLayer {
+    /// With these limits.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self { limits }
+    }
+}
+
+/// What [`LimitLayer`] puts in front of a service.
+#[derive(Clone, Debug)]
+pub struct Limited<S> {
+    inner: S,
+    layer: LimitLayer,
+}
+
+impl<S> Layer<S> for LimitLayer {
+    type Service = Limited<S>;
+
+    fn layer(&self, inner: S) -> Limited<S> {
+        Limited {
+            inner,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// Says what is wrong with a response's request, if it is the matter of this layer.
+type InOurWords = Box<dyn FnOnce(Response<Body>) -> Response<Body> + Send>;
+
+impl<S, B> Service<Request<B>> for Limited<S>
+where
+    S: Service<Request<B>, Response = Response<Body>>,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Either<Ready<Result<Response<Body>, S::Error>>, MapOk<S::Future, InOurWords>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let limits = &self.layer.limits;
+        if request.uri().path().starts_with(OURS) {
+            let account = limits.account(&Caller::of(request.extensions()));
+            if request.uri().path() != RELEASE
+                && let Err(refusal) = limits.request(&account)
+            {
+                let refused = Status::from(refusal).into_http();
+                return Either::Left(ready(Ok(refused)));
+            }
+            request.extensions_mut().insert(account);
+        }
+        let limits = limits.clone();
+        let words: InOurWords = Box::new(move |response| in_our_words(response, &limits));
+        Either::Right(self.inner.call(request).map_ok(words))
+    }
+}
+
+/// Messages that are too large are refused before they are ours, as out of range; nothing else is.
+fn in_our_words(response: Response<Body>, limits: &Limits) -> Response<Body> {
+    let is_too_large = Status::from_header_map(response.headers())
+        .is_some_and(|status| status.code() == Code::OutOfRange);
+    if is_too_large {
+        return Status::from(limits.message_too_large()).into_http();
+    }
+    response
+}

@@ -1,0 +1,283 @@
+//! How much anybody may have and ask for, so that nobody disturbs the others.
+//!
+//! - [`Account`]: what one caller has and has asked for: its sessions, and its requests of the last second.
+//! - [`Limits`]: hands out places, each of which counts for as long as it lives, and refuses where there are none left.
+//! - [`LimitLayer`]: counts calls before they are served.
+//! - `files`: as many files as the system lets us have.
+//!
+//! Limits are taken from the configuration in force at the moment when something is asked for. What is there already is never
+//! taken back.
+
+mod account;
+mod files;
+mod layer;
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use leasehold_core::name::LockName;
+use tokio_util::sync::CancellationToken;
+
+use self::{account::Accounts, names::Names};
+pub use self::{
+    account::{Account, SessionPlace},
+    files::allow_many_files,
+    layer::{LimitLayer, Limited},
+    names::WaiterPlace,
+};
+use crate::{
+    access::Caller,
+    config::Config,
+    listener::Connections,
+    reload::Reload,
+    status::{Reason, Refusal},
+};
+
+/// When to try again where something has to end first that may take any time.
+const LATER: Duration = Duration::from_secs(1);
+/// When to try again where something has to be answered first.
+const SOON: Duration = Duration::from_millis(100);
+
+/// A cheap handle on the limits of one coordinator.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    reload: Reload,
+    /// Not changed while it runs.
+    max_message_size: usize,
+    /// What times of requests are counted from.
+    began: Instant,
+    accounts: Accounts,
+    waiters: Names,
+    watchers: AtomicUsize,
+}
+
+/// A stream that is told something has its place for as long as this lives.
+#[derive(Debug)]
+#[must_use = "the place is free again when this is dropped"]
+pub struct WatcherPlace {
+    limits: Limits,
+}
+
+impl Limits {
+    /// The limits that this configuration sets, as it changes.
+    #[must_use]
+    pub fn new(reload: Reload) -> Self {
+        let max_message_size = reload.current().max_message_size;
+        Self {
+            shared: Arc::new(Shared {
+                reload,
+                max_message_size,
+                began: Instant::now(),
+                accounts: Accounts::default(),
+                waiters: Names::default(),
+                watchers: AtomicUsize::new(0),
+            }),
+        }
+    }
+
+    /// Keeps what the listener may take in step with the configuration, until `stop`.
+    pub async fn follow(self, connections: Connections, stop: CancellationToken) {
+        let mut reload = self.shared.reload.clone();
+        loop {
+            let config = tokio::select! {
+                () = stop.cancelled() => return,
+                config = reload.changed() => config,
+            };
+            connections.bound(config.max_connections, config.max_connections_per_address);
+        }
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> Arc<Config> {
+        self.shared.reload.current()
+    }
+
+    /// The refusal of a message that is too large to be read. To send it again is no use.
+    #[must_use]
+    pub fn message_too_large(&self) -> Refusal {
+        let limit = self.shared.max_message_size;
+        Refusal::over(
+            Reason::MessageTooLarge,
+            ("max-message-size", limit),
+            None,
+            format!("a message is larger than {limit} bytes, which is the limit; it was not read"),
+        )
+    }
+
+    /// What this caller has.
+    #[must_use]
+    pub fn account(&self, caller: &Caller) -> Arc<Account> {
+        self.shared.accounts.of(caller.key(), self.now())
+    }
+
+    /// Counts one request of this caller.
+    ///
+    /// # Errors
+    ///
+    /// If it has made as many as it may, with the time after which it may make another.
+    pub fn request(&self, account: &Account) -> Result<(), Refusal> {
+        let rate = self.config().max_requests_per_second;
+        account.take(rate, self.now()).map_err(|wait| {
+            Refusal::over(
+                Reason::RateLimited,
+                ("max-requests-per-second", rate),
+                Some(wait),
+                format!("{rate} requests a second are the most that a caller may make; this one was not served: ask again in {wait:?}"),
+            )
+        })
+    }
+
+    /// A place for one more session of this caller.
+    ///
+    /// # Errors
+    ///
+    /// If it has as many as it may.
+    pub fn session(&self, account: Arc<Account>) -> Result<SessionPlace, Refusal> {
+        let limit = self.config().max_sessions_per_identity;
+        SessionPlace::take(account, limit).ok_or_else(|| {
+            Refusal::over(
+                Reason::TooManySessions,
+                ("max-sessions-per-identity", limit),
+                Some(LATER),
+                format!("the caller has {limit} sessions here, which is the limit; close some, share sessions, or try another coordinator"),
+            )
+        })
+    }
+
+    /// A place for one more acquire that may wait for this name.
+    ///
+    /// # Errors
+    ///
+    /// If as many do as may.
+    pub fn waiter(&self, name: &LockName) -> Result<WaiterPlace, Refusal> {
+        let limit = self.config().max_waiters_per_name;
+        let place = self.shared.waiters.enter(name, limit);
+        place.ok_or_else(|| {
+            Refusal::over(
+                Reason::TooManyWaiters,
+                ("max-waiters-per-name", limit),
+                Some(LATER),
+                format!("{limit} acquires wait for {:?} at this coordinator, which is the limit; try again later", name.as_str()),
+            )
+        })
+    }
+
+    /// A place for one that waited before, at another stream: it keeps what it has.
+    pub fn waiter_again(&self, name: &LockName) -> WaiterPlace {
+        self.shared.waiters.enter_anyway(name)
+    }
+
+    /// A place for one more stream that is told what happens to locks, or who leads.
+    ///
+    /// # Errors
+    ///
+    /// If there are as many as may be.
+    pub fn watcher(&self) -> Result<WatcherPlace, Refusal> {
+        let limit = self.config().max_watchers;
+        if take_one(&self.shared.watchers, limit) {
+            return Ok(WatcherPlace {
+                limits: self.clone(),
+            });
+        }
+        Err(Refusal::over(
+            Reason::TooManyWatchers,
+            ("max-watchers", limit),
+            Some(LATER),
+            format!(
+                "{limit} streams watch locks or observe elections here, which is the limit; try another coordinator, or later"
+            ),
+        ))
+    }
+
+    /// Nanoseconds since the start.
+    fn now(&self) -> u64 {
+        u64::try_from(self.shared.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Drop for WatcherPlace {
+    fn drop(&mut self) {
+        self.limits.shared.watchers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The refusal of a session beyond `max-sessions`.
+pub fn too_many_sessions(limit: usize) -> Refusal {
+    Refusal::over(
+        Reason::TooManySessions,
+        ("max-sessions", limit),
+        Some(LATER),
+        format!(
+            "the coordinator has {limit} sessions, which is its limit; try another one or later"
+        ),
+    )
+}
+
+/// The refusal of `more` locks of a session that has so many.
+pub fn too_many_locks(has: usize, more: usize, limit: usize) -> Refusal {
+    Refusal::over(
+        Reason::TooManyLocks,
+        ("max-locks-per-session", limit),
+        Some(LATER),
+        format!(
+            "the session holds and waits for {has} locks, of {limit} that it may, and asks for {more} more; release some first"
+        ),
+    )
+}
+
+/// The refusal of a request while `limit` others of the session are in flight; `so` says what became of it.
+pub fn too_many_in_flight(limit: usize, so: &str) -> Refusal {
+    Refusal::new(
+        Reason::TooManyRequests,
+        format!(
+            "the session has {limit} releases, set_values and downgrades in flight, which is the limit, so {so}; wait for answers before asking for more"
+        ),
+    )
+    .with("limit", limit)
+    .retry_after(SOON)
+}
+
+/// The refusal of an acquire of so many names. To ask again is no use.
+pub fn too_many_names(asked: usize, limit: usize) -> Refusal {
+    Refusal::over(
+        Reason::TooManyNames,
+        ("max-names-per-acquire", limit),
+        None,
+        format!(
+            "the acquire is for {asked} names, of {limit} that it may be; ask for fewer at a time"
+        ),
+    )
+}
+
+/// The refusal of a page of so many. To ask again is no use.
+pub fn page_too_large(asked: i32, limit: usize) -> Refusal {
+    Refusal::over(
+        Reason::PageTooLarge,
+        ("max-page-size", limit),
+        None,
+        format!("page_size is {asked}, of {limit} that it may be; ask for smaller pages"),
+    )
+}
+
+/// Adds one, unless there are as many as may be.
+fn take_one(count: &AtomicUsize, limit: usize) -> bool {
+    count
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+            (count < limit).then_some(count + 1)
+        })
+        .is_ok()
+}

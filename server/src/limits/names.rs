@@ -1,0 +1,71 @@
+//! How many acquires wait for each name.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use leasehold_core::name::LockName;
+
+/// The acquires that wait for each name, or may come to. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names(Arc<Mutex<HashMap<LockName, usize>>>);
+
+/// An acquire has its place among those that wait for a name for as long as this lives.
+#[derive(Debug)]
+#[must_use = "the place is free again when this is dropped"]
+pub struct WaiterPlace {
+    names: Names,
+    name: LockName,
+}
+
+impl Names {
+    /// A place, unless so many are taken.
+    pub(super) fn enter(&self, name: &LockName, limit: usize) -> Option<WaiterPlace> {
+        let mut counts = self.counts();
+        if let Some(count) = counts.get_mut(name) {
+            if *count >= limit {
+                return None;
+            }
+            *count += 1;
+        } else {
+            counts.insert(name.clone(), 1);
+        }
+        drop(counts);
+        Some(WaiterPlace {
+            names: self.clone(),
+            name: name.clone(),
+        })
+    }
+
+    /// A place, however many are taken.
+    pub(super) fn enter_anyway(&self, name: &LockName) -> WaiterPlace {
+        *self.counts().entry(name.clone()).or_default() += 1;
+        WaiterPlace {
+            names: self.clone(),
+            name: name.clone(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.counts().len()
+    }
+
+    fn counts(&self) -> MutexGuard<'_, HashMap<LockName, usize>> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for WaiterPlace {
+    fn drop(&mut self) {
+        let mut counts = self.names.counts();
+        if let Some(count) = counts.get_mut(&self.name) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{sync::Arc, time::Duration};
+
+use leasehold_core::name::LockName;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use super::{account::Accounts, *};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn limits(set: impl FnOnce(&mut Config)) -> Limits {
+    let mut config = Config::default();
+    set(&mut config);
+    Limits::new(config.into())
+}
+
+fn caller(address: &str) -> Caller {
+    Caller::anonymous(format!("{address}:1").parse().unwrap())
+}
+
+#[test]
+fn a_second_of_requests_may_come_at_once_and_more_at_the_rate() {
+    let account = Account::default();
+    let at = 7 * SECOND;
+    for _ in 0..10 {
+        account.take(10, at).unwrap();
+    }
+    assert_eq!(account.take(10, at), Err(Duration::from_millis(100)));
+    // What was refused does not count.
+    assert_eq!(account.take(10, at), Err(Duration::from_millis(100)));
+    account.take(10, at + SECOND / 10).unwrap();
+    assert_eq!(
+        account.take(10, at + SECOND / 10 + SECOND / 20),
+        Err(Duration::from_millis(50))
+    );
+    // The rate may change meanwhile.
+    account.take(20, at + SECOND / 10 + SECOND / 20).unwrap();
+    account.take(0, at).unwrap();
+}
+
+#[test]
+fn over_any_time_no_more_is_served_than_the_rate_allows() {
+    let account = Account::default();
+    let served = (0..50_000_u64)
+        .filter(|step| account.take(100, step * 100_000).is_ok())
+        .count();
+    // Five seconds, and the one that may come at once.
+    assert!((598..=600).contains(&served), "{served}");
+}
+
+#[test]
+fn callers_do_not_pay_for_one_another() {
+    let limits = limits(|config| config.max_requests_per_second = 1);
+    let (one, other) = (caller("192.0.2.1"), caller("192.0.2.2"));
+    limits.request(&limits.account(&one)).unwrap();
+    let refusal = limits.request(&limits.account(&one)).unwrap_err();
+    limits.request(&limits.account(&other)).unwrap();
+
+    let status = Status::from(refusal);
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    let details = status.get_error_details();
+    let info = details.error_info().unwrap();
+    assert_eq!(info.reason, "RATE_LIMITED");
+    assert_eq!(info.metadata["limit"], "1");
+    assert_eq!(info.metadata["setting"], "max-requests-per-second");
+    let wait = details.retry_info().unwrap().retry_delay.unwrap();
+    assert!(wait > Duration::from_millis(900) && wait <= Duration::from_secs(1));
+}
+
+#[test]
+fn accounts_that_nobody_uses_are_forgotten() {
+    let accounts = Accounts::default();
+    let kept = accounts.of("kept".into(), 0);
+    let busy = accounts.of("busy".into(), 0);
+    busy.take(1, 0).unwrap();
+    drop(busy);
+    for number in 0..10_000 {
+        accounts.of(format!("{number}").into(), 0);
+    }
+    assert!(accounts.len() <= 1024, "{}", accounts.len());
+    assert!(Arc::ptr_eq(&kept, &accounts.of("kept".into(), 0)));
+    // It has a request of this second.
+    assert!(accounts.of("busy".into(), 0).take(1, 0).is_err());
+}
+
+#[test]
+fn places_are_free_again_when_they_are_given_up() {
+    let limits = limits(|config| {
+        config.max_sessions_per_identity = 1;
+        config.max_waiters_per_name = 1;
+        config.max_watchers = 1;
+    });
+    let account = || limits.account(&caller("192.0.2.1"));
+    for _ in 0..2 {
+        let _session = limits.session(account()).unwrap();
+        assert!(limits.session(account()).is_err());
+        let _other = limits
+            .session(limits.account(&caller("192.0.2.2")))
+            .unwrap();
+
+        let name = LockName::parse("name").unwrap();
+        let _waiter = limits.waiter(&name).unwrap();
+        assert!(limits.waiter(&name).is_err());
+        let _elsewhere = limits.waiter(&LockName::parse("other").unwrap()).unwrap();
+        let _again = limits.waiter_again(&name);
+
+        let _watcher = limits.watcher().unwrap();
+        assert!(limits.watcher().is_err());
+    }
+    assert_eq!(limits.shared.waiters.len(), 0, "nothing is left behind");
+}
