@@ -160,19 +160,7 @@ impl Authority {
         endpoint: &str,
         client: Option<&Issued>,
     ) -> Result<Channel, transport::Error> {
-        let pem = |path: &Path| fs::read(path).expect("the file can be read");
-        let mut tls =
-            ClientTlsConfig::new().ca_certificate(Certificate::from_pem(self.issuer.pem()));
-        if let Some(client) = client {
-            tls = tls.identity(Identity::from_pem(pem(&client.cert), pem(&client.key)));
-        }
-        Endpoint::from_shared(endpoint.to_owned())
-            .expect("the endpoint is well-formed")
-            .tls_config(tls)?
-            .connect_timeout(PROMPT)
-            .tcp_nodelay(true)
-            .connect()
-            .await
+        connect(endpoint, &self.ca(), client).await
     }
 }
 
@@ -273,6 +261,47 @@ impl Issued {
         let (cert, key) = (self.cert.display(), self.key.display());
         [format!("--tls-cert={cert}"), format!("--tls-key={key}")]
     }
+}
+
+/// A connection to a server with a certificate of the authority in the file `ca`; as `client`, if any.
+///
+/// # Errors
+///
+/// If it can't be made within five seconds.
+///
+/// # Panics
+///
+/// If the endpoint is not well-formed, or a file can't be read.
+pub async fn connect(
+    endpoint: &str,
+    ca: &Path,
+    client: Option<&Issued>,
+) -> Result<Channel, transport::Error> {
+    dial(endpoint, ca, client)?.connect().await
+}
+
+/// How such a connection is made, for tests that want it otherwise.
+///
+/// # Errors
+///
+/// If the certificates make no sense.
+///
+/// # Panics
+///
+/// As [`connect`].
+pub fn dial(
+    endpoint: &str,
+    ca: &Path,
+    client: Option<&Issued>,
+) -> Result<Endpoint, transport::Error> {
+    let pem = |path: &Path| fs::read(path).expect("the file can be read");
+    let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem(ca)));
+    if let Some(client) = client {
+        tls = tls.identity(Identity::from_pem(pem(&client.cert), pem(&client.key)));
+    }
+    let endpoint = Endpoint::from_shared(endpoint.to_owned()).expect("the endpoint is well-formed");
+    let endpoint = endpoint.connect_timeout(PROMPT).tcp_nodelay(true);
+    endpoint.tls_config(tls)
 }
 
 /// Writes a file anew; whoever opens it meanwhile has the old one or the new one whole.

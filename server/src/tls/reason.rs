@@ -14,7 +14,8 @@ pub(crate) fn told(error: &io::Error) -> Option<Cow<'static, str>> {
         Error::PeerIncompatible(
             rustls::PeerIncompatible::Tls12NotOffered
             | rustls::PeerIncompatible::Tls12NotOfferedOrEnabled
-            | rustls::PeerIncompatible::SupportedVersionsExtensionRequired,
+            | rustls::PeerIncompatible::SupportedVersionsExtensionRequired
+            | rustls::PeerIncompatible::SignatureAlgorithmsExtensionRequired,
         ) => "the client speaks no version of TLS from 1.2 on".into(),
         Error::NoCertificatesPresented => {
             "the client has no certificate, and tls-client-auth requires one".into()

@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod endings;
 mod files;
 mod handshakes;
+mod leases;
+mod listening;
 mod site;
 mod swaps;

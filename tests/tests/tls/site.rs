@@ -1,6 +1,6 @@
 //! A coordinator with certificates, and those who talk to it.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use leasehold_proto::v1::{ListSessionsRequest, admin_service_client::AdminServiceClient};
 use leasehold_tests::{Authority, Coordinator, certificates::Issued, wait};
@@ -55,6 +55,12 @@ impl Site {
             server,
             coordinator,
         }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let endpoint = self.coordinator.endpoint();
+        endpoint.trim_start_matches("https://").parse().unwrap()
     }
 
     /// Whether a client gets an answer.
