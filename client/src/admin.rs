@@ -1,6 +1,6 @@
 //! What operators ask: thin helpers over the generated stubs.
 
-use tonic::{Status, transport::Channel};
+use tonic::Status;
 
 use crate::{
     calls::{Calls, Repeats, limited},
@@ -9,7 +9,7 @@ use crate::{
     error::{ConnectError, Failure},
     lease::FencingToken,
     proto::v1::{self, admin_service_client::AdminServiceClient},
-    settings::Settings,
+    transport::Channel,
     watcher::LockWatcher,
 };
 
@@ -48,9 +48,10 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// If an endpoint is not an `http://` URL.
+    /// If an endpoint is not an `http://` or `https://` URL. With a bearer token, certificates and the like:
+    /// [`ClientBuilder::admin`](crate::ClientBuilder::admin).
     pub fn connect(endpoints: impl Into<Endpoints>) -> Result<Self, ConnectError> {
-        Ok(Self::new(Calls::new(Settings::new(endpoints.into()))?))
+        crate::Client::builder().admin(endpoints)
     }
 
     /// The channel that is used at present, for the generated stubs: to one coordinator.
@@ -70,7 +71,8 @@ impl Admin {
         loop {
             let request = v1::ListLocksRequest {
                 prefix: prefix.to_owned(),
-                page_size: 1000,
+                // As many as the coordinator likes to give: it may be told to give no more than a few.
+                page_size: 0,
                 page_token,
             };
             let ask = |channel| {
@@ -131,7 +133,8 @@ impl Admin {
             let mut page_token = String::new();
             loop {
                 let request = v1::ListSessionsRequest {
-                    page_size: 1000,
+                    // As many as the coordinator likes to give: it may be told to give no more than a few.
+                    page_size: 0,
                     page_token,
                 };
                 let answer = stub(channel.clone()).list_sessions(limited(request)).await;

@@ -8,11 +8,12 @@ use std::{
     time::Duration,
 };
 
-use tonic::{Request, Status, transport::Channel};
+use tonic::{Request, Status};
 
 use crate::{
     error::{ConnectError, Failure},
     settings::Settings,
+    transport::Channel,
 };
 
 /// How long one call may take.
@@ -47,8 +48,8 @@ impl Calls {
     pub(crate) fn new(settings: Settings) -> Result<Self, ConnectError> {
         let channels = settings.endpoints.urls().iter().map(|url| {
             Ok(Channels {
-                single: settings.endpoint(url)?.connect_lazy(),
-                watching: settings.watch_endpoint(url)?.connect_lazy(),
+                single: settings.call_target(url)?.connect_lazy(),
+                watching: settings.watch_target(url)?.connect_lazy(),
             })
         });
         let channels: Vec<_> = channels.collect::<Result<_, ConnectError>>()?;

@@ -1,13 +1,16 @@
 //! The client: a default session, a channel for single calls, and the way to further sessions.
 
-use std::{sync::Arc, time::Duration};
-
-use tonic::transport::Channel;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
-    Actor, Admin, Election, LockAllRequest, LockRequest, LockWatch, Semaphore, Session,
-    SessionBuilder, WithLockError, calls::Calls, endpoints::Endpoints, error::ConnectError,
-    session::SessionOptions, settings::Settings,
+    Actor, Admin, Channel, Election, LockAllRequest, LockRequest, LockWatch, Semaphore, Session,
+    SessionBuilder, WithLockError,
+    calls::Calls,
+    endpoints::Endpoints,
+    error::ConnectError,
+    session::SessionOptions,
+    settings::Settings,
+    transport::{CredentialSettings, Credentials, TokenSource},
 };
 
 /// A connection to a coordinator, or to any of several that serve the same locks. Cheap to clone; all clones share its
@@ -48,7 +51,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If an endpoint is not an `http://` URL, if no coordinator can be reached within five seconds each, or if none opens
+    /// If an endpoint is not an `http://` or `https://` URL, if no coordinator can be reached within five seconds each, or if none opens
     /// a session. Later interruptions are not errors: the session reconnects by itself.
     pub async fn connect(endpoints: impl Into<Endpoints>) -> Result<Self, ConnectError> {
         Self::builder().connect(endpoints).await
@@ -227,8 +230,9 @@ impl Client {
 #[must_use = "a client is made by `connect`"]
 pub struct ClientBuilder {
     options: SessionOptions,
-    /// But for the endpoints.
+    /// But for the endpoints, and what they need.
     settings: Settings,
+    credentials: CredentialSettings,
 }
 
 impl Default for ClientBuilder {
@@ -236,6 +240,7 @@ impl Default for ClientBuilder {
         Self {
             options: SessionOptions::default(),
             settings: Settings::new(Endpoints::from("")),
+            credentials: CredentialSettings::default(),
         }
     }
 }
@@ -281,16 +286,89 @@ impl ClientBuilder {
         self
     }
 
+    /// A PEM file with the certificates of those who may certify coordinators, for `https://` endpoints. It is read again
+    /// for each new connection if it has changed. Default: those that the system trusts (or that `SSL_CERT_FILE` names).
+    pub fn tls_ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.credentials.tls.ca = Some(path.into());
+        self
+    }
+
+    /// PEM files with the certificate (and what is between it and its CA) to show to coordinators, and its private key, for
+    /// `https://` endpoints. They are read again when they have changed: new connections come with the new certificate, and
+    /// sessions move to one that does, with all that they hold. Default: none.
+    pub fn tls_identity(
+        mut self,
+        certificate: impl Into<PathBuf>,
+        key: impl Into<PathBuf>,
+    ) -> Self {
+        self.credentials.tls.identity = Some((certificate.into(), key.into()));
+        self
+    }
+
+    /// The name or address that has to be in the coordinators' certificates, where it is not that of their URLs: all
+    /// `https://` endpoints have to be certified for it. Default: the host of the endpoint, at whatever address.
+    pub fn tls_server_name(mut self, name: impl Into<String>) -> Self {
+        self.credentials.tls.server_name = Some(name.into());
+        self
+    }
+
+    /// The token by which coordinators know the caller, shown with every call and session. Over `http://` it is only sent
+    /// to this machine, unless [allowed](ClientBuilder::allow_plaintext_credentials). Default: none.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// # let endpoint = client.endpoint().to_owned();
+    /// use leasehold_client::Client;
+    ///
+    /// let client = Client::builder().bearer_token("lh_ZXhhbXBsZQ").connect(endpoint).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn bearer_token(mut self, token: impl Into<String>) -> Self {
+        self.credentials.token = Some(TokenSource::Given(token.into()));
+        self
+    }
+
+    /// A file with that token in its only line, in place of one that is given. It is read again when it has changed, so that
+    /// a token can be replaced before it expires: calls come with the new one, and sessions move to a connection that does,
+    /// with all that they hold. What can't be read then leaves the last token in use.
+    pub fn bearer_token_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.credentials.token = Some(TokenSource::File(path.into()));
+        self
+    }
+
+    /// Sends the bearer token over `http://` to other machines too, where everybody on the way can read and use it: for
+    /// networks in which something else encrypts, such as a mesh.
+    pub fn allow_plaintext_credentials(mut self) -> Self {
+        self.credentials.allow_plaintext = true;
+        self
+    }
+
+    /// Looks inside coordinators and steps in, without a session; see [`Admin::connect`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// # let endpoint = client.endpoint().to_owned();
+    /// use leasehold_client::Client;
+    ///
+    /// let admin = Client::builder().bearer_token("lh_ZXhhbXBsZQ").admin(endpoint)?;
+    /// assert!(admin.list_locks("").await?.is_empty());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If an endpoint is not an `http://` or `https://` URL, or if certificates or the token can't be used.
+    pub fn admin(self, endpoints: impl Into<Endpoints>) -> Result<Admin, ConnectError> {
+        Ok(Admin::new(self.calls(endpoints.into())?))
+    }
+
     /// Connects and opens the default session. Must be called within a Tokio runtime, which then runs its task.
     ///
     /// # Errors
     ///
-    /// As for [`Client::connect`].
+    /// As for [`Client::connect`], and if certificates or the token can't be used.
     pub async fn connect(self, endpoints: impl Into<Endpoints>) -> Result<Client, ConnectError> {
-        let calls = Calls::new(Settings {
-            endpoints: endpoints.into(),
-            ..self.settings
-        })?;
+        let calls = self.calls(endpoints.into())?;
         let session = SessionBuilder::new(calls.clone(), self.options.clone())
             .open()
             .await?;
@@ -299,5 +377,13 @@ impl ClientBuilder {
             options: self.options,
             session,
         })))
+    }
+
+    fn calls(&self, endpoints: Endpoints) -> Result<Calls, ConnectError> {
+        Calls::new(Settings {
+            credentials: Credentials::new(&self.credentials, &endpoints)?,
+            endpoints,
+            ..self.settings.clone()
+        })
     }
 }

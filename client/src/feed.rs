@@ -9,9 +9,9 @@ use std::{
 
 use futures_util::Stream;
 use tokio::time::{Sleep, sleep};
-use tonic::{Code, Response, Status, Streaming, transport::Channel};
+use tonic::{Code, Response, Status, Streaming};
 
-use crate::{calls::Calls, clock::Moment, error::Failure, pauses::Pauses};
+use crate::{calls::Calls, clock::Moment, error::Failure, pauses::Pauses, transport::Channel};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Opening<M> = BoxFuture<Result<Response<Streaming<M>>, Status>>;
@@ -25,6 +25,8 @@ pub(crate) struct Feed<M> {
     moved: usize,
     pauses: Pauses,
     state: State<M>,
+    /// Something was told since it was asked for.
+    told: bool,
     /// Why nothing is told at present.
     interruption: Option<Failure>,
 }
@@ -60,6 +62,7 @@ impl<M> Feed<M> {
             open,
             pauses: Pauses::new(calls.settings()),
             calls: calls.clone(),
+            told: false,
             interruption: None,
         }
     }
@@ -87,6 +90,7 @@ impl<M> Feed<M> {
                 State::Live(stream) => {
                     let status = match ready!(Pin::new(&mut **stream).poll_next(cx)) {
                         Some(Ok(message)) => {
+                            self.told = true;
                             self.interruption = None;
                             return Poll::Ready(Some(News::Message(message)));
                         }
@@ -102,14 +106,18 @@ impl<M> Feed<M> {
 
     fn ended(&mut self, status: Status) -> News<M> {
         let failure = Failure::from(status);
-        if is_permanent(failure.code()) {
+        // Who was told something was known, and may be so again, with a token that has been replaced since.
+        let was_told = std::mem::take(&mut self.told);
+        let may_be_known = failure.code() == Code::Unauthenticated && was_told;
+        if is_permanent(failure.code()) && !may_be_known {
             self.state = State::Ended;
             return News::Refused(failure);
         }
         tracing::debug!("a stream that tells what happens broke: {failure}");
         // Whoever serves may serve this one too.
         self.calls.move_on(self.moved, &failure);
-        let pause = self.pauses.pause(Moment::now());
+        let asked = failure.retry_after();
+        let pause = self.pauses.pause_as_asked(Moment::now(), asked);
         self.state = State::Pausing(Box::pin(sleep(pause)));
         self.interruption = Some(failure.clone());
         News::Broken(failure)

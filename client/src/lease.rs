@@ -165,7 +165,8 @@ pub enum LockState {
     /// It is held, by this process's own clock and all that it has been told.
     Held,
     /// The stream to the coordinator broke, and the session has a
-    /// [`disconnect_grace`](crate::ClientBuilder::disconnect_grace): the lock counts as not held, and is not lost yet. It
+    /// [`disconnect_grace`](crate::ClientBuilder::disconnect_grace); or the coordinator ended it because the client's token
+    /// or certificate has expired: the lock counts as not held, and is not lost yet. It
     /// is held again if the session resumes it in time, with the same fencing token, and otherwise lost.
     Suspended,
     /// It is not held any more, for this reason. That is final.

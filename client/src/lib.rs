@@ -56,6 +56,14 @@
 //!
 //! A lock that moves keeps its fencing token: nobody else had it in between.
 //!
+//! # Encryption and identity
+//!
+//! `https://` endpoints are encrypted, and have to be certified for the name in the URL by a CA that the system, or
+//! [`ClientBuilder::tls_ca`], trusts. Coordinators know the client by a [certificate](ClientBuilder::tls_identity) or a
+//! [bearer token](ClientBuilder::bearer_token_file). Both come from files that may be replaced at any time: sessions move to
+//! a connection with the new ones, with all that they hold. If they expire first, locks are
+//! [suspended](LockState::Suspended) until the session has come back with new ones.
+//!
 //! # What it can't promise
 //!
 //! - **Something in the middle resets the connection**, and the coordinator hears it first: it takes that for the end of
@@ -94,6 +102,7 @@
 //! | for | see |
 //! |---|---|
 //! | connecting, to one coordinator or several, and its settings | [`Client`], [`Endpoints`], [`ClientBuilder`] |
+//! | TLS, certificates, tokens | [`ClientBuilder::tls_ca`], [`ClientBuilder::bearer_token_file`], [`CredentialsError`] |
 //! | asking for a lock: exclusive or shared, how long to wait, what to attach | [`Client::lock`], [`LockRequest`] |
 //! | permits of a semaphore | [`Client::semaphore`], [`Semaphore`] |
 //! | several locks at once, all or none | [`Client::lock_all`], [`LockAllRequest`], [`LockGuards`] |
@@ -129,6 +138,7 @@ mod pauses;
 mod semaphore;
 mod session;
 mod settings;
+mod transport;
 mod watcher;
 
 pub use actor::Actor;
@@ -136,7 +146,9 @@ pub use admin::Admin;
 pub use client::{Client, ClientBuilder};
 pub use election::{Election, Leader, LeaderChange, Leadership, LeadershipWatch, Observer};
 pub use endpoints::Endpoints;
-pub use error::{AcquireError, ConnectError, Failure, FieldViolation, HoldError, WithLockError};
+pub use error::{
+    AcquireError, ConnectError, CredentialsError, Failure, FieldViolation, HoldError, WithLockError,
+};
 pub use guard::{LockGuard, LockWatch};
 pub use guards::LockGuards;
 pub use lease::{FencingToken, LockState, LostReason};
@@ -144,6 +156,7 @@ pub use lock::LockRequest;
 pub use lock_all::LockAllRequest;
 pub use semaphore::Semaphore;
 pub use session::{Session, SessionBuilder, SessionInfo};
+pub use transport::Channel;
 pub use watcher::{LockNews, LockWatcher};
 
 /// The wire API: messages and generated stubs, for what this crate has no words for.

@@ -6,6 +6,9 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::{clock::Moment, settings::Settings};
 
+/// No coordinator can ask for a longer pause than this.
+const LONGEST_ASKED: Duration = Duration::from_secs(60);
+
 /// How long to pause before each attempt at what has failed or ended.
 pub(crate) struct Pauses {
     builder: ExponentialBuilder,
@@ -50,6 +53,13 @@ impl Pauses {
         self.live_since = None;
         self.next.next().unwrap_or(self.max)
     }
+
+    /// The same, after somebody has asked for a pause of at least so long: as much comes at random on top of that, lest all
+    /// who were asked come back at once.
+    pub(crate) fn pause_as_asked(&mut self, now: Moment, asked: Option<Duration>) -> Duration {
+        let pause = self.pause(now);
+        asked.map_or(pause, |asked| asked.min(LONGEST_ASKED) + pause)
+    }
 }
 
 #[cfg(test)]
@@ -72,5 +82,17 @@ mod tests {
         pauses.opened(Moment::from_nanos(0));
         let lived = Moment::from_nanos(2_000_000_000);
         assert!(pauses.pause(lived) <= Duration::from_millis(100));
+    }
+
+    #[test]
+    fn a_pause_that_is_asked_for_is_kept_within_reason() {
+        let mut pauses = Pauses::new(&Settings::new("http://127.0.0.1:1".into()));
+        let now = Moment::from_nanos(0);
+        let asked = Duration::from_secs(5);
+        let pause = pauses.pause_as_asked(now, Some(asked));
+        assert!(pause > asked && pause <= asked + Duration::from_secs(2));
+        let pause = pauses.pause_as_asked(now, Some(Duration::from_secs(86400)));
+        assert!(pause <= LONGEST_ASKED + Duration::from_secs(2));
+        assert!(pauses.pause_as_asked(now, None) <= Duration::from_secs(2));
     }
 }

@@ -2,9 +2,13 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use tonic::transport::Endpoint;
+use tonic::transport::{Endpoint, Uri};
 
-use crate::{endpoints::Endpoints, error::ConnectError};
+use crate::{
+    endpoints::Endpoints,
+    error::ConnectError,
+    transport::{Credentials, Target},
+};
 
 /// How long a quiet connection stays unprobed, and how long a probe may go unanswered. Together longer than what is
 /// common for a TTL: a lease must end by its own deadline, not because a probe was late.
@@ -23,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
+    /// What these endpoints are told of who asks, and trusted by.
+    pub(crate) credentials: Credentials,
 }
 
 impl Settings {
@@ -33,31 +39,46 @@ impl Settings {
             connect_timeout: Duration::from_secs(5),
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(2),
+            credentials: Credentials::default(),
         }
     }
 
-    /// For the connection of one session, to one of the addresses that the endpoint stands for.
-    pub(crate) fn session_endpoint(
+    /// For the connection of one session, to one of the addresses that the endpoint stands for: whoever is there has to be
+    /// what the endpoint names.
+    pub(crate) fn session_target(
         &self,
         url: &str,
         address: SocketAddr,
-    ) -> Result<Endpoint, ConnectError> {
-        let named = self.endpoint(url)?;
-        let origin = named.uri().clone();
-        let endpoint = self.endpoint(&format!("http://{address}"))?.origin(origin);
-        Ok(probed(endpoint).keep_alive_while_idle(true))
+    ) -> Result<Target, ConnectError> {
+        let origin = self.endpoint(url)?.uri().clone();
+        let endpoint = self.endpoint(&format!("http://{address}"))?;
+        let endpoint = probed(endpoint.origin(origin.clone())).keep_alive_while_idle(true);
+        self.target(endpoint, &origin)
     }
 
     /// For streams that tell what happens. Probed while there are any: nothing is said on them for as long as nothing
     /// happens.
-    pub(crate) fn watch_endpoint(&self, url: &str) -> Result<Endpoint, ConnectError> {
-        Ok(probed(self.endpoint(url)?)
+    pub(crate) fn watch_target(&self, url: &str) -> Result<Target, ConnectError> {
+        let endpoint = self.endpoint(url)?;
+        let uri = endpoint.uri().clone();
+        let endpoint = probed(endpoint)
             .initial_stream_window_size(UNREAD)
-            .initial_connection_window_size(UNREAD_TOGETHER))
+            .initial_connection_window_size(UNREAD_TOGETHER);
+        self.target(endpoint, &uri)
     }
 
     /// For single calls.
-    pub(crate) fn endpoint(&self, url: &str) -> Result<Endpoint, ConnectError> {
+    pub(crate) fn call_target(&self, url: &str) -> Result<Target, ConnectError> {
+        let endpoint = self.endpoint(url)?;
+        let uri = endpoint.uri().clone();
+        self.target(endpoint, &uri)
+    }
+
+    fn target(&self, endpoint: Endpoint, uri: &Uri) -> Result<Target, ConnectError> {
+        Ok(Target::new(endpoint, uri, &self.credentials)?)
+    }
+
+    fn endpoint(&self, url: &str) -> Result<Endpoint, ConnectError> {
         let invalid = |source| ConnectError::InvalidEndpoint {
             endpoint: url.to_owned(),
             source,
@@ -65,7 +86,8 @@ impl Settings {
         let endpoint =
             Endpoint::from_shared(url.to_owned()).map_err(|source| invalid(Some(source)))?;
         let uri = endpoint.uri();
-        if uri.scheme_str() != Some("http") || uri.host().is_none_or(str::is_empty) {
+        let is_known = matches!(uri.scheme_str(), Some("http" | "https"));
+        if !is_known || uri.host().is_none_or(str::is_empty) {
             return Err(invalid(None));
         }
         endpoint
@@ -93,13 +115,16 @@ mod tests {
             ("http://[::1]:7420", true),
             ("http://locks.example", true),
             ("127.0.0.1:7420", false),
-            ("https://locks.example", false),
+            ("https://locks.example", true),
+            ("https://[::1]:7420", true),
+            ("ftp://locks.example", false),
             ("http://", false),
+            ("https://", false),
             ("", false),
             ("not a url", false),
         ] {
             let settings = Settings::new(endpoint.into());
-            assert_eq!(settings.endpoint(endpoint).is_ok(), good, "{endpoint}");
+            assert_eq!(settings.call_target(endpoint).is_ok(), good, "{endpoint}");
         }
     }
 }

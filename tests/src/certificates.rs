@@ -79,13 +79,18 @@ impl Authority {
     }
 
     /// Begins a certificate for servers on this machine.
+    pub fn server(&self) -> Issue<'_> {
+        self.server_for(&LOOPBACK)
+    }
+
+    /// Begins a certificate for servers of these names and addresses, and no others.
     ///
     /// # Panics
     ///
-    /// Never: the names are good.
-    pub fn server(&self) -> Issue<'_> {
-        let names = LOOPBACK.map(ToOwned::to_owned);
-        let params = CertificateParams::new(names).expect("the names are good");
+    /// If a name is not ASCII.
+    pub fn server_for(&self, names: &[&str]) -> Issue<'_> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let params = CertificateParams::new(names).expect("the names are ASCII");
         self.issue(params, "server", ExtendedKeyUsagePurpose::ServerAuth)
     }
 

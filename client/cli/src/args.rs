@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     bench::{self, BenchOptions},
+    connection::Connection,
     elect::{self, ElectOptions},
     run::{self, RunOptions},
 };
@@ -14,16 +15,8 @@ use crate::{
 #[derive(Parser, Debug)]
 #[command(name = "leasehold", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Where the coordinators are: one, or several that serve the same locks, separated by commas
-    #[arg(
-        long,
-        env = "LEASEHOLD_ENDPOINT",
-        default_value = "http://127.0.0.1:7420",
-        hide_env_values = true,
-        value_name = "URLS",
-        global = true
-    )]
-    pub(crate) endpoint: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 
     /// Print JSON instead of text: one document (ls, get, release, leader, status, bench), or one in each line (observe,
     /// watch)
@@ -43,7 +36,8 @@ Exit codes:
   69   no coordinator could be reached, or it does not serve at present
   70   a lock or the leadership was lost and the command was stopped (run, elect --once)
   75   the lock was not granted (run)
-  76   exclusion or the order of fencing tokens was violated (bench)";
+  76   exclusion or the order of fencing tokens was violated (bench)
+  77   the coordinator does not know who asks, or does not allow it; or the certificates don't fit";
 
 const LEADER: &str = "\
 Exit codes: 0 if somebody leads, 4 if nobody does, else as for all commands.";
@@ -133,6 +127,9 @@ impl Args {
     /// Reads the command line, and checks what its options say together.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let args = Self::try_parse()?;
+        if let Err(mistake) = args.connection.check() {
+            return Err(Self::command().error(ErrorKind::ValueValidation, mistake));
+        }
         let (subcommand, checked) = match &args.command {
             Command::Run(options) => ("run", options.check()),
             Command::Bench(options) => ("bench", options.check()),

@@ -24,6 +24,9 @@ pub(crate) enum Exit {
     NotGranted,
     /// A measurement saw two holders of one lock, or a fencing token that did not rise.
     Violation,
+    /// The coordinator does not know who asks, or does not allow it; or one of the two does not trust the other's
+    /// certificate.
+    NotAllowed,
     /// The command could not be executed.
     NotExecutable,
     /// There is no such command.
@@ -48,6 +51,7 @@ impl From<Exit> for ExitCode {
             Exit::LockLost => 70,
             Exit::NotGranted => 75,
             Exit::Violation => 76,
+            Exit::NotAllowed => 77,
             Exit::NotExecutable => 126,
             Exit::NotFound => 127,
             Exit::Command(code) => code,
@@ -77,24 +81,34 @@ pub(crate) fn code(error: &anyhow::Error) -> Exit {
             | AcquireError::TimedOut { .. }
             | AcquireError::Deadlock { .. } => Exit::NotGranted,
             AcquireError::LimitMismatch { .. } => Exit::Usage,
+            AcquireError::Unavailable {
+                source: Some(error),
+                ..
+            } => connecting(error),
             _ => error.failure().map_or(Exit::Unavailable, failure),
         };
     }
     if let Some(error) = error.downcast_ref::<ConnectError>() {
-        return match error {
-            ConnectError::InvalidEndpoint { .. } => Exit::Usage,
-            ConnectError::Refused { source, .. } => failure(source),
-            _ => Exit::Unavailable,
-        };
+        return connecting(error);
     }
     error
         .downcast_ref::<Failure>()
         .map_or(Exit::Failure, failure)
 }
 
+fn connecting(error: &ConnectError) -> Exit {
+    match error {
+        ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_) => Exit::Usage,
+        ConnectError::Tls { .. } => Exit::NotAllowed,
+        error => error.failure().map_or(Exit::Unavailable, failure),
+    }
+}
+
 fn failure(failure: &Failure) -> Exit {
     match failure.code() {
         tonic::Code::InvalidArgument => Exit::Usage,
+        tonic::Code::Unauthenticated | tonic::Code::PermissionDenied => Exit::NotAllowed,
+        _ if failure.is_tls() => Exit::NotAllowed,
         _ if failure.is_retryable() => Exit::Unavailable,
         _ => Exit::Failure,
     }
@@ -144,6 +158,14 @@ mod tests {
             (refused(tonic::Status::invalid_argument("")), Exit::Usage),
             (refused(tonic::Status::unavailable("")), Exit::Unavailable),
             (refused(tonic::Status::internal("")), Exit::Failure),
+            (
+                refused(tonic::Status::permission_denied("")),
+                Exit::NotAllowed,
+            ),
+            (
+                refused(tonic::Status::resource_exhausted("")),
+                Exit::Unavailable,
+            ),
         ] {
             assert_eq!(code(&error.clone().into()), expected, "{error}");
         }

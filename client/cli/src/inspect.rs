@@ -3,12 +3,13 @@
 use std::{io, time::SystemTime};
 
 use anyhow::Context;
-use leasehold_client::{Admin, proto::v1};
+use leasehold_client::proto::v1;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
 use crate::{
+    connection::Connection,
     exit::{Exit, Outcome},
     say::say,
     show::{
@@ -20,12 +21,12 @@ use crate::{
 const SERVICES: [&str; 2] = ["leasehold.v1.LockService", "leasehold.v1.AdminService"];
 
 /// Lists locks, sorted by name.
-pub(crate) async fn list(endpoint: &str, prefix: &str, as_json: bool) -> Outcome {
-    let admin = Admin::connect(endpoint)?;
+pub(crate) async fn list(connection: &Connection, prefix: &str, as_json: bool) -> Outcome {
+    let admin = connection.admin()?;
     let mut locks = admin
         .list_locks(prefix)
         .await
-        .with_context(|| format!("failed to list the locks of {endpoint}"))?;
+        .with_context(|| format!("failed to list the locks of {}", connection.endpoint))?;
     // A scan may show one twice.
     locks.sort_by(|a, b| a.name.cmp(&b.name));
     locks.dedup_by(|a, b| a.name == b.name);
@@ -43,8 +44,9 @@ pub(crate) async fn list(endpoint: &str, prefix: &str, as_json: bool) -> Outcome
 }
 
 /// Shows one lock.
-pub(crate) async fn get(endpoint: &str, name: &str, as_json: bool) -> Outcome {
-    let lock = Admin::connect(endpoint)?
+pub(crate) async fn get(connection: &Connection, name: &str, as_json: bool) -> Outcome {
+    let lock = connection
+        .admin()?
         .get_lock(name)
         .await
         .with_context(|| format!("failed to look at lock {name:?}"))?;
@@ -57,7 +59,12 @@ pub(crate) async fn get(endpoint: &str, name: &str, as_json: bool) -> Outcome {
 }
 
 /// Takes a lock from all that hold it.
-pub(crate) async fn release(endpoint: &str, name: &str, force: bool, as_json: bool) -> Outcome {
+pub(crate) async fn release(
+    connection: &Connection,
+    name: &str,
+    force: bool,
+    as_json: bool,
+) -> Outcome {
     if !force {
         say(format_args!(
             "lock {name:?} can only be released by its holders. To take it from them, who may still be at work, say \
@@ -65,7 +72,8 @@ pub(crate) async fn release(endpoint: &str, name: &str, force: bool, as_json: bo
         ));
         return Ok(Exit::Usage);
     }
-    let answer = Admin::connect(endpoint)?
+    let answer = connection
+        .admin()?
         .force_release(name)
         .await
         .with_context(|| format!("failed to release lock {name:?}"))?;
@@ -86,8 +94,9 @@ pub(crate) async fn release(endpoint: &str, name: &str, force: bool, as_json: bo
 }
 
 /// Shows whether the coordinator serves, and how much it holds.
-pub(crate) async fn status(endpoint: &str, as_json: bool) -> Outcome {
-    let admin = Admin::connect(endpoint)?;
+pub(crate) async fn status(connection: &Connection, as_json: bool) -> Outcome {
+    let admin = connection.admin()?;
+    let endpoint = connection.endpoint.as_str();
     // Without its store a coordinator still knows its sessions. Of several, the others are asked when one can't be reached;
     // whoever answered this is asked the rest.
     let sessions = admin.list_sessions().await.ok().map(|list| list.len());

@@ -8,6 +8,7 @@
 mod args;
 mod bench;
 mod command;
+mod connection;
 mod elect;
 mod exit;
 mod follow;
@@ -75,20 +76,20 @@ fn main() -> ExitCode {
 
 async fn dispatch(args: Args) -> Outcome {
     let Args {
-        endpoint,
+        connection,
         json,
         command,
     } = args;
     match command {
-        Command::Run(options) => run::run(&endpoint, options).await,
-        Command::Elect(options) => elect::elect(&endpoint, options).await,
-        Command::Leader { name } => observe::leader(&endpoint, &name, json).await,
-        Command::Observe { name } => observe::observe(&endpoint, &name, json).await,
-        Command::Watch { prefix } => observe::watch(&endpoint, &prefix, json).await,
-        Command::Ls { prefix } => inspect::list(&endpoint, &prefix, json).await,
-        Command::Get { name } => inspect::get(&endpoint, &name, json).await,
-        Command::Release { name, force } => inspect::release(&endpoint, &name, force, json).await,
-        Command::Status => inspect::status(&endpoint, json).await,
-        Command::Bench(options) => bench::run(&endpoint, options, json).await,
+        Command::Run(options) => run::run(&connection, options).await,
+        Command::Elect(options) => elect::elect(&connection, options).await,
+        Command::Leader { name } => observe::leader(&connection, &name, json).await,
+        Command::Observe { name } => observe::observe(&connection, &name, json).await,
+        Command::Watch { prefix } => observe::watch(&connection, &prefix, json).await,
+        Command::Ls { prefix } => inspect::list(&connection, &prefix, json).await,
+        Command::Get { name } => inspect::get(&connection, &name, json).await,
+        Command::Release { name, force } => inspect::release(&connection, &name, force, json).await,
+        Command::Status => inspect::status(&connection, json).await,
+        Command::Bench(options) => bench::run(&connection, options, json).await,
     }
 }

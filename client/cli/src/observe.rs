@@ -3,17 +3,19 @@
 use std::time::SystemTime;
 
 use anyhow::Context;
-use leasehold_client::{Admin, LockNews};
+use leasehold_client::LockNews;
 
 use crate::{
+    connection::Connection,
     exit::{Exit, Outcome},
     follow::follow,
     show::{election, event, json, table},
 };
 
 /// Shows who leads an election.
-pub(crate) async fn leader(endpoint: &str, name: &str, as_json: bool) -> Outcome {
-    let leader = Admin::connect(endpoint)?
+pub(crate) async fn leader(connection: &Connection, name: &str, as_json: bool) -> Outcome {
+    let leader = connection
+        .admin()?
         .leader(name)
         .await
         .with_context(|| format!("failed to ask who leads {name:?}"))?;
@@ -30,8 +32,8 @@ pub(crate) async fn leader(endpoint: &str, name: &str, as_json: bool) -> Outcome
 }
 
 /// Shows who leads an election, and every change.
-pub(crate) async fn observe(endpoint: &str, name: &str, as_json: bool) -> Outcome {
-    let observer = Admin::connect(endpoint)?.observe(name);
+pub(crate) async fn observe(connection: &Connection, name: &str, as_json: bool) -> Outcome {
+    let observer = connection.admin()?.observe(name);
     let what = format!("failed to observe election {name:?}");
     follow(observer, what, |change| {
         Ok(if as_json {
@@ -44,9 +46,9 @@ pub(crate) async fn observe(endpoint: &str, name: &str, as_json: bool) -> Outcom
 }
 
 /// Shows what happens to locks.
-pub(crate) async fn watch(endpoint: &str, prefix: &str, as_json: bool) -> Outcome {
-    let watcher = Admin::connect(endpoint)?.watch_locks(prefix);
-    let what = format!("failed to watch the locks of {endpoint}");
+pub(crate) async fn watch(connection: &Connection, prefix: &str, as_json: bool) -> Outcome {
+    let watcher = connection.admin()?.watch_locks(prefix);
+    let what = format!("failed to watch the locks of {}", connection.endpoint);
     // Of the snapshot that is being told.
     let mut locks = 0;
     follow(watcher, what, |news| {

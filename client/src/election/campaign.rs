@@ -164,7 +164,8 @@ impl Election {
                     Err(error) if may_pass(&error) => {
                         report(&error, !fails);
                         fails = true;
-                        sleep(pauses.pause(Moment::now())).await;
+                        let asked = error.failure().and_then(Failure::retry_after);
+                        sleep(pauses.pause_as_asked(Moment::now(), asked)).await;
                         continue;
                     }
                     Err(error) => return Err(error),

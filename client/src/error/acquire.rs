@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tonic::Code;
+
 use super::{ConnectError, Failure};
 use crate::proto::v1;
 
@@ -39,7 +41,34 @@ pub enum AcquireError {
         /// Who holds it, where that is known.
         holder: Option<Box<v1::Holder>>,
     },
-    /// The coordinator could not serve the request.
+    /// No coordinator knows who asks: there was no certificate and no token, or not one that is taken, or it has expired.
+    #[error("failed to acquire lock {name:?}: the coordinator does not know who asks")]
+    Unauthenticated {
+        /// The lock's name.
+        name: Arc<str>,
+        /// What it answered.
+        source: Failure,
+    },
+    /// The coordinator does not allow it.
+    #[error("failed to acquire lock {name:?}: it is not allowed")]
+    PermissionDenied {
+        /// The lock's name.
+        name: Arc<str>,
+        /// What it answered: which permission was missing.
+        source: Failure,
+    },
+    /// One of the coordinator's limits is reached. The same acquire may succeed later, or with less: locks, names,
+    /// requests.
+    #[error("failed to acquire lock {name:?}: a limit is reached")]
+    LimitReached {
+        /// The lock's name.
+        name: Arc<str>,
+        /// When to ask again, where it said so.
+        retry_after: Option<Duration>,
+        /// What it answered: which limit.
+        source: Failure,
+    },
+    /// The coordinator could not serve the request, for another reason.
     #[error("failed to acquire lock {name:?}")]
     Refused {
         /// The lock's name.
@@ -164,7 +193,34 @@ impl AcquireError {
                 limit,
                 source,
             },
-            _ => Self::Refused { name, source },
+            _ => match source.code() {
+                Code::Unauthenticated => Self::Unauthenticated { name, source },
+                Code::PermissionDenied => Self::PermissionDenied { name, source },
+                Code::ResourceExhausted => Self::LimitReached {
+                    name,
+                    retry_after: source.retry_after(),
+                    source,
+                },
+                _ => Self::Refused { name, source },
+            },
+        }
+    }
+
+    /// There is no session to ask on.
+    pub(crate) fn unconnected(name: Arc<str>, source: &Arc<ConnectError>) -> Self {
+        match &**source {
+            ConnectError::Unauthenticated { source, .. } => {
+                let source = source.clone();
+                Self::Unauthenticated { name, source }
+            }
+            ConnectError::PermissionDenied { source, .. } => {
+                let source = source.clone();
+                Self::PermissionDenied { name, source }
+            }
+            _ => Self::Unavailable {
+                name,
+                source: Some(source.clone()),
+            },
         }
     }
 
@@ -178,7 +234,10 @@ impl AcquireError {
     /// ```
     pub fn failure(&self) -> Option<&Failure> {
         match self {
-            Self::Refused { source, .. }
+            Self::Unauthenticated { source, .. }
+            | Self::PermissionDenied { source, .. }
+            | Self::LimitReached { source, .. }
+            | Self::Refused { source, .. }
             | Self::SelfDeadlock { source, .. }
             | Self::UpgradeRefused { source, .. }
             | Self::LimitMismatch { source, .. }
@@ -195,10 +254,14 @@ impl AcquireError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Busy { .. } | Self::TimedOut { .. } | Self::Deadlock { .. } => true,
-            Self::SelfDeadlock { .. }
+            Self::Unauthenticated { .. }
+            | Self::PermissionDenied { .. }
+            | Self::SelfDeadlock { .. }
             | Self::UpgradeRefused { .. }
             | Self::LimitMismatch { .. } => false,
-            Self::Refused { source, .. } => source.is_retryable(),
+            Self::LimitReached { source, .. } | Self::Refused { source, .. } => {
+                source.is_retryable()
+            }
             Self::Unavailable { source, .. } => {
                 source.as_ref().is_none_or(|source| source.is_retryable())
             }

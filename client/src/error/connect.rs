@@ -2,7 +2,9 @@
 
 use std::{error::Error as StdError, time::Duration};
 
-use super::Failure;
+use tonic::Code;
+
+use super::{CredentialsError, Failure, failure::is_of_tls};
 
 /// Why a session could not be opened.
 ///
@@ -19,13 +21,27 @@ use super::Failure;
 #[non_exhaustive]
 pub enum ConnectError {
     /// The endpoint is not a URL that can be connected to.
-    #[error("invalid endpoint {endpoint:?}: expected a URL such as http://127.0.0.1:7420")]
+    #[error(
+        "invalid endpoint {endpoint:?}: expected a URL such as https://locks.example:7420 or http://127.0.0.1:7420"
+    )]
     InvalidEndpoint {
         /// What was given.
         endpoint: String,
         /// What is wrong with it.
         #[source]
         source: Option<tonic::transport::Error>,
+    },
+    /// What the client is to be known by, or to trust, can't be used.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The connection could not be encrypted: one of the two does not trust the other's certificate, or they have no version
+    /// of TLS in common, or no TLS is spoken there.
+    #[error("could not make an encrypted connection to the coordinator at {endpoint}")]
+    Tls {
+        /// Where it was looked for.
+        endpoint: String,
+        /// What went wrong.
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// No connection could be made, or it broke before anybody answered on it: there may be a balancer, but no
     /// coordinator behind it.
@@ -44,7 +60,35 @@ pub enum ConnectError {
         /// The time-out.
         after: Duration,
     },
-    /// The coordinator, or something before it, refused to open a session.
+    /// The coordinator does not know who asks: there was no certificate and no token, or not one that it takes, or it has
+    /// expired.
+    #[error("the coordinator at {endpoint} does not know who asks")]
+    Unauthenticated {
+        /// Who refused.
+        endpoint: String,
+        /// What it answered.
+        source: Failure,
+    },
+    /// The coordinator knows who asks, and does not allow it.
+    #[error("the coordinator at {endpoint} does not allow it")]
+    PermissionDenied {
+        /// Who refused.
+        endpoint: String,
+        /// What it answered.
+        source: Failure,
+    },
+    /// The coordinator has no room for another session at present. A session that reconnects tries again after the pause that
+    /// it asks for.
+    #[error("the coordinator at {endpoint} is at a limit")]
+    LimitReached {
+        /// Who refused.
+        endpoint: String,
+        /// When to try again, where it said so.
+        retry_after: Option<Duration>,
+        /// What it answered.
+        source: Failure,
+    },
+    /// The coordinator, or something before it, refused to open a session for another reason.
     #[error("the coordinator at {endpoint} refused to open a session")]
     Refused {
         /// Who refused.
@@ -61,21 +105,76 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    /// No connection could be made.
+    pub(crate) fn unreachable(endpoint: String, source: Box<dyn StdError + Send + Sync>) -> Self {
+        if is_of_tls(&*source) {
+            Self::Tls { endpoint, source }
+        } else {
+            Self::Unreachable { endpoint, source }
+        }
+    }
+
     /// The stream broke before the session was open.
     pub(crate) fn broke(endpoint: String, source: Failure) -> Self {
         if source.is_transport() {
-            let source = source.into();
-            Self::Unreachable { endpoint, source }
+            Self::unreachable(endpoint, source.into())
         } else {
-            Self::Refused { endpoint, source }
+            Self::refused(endpoint, source)
+        }
+    }
+
+    /// Somebody answered, and would not.
+    pub(crate) fn refused(endpoint: String, source: Failure) -> Self {
+        match source.code() {
+            Code::Unauthenticated => Self::Unauthenticated { endpoint, source },
+            Code::PermissionDenied => Self::PermissionDenied { endpoint, source },
+            Code::ResourceExhausted => Self::LimitReached {
+                endpoint,
+                retry_after: source.retry_after(),
+                source,
+            },
+            _ => Self::Refused { endpoint, source },
+        }
+    }
+
+    /// What was answered, where that is why.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// # let endpoint = client.endpoint().to_owned();
+    /// use leasehold_client::Client;
+    ///
+    /// let client = Client::builder().client_name("\n");
+    /// let error = client.connect(endpoint).await.unwrap_err();
+    /// assert_eq!(error.failure().unwrap().reason(), "INVALID_FIELD");
+    /// # Ok(()) });
+    /// ```
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Unauthenticated { source, .. }
+            | Self::PermissionDenied { source, .. }
+            | Self::LimitReached { source, .. }
+            | Self::Refused { source, .. } => Some(source),
+            Self::InvalidEndpoint { .. }
+            | Self::Credentials(_)
+            | Self::Tls { .. }
+            | Self::Unreachable { .. }
+            | Self::TimedOut { .. }
+            | Self::Ended { .. } => None,
         }
     }
 
     /// Whether the same attempt may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::InvalidEndpoint { .. } => false,
-            Self::Refused { source, .. } => source.is_retryable(),
+            Self::InvalidEndpoint { .. }
+            | Self::Credentials(_)
+            | Self::Tls { .. }
+            | Self::Unauthenticated { .. }
+            | Self::PermissionDenied { .. } => false,
+            Self::LimitReached { source, .. } | Self::Refused { source, .. } => {
+                source.is_retryable()
+            }
             Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Ended { .. } => true,
         }
     }

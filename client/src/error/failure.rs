@@ -1,6 +1,6 @@
 //! What a coordinator answers when it could not serve a request.
 
-use std::{collections::HashMap, error::Error as StdError, fmt, sync::Arc};
+use std::{collections::HashMap, error::Error as StdError, fmt, io, sync::Arc, time::Duration};
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -57,6 +57,7 @@ struct Parts {
     message: String,
     field_violations: Vec<FieldViolation>,
     metadata: HashMap<String, String>,
+    retry_after: Option<Duration>,
     status: Option<Status>,
 }
 
@@ -97,16 +98,49 @@ impl Failure {
         self.0.metadata.get(key).map(String::as_str)
     }
 
-    /// Whether the same request may succeed later. So it may whenever the connection failed, whatever the code.
+    /// When to ask again, where the coordinator said so: as it does when one of its limits is reached.
+    ///
+    /// ```
+    /// use leasehold_client::Failure;
+    ///
+    /// let failure = Failure::from(tonic::Status::resource_exhausted("too many sessions"));
+    /// assert_eq!(failure.retry_after(), None);
+    /// ```
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// Whether the connection could not be encrypted: one of the two does not trust the other's certificate, or no TLS is
+    /// spoken there.
+    ///
+    /// ```
+    /// use leasehold_client::Failure;
+    ///
+    /// let failure = Failure::from(tonic::Status::unauthenticated("who are you?"));
+    /// assert!(!failure.is_tls());
+    /// ```
+    pub fn is_tls(&self) -> bool {
+        let status = self.0.status.as_ref();
+        status.and_then(StdError::source).is_some_and(is_of_tls)
+    }
+
+    /// Whether the same request may succeed later. So it may whenever the connection failed, whatever the code, but for
+    /// [TLS](Failure::is_tls).
     pub fn is_retryable(&self) -> bool {
-        self.is_transport()
-            || matches!(
-                self.0.code,
-                Code::Unavailable
-                    | Code::ResourceExhausted
-                    | Code::DeadlineExceeded
-                    | Code::Aborted
-            )
+        if self.is_transport() {
+            return !self.is_tls();
+        }
+        // Limits of what one asks for, not of what there is room for.
+        if matches!(
+            self.reason(),
+            "TOO_MANY_NAMES" | "PAGE_TOO_LARGE" | "MESSAGE_TOO_LARGE"
+        ) {
+            return false;
+        }
+        matches!(
+            self.0.code,
+            Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted
+        )
     }
 
     /// Whether the connection failed, rather than that a coordinator answered.
@@ -116,6 +150,11 @@ impl Failure {
             // a proxy cuts short there is only this code, which no coordinator answers.
             status.source().is_some() || status.code() == Code::Unknown
         })
+    }
+
+    /// Whether a coordinator answered that it does not know who asks.
+    pub(crate) fn is_unauthenticated(&self) -> bool {
+        self.0.code == Code::Unauthenticated && !self.is_transport()
     }
 
     /// Whether there was no connection that the request could have been sent on.
@@ -137,6 +176,7 @@ impl Failure {
             message: message.into(),
             field_violations: Vec::new(),
             metadata: HashMap::new(),
+            retry_after: None,
             status: None,
         }))
     }
@@ -152,6 +192,7 @@ impl Failure {
                 description: description.to_owned(),
             }],
             metadata: HashMap::new(),
+            retry_after: None,
             status: None,
         }))
     }
@@ -179,6 +220,9 @@ impl From<Status> for Failure {
             message: status.message().to_owned(),
             field_violations,
             metadata,
+            retry_after: status
+                .get_details_retry_info()
+                .and_then(|info| info.retry_delay),
             status: Some(status),
         }))
     }
@@ -199,6 +243,9 @@ impl From<v1::SessionFailure> for Failure {
                 })
                 .collect(),
             metadata: failure.metadata,
+            retry_after: failure
+                .retry_after
+                .and_then(|after| Duration::try_from(after).ok()),
             status: None,
         }))
     }
@@ -230,6 +277,24 @@ impl StdError for Failure {
     }
 }
 
+/// Whether TLS is why.
+pub(super) fn is_of_tls(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<rustls::Error>() {
+            return true;
+        }
+        // Once a connection is in use, HTTP/2 keeps nothing of such an error but its kind and its words. Nothing else that
+        // a connection is made of ends it with this kind.
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::InvalidData) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -253,6 +318,30 @@ mod tests {
         }
         let without_end = Failure::from(Status::unknown("no status at the stream's end"));
         assert!(without_end.is_transport() && without_end.is_retryable());
+        let mut distrusted = Status::unknown("transport error");
+        distrusted.set_source(Arc::new(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "received fatal alert: CertificateRequired",
+        )));
+        let distrusted = Failure::from(distrusted);
+        assert!(distrusted.is_tls() && distrusted.is_transport() && !distrusted.is_retryable());
+        let limited = |reason: &str| {
+            Failure::from(v1::SessionFailure {
+                code: Code::ResourceExhausted.into(),
+                reason: reason.to_owned(),
+                retry_after: Some(prost_types::Duration {
+                    seconds: 2,
+                    nanos: 0,
+                }),
+                ..Default::default()
+            })
+        };
+        assert!(limited("RATE_LIMITED").is_retryable());
+        assert_eq!(
+            limited("RATE_LIMITED").retry_after(),
+            Some(Duration::from_secs(2))
+        );
+        assert!(!limited("TOO_MANY_NAMES").is_retryable());
         let away = Failure::from(Status::unavailable("the store is away"));
         assert!(!away.is_transport() && away.is_retryable());
         assert!(!Failure::protocol("nonsense").is_retryable());

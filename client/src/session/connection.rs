@@ -18,6 +18,8 @@ pub(super) struct Connection {
     pub(super) number: Option<u64>,
     /// Where it leads; not known before it is dialled.
     pub(super) candidate: Option<Candidate>,
+    /// Which version of the credentials it is made with, or an earlier one.
+    pub(super) credentials: u64,
     pub(super) link: Link,
     pub(super) outbound: Outbound,
 }
@@ -32,6 +34,7 @@ impl Connection {
         Self {
             number: None,
             candidate: None,
+            credentials: 0,
             link,
             outbound: Outbound::default(),
         }
@@ -40,6 +43,7 @@ impl Connection {
     pub(super) fn dial(settings: &Settings, candidate: Candidate, limit: Duration) -> Self {
         Self {
             number: None,
+            credentials: settings.credentials.version(),
             link: Link::dial(settings, &candidate, limit),
             candidate: Some(candidate),
             outbound: Outbound::default(),

@@ -114,8 +114,15 @@ impl Driver {
             return;
         }
         let error = least_final(errors).unwrap_or_else(nobody);
+        let asked = error.failure().and_then(Failure::retry_after);
+        if self.goes_on_outdated(now) {
+            tracing::warn!(
+                "newer credentials are not taken, and those before stay in use: {error}"
+            );
+            return;
+        }
         self.machine.connect_failed(now, &Arc::new(error));
-        self.pause = Some(self.pauses.pause(now));
+        self.pause = Some(self.pauses.pause_as_asked(now, asked));
     }
 
     fn attempt_failed(&mut self, now: Moment, error: ConnectError) {
@@ -179,7 +186,7 @@ fn least_final(errors: Vec<ConnectError>) -> Option<ConnectError> {
 }
 
 fn is_answer(error: &ConnectError) -> bool {
-    matches!(error, ConnectError::Refused { .. })
+    error.failure().is_some()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::{
     connection::{Connection, next_event},
     link::Event,
     machine::{Granted, Machine, Output},
+    renewing::Renewing,
     route::Route,
     spec::AcquireSpec,
     stream::CLOSE_TIMEOUT,
@@ -102,6 +103,7 @@ pub(super) struct Driver {
     /// Before the next round.
     pub(super) pause: Option<Duration>,
     pub(super) pauses: Pauses,
+    pub(super) renewing: Renewing,
     pub(super) settings: Arc<Settings>,
     acquires: mpsc::Receiver<AcquireCommand>,
     acquires_open: bool,
@@ -129,6 +131,7 @@ impl Driver {
             round_errors: Vec::new(),
             pause: None,
             pauses: Pauses::new(&settings),
+            renewing: Renewing::default(),
             settings,
             acquires: channels.acquires,
             acquires_open: true,
@@ -158,7 +161,9 @@ impl Driver {
                 biased;
                 () = alarm.as_mut() => {
                     armed = None;
-                    self.machine.tick(Moment::now());
+                    let now = Moment::now();
+                    self.machine.tick(now);
+                    self.renew_credentials(now);
                 }
                 // Before the other, which may have something to say all the time.
                 event = next_event(&mut self.next) => self.on_next(event),
@@ -202,17 +207,21 @@ impl Driver {
         match event {
             Event::Message(message) => self.machine.message(now, number, message),
             Event::Ended(status) => {
-                match status {
-                    Some(status) => tracing::warn!(
+                let failure = status.map(Failure::from);
+                match &failure {
+                    Some(failure) => tracing::warn!(
                         endpoint = &*endpoint,
-                        "the stream to the coordinator broke: {}",
-                        Failure::from(status)
+                        "the stream to the coordinator broke: {failure}"
                     ),
                     None => {
                         tracing::info!(endpoint = &*endpoint, "the coordinator ended the stream")
                     }
                 }
-                self.machine.stream_ended(now, number);
+                if failure.is_some_and(|failure| failure.is_unauthenticated()) {
+                    self.machine.stream_disowned(now, number);
+                } else {
+                    self.machine.stream_ended(now, number);
+                }
                 self.current_ended(now);
             }
             Event::RetryDue | Event::Found(_) | Event::Dialled(_) | Event::Started => {}

@@ -7,16 +7,14 @@ use tokio::{
     time::{Sleep, sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{
-    Response, Status, Streaming,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Response, Status, Streaming};
 
 use super::route::{Candidate, Found, find};
 use crate::{
     error::ConnectError,
     proto::v1::{self, lock_service_client::LockServiceClient, session_request::Request as Body},
     settings::Settings,
+    transport::{Channel, Target},
 };
 
 /// How many messages tonic may hold that it has not encoded yet.
@@ -63,8 +61,8 @@ impl Link {
 
     pub(super) fn dial(settings: &Settings, candidate: &Candidate, limit: Duration) -> Self {
         let url = candidate.endpoint.to_string();
-        let endpoint = settings.session_endpoint(&url, candidate.address);
-        Self::Dialling(Box::pin(async move { connect(endpoint, url, limit).await }))
+        let target = settings.session_target(&url, candidate.address);
+        Self::Dialling(Box::pin(async move { connect(target, url, limit).await }))
     }
 
     /// Opens the stream, which has to begin within the limit where there is one. What is to be said on it comes through
@@ -115,15 +113,12 @@ impl Link {
 }
 
 async fn connect(
-    endpoint: Result<Endpoint, ConnectError>,
+    target: Result<Target, ConnectError>,
     url: String,
     limit: Duration,
 ) -> Result<Channel, ConnectError> {
-    match timeout(limit, endpoint?.connect()).await {
-        Ok(connected) => connected.map_err(|source| ConnectError::Unreachable {
-            endpoint: url,
-            source: source.into(),
-        }),
+    match timeout(limit, target?.connect()).await {
+        Ok(connected) => connected.map_err(|source| ConnectError::unreachable(url, source.into())),
         Err(_) => Err(ConnectError::TimedOut {
             endpoint: url,
             after: limit,

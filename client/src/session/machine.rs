@@ -57,7 +57,7 @@ pub(super) enum Output<A, H> {
 /// One session, over all the streams that it has in its life.
 ///
 /// At most two at a time. `stream` has the session open on it. `next` is to have it next: it is there while there is no
-/// `stream`, or while that one is to be left (`draining`, `silent`), and from its connection on. Of what is held or waited
+/// `stream`, or while that one is to be left (`draining`, `silent`, `outdated`), and from its connection on. Of what is held or waited
 /// for:
 ///
 /// | `stream` | `next` | a guard says | its owner id is | releases and changes | acquires |
@@ -174,10 +174,7 @@ impl<A, H> Machine<A, H> {
         let doomed = !error.is_retryable();
         self.fail_waiting(
             |waiting| waiting.sent_as.is_none() && (doomed || waiting.spec.is_try()),
-            |name| AcquireError::Unavailable {
-                name,
-                source: Some(error.clone()),
-            },
+            |name| AcquireError::unconnected(name, error),
         );
         // Until then a coordinator may come that takes places in queues over.
         let stream = self.stream.as_ref();
@@ -189,6 +186,18 @@ impl<A, H> Machine<A, H> {
     /// A stream has ended, for whatever reason. If the session was open on it: its locks are lost or suspended, before
     /// anything else is done.
     pub(super) fn stream_ended(&mut self, now: Moment, number: u64) {
+        let grace = duration(self.open.disconnect_grace);
+        self.stream_ended_with(now, number, grace);
+    }
+
+    /// A stream has ended since the coordinator does not know any more who is at its other end. It has left what was held
+    /// on it for as long as was promised, and whoever is known again may resume that.
+    pub(super) fn stream_disowned(&mut self, now: Moment, number: u64) {
+        // Deadlines are earlier.
+        self.stream_ended_with(now, number, self.ttl.unwrap_or_default());
+    }
+
+    fn stream_ended_with(&mut self, now: Moment, number: u64, grace: Duration) {
         self.expire(now);
         if self.is_next(number) {
             return self.attempt_failed(now, Fate::Dropped);
@@ -196,7 +205,6 @@ impl<A, H> Machine<A, H> {
         let Some(stream) = self.stream.take_if(|stream| stream.number == number) else {
             return;
         };
-        let grace = duration(self.open.disconnect_grace);
         if self.ending || grace.is_zero() {
             self.holds.end_with_stream(now);
             self.put_off_unanswered(stream);

@@ -5,7 +5,7 @@
 //!   without I/O;
 //! - `moving`, `resume`: the same, on the way from one stream to the next;
 //! - `route`, `link`, `connection`: where to connect, and a connection;
-//! - `driver`, `dialling`: the task that joins the two.
+//! - `driver`, `dialling`, `renewing`: the task that joins the two.
 
 mod answers;
 mod builder;
@@ -23,6 +23,7 @@ mod machine;
 mod machine_tests;
 mod moving;
 mod releases;
+mod renewing;
 mod resume;
 mod route;
 mod spec;

@@ -35,10 +35,13 @@ impl Fate {
     /// That of a stream that ended with this.
     pub(super) fn of(error: &ConnectError) -> Self {
         match error {
-            ConnectError::InvalidEndpoint { .. } => Self::Declined,
+            ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_) => Self::Declined,
             // The connection is kept until there is another stream.
             ConnectError::TimedOut { .. } => Self::Kept,
-            ConnectError::Refused { source, .. } => match source.reason() {
+            ConnectError::Unauthenticated { source, .. }
+            | ConnectError::PermissionDenied { source, .. }
+            | ConnectError::LimitReached { source, .. }
+            | ConnectError::Refused { source, .. } => match source.reason() {
                 // Somebody in between, who lets nothing through with these.
                 "" => match source.code() {
                     Code::InvalidArgument
@@ -51,10 +54,13 @@ impl Fate {
                 },
                 // Said before the store is asked for anything.
                 "INVALID_FIELD" | "NOT_OPEN" | "UNKNOWN_REQUEST" | "TOO_MANY_SESSIONS"
-                | "TOO_MANY_LOCKS" | "DRAINING" | "OPEN_TIMEOUT" => Self::Declined,
+                | "TOO_MANY_LOCKS" | "DRAINING" | "OPEN_TIMEOUT" | "UNAUTHENTICATED"
+                | "PERMISSION_DENIED" | "RATE_LIMITED" | "MESSAGE_TOO_LARGE" => Self::Declined,
                 _ => Self::Kept,
             },
-            ConnectError::Unreachable { .. } | ConnectError::Ended { .. } => Self::Dropped,
+            ConnectError::Tls { .. }
+            | ConnectError::Unreachable { .. }
+            | ConnectError::Ended { .. } => Self::Dropped,
         }
     }
 }
@@ -69,6 +75,27 @@ impl<A, H> Machine<A, H> {
         self.next = Some(next);
         self.ask_next_if_due(now);
         self.last_stream
+    }
+
+    /// The credentials that the session was opened with have been replaced.
+    pub(super) fn outdated(&mut self) {
+        if let Some(stream) = &mut self.stream {
+            stream.outdated = true;
+        }
+    }
+
+    /// Nobody has opened a session with the present credentials: the stream that there is goes on with those before, if it
+    /// has no other reason to be left. False if it can't.
+    pub(super) fn goes_on_outdated(&mut self, now: Moment) -> bool {
+        let Some(stream) = &mut self.stream else {
+            return false;
+        };
+        if stream.must_be_left() {
+            return false;
+        }
+        stream.outdated = false;
+        self.send_unsent(now);
+        true
     }
 
     pub(super) fn is_next(&self, number: u64) -> bool {
@@ -144,10 +171,8 @@ impl<A, H> Machine<A, H> {
                 let Some(next) = &self.next else {
                     return;
                 };
-                let error = ConnectError::Refused {
-                    endpoint: next.endpoint.to_string(),
-                    source: Failure::from(failure),
-                };
+                let endpoint = next.endpoint.to_string();
+                let error = ConnectError::refused(endpoint, Failure::from(failure));
                 let number = next.number;
                 self.attempt_failed(now, Fate::of(&error));
                 self.outputs.push_back(Output::HangUp(number, Some(error)));

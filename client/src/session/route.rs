@@ -98,7 +98,10 @@ async fn addresses(url: &str, limit: Duration) -> Found {
     };
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let port = uri.port_u16().unwrap_or(80);
+    let port = uri.port_u16().unwrap_or(match uri.scheme_str() {
+        Some("https") => 443,
+        _ => 80,
+    });
     match timeout(limit, lookup_host((host, port))).await {
         Ok(Ok(addresses)) => addresses
             .map(|address| {
@@ -159,12 +162,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_stands_for_itself_and_a_name_for_its_addresses() {
-        let settings =
-            Settings::new("http://127.0.0.1:7420,http://[::1]:1,http://localhost".into());
+        let settings = Settings::new("http://127.0.0.1:7420,https://[::1],http://localhost".into());
         let found = find(Arc::new(settings)).await;
         let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
         assert_eq!(found[0].address.to_string(), "127.0.0.1:7420");
-        assert_eq!(found[1].address.to_string(), "[::1]:1");
+        assert_eq!(found[1].address.to_string(), "[::1]:443");
         assert!(found.len() > 2);
         for candidate in &found[2..] {
             assert!(candidate.address.ip().is_loopback());

@@ -99,6 +99,8 @@ pub(super) struct Stream<H> {
     pub(super) draining: Option<Moment>,
     /// No heartbeat has been answered for a while: nothing new is asked of it.
     pub(super) silent: bool,
+    /// It was opened with credentials that have been replaced: the session moves before they expire.
+    pub(super) outdated: bool,
     pub(super) hearing: Hearing,
     /// `close` was sent; the stream is cut if it has not ended by then.
     pub(super) closing: Option<Moment>,
@@ -121,6 +123,7 @@ impl<H> Stream<H> {
             open_by,
             draining: None,
             silent: false,
+            outdated: false,
             hearing: Hearing::Open,
             closing: None,
             in_flight: HashMap::new(),
@@ -143,9 +146,12 @@ impl<H> Stream<H> {
 
     /// Whether the session is to move to another stream.
     pub(super) fn is_to_be_left(&self) -> bool {
-        self.opened.is_some()
-            && self.closing.is_none()
-            && (self.draining.is_some() || self.silent || !self.is_heard())
+        self.opened.is_some() && self.closing.is_none() && (self.must_be_left() || self.outdated)
+    }
+
+    /// Whether it can't go on for long as it is.
+    pub(super) fn must_be_left(&self) -> bool {
+        self.draining.is_some() || self.silent || !self.is_heard()
     }
 
     /// Whether the coordinator goes away as soon as it may not even answer a `close` any more.

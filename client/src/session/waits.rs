@@ -129,9 +129,10 @@ impl<A, H> Machine<A, H> {
         for waiting in ended {
             self.abandon(&waiting);
             // Only a coordinator can say that a lock was busy all the while; here none did.
-            let error = AcquireError::Unavailable {
-                name: waiting.spec.names.label(),
-                source: self.unreachable.clone(),
+            let name = waiting.spec.names.label();
+            let error = match &self.unreachable {
+                Some(error) => AcquireError::unconnected(name, error),
+                None => AcquireError::Unavailable { name, source: None },
             };
             self.outputs
                 .push_back(Output::Acquired(waiting.reply, Err(error)));

@@ -165,7 +165,6 @@ async fn what_is_refused_for_good_is_told_once() {
         Status::invalid_argument("bad name"),
         Status::unimplemented("an older coordinator"),
         Status::permission_denied("not for you"),
-        Status::unauthenticated("who are you"),
     ] {
         let code = status.code();
         let (service, mut observer, _serving) =
@@ -178,6 +177,23 @@ async fn what_is_refused_for_good_is_told_once() {
         assert!(StreamExt::next(&mut observer).await.is_none());
         assert_eq!(service.calls.load(Ordering::SeqCst), 1);
     }
+}
+
+#[tokio::test]
+async fn who_is_not_known_any_more_asks_once_more() {
+    let unknown = || Err(Status::unauthenticated("who are you"));
+    let (service, mut observer, _serving) = observer([
+        vec![leads(1), unknown()],
+        vec![leads(2), unknown()],
+        vec![unknown()],
+    ])
+    .await;
+    assert_eq!(told(&mut observer).await, (1, false));
+    assert_eq!(told(&mut observer).await, (2, true));
+    let refused = timeout(LIMIT, observer.next()).await.unwrap().unwrap();
+    assert_eq!(refused.unwrap_err().code(), tonic::Code::Unauthenticated);
+    assert!(observer.next().await.is_none());
+    assert_eq!(service.calls.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]

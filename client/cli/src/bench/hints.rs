@@ -53,7 +53,9 @@ pub(super) fn of(summary: &Summary<'_>) -> Vec<String> {
 
 fn is_loopback(endpoint: &str) -> bool {
     let endpoint = endpoint.trim();
-    let rest = endpoint.strip_prefix("http://").unwrap_or(endpoint);
+    let rest = endpoint
+        .split_once("://")
+        .map_or(endpoint, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or(rest);
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
@@ -75,7 +77,7 @@ mod tests {
     fn loopback_is_known_by_its_addresses() {
         for (endpoint, loopback) in [
             ("http://127.0.0.1:7420", true),
-            ("http://127.1.2.3", true),
+            ("https://127.1.2.3", true),
             ("http://[::1]:7420", true),
             ("http://localhost:7420/", true),
             ("http://10.0.0.1:7420", false),

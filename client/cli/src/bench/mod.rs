@@ -33,6 +33,7 @@ use self::{
     worker::{Stop, Worker},
 };
 use crate::{
+    connection::Connection,
     exit::{Exit, Outcome},
     say::say,
     show::{json, table},
@@ -43,7 +44,7 @@ use crate::{
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Measures, and prints what came of it.
-pub(crate) async fn run(endpoint: &str, options: BenchOptions, as_json: bool) -> Outcome {
+pub(crate) async fn run(connection: &Connection, options: BenchOptions, as_json: bool) -> Outcome {
     let kinds = [
         SignalKind::interrupt(),
         SignalKind::terminate(),
@@ -54,7 +55,7 @@ pub(crate) async fn run(endpoint: &str, options: BenchOptions, as_json: bool) ->
     let opened = tokio::select! {
         biased;
         signal = signals.next() => Err(signal),
-        opened = Sessions::open(endpoint, &options, &progress) => Ok(opened),
+        opened = Sessions::open(connection, &options, &progress) => Ok(opened),
     };
     let sessions = match opened {
         Ok(opened) => opened.inspect_err(|_| progress.clear())?,
@@ -71,7 +72,7 @@ pub(crate) async fn run(endpoint: &str, options: BenchOptions, as_json: bool) ->
     let (counts, by_client) = tally.total()?;
     let summary = Summary::new(
         Run {
-            endpoint,
+            endpoint: &connection.endpoint,
             coordinators: sessions.coordinators.iter().cloned().collect(),
             options: &options,
             names: &names,

@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::{Context, bail};
-use leasehold_client::{Client, Session};
+use leasehold_client::Session;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::task::JoinSet;
 
 use super::{options::BenchOptions, progress::Progress};
+use crate::connection::Connection;
 
 /// How many are being opened at once: a coordinator bounds how many connections may be at their handshake.
 const OPENED_AT_ONCE: usize = 64;
@@ -26,17 +27,17 @@ pub(super) struct Sessions {
 impl Sessions {
     /// Opens one for each client. The first one alone: if it is refused, so are the others.
     pub(super) async fn open(
-        endpoint: &str,
+        connection: &Connection,
         options: &BenchOptions,
         progress: &Progress,
     ) -> anyhow::Result<Self> {
         let clients = options.clients as usize;
         allow_connections(options.clients.into())?;
-        let mut builder = Client::builder().client_name("leasehold bench");
+        let mut builder = connection.builder().client_name("leasehold bench");
         if let Some(ttl) = options.ttl {
             builder = builder.ttl(ttl);
         }
-        let client = builder.connect(endpoint).await?;
+        let client = builder.connect(connection.endpoint.as_str()).await?;
         let mut sessions = Self {
             all: Vec::with_capacity(clients),
             coordinators: BTreeSet::new(),

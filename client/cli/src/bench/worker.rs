@@ -153,7 +153,10 @@ impl Drop for Wait<'_> {
 
 fn kind(error: &AcquireError) -> &str {
     match error {
-        AcquireError::Refused { source, .. } => reason(source),
+        AcquireError::Refused { source, .. }
+        | AcquireError::Unauthenticated { source, .. }
+        | AcquireError::PermissionDenied { source, .. }
+        | AcquireError::LimitReached { source, .. } => reason(source),
         AcquireError::Unavailable { .. } => "no_connection",
         _ => "not_granted",
     }

@@ -17,7 +17,7 @@ pub(crate) use guardian::{GUARDIAN, guardian};
 pub(crate) use watch::Watch;
 
 use self::child::SpawnError;
-use crate::{exit::Exit, say::say, signals::Signals};
+use crate::{connection::Connection, exit::Exit, say::say, signals::Signals};
 
 /// How long a release may take before the tool goes on all the same: the coordinator releases what an ended process
 /// held.
@@ -64,7 +64,7 @@ pub(crate) fn signals() -> anyhow::Result<Signals> {
 
 /// Connects as whoever runs the command: by default this host and process.
 pub(crate) async fn connect(
-    endpoint: &str,
+    connection: &Connection,
     client_name: Option<&str>,
     ttl: Option<Duration>,
     grace: Duration,
@@ -77,13 +77,14 @@ pub(crate) async fn connect(
         },
         str::to_owned,
     );
-    let mut builder = Client::builder()
+    let mut builder = connection
+        .builder()
         .client_name(client_name)
         .disconnect_grace(grace);
     if let Some(ttl) = ttl {
         builder = builder.ttl(ttl);
     }
-    builder.connect(endpoint).await
+    builder.connect(connection.endpoint.as_str()).await
 }
 
 /// The TTL of what was granted just now. It may be another one after a reconnect. If the connection is gone already,

@@ -14,6 +14,7 @@ pub(crate) use options::{ElectOptions, HELP};
 
 use crate::{
     command::{self, Ended, Order, Watch},
+    connection::Connection,
     exit::{Exit, Outcome},
     outage::{LOOK, Outage},
     say::say,
@@ -27,12 +28,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 const TAKEN_IN: Duration = Duration::from_secs(5);
 
 /// Campaigns, runs the command while leading, and begins anew when the leadership was lost.
-pub(crate) async fn elect(endpoint: &str, options: ElectOptions) -> Outcome {
+pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Outcome {
     let mut signals = command::signals()?;
     let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(Exit::Signal(signal)),
-        client = command::connect(endpoint, options.client_name.as_deref(), options.ttl, options.grace) => client?,
+        client = command::connect(connection, options.client_name.as_deref(), options.ttl, options.grace) => client?,
     };
     let election = client
         .election(options.name.as_str())

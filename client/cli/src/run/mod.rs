@@ -8,16 +8,17 @@ pub(crate) use options::{HELP, RunOptions};
 use self::held::Held;
 use crate::{
     command::{self, Ended, Order},
+    connection::Connection,
     exit::{Exit, Outcome},
 };
 
 /// Acquires, runs, releases.
-pub(crate) async fn run(endpoint: &str, options: RunOptions) -> Outcome {
+pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome {
     let mut signals = command::signals()?;
     let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(Exit::Signal(signal)),
-        client = command::connect(endpoint, options.client_name.as_deref(), options.ttl, options.grace) => client?,
+        client = command::connect(connection, options.client_name.as_deref(), options.ttl, options.grace) => client?,
     };
     // Dropped where a signal comes first: the request is cancelled.
     let acquired = tokio::select! {

@@ -9,6 +9,7 @@ mod inspect;
 mod observe;
 mod run;
 mod run_lost;
+mod secure;
 mod terminal;
 mod unread;
 

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+mod credentials;
 mod deadlines;
 mod family;
 mod life;
@@ -292,6 +293,9 @@ fn acquire_error(error: &AcquireError) -> &'static str {
         AcquireError::UpgradeRefused { .. } => "upgrade",
         AcquireError::LimitMismatch { .. } => "limit",
         AcquireError::Deadlock { .. } => "deadlock",
+        AcquireError::Unauthenticated { .. } => "unauthenticated",
+        AcquireError::PermissionDenied { .. } => "permission denied",
+        AcquireError::LimitReached { .. } => "limit reached",
     }
 }
 

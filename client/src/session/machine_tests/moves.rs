@@ -7,10 +7,10 @@ use super::{
 use crate::lease::LockState;
 
 /// What an `open` asks to be taken over: confirmed, tried and next owner ids of each.
-type Resumes = Vec<(Vec<u8>, Vec<Vec<u8>>, Vec<u8>)>;
+pub(super) type Resumes = Vec<(Vec<u8>, Vec<Vec<u8>>, Vec<u8>)>;
 
 impl Session {
-    fn holding(grace: u64) -> Self {
+    pub(super) fn holding(grace: u64) -> Self {
         let mut session = Self::with_grace(grace);
         session.reopen(0);
         session.acquire(0, 1, None);
@@ -19,7 +19,7 @@ impl Session {
     }
 
     /// A further stream is connected. Returns what it is asked to take over, if it is asked already.
-    fn connect(&mut self, now: u64) -> Option<Resumes> {
+    pub(super) fn connect(&mut self, now: u64) -> Option<Resumes> {
         self.stream = self.machine.connected(at(now), "http://test".into());
         self.asked()
     }
@@ -40,7 +40,13 @@ impl Session {
         })
     }
 
-    fn message_on(&mut self, now: u64, stream: u64, id: u64, response: Response) -> Vec<Seen> {
+    pub(super) fn message_on(
+        &mut self,
+        now: u64,
+        stream: u64,
+        id: u64,
+        response: Response,
+    ) -> Vec<Seen> {
         let message = v1::SessionResponse {
             request_id: id,
             response: Some(response),
@@ -49,12 +55,12 @@ impl Session {
         self.seen()
     }
 
-    fn state(&self, now: u64) -> LockState {
+    pub(super) fn state(&self, now: u64) -> LockState {
         self.lease(0).state(at(now))
     }
 }
 
-fn opened(resumed: &[&[u8]]) -> Response {
+pub(super) fn opened(resumed: &[&[u8]]) -> Response {
     let resumed = resumed.iter().map(|owner_id| v1::ResumedLock {
         name: "lock1".into(),
         owner_id: owner_id.to_vec(),
@@ -72,7 +78,7 @@ fn opened(resumed: &[&[u8]]) -> Response {
     })
 }
 
-fn heartbeat(acked_heartbeat: u64) -> Response {
+pub(super) fn heartbeat(acked_heartbeat: u64) -> Response {
     Response::Heartbeat(v1::SessionHeartbeatAck {
         acked_heartbeat,
         valid_for: wire_ms(9_900),

@@ -1,0 +1,130 @@
+//! Where the coordinators are, and how to reach them: what all commands have in common.
+
+use std::{env, path::PathBuf};
+
+use leasehold_client::{Admin, Client, ClientBuilder, ConnectError};
+
+/// The heading of its options in the help.
+const HEADING: &str = "Connection";
+
+/// Where a bearer token may be given. Not on the command line, which every user of the machine can read.
+const TOKEN: &str = "LEASEHOLD_TOKEN";
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Connection {
+    /// Where the coordinators are: one, or several that serve the same locks, separated by commas; https:// encrypts
+    #[arg(
+        long,
+        env = "LEASEHOLD_ENDPOINT",
+        default_value = "http://127.0.0.1:7420",
+        hide_env_values = true,
+        value_name = "URLS",
+        global = true,
+        help_heading = HEADING
+    )]
+    pub(crate) endpoint: String,
+
+    /// PEM file with the CAs that coordinators' certificates come from [default: the system's]
+    #[arg(
+        long,
+        env = "LEASEHOLD_CA",
+        hide_env_values = true,
+        value_name = "FILE",
+        global = true,
+        help_heading = HEADING
+    )]
+    ca: Option<PathBuf>,
+
+    /// PEM file with the certificate to be known by
+    #[arg(
+        long,
+        env = "LEASEHOLD_CERT",
+        hide_env_values = true,
+        value_name = "FILE",
+        global = true,
+        help_heading = HEADING
+    )]
+    cert: Option<PathBuf>,
+
+    /// PEM file with the private key of that certificate
+    #[arg(
+        long,
+        env = "LEASEHOLD_KEY",
+        hide_env_values = true,
+        value_name = "FILE",
+        global = true,
+        help_heading = HEADING
+    )]
+    key: Option<PathBuf>,
+
+    /// The name in the coordinators' certificates, where it is not that of the endpoint
+    #[arg(
+        long,
+        env = "LEASEHOLD_SERVER_NAME",
+        hide_env_values = true,
+        value_name = "NAME",
+        global = true,
+        help_heading = HEADING
+    )]
+    server_name: Option<String>,
+
+    /// File with the bearer token to be known by; or LEASEHOLD_TOKEN is the token itself
+    #[arg(
+        long,
+        env = "LEASEHOLD_TOKEN_FILE",
+        hide_env_values = true,
+        value_name = "FILE",
+        global = true,
+        help_heading = HEADING
+    )]
+    token_file: Option<PathBuf>,
+
+    /// Send the token to other machines over http:// too, for everybody on the way to read
+    #[arg(
+        long,
+        env = "LEASEHOLD_ALLOW_PLAINTEXT_TOKEN",
+        hide_env_values = true,
+        global = true,
+        help_heading = HEADING
+    )]
+    allow_plaintext_token: bool,
+}
+
+impl Connection {
+    /// What its options say together.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match (&self.cert, &self.key) {
+            (Some(_), None) => Err("--cert needs the --key of the certificate".to_owned()),
+            (None, Some(_)) => Err("--key needs the --cert that it is the key of".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A client with all of it but the endpoint.
+    pub(crate) fn builder(&self) -> ClientBuilder {
+        let mut builder = Client::builder();
+        if let Some(ca) = &self.ca {
+            builder = builder.tls_ca(ca);
+        }
+        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+            builder = builder.tls_identity(cert, key);
+        }
+        if let Some(name) = &self.server_name {
+            builder = builder.tls_server_name(name);
+        }
+        if let Some(file) = &self.token_file {
+            builder = builder.bearer_token_file(file);
+        } else if let Some(token) = env::var(TOKEN).ok().filter(|token| !token.is_empty()) {
+            builder = builder.bearer_token(token);
+        }
+        if self.allow_plaintext_token {
+            builder = builder.allow_plaintext_credentials();
+        }
+        builder
+    }
+
+    /// For what needs no session.
+    pub(crate) fn admin(&self) -> Result<Admin, ConnectError> {
+        self.builder().admin(self.endpoint.as_str())
+    }
+}

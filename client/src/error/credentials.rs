@@ -1,0 +1,45 @@
+//! Errors of what a client is made known by, and of what it trusts.
+
+use std::{io, path::PathBuf};
+
+/// Why certificates or a bearer token can't be used. It never shows them.
+///
+/// ```
+/// # #[tokio::main] async fn main() {
+/// use leasehold_client::{Client, ConnectError, CredentialsError};
+///
+/// let client = Client::builder().bearer_token_file("/nonexistent/token");
+/// let error = client.connect("http://127.0.0.1:7420").await.unwrap_err();
+/// assert!(matches!(error, ConnectError::Credentials(CredentialsError::Unreadable { .. })));
+/// assert_eq!(error.to_string(), "could not read /nonexistent/token");
+/// # }
+/// ```
+#[derive(thiserror::Error, Debug)]
+#[non_exhaustive]
+pub enum CredentialsError {
+    /// A file can't be read.
+    #[error("could not read {}", path.display())]
+    Unreadable {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something is not what it should be.
+    #[error("{what} can't be used: {why}")]
+    Invalid {
+        /// What, and from which file.
+        what: String,
+        /// What is wrong with it, or what was expected.
+        why: String,
+    },
+    /// A bearer token would be sent to another machine for everybody on the way to read; see
+    /// [`ClientBuilder::allow_plaintext_credentials`](crate::ClientBuilder::allow_plaintext_credentials).
+    #[error(
+        "a bearer token is not sent unencrypted to another machine: {endpoint} has to be https://"
+    )]
+    Plaintext {
+        /// Where it would have gone.
+        endpoint: String,
+    },
+}

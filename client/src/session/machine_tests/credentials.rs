@@ -1,0 +1,95 @@
+//! Newer credentials, and none that are known any more.
+
+use super::{
+    life::draining,
+    moves::{heartbeat, opened},
+    *,
+};
+use crate::lease::LockState;
+
+#[test]
+fn a_disowned_stream_suspends_what_is_held_whatever_the_grace() {
+    let mut session = Session::holding(0);
+    let stream = session.stream;
+    session.message(4_000, 0, heartbeat(0));
+    session.machine.stream_disowned(at(5_000), stream);
+    assert_eq!(session.state(5_000), LockState::Suspended);
+    assert!(session.machine.wants_connection());
+    let resumes = session.connect(5_100).unwrap();
+    let next = resumes[0].2.clone();
+    assert_eq!(session.message(5_200, 1, opened(&[&next])), [Seen::Opened]);
+    assert_eq!(session.held(5_200, 0), Ok(()));
+
+    // It is kept for no longer than it was promised.
+    session.machine.stream_disowned(at(6_000), session.stream);
+    assert_eq!(session.state(14_999), LockState::Suspended);
+    assert_eq!(
+        session.state(15_000),
+        LockState::Lost(LostReason::SessionEnded)
+    );
+}
+
+#[test]
+fn what_is_waited_for_fails_when_nobody_knows_who_asks() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 2, None);
+    session.machine.stream_disowned(at(10), session.stream);
+    let error = ConnectError::refused(
+        "http://test".into(),
+        Failure::from(tonic::Status::unauthenticated("who are you?")),
+    );
+    session.machine.connect_failed(at(20), &Arc::new(error));
+    let Some(Output::Acquired(2, Err(error))) = session.machine.next_output() else {
+        panic!("it goes on waiting");
+    };
+    assert!(
+        matches!(error, AcquireError::Unauthenticated { .. }),
+        "{error:?}"
+    );
+    // Later it may be known again.
+    assert!(session.machine.wants_connection());
+}
+
+#[test]
+fn newer_credentials_are_moved_to_with_all_that_is_held() {
+    let mut session = Session::holding(0);
+    session.machine.outdated();
+    assert!(session.machine.wants_connection());
+    let resumes = session.connect(10).unwrap();
+    assert_eq!(session.state(10), LockState::Held);
+    let seen = session.message(20, 1, opened(&[&resumes[0].2]));
+    assert_eq!(seen, [Seen::Close, Seen::Opened]);
+    assert_eq!(session.state(20), LockState::Held);
+    assert!(!session.machine.wants_connection());
+}
+
+#[test]
+fn newer_credentials_that_nobody_takes_leave_everything_as_it_was() {
+    let mut session = Session::holding(0);
+    let former = session.stream;
+    session.machine.outdated();
+    session.acquire(5, 2, None);
+    session.connect(10).unwrap();
+    let refusal = v1::SessionFailure {
+        code: tonic::Code::Unauthenticated.into(),
+        reason: "UNAUTHENTICATED".into(),
+        ..Default::default()
+    };
+    assert_eq!(
+        session.message(20, 1, Response::Error(refusal)),
+        [Seen::HangUp]
+    );
+    assert!(session.machine.wants_connection());
+    assert!(session.machine.goes_on_outdated(at(30)));
+    assert!(!session.machine.wants_connection());
+    let seen = session.seen();
+    assert!(matches!(seen[..], [Seen::Acquire { .. }]), "{seen:?}");
+    session.message_on(40, former, 0, heartbeat(0));
+    assert_eq!(session.state(40), LockState::Held);
+
+    // One that goes away has to be left all the same.
+    session.machine.outdated();
+    session.message_on(50, former, 0, draining());
+    assert!(!session.machine.goes_on_outdated(at(60)));
+    assert!(session.machine.wants_connection());
+}

@@ -1,0 +1,89 @@
+//! How the driver comes by newer credentials: certificates and tokens expire, and files are given newer ones before.
+
+use std::time::Duration;
+
+use super::driver::Driver;
+use crate::clock::Moment;
+
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// Within which time all who see a file change move: many have the same.
+const SPREAD: Duration = Duration::from_secs(5);
+/// How long the session goes on as it was before it tries again, if nobody takes the newer credentials.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// When to move to a stream with newer credentials.
+#[derive(Default)]
+pub(super) struct Renewing {
+    looked_at: Option<Moment>,
+    at: Option<Moment>,
+}
+
+impl Renewing {
+    /// Whether it is time to move; `is_outdated` is asked once in a while.
+    fn is_due(&mut self, now: Moment, is_outdated: impl FnOnce() -> bool) -> bool {
+        if self.looked_at.is_some_and(|at| now.since(at) < LOOK) {
+            return false;
+        }
+        self.looked_at = Some(now);
+        if !is_outdated() {
+            self.at = None;
+            return false;
+        }
+        let spread = || now.after(SPREAD.mul_f64(fastrand::f64()));
+        *self.at.get_or_insert_with(spread) <= now
+    }
+
+    fn failed(&mut self, now: Moment) {
+        self.at = Some(now.after(AGAIN));
+    }
+}
+
+impl Driver {
+    /// Moves to a stream with newer credentials, if there are any by now.
+    pub(super) fn renew_credentials(&mut self, now: Moment) {
+        let Some(current) = &self.current else {
+            return;
+        };
+        let (credentials, known) = (&self.settings.credentials, current.credentials);
+        if self.renewing.is_due(now, || credentials.version() != known) {
+            tracing::debug!("the session moves to a connection with newer credentials");
+            self.machine.outdated();
+        }
+    }
+
+    /// Nobody would open another session. False if the present one can't go on either.
+    pub(super) fn goes_on_outdated(&mut self, now: Moment) -> bool {
+        let goes_on = self.machine.goes_on_outdated(now);
+        if goes_on {
+            self.renewing.failed(now);
+        }
+        goes_on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn newer_credentials_are_moved_to_within_a_while() {
+        let mut renewing = Renewing::default();
+        assert!(!renewing.is_due(at(0), || false));
+        // Too early to look.
+        assert!(!renewing.is_due(at(999), || panic!("it looked")));
+        let due = (1..=6).find(|second| renewing.is_due(at(second * 1_000), || true));
+        assert!(due.is_some());
+        renewing.failed(at(10_000));
+        assert!(!renewing.is_due(at(11_000), || true));
+        assert!(!renewing.is_due(at(19_999), || true));
+        assert!(renewing.is_due(at(21_000), || true));
+        // They are in use now.
+        assert!(!renewing.is_due(at(22_000), || false));
+        assert_eq!(renewing.at, None);
+    }
+}

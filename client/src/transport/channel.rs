@@ -1,0 +1,111 @@
+//! A channel that shows who asks.
+
+use std::task::{Context, Poll};
+
+use tonic::{
+    body::Body,
+    codegen::{
+        Service,
+        http::{Request, Response, header::AUTHORIZATION},
+    },
+    transport::{self, Endpoint, Error, Uri, channel::ResponseFuture},
+};
+
+use super::{connector::Connector, credentials::Credentials};
+use crate::error::CredentialsError;
+
+/// A channel to a coordinator, for the generated stubs: encrypted where its URL says so, and with the client's bearer token,
+/// if it has one, on every call. Cheap to clone.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use leasehold_client::proto::v1::{
+///     CheckTokenRequest, admin_service_client::AdminServiceClient,
+/// };
+///
+/// let guard = client.lock("orders/42").acquire().await?;
+/// let request = CheckTokenRequest {
+///     name: "orders/42".to_owned(),
+///     fencing_token: guard.fencing_token().get(),
+/// };
+/// let answer = AdminServiceClient::new(client.channel()).check_token(request).await?;
+/// assert!(answer.into_inner().current);
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Debug)]
+pub struct Channel {
+    channel: transport::Channel,
+    credentials: Credentials,
+}
+
+/// Where a channel is to lead to, and how.
+pub(crate) struct Target {
+    endpoint: Endpoint,
+    /// None where nothing is encrypted.
+    connector: Option<Connector>,
+    credentials: Credentials,
+}
+
+impl Target {
+    /// `uri` is what whoever answers at the endpoint has to be a certified server of.
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        uri: &Uri,
+        credentials: &Credentials,
+    ) -> Result<Self, CredentialsError> {
+        let connector = match credentials.tls(uri) {
+            None => None,
+            Some(tls) => {
+                let server_name = tls.server_name(uri)?;
+                let limit = endpoint.get_connect_timeout();
+                Some(Connector::new(tls, server_name, limit))
+            }
+        };
+        Ok(Self {
+            endpoint,
+            connector,
+            credentials: credentials.clone(),
+        })
+    }
+
+    /// Connects at once.
+    pub(crate) async fn connect(self) -> Result<Channel, Error> {
+        let channel = match self.connector {
+            Some(connector) => transport::Channel::connect(connector, self.endpoint).await?,
+            None => self.endpoint.connect().await?,
+        };
+        Ok(Channel {
+            channel,
+            credentials: self.credentials,
+        })
+    }
+
+    /// Connects when it is first used, and again when needed. Must be called within a Tokio runtime.
+    pub(crate) fn connect_lazy(self) -> Channel {
+        let channel = match self.connector {
+            Some(connector) => transport::Channel::new(connector, self.endpoint),
+            None => self.endpoint.connect_lazy(),
+        };
+        Channel {
+            channel,
+            credentials: self.credentials,
+        }
+    }
+}
+
+impl Service<Request<Body>> for Channel {
+    type Response = Response<Body>;
+    type Error = Error;
+    type Future = ResponseFuture;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.channel.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> ResponseFuture {
+        if let Some(authorization) = self.credentials.authorization() {
+            request.headers_mut().insert(AUTHORIZATION, authorization);
+        }
+        self.channel.call(request)
+    }
+}

@@ -1,0 +1,13 @@
+//! What calls and sessions go out on: connections, encrypted or not, and what they are made known by.
+
+mod channel;
+mod connector;
+mod credentials;
+mod files;
+mod tls;
+mod token;
+
+pub use channel::Channel;
+pub(crate) use channel::Target;
+pub(crate) use credentials::{CredentialSettings, Credentials};
+pub(crate) use token::TokenSource;

@@ -1,0 +1,211 @@
+//! TLS with a real coordinator: whom the client trusts, and whom it comes as.
+
+use std::{error::Error, time::Duration};
+
+use leasehold_client::{Client, ClientBuilder, ConnectError, LockNews, LockState};
+use leasehold_tests::{Authority, Coordinator, FaultProxy, certificates::Issued, proxy::Cut, wait};
+use tokio::time::timeout;
+
+use super::LIMIT;
+
+/// A coordinator that serves with this certificate, and is ready.
+async fn serving(certificate: &Issued, clients: Option<&Authority>) -> Coordinator {
+    let mut flags = certificate.flags().to_vec();
+    flags.extend(clients.map(|clients| format!("--tls-client-ca={}", clients.ca().display())));
+    let coordinator = Coordinator::in_process_with(flags);
+    coordinator.ready().await;
+    coordinator
+}
+
+fn trusting(authority: &Authority) -> ClientBuilder {
+    Client::builder().tls_ca(authority.ca())
+}
+
+/// By the name that it stands for, not by the address.
+fn by_name(coordinator: &Coordinator) -> String {
+    let endpoint = coordinator.endpoint();
+    let (_, port) = endpoint.rsplit_once(':').unwrap();
+    format!("https://localhost:{port}")
+}
+
+/// An error with what caused it.
+fn in_words(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        words = format!("{words}: {error}");
+        cause = error.source();
+    }
+    words
+}
+
+#[tokio::test]
+async fn sessions_calls_and_feeds_are_encrypted() {
+    let servers = Authority::new("servers");
+    let coordinator = serving(&servers.server().issue(), None).await;
+    let client = trusting(&servers).connect(coordinator.endpoint()).await;
+    let client = client.unwrap();
+    let guard = client.lock("a").acquire().await.unwrap();
+    assert_eq!(client.admin().list_locks("").await.unwrap().len(), 1);
+    let mut watcher = client.admin().watch_locks("");
+    let news = timeout(LIMIT, watcher.next()).await.unwrap();
+    assert!(matches!(news, Some(Ok(LockNews::Lock(_)))), "{news:?}");
+    guard.release().await.unwrap();
+    client.close().await;
+
+    // Nor does it work without, whoever is told to try.
+    let plain = coordinator.endpoint().replace("https", "http");
+    let error = Client::connect(plain).await.unwrap_err();
+    assert!(
+        matches!(error, ConnectError::Unreachable { .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_end_of_an_encrypted_connection_is_known_at_once() {
+    let servers = Authority::new("servers");
+    let coordinator = serving(&servers.server().issue(), None).await;
+    for cut in [Cut::Fin, Cut::Rst] {
+        let proxy = FaultProxy::before(&coordinator.endpoint().replace("https", "http")).await;
+        let endpoint = proxy.endpoint().replace("http", "https");
+        let client = trusting(&servers).connect(endpoint).await.unwrap();
+        let guard = client.lock("a").acquire().await.unwrap();
+        proxy.cut(cut).await;
+        let lost = timeout(Duration::from_secs(2), guard.lost()).await;
+        assert!(lost.is_ok(), "{cut:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_coordinator_of_a_trusted_authority_is_talked_to() {
+    let (servers, others) = (Authority::new("servers"), Authority::new("servers"));
+    let coordinator = serving(&servers.server().issue(), None).await;
+    // The system's do not certify this one either.
+    for builder in [trusting(&others), Client::builder()] {
+        let error = builder.clone().connect(coordinator.endpoint()).await;
+        let error = error.unwrap_err();
+        // A system may have none at all.
+        let is_of_trust = matches!(
+            error,
+            ConnectError::Tls { .. } | ConnectError::Credentials(_)
+        );
+        assert!(is_of_trust && !error.is_retryable(), "{error:?}");
+    }
+    let error = trusting(&others).connect(coordinator.endpoint()).await;
+    let words = in_words(&error.unwrap_err());
+    assert!(words.contains("certificate"), "{words}");
+    let admin = trusting(&others).admin(coordinator.endpoint()).unwrap();
+    let error = admin.list_locks("").await.unwrap_err();
+    assert!(in_words(&error).contains("certificate"), "{error:?}");
+
+    let expired = serving(&servers.server().expired().issue(), None).await;
+    let error = trusting(&servers).connect(expired.endpoint()).await;
+    let words = in_words(&error.unwrap_err());
+    assert!(words.contains("expired"), "{words}");
+}
+
+#[tokio::test]
+async fn the_name_in_the_url_is_verified_and_not_the_address() {
+    let servers = Authority::new("servers");
+    let certificate = servers.server_for(&["localhost"]).issue();
+    let coordinator = serving(&certificate, None).await;
+    // Sessions dial the address, calls the name.
+    let client = trusting(&servers).connect(by_name(&coordinator)).await;
+    let client = client.unwrap();
+    client.admin().list_locks("").await.unwrap();
+    let error = trusting(&servers).connect(coordinator.endpoint()).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, ConnectError::Tls { .. }), "{error:?}");
+
+    // Unless another one is named.
+    let named = |name: &str| trusting(&servers).tls_server_name(name);
+    let client = named("localhost").connect(coordinator.endpoint()).await;
+    client.unwrap().admin().list_locks("").await.unwrap();
+    let error = named("elsewhere").connect(by_name(&coordinator)).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, ConnectError::Tls { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_client_comes_with_its_certificate() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let coordinator = serving(&servers.server().issue(), Some(&clients)).await;
+    let endpoint = coordinator.endpoint();
+    let known = clients.client("billing").issue();
+    let stranger = servers.client("billing").issue();
+    let with = |issued: &Issued| trusting(&servers).tls_identity(&issued.cert, &issued.key);
+    let client = with(&known).connect(endpoint.as_str()).await.unwrap();
+    client.admin().list_locks("").await.unwrap();
+    for (builder, says) in [
+        (trusting(&servers), "CertificateRequired"),
+        (with(&stranger), "UnknownCA"),
+        (
+            with(&clients.client("billing").expired().issue()),
+            "CertificateExpired",
+        ),
+    ] {
+        let admin = builder.clone().admin(endpoint.as_str()).unwrap();
+        let error = builder.connect(endpoint.as_str()).await.unwrap_err();
+        let words = in_words(&error);
+        assert!(words.contains(says), "{says}: {words}");
+        assert!(matches!(error, ConnectError::Tls { .. }), "{error:?}");
+        let words = in_words(&admin.list_locks("").await.unwrap_err());
+        assert!(words.contains(says), "{says}: {words}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_replaced_is_moved_to_with_all_that_is_held() {
+    let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
+    let coordinator = serving(&servers.server().issue(), Some(&clients)).await;
+    let certificate = clients.client("billing").issue();
+    let builder = trusting(&servers).tls_identity(&certificate.cert, &certificate.key);
+    let client = builder.connect(coordinator.endpoint()).await.unwrap();
+    let session = || client.default_session().info().map(|info| info.session_id);
+    let guard = client.lock("a").acquire().await.unwrap();
+    let former = session();
+    certificate.replace_with(&clients.client("billing").issue());
+    wait::until("the session to move", LIMIT, || async {
+        assert_eq!(guard.state(), LockState::Held);
+        match session() {
+            Some(now) if Some(&now) != former.as_ref() => Ok(()),
+            now => Err(now),
+        }
+    })
+    .await;
+    assert_eq!(guard.state(), LockState::Held);
+    let view = client.admin().get_lock("a").await.unwrap();
+    assert_eq!(view.fencing_token, guard.fencing_token().get());
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_can_not_be_used_is_said_before_anything_is_dialled() {
+    let servers = Authority::new("servers");
+    let (one, other) = (servers.server().issue(), servers.server().issue());
+    let missing = servers.directory().join("missing.pem");
+    for (builder, says) in [
+        (Client::builder().tls_ca(&missing), "could not read"),
+        (Client::builder().tls_ca(&one.key), "no certificate"),
+        (
+            trusting(&servers).tls_identity(&one.cert, &other.key),
+            "with its key can't be used",
+        ),
+        (
+            trusting(&servers).tls_identity(&one.cert, &one.cert),
+            "the private key in",
+        ),
+        (
+            trusting(&servers).tls_server_name("not a name"),
+            "server name",
+        ),
+    ] {
+        let error = builder.connect("https://127.0.0.1:1").await.unwrap_err();
+        assert!(matches!(error, ConnectError::Credentials(_)), "{error:?}");
+        assert!(!error.is_retryable());
+        let words = in_words(&error);
+        assert!(words.contains(says), "{says}: {words}");
+        assert!(!words.contains("BEGIN"), "{words}");
+    }
+}
