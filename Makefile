@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench demo demo-scheduler lint fmt clippy doc buf deny ops proto-baseline setup
+.PHONY: help run test bench demo demo-scheduler lint fmt clippy doc buf deny ops deb proto-baseline setup
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,8 +67,11 @@ buf: $(BUF) ## Lint the protobuf files and check that nothing was broken for exi
 proto-baseline: $(BUF) ## Record the protobuf files as what clients rely on from now on
 	$(BUF) build proto -o proto/baseline.binpb
 
-ops: setup ## Check what operators are given: metrics, alerts, dashboard
+ops: setup ## Check what operators are given: metrics, alerts, dashboard, runbooks, manifests, packages (as root: installs and removes them)
 	@for check in ops/check-*; do "$$check" || exit 1; done
+
+deb: ## Build the Debian packages in target/debian
+	@ops/debian/build
 
 deny: ## Check licences, sources and bans of the dependencies
 	@tests/deny

@@ -1,5 +1,7 @@
 //! `leasehold-server probe`: asks a coordinator on this machine whether it is ready, for health checks where there is no curl.
 
+mod trusting;
+
 use std::{
     io::{self, Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
@@ -49,7 +51,8 @@ pub fn probe(config: &Config) -> Result<String, ProbeError> {
     if address.port() == 0 {
         return Err(ProbeError::UnknownPort(address));
     }
-    let answer = ask(address).map_err(|source| ProbeError::Unreachable { address, source })?;
+    let answer =
+        connect(config, address).map_err(|source| ProbeError::Unreachable { address, source })?;
     let answer = String::from_utf8_lossy(&answer);
     let (ready, reason) = read(&answer).ok_or(ProbeError::Unintelligible(address))?;
     if ready {
@@ -70,21 +73,43 @@ const fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn ask(address: SocketAddr) -> io::Result<Vec<u8>> {
+fn connect(config: &Config, address: SocketAddr) -> io::Result<Vec<u8>> {
     let until = Instant::now() + PATIENCE;
-    let mut socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
     socket.set_write_timeout(Some(PATIENCE))?;
+    if config.admin_tls {
+        ask(trusting::encrypted(socket)?, address, |stream| {
+            wait(&stream.sock, until)
+        })
+    } else {
+        ask(socket, address, |socket| wait(socket, until))
+    }
+}
+
+/// Has the next read end at this moment.
+fn wait(socket: &TcpStream, until: Instant) -> io::Result<()> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    socket.set_read_timeout(Some(left))
+}
+
+/// The answer to the question. `wait` comes before each read.
+fn ask<Stream: Read + Write>(
+    mut stream: Stream,
+    address: SocketAddr,
+    wait: impl Fn(&Stream) -> io::Result<()>,
+) -> io::Result<Vec<u8>> {
+    // With TLS a handshake comes first, which reads, too.
+    wait(&stream)?;
     // HTTP/1.0: the answer is not in chunks, and ends with the connection.
-    socket.write_all(format!("GET /readyz HTTP/1.0\r\nhost: {address}\r\n\r\n").as_bytes())?;
+    stream.write_all(format!("GET /readyz HTTP/1.0\r\nhost: {address}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     let mut part = [0; 1024];
     while answer.len() < MAX_ANSWER {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        socket.set_read_timeout(Some(left))?;
-        let length = match socket.read(&mut part) {
+        wait(&stream)?;
+        let length = match stream.read(&mut part) {
             Ok(0) => break,
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -92,6 +117,8 @@ fn ask(address: SocketAddr) -> io::Result<Vec<u8>> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
+            // TLS that ends without a word, which shows by the answer if it is cut off.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return Err(error),
         };
         answer.extend_from_slice(&part[..length]);

@@ -2,12 +2,18 @@
 
 use std::process::Output;
 
-use leasehold_tests::{Coordinator, ports::free_port};
+use leasehold_tests::{Authority, Coordinator, ports::free_port, raw::PROMPT, wait};
 
 /// What a probe of the admin port at this address comes to.
 fn probe(admin: &str) -> (Option<i32>, String) {
+    probe_with(admin, &[])
+}
+
+/// The same with these flags.
+fn probe_with(admin: &str, flags: &[String]) -> (Option<i32>, String) {
     let mut command = Coordinator::process()
         .arguments(["--admin-listen", admin, "probe"])
+        .arguments(flags.iter().cloned())
         .command();
     let Output {
         status,
@@ -34,4 +40,26 @@ fn a_probe_tells_who_serves_and_who_does_not() {
     let (code, said) = probe(&nobody);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains(&nobody), "{said}");
+}
+
+#[test]
+fn a_probe_speaks_tls_where_the_admin_port_does() {
+    let authority = Authority::new("servers");
+    // Clients know it by a name; a probe by the address that it listens on.
+    let mut flags = authority.server().issue().flags().to_vec();
+    flags.push("--admin-tls".to_owned());
+    let coordinator = Coordinator::process()
+        .arguments(flags.iter().cloned())
+        .start_unready();
+    let admin = coordinator.admin_endpoint();
+    let admin = admin.trim_start_matches("http://");
+    wait::until_blocking("the probe to succeed", PROMPT, || {
+        match probe_with(admin, &flags) {
+            (Some(0), said) if said == "ready\n" => Ok(()),
+            other => Err(other),
+        }
+    });
+    // Without TLS it is told what it talks to, or hung up on.
+    let (code, said) = probe(admin);
+    assert_eq!(code, Some(1), "{said}");
 }
