@@ -9,7 +9,7 @@ use prometheus_client::{
     registry::Unit,
 };
 
-/// What tells the series of a metric apart: names and values.
+/// What tells the series of a metric apart: names and values. Where there are none, there is one series.
 pub(super) type Labels<const N: usize> = [(&'static str, &'static str); N];
 
 /// What a metric is called, and what it is, for people.
@@ -27,6 +27,9 @@ pub(super) fn counters<const N: usize>(
 ) -> fmt::Result {
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (labels, value) in series {
+        if N == 0 {
+            return ConstCounter::new(value).encode(metric);
+        }
         ConstCounter::new(value).encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
@@ -40,6 +43,9 @@ pub(super) fn gauges<const N: usize>(
 ) -> fmt::Result {
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for (labels, value) in series {
+        if N == 0 {
+            return ConstGauge::new(value).encode(metric);
+        }
         ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
@@ -55,6 +61,9 @@ pub(super) fn times<const N: usize>(
     let mut metric = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
     for (labels, Snapshot { buckets, sum }) in series {
         let count = buckets.iter().map(|(_, count)| count).sum();
+        if N == 0 {
+            return metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None);
+        }
         let mut metric = metric.encode_family(&labels)?;
         metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
     }

@@ -62,6 +62,25 @@ impl Metrics {
         })
     }
 
+    /// The sum over the series of a metric that have these labels, `name="value"`; 0 if there is none.
+    pub fn of(&self, name: &str, labels: &[&str]) -> f64 {
+        let with_labels = |series: &str| {
+            let (of, rest) = series.split_once('{').unwrap_or((series, ""));
+            let rest = rest.trim_end_matches('}');
+            of == name
+                && labels
+                    .iter()
+                    .all(|label| rest.split(',').any(|one| one == *label))
+        };
+        let series = self.series.iter().filter(|(series, _)| with_labels(series));
+        series.map(|(_, value)| value).sum()
+    }
+
+    /// Each series: its name with its labels.
+    pub fn series(&self) -> impl Iterator<Item = &str> {
+        self.series.keys().map(String::as_str)
+    }
+
     /// The same, or nothing if there is no such metric.
     pub fn find(&self, name: &str) -> Option<f64> {
         self.series

@@ -21,7 +21,7 @@ pub struct Histogram {
 /// What a histogram held at one moment, in the unit in which it is shown: seconds for times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Each upper bound, and how many values lie between it and the one before. The last bound is [`f64::MAX`].
+    /// Each upper bound, and how many values lie between it and the one before. The last bound is [`f64::INFINITY`].
     pub buckets: Vec<(f64, u64)>,
     /// The sum of all values.
     pub sum: f64,
@@ -79,7 +79,7 @@ impl Histogram {
         let counts = counts.map(|count| count.load(Ordering::Relaxed));
         Snapshot {
             buckets: bounds
-                .chain(std::iter::once(f64::MAX))
+                .chain(std::iter::once(f64::INFINITY))
                 .zip(counts)
                 .collect(),
             sum: self.sum.load(Ordering::Relaxed) as f64 / self.unit,
@@ -110,7 +110,7 @@ mod tests {
         let counts: Vec<_> = snapshot.buckets.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [2, 3, 1]);
         let bounds: Vec<_> = snapshot.buckets.iter().map(|(bound, _)| *bound).collect();
-        assert_eq!(bounds, [0.001, 0.01, f64::MAX]);
+        assert_eq!(bounds, [0.001, 0.01, f64::INFINITY]);
         assert!((snapshot.sum - 1.004_004).abs() < 1e-9, "{snapshot:?}");
         assert_eq!(snapshot.count(), 6);
     }

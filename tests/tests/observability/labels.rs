@@ -1,0 +1,58 @@
+//! Whether docs/metrics.md tells of every series that a coordinator shows, and no label tells of a lock or a client.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_tests::{Coordinator, RedisServer};
+
+use crate::work::work;
+
+const DOCUMENTATION: &str = include_str!("../../../docs/metrics.md");
+
+/// The labels of each metric.
+type LabelsOf<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+fn documented() -> LabelsOf<'static> {
+    let rows = DOCUMENTATION
+        .lines()
+        .filter(|line| line.starts_with("| `leasehold_"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let labels = cells[3].split(", ").filter(|label| !label.is_empty());
+        let labels = labels.map(|label| label.trim_matches('`'));
+        (cells[1].trim_matches('`'), labels.collect())
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn every_series_of_a_coordinator_at_work_is_documented() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    work(&coordinator).await;
+    let metrics = coordinator.metrics().await;
+    let documented = documented();
+    let mut seen = BTreeSet::new();
+    for series in metrics.series() {
+        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+        let family = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|part| {
+                name.strip_suffix(part)
+                    .filter(|of| documented.contains_key(of))
+            })
+            .unwrap_or(name);
+        let labels = labels.trim_end_matches('}').split(',');
+        let labels: BTreeSet<&str> = labels
+            .filter_map(|label| Some(label.split_once('=')?.0))
+            .filter(|label| *label != "le")
+            .collect();
+        assert_eq!(documented.get(family), Some(&labels), "{series}");
+        assert!(!series.contains("-name"), "{series}");
+        seen.insert(family);
+    }
+    let unseen: Vec<_> = documented
+        .keys()
+        .filter(|name| !seen.contains(*name))
+        .collect();
+    assert!(unseen.is_empty(), "not shown: {unseen:?}");
+}
