@@ -66,12 +66,12 @@ impl FileWatch {
 #[must_use]
 pub fn check(config: &Config) -> Vec<String> {
     let mut wrong = Vec::new();
-    if let Some(path) = &config.store_ca
-        && let Err(error) = std::fs::read(path)
+    let store = config.store_tls();
+    if !store.is_empty()
+        && let Err(error) = store.check()
     {
         wrong.push(format!(
-            "failed to read store-ca {}: {error}",
-            path.display()
+            "failed to use what store-ca, store-cert and store-key name: {error}"
         ));
     }
     wrong.extend(tls::check(config).err().map(|error| error.to_string()));

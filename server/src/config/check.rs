@@ -82,12 +82,18 @@ pub(super) fn check(draft: &mut Draft) {
             told("admin-listen")
         ));
     }
-    if config.store_ca.is_some() && !config.store.wants_tls() {
-        contradiction(format!(
-            "{} and {}; certificates are used with a rediss: or rediss+…: store only",
-            told("store-ca"),
-            told("store")
-        ));
+    for (name, file) in [
+        ("store-ca", &config.store_ca),
+        ("store-cert", &config.store_cert),
+        ("store-key", &config.store_key),
+    ] {
+        if file.is_some() && !config.store.wants_tls() {
+            contradiction(format!(
+                "{} and {}; certificates are used with a rediss: or rediss+…: store only",
+                told(name),
+                told("store")
+            ));
+        }
     }
     let scheme = config.store.scheme();
     if config.min_replicas > 0 && (scheme == "memory" || scheme.ends_with("+quorum")) {
@@ -119,9 +125,11 @@ pub(super) fn check(draft: &mut Draft) {
 }
 
 /// What makes no sense without something else: the setting, whether it is set, what it needs, and whether that is there.
-fn needs(config: &Config) -> [(&'static str, bool, &'static str, bool); 6] {
+fn needs(config: &Config) -> [(&'static str, bool, &'static str, bool); 8] {
     let has_cert = config.tls_cert.is_some();
     let has_ca = config.tls_client_ca.is_some();
+    let has_store_cert = config.store_cert.is_some();
+    let has_store_key = config.store_key.is_some();
     let asks_clients = config
         .tls_client_auth
         .is_some_and(|auth| auth != ClientAuth::None);
@@ -137,6 +145,8 @@ fn needs(config: &Config) -> [(&'static str, bool, &'static str, bool); 6] {
             has_ca,
         ),
         ("admin-tls", config.admin_tls, "tls-cert", has_cert),
+        ("store-cert", has_store_cert, "store-key", has_store_key),
+        ("store-key", has_store_key, "store-cert", has_store_cert),
     ]
 }
 

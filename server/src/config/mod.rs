@@ -23,6 +23,8 @@ mod value;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use changes::Changes;
+use leasehold_store::TlsFiles;
+
 pub use cli::Action;
 pub use error::{ConfigError, ConfigErrors};
 pub use origin::Origin;
@@ -62,6 +64,10 @@ pub struct Config {
     pub store_file: Option<PathBuf>,
     /// Certificates (PEM) to trust for a store with TLS (`rediss`), instead of the system's.
     pub store_ca: Option<PathBuf>,
+    /// The certificate (PEM) to show to a store with TLS. None by default.
+    pub store_cert: Option<PathBuf>,
+    /// Its private key (PEM). None by default.
+    pub store_key: Option<PathBuf>,
     /// What the key of every lock begins with in Redis. `lock:` by default.
     pub key_prefix: String,
     /// Time within which the store must answer a command. 1 s by default.
@@ -143,6 +149,17 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The files for connections to a store with TLS.
+    #[must_use]
+    pub fn store_tls(&self) -> TlsFiles {
+        TlsFiles {
+            ca: self.store_ca.clone(),
+            identity: self.store_cert.clone().zip(self.store_key.clone()),
+        }
+    }
+}
+
 /// Whether clients must have a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAuth {
@@ -180,6 +197,8 @@ impl Default for Config {
             store: StoreUrl::default(),
             store_file: None,
             store_ca: None,
+            store_cert: None,
+            store_key: None,
             key_prefix: "lock:".to_owned(),
             store_timeout: Duration::from_secs(1),
             require_store: false,

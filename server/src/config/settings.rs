@@ -152,6 +152,8 @@ pub(super) static SETTINGS: &[Setting] = &[
     },
     paths::STORE_FILE,
     paths::STORE_CA,
+    paths::STORE_CERT,
+    paths::STORE_KEY,
     Setting {
         name: "key-prefix",
         shape: Shape::Text,

@@ -146,6 +146,8 @@ fn every_setting_can_be_given_in_each_way() {
         ("name", "one \"two\" # three"),
         ("store", "rediss+quorum://redis:6380,[::1],10.0.0.1/1"),
         ("store-ca", "/ca.pem"),
+        ("store-cert", "/client.pem"),
+        ("store-key", "/client.key"),
         ("key-prefix", ""),
         ("store-timeout", "250ms"),
         ("require-store", "true"),

@@ -197,7 +197,7 @@ fn start_coordinator(
     let id = CoordinatorId::new(&format!("{}-{}", config.name, &run[..8]));
     let options = leasehold_store::Options {
         url: config.store.expose().to_owned(),
-        ca: config.store_ca.clone(),
+        tls: config.store_tls(),
         key_prefix: config.key_prefix.clone(),
         timeout: config.store_timeout,
         connections: config.store_connections,

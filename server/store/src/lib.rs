@@ -18,7 +18,10 @@ pub mod quorum;
 pub mod redis;
 mod store;
 
-pub use crate::redis::{status::LinkStatus as Status, url::StoreUrlError};
+pub use crate::redis::{
+    status::LinkStatus as Status,
+    url::{StoreUrlError, TlsFiles},
+};
 pub use error::StoreError;
 pub use feed::{Feed, FeedItem, Subject, Told};
 pub use redis::acknowledge::Acknowledgement;

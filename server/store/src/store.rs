@@ -1,6 +1,6 @@
 //! What a coordinator needs of a store, and which stores there are.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use leasehold_core::{
     command::{Command, Executed, Handed},
@@ -21,7 +21,9 @@ use crate::{
         ClusterStore, RedisStore,
         acknowledge::Acknowledgement,
         status::LinkStatus as Status,
-        url::{ClusterUrl, RedisTarget, SentinelUrl, StoreUrlError, is_cluster, is_sentinel},
+        url::{
+            ClusterUrl, RedisTarget, SentinelUrl, StoreUrlError, TlsFiles, is_cluster, is_sentinel,
+        },
     },
 };
 
@@ -273,8 +275,8 @@ pub struct Options {
     /// `redis+quorum://[user[:password]@]host[:port],…[/database][?durable=true]`; with `rediss` in the place of `redis`
     /// for TLS.
     pub url: String,
-    /// The certificate authority to trust where the URL asks for TLS, as a PEM file; the system's if `None`.
-    pub ca: Option<PathBuf>,
+    /// Certificates for where the URL asks for TLS.
+    pub tls: TlsFiles,
     /// Put before a lock's name to make its Redis key.
     pub key_prefix: String,
     /// How long a command may take.

@@ -27,7 +27,7 @@ pub(crate) async fn open(url: String) -> Store {
 async fn open_with(url: String, timeout: Duration) -> Store {
     let (store, _wake_ups) = leasehold_store::open(Options {
         url,
-        ca: None,
+        tls: leasehold_store::TlsFiles::default(),
         key_prefix: "lock:".into(),
         timeout,
         connections: 1,

@@ -13,7 +13,7 @@ use crate::{half_moved::open, site::LIMIT};
 async fn complaint(url: String) -> String {
     let (store, _wake_ups) = leasehold_store::open(Options {
         url,
-        ca: None,
+        tls: leasehold_store::TlsFiles::default(),
         key_prefix: "lock:".into(),
         timeout: Duration::from_secs(1),
         connections: 1,

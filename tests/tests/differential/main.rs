@@ -115,7 +115,7 @@ async fn connect_and_listen(redis: &RedisServer) -> (Store, mpsc::Receiver<WakeU
 async fn connect_to(redis: &RedisServer, database: u32) -> (Store, mpsc::Receiver<WakeUp>) {
     let (store, wake_ups) = leasehold_store::open(Options {
         url: format!("{}/{database}", redis.url()),
-        ca: None,
+        tls: leasehold_store::TlsFiles::default(),
         key_prefix: "lock:".into(),
         timeout: Duration::from_secs(5),
         connections: 1,

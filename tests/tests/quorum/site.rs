@@ -25,7 +25,7 @@ pub(crate) const PROMPT: Duration = Duration::from_secs(10);
 pub(crate) fn options(masters: &Masters, coordinator: &str) -> Options {
     Options {
         url: format!("redis+quorum://{}", masters.hosts()),
-        ca: None,
+        tls: leasehold_store::TlsFiles::default(),
         key_prefix: "lock:".into(),
         timeout: PATIENCE,
         connections: 1,

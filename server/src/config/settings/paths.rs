@@ -114,5 +114,23 @@ pub(super) const STORE_CA: Setting = a_file!(
     store_ca,
     "certificates (PEM)",
     "/etc/leasehold/redis-ca.pem",
-    "Certificates (PEM) to trust for a store with TLS (rediss), instead of the system's."
+    "Certificates (PEM) to trust for a store with TLS (rediss), instead of the system's. Files for the store that are replaced \
+     are read again for the next connection to it."
+);
+
+pub(super) const STORE_CERT: Setting = a_file!(
+    "store-cert",
+    store_cert,
+    "a certificate (PEM)",
+    "/etc/leasehold/redis-client.pem",
+    "The certificate (PEM) to show to a store with TLS (rediss) that asks for one, followed by those between it and its \
+     authority, if any."
+);
+
+pub(super) const STORE_KEY: Setting = a_file!(
+    "store-key",
+    store_key,
+    "a private key (PEM)",
+    "/etc/leasehold/redis-client.key",
+    "The private key (PEM, not encrypted) of store-cert."
 );

@@ -50,6 +50,14 @@ fn contradictions_are_refused() {
         (&["--listen=127.0.0.1:7421"], "two addresses"),
         (&["--store-ca=/ca.pem"], "store-ca"),
         (
+            &["--store=rediss://h", "--store-cert=/c.pem"],
+            "store-key is not set",
+        ),
+        (
+            &["--store-cert=/c.pem", "--store-key=/c.key"],
+            "store-cert is /c.pem",
+        ),
+        (
             &["--store-ca=/ca.pem", "--store=redis://:hunter2@h"],
             "redis://:***@h",
         ),

@@ -62,8 +62,7 @@ pub(super) struct Inner {
 impl QuorumStore {
     /// Starts to connect; commands fail until [`LockStore::status`] says that it is up.
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
-        let QuorumTarget { masters, durable } =
-            QuorumTarget::parse(&options.url, options.ca.as_deref())?;
+        let QuorumTarget { masters, durable } = QuorumTarget::parse(&options.url, options.tls)?;
         // Commands have their time from before they are encoded.
         Keys::prepare();
         let (messages, incoming) = mpsc::channel(WAKE_UPS);

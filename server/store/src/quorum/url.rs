@@ -1,8 +1,6 @@
 //! The addresses of several independent masters, parsed once from `--store` and `--store-ca`.
 
-use std::path::Path;
-
-use crate::redis::url::{RedisTarget, StoreUrlError};
+use crate::redis::url::{RedisTarget, StoreUrlError, TlsFiles};
 
 /// Fewest masters: with two, a majority is both of them.
 const FEWEST: usize = 3;
@@ -31,13 +29,14 @@ impl QuorumTarget {
     /// # Errors
     ///
     /// A [`StoreUrlError`] says what is wrong and what to write instead, and never shows the password.
-    pub fn parse(url: &str, ca: Option<&Path>) -> Result<Self, StoreUrlError> {
+    pub fn parse(url: &str, tls: impl Into<TlsFiles>) -> Result<Self, StoreUrlError> {
         let Some((scheme, rest)) = url.split_once("+quorum://") else {
             let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
             return Err(StoreUrlError::Scheme {
                 scheme: scheme.to_owned(),
             });
         };
+        let tls = tls.into();
         // Up to the last `@` everything counts as user and password, whatever is in it.
         let (login, rest) = rest
             .rfind('@')
@@ -62,7 +61,8 @@ impl QuorumTarget {
         }
         let mut masters: Vec<RedisTarget> = Vec::with_capacity(hosts.len());
         for host in hosts {
-            let master = RedisTarget::parse(&format!("{scheme}://{login}{host}{path}"), ca)?;
+            let master =
+                RedisTarget::parse(&format!("{scheme}://{login}{host}{path}"), tls.clone())?;
             if masters
                 .iter()
                 .any(|other| other.address() == master.address())

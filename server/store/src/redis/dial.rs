@@ -119,11 +119,11 @@ impl Dial<'_> {
         tls: &Tls,
         stream: TcpStream,
     ) -> Result<impl AsyncRead + AsyncWrite + use<>, Fault> {
-        let connector = TlsConnector::from(Arc::clone(&tls.config));
+        let connector = TlsConnector::from(tls.settings.current());
         connector.connect(tls.name.clone(), stream).await.map_err(|error| {
             let reason = format!(
                 "TLS with {self} failed: {error}; check that this port speaks TLS, that the certificate is for this \
-                 host, and the CA file (--store-ca)"
+                 host, the CA file (--store-ca), and whether it asks for a certificate (--store-cert)"
             );
             Fault::new(DownCause::Tls, reason)
         })

@@ -1,6 +1,6 @@
 //! The store on one Redis server, or on the master that sentinels name.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use leasehold_core::{
     command::Command,
@@ -22,7 +22,7 @@ use super::{
     place::Place,
     sentinel,
     status::LinkStatus,
-    url::{RedisTarget, SentinelUrl, StoreUrlError, is_sentinel},
+    url::{RedisTarget, SentinelUrl, StoreUrlError, TlsFiles, is_sentinel},
     wake_up,
 };
 use crate::{
@@ -46,7 +46,7 @@ pub struct RedisStore {
 impl RedisStore {
     /// Starts to connect; commands fail until [`LockStore::status`] says that it is up.
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
-        let place = parse(&options.url, options.ca.as_deref())?;
+        let place = parse(&options.url, options.tls)?;
         let keys = Keys::new(&options.key_prefix);
         let script = LockScript::of_database(place.database());
         let (messages, incoming) = mpsc::channel(WAKE_UPS);
@@ -139,11 +139,11 @@ impl LockStore for RedisStore {
 }
 
 /// Reads the URL of a store on one server, and starts to find out where that is.
-fn parse(url: &str, ca: Option<&Path>) -> Result<Place, StoreUrlError> {
+fn parse(url: &str, tls: TlsFiles) -> Result<Place, StoreUrlError> {
     if is_sentinel(url) {
-        Ok(sentinel::follow(SentinelUrl::parse(url, ca)?))
+        Ok(sentinel::follow(SentinelUrl::parse(url, tls)?))
     } else {
-        Ok(Place::Fixed(RedisTarget::parse(url, ca)?))
+        Ok(Place::Fixed(RedisTarget::parse(url, tls)?))
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) async fn connect(url: &str) -> Store {
 pub(crate) async fn connect_with(url: &str, timeout: Duration) -> Store {
     let (store, _) = open(Options {
         url: url.into(),
-        ca: None,
+        tls: leasehold_store::TlsFiles::default(),
         key_prefix: "lock:".into(),
         timeout,
         connections: 1,

@@ -8,7 +8,7 @@ use std::{
 
 use leasehold_core::id::CoordinatorId;
 use leasehold_store::{
-    LockStore, Options, Store,
+    LockStore, Options, Store, StoreUrlError, TlsFiles,
     measure::Meter,
     redis::{
         link::{Link, LinkOptions, Subscription},
@@ -16,7 +16,7 @@ use leasehold_store::{
         url::RedisTarget,
     },
 };
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use redis::Value;
 use tempfile::TempDir;
 use tokio::{
@@ -45,6 +45,14 @@ impl Certificates {
         write("ca.pem", ca.pem());
         write("server.pem", certificate.pem());
         write("server.key", key.serialize_pem());
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(["coordinator".to_owned()]).unwrap();
+        // With its authority's own name OpenSSL would take it for signed by itself.
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "coordinator");
+        write("client.pem", params.signed_by(&key, &ca).unwrap().pem());
+        write("client.key", key.serialize_pem());
         Self { directory }
     }
 
@@ -62,6 +70,11 @@ struct TlsServer {
 
 impl TlsServer {
     fn start() -> Self {
+        Self::start_asking("no")
+    }
+
+    /// One that asks its clients for certificates, or does not.
+    fn start_asking(asking: &str) -> Self {
         let certificates = Certificates::new();
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
@@ -79,7 +92,7 @@ impl TlsServer {
             "--tls-ca-cert-file",
             &path("ca.pem"),
             "--tls-auth-clients",
-            "no",
+            asking,
         ]);
         Self {
             server,
@@ -135,7 +148,7 @@ impl Drop for ChildGuard {
 fn open(url: String, ca: PathBuf) -> (Store, watch::Receiver<LinkStatus>) {
     let options = Options {
         url,
-        ca: Some(ca),
+        tls: Some(&*ca).into(),
         key_prefix: "lock:".to_owned(),
         timeout: Duration::from_secs(1),
         connections: 1,
@@ -180,7 +193,7 @@ async fn a_server_of_the_given_authority_is_used() {
         ..LinkOptions::default()
     };
     let link = Link::start(
-        RedisTarget::parse(&url, Some(&tls.certificates.path("ca.pem"))).unwrap(),
+        RedisTarget::parse(&url, Some(&*tls.certificates.path("ca.pem"))).unwrap(),
         options,
     );
     until_up(&mut link.status()).await;
@@ -231,4 +244,51 @@ async fn a_wrong_scheme_is_not_a_riddle() {
         "{reason}"
     );
     assert!(reason.contains("TLS"), "{reason}");
+}
+
+#[tokio::test]
+async fn files_that_are_replaced_count_for_the_next_connection() {
+    let tls = TlsServer::start_asking("yes");
+    let stranger = Certificates::new();
+    // What is wrong at first: the authority, and our own certificate.
+    let ours = TempDir::new().unwrap();
+    let path = |name: &str| ours.path().join(name);
+    let take = |from: &Certificates, names: &[&str]| {
+        for name in names {
+            std::fs::copy(from.path(name), path("new")).unwrap();
+            std::fs::rename(path("new"), path(name)).unwrap();
+        }
+    };
+    take(&stranger, &["ca.pem", "client.pem", "client.key"]);
+    let files = TlsFiles {
+        ca: Some(path("ca.pem")),
+        identity: Some((path("client.pem"), path("client.key"))),
+    };
+    let url = format!("rediss://127.0.0.1:{}", tls.port);
+    let link = Link::start(
+        RedisTarget::parse(&url, files.clone()).unwrap(),
+        LinkOptions::default(),
+    );
+    let mut status = link.status();
+    until_down_for(&mut status, DownCause::Tls).await;
+    take(&tls.certificates, &["ca.pem"]);
+    // The server hangs up on a certificate of somebody else's.
+    until_down_for(&mut status, DownCause::Lost).await;
+    // Half of an identity is none: what was there before goes on.
+    take(&tls.certificates, &["client.pem"]);
+    assert!(matches!(
+        files.check(),
+        Err(StoreUrlError::IdentityUnusable { .. })
+    ));
+    take(&tls.certificates, &["client.key"]);
+    files.check().unwrap();
+    until_up(&mut status).await;
+    assert_eq!(run(&link, "SET key value").await, Value::Okay);
+
+    // Without any we are not let in.
+    let none = Link::start(
+        RedisTarget::parse(&url, Some(&*path("ca.pem"))).unwrap(),
+        LinkOptions::default(),
+    );
+    until_down_for(&mut none.status(), DownCause::Lost).await;
 }

@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(map.owner(20), None);
         assert_eq!(map.masters(), [address(1), address(2), address(3)]);
         // Alone, somebody who has missed it changes nothing.
-        assert_eq!(map.learn(std::slice::from_ref(&stale), false), []);
+        assert_eq!(map.learn(std::slice::from_ref(&stale), false), [0u16; 0]);
         assert_eq!(map.owner(5), Some(&address(3)));
         // Most of them are right even where the rights are older.
         assert_eq!(map.learn(&[stale], true), [5, 6, 7, 8, 9]);
@@ -160,7 +160,7 @@ mod tests {
     fn slots_of_nobody_are_forgotten_by_a_majority() {
         let mut map = SlotMap::new();
         map.learn(&[view(&[(0, 1, 1, 1)])], true);
-        assert_eq!(map.learn(&[view(&[(0, 0, 1, 1)])], false), []);
+        assert_eq!(map.learn(&[view(&[(0, 0, 1, 1)])], false), [0u16; 0]);
         assert_eq!(map.learn(&[view(&[(0, 0, 1, 1)])], true), [1]);
         assert_eq!(map.owner(1), None);
     }
@@ -173,7 +173,7 @@ mod tests {
         assert!(!map.moved(5, &address(2)));
         assert_eq!(map.owner(5), Some(&address(2)));
         for epoch in [2, 3] {
-            assert_eq!(map.learn(&[view(&[(0, 9, 1, epoch)])], false), []);
+            assert_eq!(map.learn(&[view(&[(0, 9, 1, epoch)])], false), [0u16; 0]);
         }
         assert_eq!(
             map.learn(&[view(&[(0, 4, 1, 3), (5, 5, 2, 4)])], true),

@@ -40,7 +40,7 @@ pub struct ClusterStore {
 impl ClusterStore {
     /// Starts to connect; commands fail until [`LockStore::status`] says that it is up.
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
-        let url = ClusterUrl::parse(&options.url, options.ca.as_deref())?;
+        let url = ClusterUrl::parse(&options.url, options.tls)?;
         let keys = Keys::new(&options.key_prefix);
         let (wake_ups, receiver) = mpsc::channel(WAKE_UPS);
         let router = Router::new(

@@ -1,11 +1,14 @@
 //! How to log in, which database to use and whether to encrypt, on whichever server of a store.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
-use rustls::{ClientConfig, pki_types::ServerName};
+use rustls::pki_types::ServerName;
 
-use super::{RedisTarget, StoreUrlError, tls::tls_config};
+use super::{
+    RedisTarget, StoreUrlError,
+    tls::{TlsFiles, TlsSettings},
+};
 
 /// The port of a Redis server for which a store URL names none.
 pub(super) const DEFAULT_PORT: u16 = 6379;
@@ -18,7 +21,7 @@ pub(super) const MAX_DATABASE: u32 = i32::MAX as u32;
 pub(in crate::redis) struct Access {
     pub(super) login: Option<Login>,
     pub(super) database: u32,
-    pub(super) tls: Option<Arc<ClientConfig>>,
+    pub(super) tls: Option<Arc<TlsSettings>>,
 }
 
 /// What `AUTH` is sent.
@@ -32,22 +35,22 @@ pub(in crate::redis) struct Login {
 /// How a `rediss://` server is checked.
 #[derive(Clone)]
 pub(in crate::redis) struct Tls {
-    pub(in crate::redis) config: Arc<ClientConfig>,
+    pub(in crate::redis) settings: Arc<TlsSettings>,
     pub(in crate::redis) name: ServerName<'static>,
 }
 
 impl Access {
-    /// Reads the CA file, if there is one.
+    /// Reads the files, if there are any.
     pub(super) fn new(
         login: Option<Login>,
         database: u32,
         wants_tls: bool,
-        ca: Option<&Path>,
+        files: TlsFiles,
     ) -> Result<Self, StoreUrlError> {
-        let tls = match (wants_tls, ca) {
-            (false, None) => None,
-            (false, Some(_)) => return Err(StoreUrlError::CaWithoutTls),
-            (true, ca) => Some(tls_config(ca)?),
+        let tls = match (wants_tls, files.is_empty()) {
+            (false, true) => None,
+            (false, false) => return Err(StoreUrlError::CaWithoutTls),
+            (true, _) => Some(Arc::new(TlsSettings::read(files)?)),
         };
         Ok(Self {
             login,
@@ -68,8 +71,8 @@ impl Access {
     ) -> Result<RedisTarget, StoreUrlError> {
         let tls = match &self.tls {
             None => None,
-            Some(config) => Some(Tls {
-                config: Arc::clone(config),
+            Some(settings) => Some(Tls {
+                settings: Arc::clone(settings),
                 name: ServerName::try_from(host.to_owned())
                     .map_err(|_| StoreUrlError::BadTlsHost)?,
             }),

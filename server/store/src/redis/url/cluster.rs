@@ -1,9 +1,9 @@
 //! The address of a Redis Cluster.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use super::{
-    Access, RedisTarget, StoreUrlError,
+    Access, RedisTarget, StoreUrlError, TlsFiles,
     access::DEFAULT_PORT,
     list::{ListUrl, split_scheme},
 };
@@ -36,7 +36,7 @@ impl ClusterUrl {
     /// # Errors
     ///
     /// A [`StoreUrlError`] says what is wrong and what to write instead, and never shows the password.
-    pub fn parse(url: &str, ca: Option<&Path>) -> Result<Self, StoreUrlError> {
+    pub fn parse(url: &str, tls: impl Into<TlsFiles>) -> Result<Self, StoreUrlError> {
         let url = ListUrl::parse(url, KIND, DEFAULT_PORT)?;
         if !url.path.is_empty() {
             return Err(StoreUrlError::DatabaseOfCluster);
@@ -44,7 +44,7 @@ impl ClusterUrl {
         if url.query.is_some() {
             return Err(StoreUrlError::UnknownParameter);
         }
-        let access = Access::new(url.login, 0, url.wants_tls, ca)?;
+        let access = Access::new(url.login, 0, url.wants_tls, tls.into())?;
         let seeds: Result<Arc<[_]>, StoreUrlError> = url
             .hosts
             .iter()

@@ -139,9 +139,10 @@ pub enum StoreUrlError {
         "the store URL has a fragment (`#…`), but takes none; if the `#` belongs to a password, write it %23"
     )]
     Fragment,
-    /// A CA file was given for a connection without TLS.
+    /// A file of certificates was given for a connection without TLS.
     #[error(
-        "a CA file was given, but the store URL does not ask for TLS; begin it with rediss, or leave the CA file out"
+        "a CA file or a certificate was given, but the store URL does not ask for TLS; begin it with rediss, or leave the \
+         file out"
     )]
     CaWithoutTls,
     /// The host cannot be the name in a certificate.
@@ -149,9 +150,9 @@ pub enum StoreUrlError {
         "the host of the store URL is neither a DNS name nor an IP address, so its certificate cannot be checked"
     )]
     BadTlsHost,
-    /// The CA file cannot be read.
-    #[error("the CA file {file} of the store cannot be read: {source}")]
-    CaUnreadable {
+    /// A file of certificates, or with a key, cannot be read.
+    #[error("the file {file} for the store's TLS cannot be read: {source}")]
+    FileUnreadable {
         /// The file, as it was given.
         file: String,
         /// What reading it ended with.
@@ -160,6 +161,14 @@ pub enum StoreUrlError {
     /// The CA file holds something other than certificates.
     #[error("the CA file {file} of the store holds no usable PEM certificate: {detail}")]
     CaUnusable {
+        /// The file, as it was given.
+        file: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Our own certificate or its key is none.
+    #[error("the file {file} (--store-cert, --store-key) cannot be used: {detail}")]
+    IdentityUnusable {
         /// The file, as it was given.
         file: String,
         /// What is wrong with it.

@@ -28,3 +28,4 @@ pub use sentinel::SentinelUrl;
 pub(crate) use sentinel::is_sentinel;
 pub(super) use target::Kind;
 pub use target::RedisTarget;
+pub use tls::TlsFiles;

@@ -1,9 +1,9 @@
 //! The address of a master that sentinels name.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use super::{
-    Access, RedisTarget, StoreUrlError,
+    Access, RedisTarget, StoreUrlError, TlsFiles,
     access::{Login, parse_database},
     list::{ListUrl, split_scheme},
 };
@@ -42,7 +42,7 @@ impl SentinelUrl {
     /// # Errors
     ///
     /// A [`StoreUrlError`] says what is wrong and what to write instead, and never shows a password.
-    pub fn parse(url: &str, ca: Option<&Path>) -> Result<Self, StoreUrlError> {
+    pub fn parse(url: &str, tls: impl Into<TlsFiles>) -> Result<Self, StoreUrlError> {
         let url = ListUrl::parse(url, KIND, SENTINEL_PORT)?;
         let (master, database) = url.path.split_once('/').unwrap_or((url.path, ""));
         if master.is_empty() {
@@ -55,7 +55,7 @@ impl SentinelUrl {
         }
         let database = parse_database(database)?;
         let sentinel_login = sentinel_login(&url)?;
-        let access = Access::new(url.login, database, url.wants_tls, ca)?;
+        let access = Access::new(url.login, database, url.wants_tls, tls.into())?;
         let to_sentinels = Access {
             login: sentinel_login,
             database: 0,

@@ -1,5 +1,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::path::Path;
+
 use super::*;
 
 fn parse(url: &str) -> Result<SentinelUrl, StoreUrlError> {

@@ -1,11 +1,11 @@
 //! The address of one Redis server.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use url::{Host, Url};
 
 use super::{
-    StoreUrlError,
+    StoreUrlError, TlsFiles,
     access::{Access, DEFAULT_PORT, Login, Tls, parse_database},
 };
 
@@ -37,13 +37,13 @@ impl RedisTarget {
     /// Parses `redis://[user[:password]@]host[:port][/database]`, or `rediss://…` for TLS. User and password are
     /// percent-decoded; an IPv6 host is in brackets; the port defaults to 6379 and the database to 0.
     ///
-    /// With `rediss://`, the server's certificate must be signed by a certificate of the PEM file `ca`, or, without
-    /// one, by an authority that this machine trusts. The file is read here, once.
+    /// With `rediss://`, the server's certificate must be signed by an authority of the files, or, without one, by one that
+    /// this machine trusts. The files are read here, and again for a new connection when they have changed.
     ///
     /// # Errors
     ///
     /// A [`StoreUrlError`] says what is wrong and what to write instead, and never shows the password.
-    pub fn parse(url: &str, ca: Option<&Path>) -> Result<Self, StoreUrlError> {
+    pub fn parse(url: &str, tls: impl Into<TlsFiles>) -> Result<Self, StoreUrlError> {
         // The parser would drop tabs and line breaks in silence, and a password with them.
         if url.chars().any(char::is_control) {
             return Err(StoreUrlError::ControlCharacter);
@@ -76,7 +76,7 @@ impl RedisTarget {
         };
         let login = Login::parse(url.username(), url.password().unwrap_or_default())?;
         let database = parse_database(url.path())?;
-        Access::new(login, database, wants_tls, ca)?.target(&host, port)
+        Access::new(login, database, wants_tls, tls.into())?.target(&host, port)
     }
 
     /// A server of this access.

@@ -1,6 +1,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::io::Write as _;
+use std::{io::Write as _, path::Path};
 
 use super::*;
 
@@ -172,7 +172,7 @@ fn a_ca_file_is_checked_at_once() {
     ));
     let missing = file.path().with_extension("missing");
     let error = refused("rediss://h", &missing);
-    assert!(matches!(&error, StoreUrlError::CaUnreadable { .. }));
+    assert!(matches!(&error, StoreUrlError::FileUnreadable { .. }));
     assert!(
         error.to_string().contains(missing.to_str().unwrap()),
         "{error}"

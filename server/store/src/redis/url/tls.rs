@@ -1,19 +1,126 @@
-//! How the certificates of `rediss://` servers are checked.
+//! How the certificates of `rediss://` servers are checked, and what we show of ourselves. The files may change.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    fmt,
+    fs::Metadata,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use rustls::{
     ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
+use tracing::{info, warn};
 
 use super::StoreUrlError;
 
-/// Trusts what is signed by a certificate of the PEM file `ca`, or, without one, by an authority that this machine trusts.
-/// The file is read here, once.
-pub(super) fn tls_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, StoreUrlError> {
+/// Files (PEM) for connections with TLS. The default names none: what this machine trusts is trusted, and nothing is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Whose certificates are trusted, in place of the authorities that this machine trusts.
+    pub ca: Option<PathBuf>,
+    /// The certificate with which we identify ourselves where a server asks for one, and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl From<Option<&Path>> for TlsFiles {
+    /// An authority, if any, and no identity.
+    fn from(ca: Option<&Path>) -> Self {
+        Self {
+            ca: ca.map(Into::into),
+            identity: None,
+        }
+    }
+}
+
+impl TlsFiles {
+    /// Whether none is named.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Reads the files, and keeps nothing of them.
+    ///
+    /// # Errors
+    ///
+    /// When one can't be read, or does not hold what it should.
+    pub fn check(&self) -> Result<(), StoreUrlError> {
+        read(self).map(drop)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Path> {
+        let identity = self.identity.as_ref();
+        let own = identity.into_iter().flat_map(|(cert, key)| [cert, key]);
+        self.ca.iter().chain(own).map(PathBuf::as_path)
+    }
+
+    /// What tells one state of the files from another.
+    fn look(&self) -> Vec<Seen> {
+        let seen = |file: Metadata| {
+            let changed = (file.mtime(), file.mtime_nsec());
+            (file.dev(), file.ino(), file.len(), changed)
+        };
+        let look = |path| std::fs::metadata(path).ok().map(seen);
+        self.all().map(look).collect()
+    }
+}
+
+/// The state of a file; none if it can't be looked at.
+type Seen = Option<(u64, u64, u64, (i64, i64))>;
+
+/// What connections are set up with: the files as they were when they were read last. They are looked at for each new connection,
+/// of which there are few, and read again if they are others.
+pub(in crate::redis) struct TlsSettings {
+    files: TlsFiles,
+    now: Mutex<(Vec<Seen>, Arc<ClientConfig>)>,
+}
+
+impl TlsSettings {
+    /// Reads the files.
+    pub(super) fn read(files: TlsFiles) -> Result<Self, StoreUrlError> {
+        // Before they are read, so that a change in between is seen.
+        let seen = files.look();
+        let config = Arc::new(read(&files)?);
+        Ok(Self {
+            files,
+            now: Mutex::new((seen, config)),
+        })
+    }
+
+    /// How to set a new connection up. Files that have changed and can't be used are told of, once, and leave what was there.
+    pub(in crate::redis) fn current(&self) -> Arc<ClientConfig> {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.files.look();
+        if seen != now.0 {
+            now.0 = seen;
+            match read(&self.files) {
+                Ok(config) => {
+                    now.1 = Arc::new(config);
+                    info!("took the certificates for the store over: new connections use them");
+                }
+                Err(error) => warn!(
+                    %error,
+                    "failed to take changed certificates for the store over: new connections use those before"
+                ),
+            }
+        }
+        Arc::clone(&now.1)
+    }
+}
+
+impl fmt::Debug for TlsSettings {
+    /// The files alone: there is a key in what was read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.files.fmt(f)
+    }
+}
+
+fn read(files: &TlsFiles) -> Result<ClientConfig, StoreUrlError> {
     let mut roots = RootCertStore::empty();
-    match ca {
+    match &files.ca {
         Some(path) => add_ca_file(&mut roots, path)?,
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -24,19 +131,44 @@ pub(super) fn tls_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, StoreUr
     }
     // The provider is named, so that no default one needs to be installed before a URL can be parsed.
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+        .with_root_certificates(roots);
+    let Some((cert, key)) = &files.identity else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let unusable = |path: &Path, detail: String| StoreUrlError::IdentityUnusable {
+        file: path.display().to_string(),
+        detail,
+    };
+    let pem = open(cert)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let chain = chain.map_err(|error| unusable(cert, error.to_string()))?;
+    if chain.is_empty() {
+        return Err(unusable(cert, "it has no CERTIFICATE section".to_owned()));
+    }
+    let private = PrivateKeyDer::from_pem_slice(&open(key)?).map_err(|error| {
+        let detail = format!("{error}; expected a PRIVATE KEY section without a passphrase");
+        unusable(key, detail)
+    })?;
+    builder
+        .with_client_auth_cert(chain, private)
+        .map_err(|error| {
+            let cert = cert.display();
+            unusable(key, format!("{error}; expected the key of {cert}"))
+        })
+}
+
+fn open(path: &Path) -> Result<Vec<u8>, StoreUrlError> {
+    std::fs::read(path).map_err(|source| StoreUrlError::FileUnreadable {
+        file: path.display().to_string(),
+        source,
+    })
 }
 
 fn add_ca_file(roots: &mut RootCertStore, path: &Path) -> Result<(), StoreUrlError> {
     let file = path.display().to_string();
-    let pem = match std::fs::read(path) {
-        Ok(pem) => pem,
-        Err(source) => return Err(StoreUrlError::CaUnreadable { file, source }),
-    };
+    let pem = open(path)?;
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let added = match certificate {
             Ok(certificate) => roots.add(certificate).map_err(|error| error.to_string()),
