@@ -62,12 +62,8 @@ pub async fn run(
     // However this ends, so does what it started.
     let _background = background.clone().drop_guard();
     let tls = Tls::start(&reload, &background)?;
-    let limits = Limits::new(reload.clone());
-    tokio::spawn(
-        limits
-            .clone()
-            .follow(connections.clone(), background.clone()),
-    );
+    let limits = Limits::new(reload.clone(), connections.clone());
+    tokio::spawn(limits.clone().follow(background.clone()));
     let coordinator = start_coordinator(&config, metrics.clone(), limits.clone(), &background)?;
     let sessions = Sessions::default();
     let tasks = TaskTracker::new();

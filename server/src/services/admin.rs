@@ -131,7 +131,7 @@ impl AdminService for Admin {
         let watcher = self.watching.watch(prefix).await;
         let watcher = watcher.ok_or_else(draining)?;
         let tracked = self.coordinator.metrics().watchers.track();
-        let stream = told::tell(watcher, self.draining.clone(), (tracked, place));
+        let stream = told::tell(watcher, self.draining.clone(), tracked, place);
         Ok(Response::new(stream))
     }
 

@@ -6,7 +6,11 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::streams::draining;
-use crate::status::{Reason, Refusal};
+use crate::{
+    limits::{TOLD_AT_ONCE, WatcherPlace},
+    status::{Reason, Refusal},
+    telemetry::Tracked,
+};
 
 /// What such a stream gives.
 pub(super) type ToldStream<T> = BoxStream<'static, Result<T, Status>>;
@@ -21,15 +25,24 @@ pub(super) trait Source: Send + 'static {
 }
 
 /// Gives what a source has, until the client goes, or the coordinator: then it is told to go elsewhere. A client that does
-/// not read costs what its source keeps for it, and no more. `kept` is dropped with the stream.
+/// not read costs what its source keeps for it, and no more.
 pub(super) fn tell<S: Source>(
     source: S,
     gone: CancellationToken,
-    kept: impl Send + 'static,
+    tracked: Tracked,
+    place: WatcherPlace,
 ) -> ToldStream<S::Message> {
-    let messages = stream::unfold((source, kept), |(mut source, kept)| async {
+    let messages = stream::unfold((source, tracked, place, 0), |mut state| async {
+        let (source, _, place, told) = &mut state;
+        if *told == TOLD_AT_ONCE {
+            *told = 0;
+            if let Some(rest) = place.rest() {
+                tokio::time::sleep(rest).await;
+            }
+        }
+        *told += 1;
         let message = source.next().await?;
-        Some((Ok(message), (source, kept)))
+        Some((Ok(message), state))
     });
     // One future for as long as the stream lives: to make one for each message would cost more than the message.
     let messages = messages.take_until(gone.cancelled_owned());

@@ -55,6 +55,8 @@ use crate::{
     telemetry::Tracked,
 };
 
+/// After so many messages in a row a session lets others have their turn.
+const IN_A_ROW: u32 = 16;
 /// For how many news a session keeps memory.
 const NEWS_KEPT: usize = 32;
 
@@ -174,6 +176,7 @@ pub async fn serve<W: Wire>(
     mut incoming: Streaming<W::Asks>,
     shutdown: Shutdown,
 ) {
+    let _carried = connection.carry();
     let mut resumed = None;
     if !opened.resume.is_empty() {
         // Apart, so that it takes no room in the sessions that resume nothing.
@@ -217,7 +220,12 @@ pub async fn serve<W: Wire>(
         heard_all: false,
     };
     session.opens(opened.request_id, resumed);
+    let mut in_a_row = 0;
     let end = loop {
+        if in_a_row == IN_A_ROW {
+            in_a_row = 0;
+            tokio::task::yield_now().await;
+        }
         let now = clock::now();
         // Before anything else, so that no flood of messages holds it up.
         if session.next_deadline() <= now
@@ -254,6 +262,7 @@ pub async fn serve<W: Wire>(
             () = session.inbox.arrived() => session.on_news(),
             Some(done) = session.operations.next() => session.on_done(done),
             message = incoming.message(), if !session.heard_all && session.outbox.has_room() => {
+                in_a_row += 1;
                 if let Some(end) = session.on_message(message) {
                     break end;
                 }

@@ -75,7 +75,8 @@ impl ElectionService for Elections {
         let stream = told::tell(
             observer,
             self.streams.shutdown.draining.clone(),
-            (coordinator.metrics().observers.track(), place),
+            coordinator.metrics().observers.track(),
+            place,
         );
         Ok(Response::new(stream))
     }
