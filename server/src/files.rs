@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::{config::Config, tls};
+use crate::{access, config::Config, tls};
 
 /// How often files are looked at. Often enough for a test to wait for it; a look costs a system call a file.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -75,6 +75,7 @@ pub fn check(config: &Config) -> Vec<String> {
         ));
     }
     wrong.extend(tls::check(config).err().map(|error| error.to_string()));
+    wrong.extend(access::check(config).iter().map(ToString::to_string));
     wrong
 }
 

@@ -18,6 +18,12 @@ pub const DOMAIN: &str = "leasehold";
 pub enum Reason {
     /// A field is out of bounds; the field violations say which.
     InvalidField,
+    /// The caller has shown no identity, or none that is accepted.
+    Unauthenticated,
+    /// The caller's identity has expired.
+    IdentityExpired,
+    /// The caller's identity lacks a permission.
+    PermissionDenied,
     /// The stream's first message was not the one that opens it.
     NotOpen,
     /// The stream was opened before.
@@ -85,6 +91,9 @@ impl Reason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InvalidField => "INVALID_FIELD",
+            Self::Unauthenticated => "UNAUTHENTICATED",
+            Self::IdentityExpired => "IDENTITY_EXPIRED",
+            Self::PermissionDenied => "PERMISSION_DENIED",
             Self::NotOpen => "NOT_OPEN",
             Self::AlreadyOpen => "ALREADY_OPEN",
             Self::OpenTimeout => "OPEN_TIMEOUT",
@@ -123,6 +132,8 @@ impl Reason {
             Self::InvalidField | Self::UnknownRequest | Self::RequestIdInUse => {
                 Code::InvalidArgument
             }
+            Self::Unauthenticated | Self::IdentityExpired => Code::Unauthenticated,
+            Self::PermissionDenied => Code::PermissionDenied,
             Self::NotOpen
             | Self::AlreadyOpen
             | Self::SelfDeadlock
@@ -293,8 +304,11 @@ mod tests {
     use super::Reason;
 
     /// Every reason; the compiler reminds whoever adds one, in `code`.
-    const ALL: [Reason; 31] = [
+    const ALL: [Reason; 34] = [
         Reason::InvalidField,
+        Reason::Unauthenticated,
+        Reason::IdentityExpired,
+        Reason::PermissionDenied,
         Reason::NotOpen,
         Reason::AlreadyOpen,
         Reason::OpenTimeout,

@@ -8,6 +8,8 @@ use std::{
 
 use tonic::Extensions;
 
+use super::identity::Identity;
+
 /// Who makes a request: in the extensions of each that came by. Clones are cheap.
 #[derive(Clone)]
 pub struct Caller(Who);
@@ -16,6 +18,8 @@ pub struct Caller(Who);
 enum Who {
     /// Nobody asked; where it came from, if that is known.
     Anonymous(Option<IpAddr>),
+    /// It has shown who it is.
+    Known(Arc<Identity>),
 }
 
 impl Caller {
@@ -23,6 +27,10 @@ impl Caller {
     #[must_use]
     pub fn anonymous(peer: SocketAddr) -> Self {
         Self(Who::Anonymous(Some(peer.ip().to_canonical())))
+    }
+
+    pub(super) fn known(identity: Identity) -> Self {
+        Self(Who::Known(Arc::new(identity)))
     }
 
     /// The caller of a request, by its extensions; one of whom nothing is known if none is in there.
@@ -38,14 +46,20 @@ impl Caller {
         match &self.0 {
             Who::Anonymous(Some(address)) => format!("anonymous {address}").into(),
             Who::Anonymous(None) => "anonymous".into(),
+            Who::Known(identity) => Arc::clone(&identity.name),
         }
     }
 
     /// The identity's name, for logs and listings; `None` of who has none.
     #[must_use]
     pub fn identity(&self) -> Option<&str> {
+        self.shown().map(|identity| &*identity.name)
+    }
+
+    pub(super) fn shown(&self) -> Option<&Identity> {
         match &self.0 {
             Who::Anonymous(_) => None,
+            Who::Known(identity) => Some(identity),
         }
     }
 }

@@ -21,6 +21,11 @@ const FOLLOWED: &[&str] = &[
     "max-watchers",
     "max-requests-per-second",
     "max-page-size",
+    "token-file",
+    "jwt-keys",
+    "jwt-issuer",
+    "jwt-audience",
+    "jwt-identity-claim",
 ];
 
 /// Which settings differ, by name, in the order of the reference file.

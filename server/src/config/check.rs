@@ -95,6 +95,9 @@ pub(super) fn check(draft: &mut Draft) {
             ));
         }
     }
+    if let Some(message) = about_identities(config) {
+        contradiction(message);
+    }
     let scheme = config.store.scheme();
     if config.min_replicas > 0 && (scheme == "memory" || scheme.ends_with("+quorum")) {
         contradiction(format!(
@@ -148,6 +151,32 @@ fn needs(config: &Config) -> [(&'static str, bool, &'static str, bool); 8] {
         ("store-cert", has_store_cert, "store-key", has_store_key),
         ("store-key", has_store_key, "store-cert", has_store_cert),
     ]
+}
+
+/// What contradicts itself about who may call.
+fn about_identities(config: &Config) -> Option<String> {
+    let keys = config.jwt_keys.is_some();
+    for (name, is_set) in [
+        ("jwt-issuer", config.jwt_issuer.is_some()),
+        ("jwt-audience", config.jwt_audience.is_some()),
+    ] {
+        if keys != is_set {
+            let (set, missing) = if keys {
+                ("jwt-keys", name)
+            } else {
+                (name, "jwt-keys")
+            };
+            return Some(format!(
+                "{set} is set and {missing} is not; expected jwt-keys, jwt-issuer and jwt-audience together, or none of them"
+            ));
+        }
+    }
+    let asks_who_calls = keys || config.token_file.is_some() || config.tls_client_ca.is_some();
+    (!config.permissions.is_empty() && !asks_who_calls).then(|| {
+        "the file has tables [[permission]], and callers show no identity that they could be for; expected token-file, \
+         jwt-keys or tls-client-ca as well"
+            .to_owned()
+    })
 }
 
 fn beyond_loopback(address: SocketAddr) -> bool {

@@ -11,6 +11,7 @@ use super::{
     settings::{SETTINGS, Shape},
     store_file,
 };
+use crate::access::tokens::new_token;
 
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +90,13 @@ impl Config {
                 };
             }
         };
+        if let Some(("new-token", matches)) = matches.subcommand() {
+            let name = matches.get_one::<String>("name");
+            let token = new_token(name.map_or("", String::as_str));
+            return token
+                .map(Action::Print)
+                .map_err(|message| ConfigError::Usage(message).into());
+        }
         if matches.get_flag("print-reference") {
             return Ok(Action::Print(REFERENCE.to_owned()));
         }
@@ -183,6 +191,18 @@ fn command() -> Command {
              over the environment, the environment over the file. Durations have a unit: 500ms, 10s, 1h.",
         )
         .next_line_help(true)
+        .subcommand(
+            Command::new("new-token")
+                .about(
+                    "Print a fresh bearer token, and on the line below what to add to the token file to let it in",
+                )
+                .arg(
+                    Arg::new("name")
+                        .value_name("NAME")
+                        .required(true)
+                        .help("Who it is for: its identity is token:NAME"),
+                ),
+        )
         .subcommand(Command::new("probe").about(
             "Ask the coordinator that runs here with the same settings whether it is ready, and exit with 0 if it is, with 1 \
              if not",

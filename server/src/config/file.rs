@@ -10,6 +10,7 @@ use toml::{
 use super::{
     ConfigError, Origin,
     cli::Draft,
+    permissions,
     settings::{SETTINGS, Shape, position},
 };
 
@@ -49,6 +50,13 @@ pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
     entries.sort_by_key(|(key, _)| key.span().start);
     for (key, value) in entries {
         let name = key.get_ref().as_ref();
+        if name == permissions::KEY {
+            match permissions::read(&value) {
+                Ok(rules) => draft.config.permissions = rules,
+                Err((offset, message)) => draft.errors.push(malformed(offset, message)),
+            }
+            continue;
+        }
         let Some(place) = position(name) else {
             draft
                 .errors

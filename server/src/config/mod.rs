@@ -12,6 +12,7 @@ mod cli;
 mod error;
 mod file;
 mod origin;
+mod permissions;
 mod print;
 mod settings;
 mod store_file;
@@ -29,6 +30,8 @@ pub use cli::Action;
 pub use error::{ConfigError, ConfigErrors};
 pub use origin::Origin;
 pub use store_url::StoreUrl;
+
+use crate::access::rules::Rule;
 
 /// The commented reference file: every setting with its meaning and default. An empty file means the same.
 pub const REFERENCE: &str = include_str!("../../leasehold.toml");
@@ -56,6 +59,18 @@ pub struct Config {
     pub tls_client_crl: Option<PathBuf>,
     /// Whether the admin port speaks TLS too. Off by default.
     pub admin_tls: bool,
+    /// Hashes of the bearer tokens that callers may show. None by default.
+    pub token_file: Option<PathBuf>,
+    /// Public keys of whoever signs tokens (JWT) that callers may show. None by default.
+    pub jwt_keys: Option<PathBuf>,
+    /// The issuer that signed tokens must name.
+    pub jwt_issuer: Option<String>,
+    /// The audience that signed tokens must be for.
+    pub jwt_audience: Option<String>,
+    /// The claim of signed tokens that says who they stand for. `sub` by default.
+    pub jwt_identity_claim: String,
+    /// Who may do what: the tables `[[permission]]` of the file. None by default.
+    pub permissions: Vec<Rule>,
     /// The coordinator's name, as operators and clients see it. The host's name by default.
     pub name: String,
     /// Where locks are kept. `memory:` by default.
@@ -193,6 +208,12 @@ impl Default for Config {
             tls_client_auth: None,
             tls_client_crl: None,
             admin_tls: false,
+            token_file: None,
+            jwt_keys: None,
+            jwt_issuer: None,
+            jwt_audience: None,
+            jwt_identity_claim: "sub".to_owned(),
+            permissions: Vec::new(),
             name: host_name(),
             store: StoreUrl::default(),
             store_file: None,

@@ -2,6 +2,7 @@
 
 use super::{
     cli::Draft,
+    permissions,
     settings::{SETTINGS, Setting, Shape},
 };
 
@@ -20,6 +21,7 @@ pub(super) fn in_force(draft: &Draft) -> String {
         };
         out.push_str(&format!("{line} # {origin}\n"));
     }
+    out.push_str(&permissions::show(&draft.config.permissions));
     out
 }
 

@@ -1,5 +1,6 @@
 //! The table of settings: name, meaning, how to read and how to show each.
 
+mod access;
 mod limits;
 mod paths;
 
@@ -126,6 +127,11 @@ pub(super) static SETTINGS: &[Setting] = &[
     paths::TLS_CLIENT_AUTH,
     paths::TLS_CLIENT_CRL,
     paths::ADMIN_TLS,
+    access::TOKEN_FILE,
+    access::JWT_KEYS,
+    access::JWT_ISSUER,
+    access::JWT_AUDIENCE,
+    access::JWT_IDENTITY_CLAIM,
     Setting {
         name: "name",
         shape: Shape::Text,

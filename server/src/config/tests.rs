@@ -1,5 +1,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod access;
 mod contradictions;
 mod file;
 mod reference;
@@ -143,6 +144,11 @@ fn every_setting_can_be_given_in_each_way() {
         ("tls-client-auth", "optional"),
         ("tls-client-crl", "/revoked.pem"),
         ("admin-tls", "true"),
+        ("token-file", "/tokens"),
+        ("jwt-keys", "/jwks.json"),
+        ("jwt-issuer", "https://issuer"),
+        ("jwt-audience", "locks"),
+        ("jwt-identity-claim", "client_id"),
         ("name", "one \"two\" # three"),
         ("store", "rediss+quorum://redis:6380,[::1],10.0.0.1/1"),
         ("store-ca", "/ca.pem"),

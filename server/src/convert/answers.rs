@@ -200,6 +200,15 @@ pub fn lost_lock(name: &LockName, owner: &OwnerId, loss: Loss) -> v1::LostLock {
     }
 }
 
+/// A lock that its client may not hold any more.
+pub fn revoked_lock(name: &LockName, owner: &OwnerId) -> v1::LostLock {
+    v1::LostLock {
+        name: name.as_str().to_owned(),
+        owner_id: owner.as_bytes().to_vec(),
+        reason: v1::LostReason::PermissionRevoked.into(),
+    }
+}
+
 /// Lost locks in messages of bounded size: a thousand names of the longest kind stay below 1 MiB.
 pub fn lost_messages(locks: Vec<v1::LostLock>) -> Vec<v1::SessionLost> {
     locks

@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use leasehold_core::id::{FencingToken, OwnerId};
+use leasehold_core::{
+    id::{FencingToken, OwnerId},
+    name::LockName,
+};
 use leasehold_proto::v1::{
     LostLock, ResumedHold, ResumedLock, ResumedWait, SessionOpened, SessionResume, session_resume,
 };
@@ -64,6 +67,11 @@ impl Resumptions {
             self.list.push(resumption);
         }
         Ok(())
+    }
+
+    /// The names of what was taken in.
+    pub fn names(&self) -> impl Iterator<Item = &LockName> {
+        self.list.iter().map(|resumption| &resumption.name)
     }
 
     /// All of it.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
     command::{Acquire, End, Op, Reply},
-    deadlock::BlockedWait,
+    deadlock::{BlockedWait, Deadlock},
     id::{Actor, OwnerId, SessionId},
     name::LockName,
     time::Moment,
@@ -76,8 +76,8 @@ pub enum Acquired<Granted = Hold> {
     },
     /// As many wait for it as may, or it was refused for another limit.
     Refused(Box<Refusal>),
-    /// It would have waited for ever: what it was in the middle of, for people.
-    Deadlocked(String),
+    /// It would have waited for ever: what it was in the middle of.
+    Deadlocked(Box<Deadlock>),
 }
 
 /// An acquire that was sent. Dropping it ends in the background whatever it came to.

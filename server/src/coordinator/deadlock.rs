@@ -13,7 +13,7 @@ use std::{
 
 use leasehold_core::{
     command::{Op, Reply},
-    deadlock::{BlockedWait, Pass, find},
+    deadlock::{BlockedWait, Deadlock, Pass, find},
     id::OwnerId,
     name::LockName,
 };
@@ -50,7 +50,7 @@ struct Shared {
 struct Entry {
     wait: BlockedWait,
     since: Instant,
-    deadlock: oneshot::Sender<String>,
+    deadlock: oneshot::Sender<Box<Deadlock>>,
 }
 
 /// One of them, for as long as this lives.
@@ -58,7 +58,7 @@ struct Entry {
 pub struct BlockedHere {
     blocked: Blocked,
     ticket: OwnerId,
-    deadlock: oneshot::Receiver<String>,
+    deadlock: oneshot::Receiver<Box<Deadlock>>,
 }
 
 impl Blocked {
@@ -97,9 +97,9 @@ impl Blocked {
     }
 
     /// Ends a wait, if it is one of ours.
-    fn end(&self, ticket: &OwnerId, why: String) -> bool {
+    fn end(&self, ticket: &OwnerId, deadlock: Box<Deadlock>) -> bool {
         let entry = self.waits().remove(ticket);
-        entry.is_some_and(|entry| entry.deadlock.send(why).is_ok())
+        entry.is_some_and(|entry| entry.deadlock.send(deadlock).is_ok())
     }
 
     fn waits(&self) -> MutexGuard<'_, HashMap<OwnerId, Entry>> {
@@ -113,7 +113,7 @@ impl Blocked {
 
 impl BlockedHere {
     /// Completes when the wait is to end because of a deadlock, and tells of it.
-    pub async fn deadlocked(&mut self) -> String {
+    pub async fn deadlocked(&mut self) -> Box<Deadlock> {
         match (&mut self.deadlock).await {
             Ok(deadlock) => deadlock,
             Err(_) => std::future::pending().await,
@@ -182,8 +182,8 @@ async fn look(coordinator: &Coordinator, mine: Vec<BlockedWait>) -> Result<Pass,
 
 fn end_deadlocks(coordinator: &Coordinator, before: &Pass, now: &Pass) {
     for deadlock in find(before, now) {
-        let why = deadlock.to_string();
-        if coordinator.blocked().end(&deadlock.victim.ticket, why) {
+        let told = Box::new(deadlock.clone());
+        if coordinator.blocked().end(&deadlock.victim.ticket, told) {
             coordinator.metrics().deadlocks.inc();
             tracing::info!(%deadlock, "a deadlock was ended");
         }

@@ -16,6 +16,8 @@ use rustls::pki_types::CertificateDer;
 use tokio::{net::TcpStream, sync::Notify};
 use tonic::Status;
 
+use crate::access::Shown;
+
 /// How a connection ended. The first cause that became known sticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -103,6 +105,8 @@ struct Link {
     socket: Weak<TcpStream>,
     /// The client's certificates, its own first, once its TLS handshake has shown them.
     peer_certificates: OnceLock<Arc<[CertificateDer<'static>]>>,
+    /// What they show, once that was asked for.
+    shown: OnceLock<Option<Arc<Shown>>>,
 }
 
 impl ConnectionHandle {
@@ -123,6 +127,7 @@ impl ConnectionHandle {
                 changed: Notify::new(),
                 socket: Arc::downgrade(socket),
                 peer_certificates: OnceLock::new(),
+                shown: OnceLock::new(),
             }),
         }
     }
@@ -145,6 +150,15 @@ impl ConnectionHandle {
     #[must_use]
     pub fn peer_certificates(&self) -> Option<Arc<[CertificateDer<'static>]>> {
         self.link.peer_certificates.get().cloned()
+    }
+
+    /// Whom the client's certificate names; `None` if it has shown none, or one that names nobody.
+    pub(crate) fn certificate(&self) -> Option<Arc<Shown>> {
+        let shown = self.link.shown.get_or_init(|| {
+            let chain = self.peer_certificates()?;
+            Shown::new(chain).map(Arc::new)
+        });
+        shown.clone()
     }
 
     /// How long ago the peer's last byte was read, or the connection accepted if none was yet.

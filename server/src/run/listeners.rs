@@ -6,7 +6,7 @@ use leasehold_store::StoreUrlError;
 use thiserror::Error;
 use tokio::net::TcpListener;
 
-use crate::{config::Config, tls::TlsError};
+use crate::{access::AccessError, config::Config, tls::TlsError};
 
 /// The sockets that a coordinator serves.
 #[derive(Debug)]
@@ -36,6 +36,9 @@ pub enum RunError {
     /// The certificate files make no sense.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// What callers show who they are by can't be read.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The store's URL makes no sense.
     #[error("failed to open the store (--store): {0}")]
     Store(#[from] StoreUrlError),

@@ -22,7 +22,7 @@ use self::{
     health::{Followed, follow_health, said_to_be_leaving},
 };
 use crate::{
-    access::AccessLayer,
+    access::{Access, AccessLayer},
     admin_http::{self, AdminState, AdminTls, Readiness},
     config::Config,
     coordinator::{Coordinator, Parts},
@@ -64,6 +64,7 @@ pub async fn run(
     let tls = Tls::start(&reload, &background)?;
     let limits = Limits::new(reload.clone(), connections.clone());
     tokio::spawn(limits.clone().follow(background.clone()));
+    let access = Access::start(reload, tls.as_ref(), background.clone())?;
     let coordinator = start_coordinator(&config, metrics.clone(), limits.clone(), &background)?;
     let sessions = Sessions::default();
     let tasks = TaskTracker::new();
@@ -94,6 +95,7 @@ pub async fn run(
         sessions: sessions.clone(),
         tasks: tasks.clone(),
         shutdown: stages.clone(),
+        access: access.clone(),
         options: StreamOptions {
             outbound_queue: config.outbound_queue,
             reading_timeout: config.keepalive_timeout,
@@ -112,6 +114,7 @@ pub async fn run(
         coordinator: coordinator.clone(),
         sessions,
         watching,
+        access: access.clone(),
         draining: stages.draining.clone(),
     };
     let descriptors = [DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
@@ -123,7 +126,7 @@ pub async fn run(
     };
     let router = http2_server(&config)
         .layer(metrics.rpc_layer())
-        .layer(AccessLayer)
+        .layer(AccessLayer::new(access.clone()))
         .layer(LimitLayer::new(limits))
         .add_service(health)
         .add_service(reflection().build_v1()?)

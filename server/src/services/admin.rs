@@ -2,14 +2,17 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use leasehold_core::{id::SessionId, name::MAX_NAME};
+use leasehold_core::{
+    id::SessionId,
+    name::{LockName, MAX_NAME},
+};
 use leasehold_proto::v1::{
     CheckTokenRequest, CheckTokenResponse, ForceReleaseRequest, ForceReleaseResponse,
     GetLockRequest, GetLockResponse, ListLocksRequest, ListLocksResponse, ListSessionsRequest,
     ListSessionsResponse, SessionView, WatchLocksRequest, WatchLocksResponse,
     admin_service_server::AdminService,
 };
-use leasehold_store::{LockStore, StoreError, clock};
+use leasehold_store::{LockStore, Page, StoreError, clock};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
@@ -18,6 +21,10 @@ use super::{
     told::{self, Source, ToldStream},
 };
 use crate::{
+    access::{
+        Access,
+        rules::{Granted, Permission, Place},
+    },
     convert,
     coordinator::Coordinator,
     session::sessions::{SessionInfo, Sessions},
@@ -37,6 +44,8 @@ pub struct Admin {
     pub sessions: Sessions,
     /// Who tells what happens to locks.
     pub watching: Watching,
+    /// Who may do what.
+    pub access: Access,
     /// Ends the streams on which that is told.
     pub draining: CancellationToken,
 }
@@ -49,16 +58,11 @@ impl AdminService for Admin {
         &self,
         request: Request<ListLocksRequest>,
     ) -> Result<Response<ListLocksResponse>, Status> {
+        let rights = self.access.rights(request.extensions())?;
         let request = request.into_inner();
         check_prefix(&request.prefix)?;
         let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
-        let page = self
-            .coordinator
-            .store()
-            .list(&request.prefix, &request.page_token, size)
-            .await
-            .map_err(Refusal::from)?
-            .map_err(|invalid| Refusal::field("page_token", invalid))?;
+        let page = self.visible(&request, size, rights.granted()).await?;
         let views = page.names.iter().map(|name| self.coordinator.view(name, 0));
         let views = futures_util::future::join_all(views).await;
         let mut locks = Vec::with_capacity(views.len());
@@ -84,7 +88,9 @@ impl AdminService for Admin {
         &self,
         request: Request<GetLockRequest>,
     ) -> Result<Response<GetLockResponse>, Status> {
+        let rights = self.access.rights(request.extensions())?;
         let name = convert::lock_name("name", &request.get_ref().name, self.coordinator.store())?;
+        rights.check(Permission::Inspect, Place::Either, name.as_str())?;
         let view = self
             .coordinator
             .view(&name, SHOWN_WAITERS)
@@ -98,6 +104,13 @@ impl AdminService for Admin {
         &self,
         request: Request<ListSessionsRequest>,
     ) -> Result<Response<ListSessionsResponse>, Status> {
+        let rights = self.access.rights(request.extensions())?;
+        let sees_all = rights
+            .granted()
+            .permits(Permission::Inspect, Place::Lock, "");
+        let own = rights.caller().identity();
+        let is_seen =
+            |info: &SessionInfo| sees_all || own.is_some() && info.identity.as_deref() == own;
         let request = request.into_inner();
         let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
         let after = match request.page_token.as_str() {
@@ -106,7 +119,7 @@ impl AdminService for Admin {
                 Refusal::field("page_token", "must be what the page before gave")
             })?),
         };
-        let mut page = self.sessions.page(after, size + 1);
+        let mut page = self.sessions.page(after, size + 1, is_seen);
         let more = page.len() > size;
         page.truncate(size);
         let next_page_token = match page.last() {
@@ -124,14 +137,26 @@ impl AdminService for Admin {
         &self,
         request: Request<WatchLocksRequest>,
     ) -> Result<Response<Self::WatchLocksStream>, Status> {
+        let rights = self.access.rights(request.extensions())?;
         let prefix = request.into_inner().prefix;
         check_prefix(&prefix)?;
+        rights.check(Permission::Inspect, Place::Either, &prefix)?;
         told::check_feeds(self.coordinator.store())?;
         let place = self.coordinator.limits().watcher()?;
-        let watcher = self.watching.watch(prefix).await;
+        let watcher = self.watching.watch(prefix.clone()).await;
         let watcher = watcher.ok_or_else(draining)?;
         let tracked = self.coordinator.metrics().watchers.track();
-        let stream = told::tell(watcher, self.draining.clone(), tracked, place);
+        let stream = told::tell(
+            watcher,
+            self.draining.clone(),
+            async move {
+                rights
+                    .lost(Permission::Inspect, Place::Either, &prefix)
+                    .await
+            },
+            tracked,
+            place,
+        );
         Ok(Response::new(stream))
     }
 
@@ -139,13 +164,16 @@ impl AdminService for Admin {
         &self,
         request: Request<ForceReleaseRequest>,
     ) -> Result<Response<ForceReleaseResponse>, Status> {
+        let rights = self.access.rights(request.extensions())?;
         let name = convert::lock_name("name", &request.get_ref().name, self.coordinator.store())?;
+        rights.check(Permission::Administer, Place::Either, name.as_str())?;
         let (released, token) = self
             .coordinator
             .force_release(&name)
             .await
             .map_err(Refusal::from)?;
-        tracing::info!(lock = %name, released, "force release");
+        let by = rights.caller().identity();
+        tracing::info!(lock = %name, released, by, "force release");
         Ok(Response::new(ForceReleaseResponse {
             released,
             fencing_token: token.get(),
@@ -156,11 +184,13 @@ impl AdminService for Admin {
         &self,
         request: Request<CheckTokenRequest>,
     ) -> Result<Response<CheckTokenResponse>, Status> {
+        let rights = self.access.rights(request.extensions())?;
         let request = request.into_inner();
         let name = convert::lock_name("name", &request.name, self.coordinator.store())?;
         if request.fencing_token <= 0 {
             return Err(Refusal::field("fencing_token", "must be positive").into());
         }
+        rights.check(Permission::Inspect, Place::Either, name.as_str())?;
         let view = self
             .coordinator
             .view(&name, 0)
@@ -183,11 +213,46 @@ impl Admin {
         self.coordinator.limits().config().max_page_size
     }
 
+    /// The names of a page that may be seen.
+    async fn visible(
+        &self,
+        request: &ListLocksRequest,
+        size: usize,
+        granted: &Granted,
+    ) -> Result<Page, Refusal> {
+        let is_seen =
+            |name: &LockName| granted.permits(Permission::Inspect, Place::Either, name.as_str());
+        let mut token = request.page_token.clone();
+        loop {
+            let page = self
+                .coordinator
+                .store()
+                .list(&request.prefix, &token, size)
+                .await?;
+            let mut page = page.map_err(|invalid| Refusal::field("page_token", invalid))?;
+            // Some stores go on behind a name: one that may not be seen is not told as a token either.
+            let is_telling = page
+                .names
+                .last()
+                .is_some_and(|last| last.as_str() == page.next && !is_seen(last));
+            page.names.retain(is_seen);
+            if !is_telling {
+                return Ok(page);
+            }
+            if let Some(last) = page.names.last() {
+                page.next = last.as_str().to_owned();
+                return Ok(page);
+            }
+            token = page.next;
+        }
+    }
+
     fn session_view(&self, info: &SessionInfo) -> SessionView {
         SessionView {
             session_id: info.id.to_string(),
             client_name: info.client_name.as_str().to_owned(),
             peer: info.peer.clone(),
+            identity: info.identity.as_deref().unwrap_or_default().to_owned(),
             coordinator: self.coordinator.id().to_string(),
             ttl: Some(convert::wire_duration(info.ttl)),
             opened_at: Some(info.opened_at.into()),

@@ -22,6 +22,7 @@ use super::{
     streams::{Kind, Streams},
 };
 use crate::{
+    access::rules::{Permission, Place},
     convert,
     coordinator::acquire::{Acquired, Wait},
     session::{MAX_IN_FLIGHT, MAX_PENDING_ACKS},
@@ -64,6 +65,7 @@ impl LockService for Locks {
         &self,
         request: Request<AcquireRequest>,
     ) -> Result<Response<AcquireResponse>, Status> {
+        let rights = self.streams.access.rights(request.extensions())?;
         let request = request.into_inner();
         let bounds = self.streams.coordinator.bounds();
         let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
@@ -86,12 +88,20 @@ impl LockService for Locks {
             wait: wait != Wait::No,
             again: false,
         };
+        rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
+        let may_inspect =
+            rights
+                .granted()
+                .permits(Permission::Inspect, Place::Either, name.as_str());
         let ttl = acquire.ttl;
+        // However long it waits, it may do so for as long as it has the permission.
+        let lost = rights.lost(Permission::Acquire, Place::Lock, name.as_str());
         let acquired = tokio::select! {
             biased;
-            acquired = self.streams.coordinator.acquire(name, acquire, wait, false, |_| {}) => {
+            acquired = self.streams.coordinator.acquire(name.clone(), acquire, wait, false, |_| {}) => {
                 acquired.map_err(Refusal::from)?
             }
+            refusal = lost => return Err(refusal.into()),
             () = self.streams.shutdown.stopping.cancelled() => return Err(stopping().into()),
         };
         let (outcome, holder) = match acquired {
@@ -117,11 +127,13 @@ impl LockService for Locks {
             Acquired::Failed(error) => return Err(Refusal::from(error).into()),
             Acquired::Refused(refusal) => return Err((*refusal).into()),
             // Nobody's waits are never accused.
-            Acquired::Deadlocked(why) => return Err(Refusal::new(Reason::Deadlock, why).into()),
+            Acquired::Deadlocked(why) => {
+                return Err(Refusal::new(Reason::Deadlock, why.to_string()).into());
+            }
         };
         Ok(Response::new(AcquireResponse {
             outcome: outcome.into(),
-            holder: holder.as_ref().map(convert::holder),
+            holder: holder.as_ref().filter(|_| may_inspect).map(convert::holder),
             ..Default::default()
         }))
     }
@@ -130,10 +142,12 @@ impl LockService for Locks {
         &self,
         request: Request<RenewRequest>,
     ) -> Result<Response<RenewResponse>, Status> {
+        let rights = self.streams.access.rights(request.extensions())?;
         let request = request.into_inner();
         let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
         let ttl = convert::ttl("ttl", request.ttl, self.streams.coordinator.bounds())?;
+        rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         let op = Op::Renew { owner, ttl };
         let stamped = self
             .streams
@@ -150,9 +164,11 @@ impl LockService for Locks {
         &self,
         request: Request<ReleaseRequest>,
     ) -> Result<Response<ReleaseResponse>, Status> {
+        let rights = self.streams.access.rights(request.extensions())?;
         let request = request.into_inner();
         let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
+        rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         let released = self
             .streams
             .coordinator

@@ -7,6 +7,7 @@ use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request}
 
 use super::streams::{Opener, Peer, Streams, not_open};
 use crate::{
+    access::rules::{Permission, Place},
     convert::{self, Resumptions},
     session::{task::Opened, wire::Plain},
     status::{Reason, Refusal},
@@ -76,6 +77,11 @@ impl Opening {
         if more {
             self.first = Some(first);
             return Ok(None);
+        }
+        // What is held of an election of that name is an exclusive hold; if this is not, it is lost when it is known.
+        for name in self.resume.names() {
+            peer.rights
+                .check(Permission::Acquire, Place::Either, name.as_str())?;
         }
         let opener = Opener {
             request_id: first.request_id,

@@ -18,7 +18,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use uuid::Uuid;
 
 use crate::{
-    access::Caller,
+    access::{Access, Caller, Rights},
     coordinator::Coordinator,
     limits::{Account, too_many_sessions},
     listener::ConnectionHandle,
@@ -54,6 +54,8 @@ pub struct Streams {
     pub tasks: TaskTracker,
     /// When to stop.
     pub shutdown: Shutdown,
+    /// Who may do what.
+    pub access: Access,
     /// What is expected of them.
     pub options: StreamOptions,
 }
@@ -77,6 +79,7 @@ pub(super) struct Kind<Open> {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) connection: ConnectionHandle,
+    pub(super) rights: Rights,
     /// The caller's.
     pub(super) account: Arc<Account>,
 }
@@ -111,9 +114,11 @@ impl Streams {
         if self.shutdown.draining.is_cancelled() {
             return Err(draining().into());
         }
+        let rights = self.access.rights(request.extensions())?;
         let account = request.extensions().get().cloned();
         let peer = Peer {
             connection,
+            rights,
             account: account.unwrap_or_else(|| {
                 let caller = Caller::of(request.extensions());
                 self.coordinator.limits().account(&caller)
@@ -129,7 +134,7 @@ impl Streams {
     async fn run<W, Open>(
         self,
         mut incoming: Streaming<W::Asks>,
-        peer: Peer,
+        mut peer: Peer,
         answers: mpsc::Sender<Result<W::Says, Status>>,
         mut kind: Kind<Open>,
     ) where
@@ -142,7 +147,11 @@ impl Streams {
             match self.first(&mut incoming, kind.first, deadline).await {
                 // It went away before it had said everything.
                 Ok(None) => return,
-                Ok(Some(message)) => match (kind.open)(&self, message, &peer) {
+                Ok(Some(message)) => match peer
+                    .rights
+                    .look_again()
+                    .and_then(|()| (kind.open)(&self, message, &peer))
+                {
                     Ok(None) => {}
                     Ok(Some(opened)) => break Ok(opened),
                     Err(refusal) => break Err(refusal.into()),
@@ -225,6 +234,7 @@ impl Streams {
             id,
             client_name: client_name.clone(),
             metadata,
+            identity: peer.rights.caller().identity().map(Into::into),
             peer: peer.connection.peer_addr().to_string(),
             ttl,
             opened_at: SystemTime::now(),
@@ -249,6 +259,7 @@ impl Streams {
             grace: disconnect_grace,
             resume,
             max_locks: config.max_locks_per_session,
+            rights: peer.rights.clone(),
             listed,
             account,
         })

@@ -2,6 +2,7 @@
 
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use leasehold_store::{LockStore, Status as StoreStatus, Store};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -24,11 +25,12 @@ pub(super) trait Source: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Self::Message>> + Send;
 }
 
-/// Gives what a source has, until the client goes, or the coordinator: then it is told to go elsewhere. A client that does
-/// not read costs what its source keeps for it, and no more.
+/// Gives what a source has, until the client goes, or the coordinator, which tells it to go elsewhere, or its right to it is
+/// `lost`. A client that does not read costs what its source keeps for it, and no more.
 pub(super) fn tell<S: Source>(
     source: S,
     gone: CancellationToken,
+    lost: impl Future<Output = Refusal> + Send + 'static,
     tracked: Tracked,
     place: WatcherPlace,
 ) -> ToldStream<S::Message> {
@@ -44,9 +46,19 @@ pub(super) fn tell<S: Source>(
         let message = source.next().await?;
         Some((Ok(message), state))
     });
+    let (why, told) = oneshot::channel();
+    let ended = async move {
+        let refusal = tokio::select! {
+            biased;
+            () = gone.cancelled_owned() => draining(),
+            refusal = lost => refusal,
+        };
+        // It is about to be asked for.
+        let _ = why.send(refusal);
+    };
     // One future for as long as the stream lives: to make one for each message would cost more than the message.
-    let messages = messages.take_until(gone.cancelled_owned());
-    let last = stream::once(async { Err(draining().into()) });
+    let messages = messages.take_until(ended);
+    let last = stream::once(async { Err(told.await.unwrap_or_else(|_| draining()).into()) });
     messages.chain(last).boxed()
 }
 

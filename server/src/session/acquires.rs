@@ -33,6 +33,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Acquiring {
     pub(super) stage: Stage,
+    /// It may not be any more: what it comes to is not for its client.
+    pub(super) denied: Option<Box<Refusal>>,
     pub(super) wanted: Wanted,
 }
 
@@ -41,6 +43,8 @@ pub(super) struct Acquiring {
 pub(super) struct Wanted {
     pub(super) actor: Actor,
     pub(super) mode: Mode,
+    /// The name, or the first of several.
+    pub(super) name: LockName,
     /// The names in the order asked for; empty for a single name of nobody's.
     pub(super) names: Vec<LockName>,
     /// The actor's holds that it counts on, each counted once more already.
@@ -59,6 +63,14 @@ pub(super) enum Stage {
 }
 
 impl Acquiring {
+    pub(super) fn new(stage: Stage, wanted: Wanted) -> Self {
+        Self {
+            stage,
+            denied: None,
+            wanted,
+        }
+    }
+
     /// Ends the wait. A grant that is there before stands.
     pub(super) fn cancel(&mut self) {
         match &mut self.stage {
@@ -99,6 +111,7 @@ impl<W: Wire> Session<W> {
             let what = "needs an actor: nobody (actor 0) is a stranger to itself";
             return Err(Refusal::field("acquire.reentrant", what));
         }
+        self.check_acquire(mode, &name, &names)?;
         if self.acquiring.contains_key(&request_id) {
             return Err(Refusal::new(
                 Reason::RequestIdInUse,
@@ -115,6 +128,7 @@ impl<W: Wire> Session<W> {
         let wanted = Wanted {
             actor,
             mode,
+            name: name.clone(),
             names,
             again,
         };
@@ -234,7 +248,7 @@ impl<W: Wire> Session<W> {
             self.ask_several(request_id, several, cancelled);
         }
         self.acquiring
-            .insert(request_id, Acquiring { stage, wanted });
+            .insert(request_id, Acquiring::new(stage, wanted));
         self.count();
     }
 
@@ -266,6 +280,12 @@ impl Wanted {
     /// Whether it is for several names, some of which the actor may hold.
     pub(super) fn is_several(&self) -> bool {
         self.names.len() > 1 || !self.again.is_empty()
+    }
+
+    /// Each of its names.
+    pub(super) fn each(&self) -> impl Iterator<Item = &LockName> {
+        let rest = self.names.iter().filter(|name| **name != self.name);
+        std::iter::once(&self.name).chain(rest)
     }
 
     /// How many locks it asks for beside those that the actor holds.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use leasehold_core::time::Moment;
 use leasehold_proto::v1::{SessionClosed, session_response::Response};
 use leasehold_store::clock;
 
@@ -29,7 +30,7 @@ pub(super) enum End {
     Silent,
     /// The stream ended by our doing or nobody knows whose: the client may still believe in its locks.
     Cut,
-    /// The client broke the protocol; as `Cut`, with something to say.
+    /// The client broke the protocol, or is nobody any more; as `Cut`, with something to say.
     Broken(Refusal),
     /// What the stream was opened for can't be had.
     Failed(Refusal),
@@ -44,6 +45,7 @@ impl<W: Wire> Session<W> {
             End::Closed(request_id) => {
                 self.close(request_id).await;
                 self.outbox.flush().await;
+                self.outlast(shutdown).await;
             }
             // Apart, so that it takes no room in the sessions that have no grace.
             End::Peer if !self.grace.is_zero() => Box::pin(self.keep(shutdown)).await,
@@ -58,7 +60,10 @@ impl<W: Wire> Session<W> {
                 );
                 self.fail(refusal).await;
             }
-            End::Failed(refusal) => self.fail(refusal).await,
+            End::Failed(refusal) => {
+                self.fail(refusal).await;
+                self.outlast(shutdown).await;
+            }
             End::Cut => self.linger(shutdown).await,
             End::Broken(refusal) => {
                 self.outbox.fail(refusal.into());
@@ -131,10 +136,25 @@ impl<W: Wire> Session<W> {
     /// The client may still believe in its locks: leaves them until what it was promised has passed, and not shorter.
     async fn linger(&mut self, shutdown: &Shutdown) {
         self.drop_operations();
-        let until = self.lease.promised_until();
+        if !self.holds.is_empty() || !self.revoked.is_empty() {
+            self.rest(self.lease.promised_until(), shutdown).await;
+        }
+    }
+
+    /// The client was told that it lost what was revoked, but perhaps has not heard it: leaves that as long as `linger` does.
+    async fn outlast(&mut self, shutdown: &Shutdown) {
+        if self.revoked.is_empty() {
+            return;
+        }
+        self.drop_operations();
+        self.outbox.close();
+        self.rest(self.lease.promised_until(), shutdown).await;
+    }
+
+    async fn rest(&mut self, until: Moment, shutdown: &Shutdown) {
         loop {
             let rest = clock::now().until(until);
-            if rest.is_zero() || self.holds.is_empty() {
+            if rest.is_zero() {
                 return;
             }
             tokio::select! {
@@ -150,5 +170,6 @@ impl<W: Wire> Session<W> {
         for (_, held) in self.holds.drain() {
             held.hold.leave_to_expire();
         }
+        self.revoked.leave_to_expire();
     }
 }

@@ -91,10 +91,13 @@ impl<W: Wire> Session<W> {
     ) where
         Holds: AsRef<[Hold]> + IntoIterator<Item = Hold>,
     {
-        let Some(Acquiring { wanted, .. }) = self.acquiring.remove(&request_id) else {
+        let Some(Acquiring { wanted, denied, .. }) = self.acquiring.remove(&request_id) else {
             // It was cancelled by the end of the session: what was granted is given back as it drops.
             return;
         };
+        if let Some(refusal) = denied {
+            return self.on_denied(request_id, &wanted, result, *refusal);
+        }
         let (outcome, holder) = match result {
             Ok(Acquired::Granted(holds)) => return self.on_granted(request_id, wanted, holds),
             Ok(Acquired::Busy(holder)) => (AcquireOutcome::Busy, holder),
@@ -116,6 +119,7 @@ impl<W: Wire> Session<W> {
             }
             Ok(Acquired::Deadlocked(why)) => {
                 self.end_wanted(&wanted);
+                let why = self.shown_deadlock(&why);
                 return self.refuse(request_id, Refusal::new(Reason::Deadlock, why));
             }
             Err(error) => {
@@ -124,6 +128,7 @@ impl<W: Wire> Session<W> {
             }
         };
         self.end_wanted(&wanted);
+        let holder = holder.filter(|_| self.may_inspect(&wanted));
         let not_granted = SessionNotGranted {
             outcome: outcome.into(),
             holder: holder.as_ref().map(convert::holder),

@@ -1,6 +1,7 @@
 //! What a client says, and how its side of the stream ends.
 
 use futures_util::FutureExt;
+use leasehold_proto::v1::{SessionRequest, session_request::Request};
 use tonic::{Status, Streaming};
 
 use super::{
@@ -41,6 +42,11 @@ impl<W: Wire> Session<W> {
 
     pub(super) fn on_next(&mut self, next: Next) -> Option<End> {
         match next {
+            // Not its client: that may still believe in what was revoked.
+            Next::Ask(SessionRequest {
+                request_id,
+                request: Some(Request::Close(_)),
+            }) => Some(End::Closed(request_id)),
             Next::Ask(request) => self.on_request(request),
             Next::Fail(refusal) => Some(End::Failed(refusal)),
         }

@@ -6,6 +6,7 @@
 //! - `actors`, `counts`: what each flow of a client holds, and how many times.
 //! - `renewal`: keeping the holds alive, and telling what could not be.
 //! - [`resume`]: what it takes over from another stream before it opens.
+//! - `revoked`: what it may not hold or wait for any more.
 //! - `grace`: how it goes on without a stream, for its client to resume it.
 //! - `ending`: how it ends, and what becomes of what it held.
 //! - [`outbox`]: answers on their way to a client that may not read.
@@ -30,6 +31,7 @@ mod grants;
 mod hearing;
 mod renewal;
 mod requests;
+mod revoked;
 mod second_look;
 mod signals;
 

@@ -89,7 +89,11 @@ impl<W: Wire> Session<W> {
                 }
                 Ok(())
             }
-            Some(Request::Close(_)) => return Some(End::Closed(request_id)),
+            Some(Request::Close(_)) => {
+                // It believes in none of them any more.
+                self.revoked.give_back();
+                return Some(End::Closed(request_id));
+            }
             Some(Request::Open(_)) => Err(Refusal::new(
                 Reason::AlreadyOpen,
                 "this stream's session is open already; open another stream for another session",
@@ -135,7 +139,8 @@ impl<W: Wire> Session<W> {
             return Ok(());
         }
         // Given back from here on, whatever becomes of what follows.
-        let hold = self.unhold(&owner).map(Hold::given_back);
+        let hold = self.unhold(&owner).or_else(|| self.revoked.take(&owner));
+        let hold = hold.map(Hold::given_back);
         if self.is_busy() {
             return Err(too_many_requests(if hold.is_some() {
                 "the release goes on in the background"
@@ -180,6 +185,8 @@ impl<W: Wire> Session<W> {
             ("downgrade.name", &request.name),
             ("downgrade.owner_id", &request.owner_id),
         )?;
+        // Shared, it is nothing to an election any more.
+        self.check_acquire(Mode::Shared, &name, &[])?;
         if let Some(held) = self.holds.get(&owner)
             && held.mode.limit().is_some()
         {
@@ -232,7 +239,13 @@ impl<W: Wire> Session<W> {
                 name_field,
                 "must be the lock that was granted with this owner id",
             )),
-            _ => Ok((name, owner)),
+            Some(_) => Ok((name, owner)),
+            None if self.revoked.is(&owner, &name) => Ok((name, owner)),
+            // Whoever has somebody else's owner id needs the permission as well.
+            None => {
+                self.check_acquire(Mode::Exclusive, &name, &[])?;
+                Ok((name, owner))
+            }
         }
     }
 

@@ -239,6 +239,7 @@ impl<W: Wire> Session<W> {
                 ) => {
                     let told = resumed_lock::What::Position(in_line.position());
                     resumed.push(resumed_lock(&resumption, told));
+                    let name = resumption.name.clone();
                     let names = if actor.is_nobody() {
                         Vec::new()
                     } else {
@@ -247,6 +248,7 @@ impl<W: Wire> Session<W> {
                     let wanted = Wanted {
                         actor,
                         mode,
+                        name,
                         names,
                         again: Vec::new(),
                     };
@@ -271,7 +273,7 @@ impl<W: Wire> Session<W> {
         self.asked_locks += wanted.locks();
         let stage = Stage::InLine(Some(self.wait_in_line(request_id, in_line)));
         self.acquiring
-            .insert(request_id, Acquiring { stage, wanted });
+            .insert(request_id, Acquiring::new(stage, wanted));
         self.count();
     }
 

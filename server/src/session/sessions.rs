@@ -32,6 +32,8 @@ pub struct SessionInfo {
     pub client_name: ClientName,
     /// What its client says of itself.
     pub metadata: HashMap<String, String>,
+    /// The identity that it was opened by, if that was asked for.
+    pub identity: Option<Arc<str>>,
     /// Where it came from.
     pub peer: String,
     /// Its TTL.
@@ -109,13 +111,20 @@ impl Sessions {
         })
     }
 
-    /// At most `limit` sessions in the order of their ids, from behind `after`.
-    pub fn page(&self, after: Option<SessionId>, limit: usize) -> Vec<Arc<SessionInfo>> {
+    /// At most `limit` of the sessions that are seen, in the order of their ids, from behind `after`.
+    pub fn page(
+        &self,
+        after: Option<SessionId>,
+        limit: usize,
+        is_seen: impl Fn(&SessionInfo) -> bool,
+    ) -> Vec<Arc<SessionInfo>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.lock()
             .range((from, Bound::Unbounded))
+            .map(|(_, info)| info)
+            .filter(|info| is_seen(info))
             .take(limit)
-            .map(|(_, info)| Arc::clone(info))
+            .map(Arc::clone)
             .collect()
     }
 
@@ -129,7 +138,7 @@ impl Sessions {
         let mut after = None;
         loop {
             // A part at a time, so that no session waits long to be opened or to end.
-            let page = self.page(after, PART);
+            let page = self.page(after, PART, |_| true);
             for info in &page {
                 if let Some(due) = info.renewal_due()
                     && due.until(now) > patience(info.ttl)

@@ -11,10 +11,14 @@ use leasehold_store::Status;
 use tokio::sync::watch;
 
 use super::task::Shutdown;
-use crate::listener::{ConnectionHandle, Ending};
+use crate::{
+    access::{Rights, rules::Granted},
+    listener::{ConnectionHandle, Ending},
+    status::Refusal,
+};
 
 /// What has happened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Signal {
     /// Sessions end now.
     Stopping,
@@ -24,6 +28,8 @@ pub(super) enum Signal {
     Ended(Ending),
     /// The store can be reached again.
     StoreUp,
+    /// The client may do this from now on, or is nobody any more.
+    Rights(Result<Granted, Refusal>),
     /// The machine was suspended: deadlines have come nearer than timers know.
     Suspended,
 }
@@ -42,6 +48,7 @@ pub(super) fn signals(
     shutdown: &Shutdown,
     connection: &ConnectionHandle,
     status: watch::Receiver<Status>,
+    rights: Rights,
 ) -> SelectAll<BoxStream<'static, Signal>> {
     let watched = Watched {
         shutdown: shutdown.clone(),
@@ -54,8 +61,18 @@ pub(super) fn signals(
         let signal = watched.next().await;
         Some((signal, watched))
     });
+    let changes = stream::unfold(Some(rights), |rights| async {
+        let mut rights = rights?;
+        match rights.changed().await {
+            Ok(()) => {
+                let granted = rights.granted().clone();
+                Some((Signal::Rights(Ok(granted)), Some(rights)))
+            }
+            Err(refusal) => Some((Signal::Rights(Err(refusal)), None)),
+        }
+    });
     // Its members are polled only when they were woken.
-    SelectAll::from_iter([signals.boxed()])
+    SelectAll::from_iter([signals.boxed(), changes.boxed()])
 }
 
 impl Watched {

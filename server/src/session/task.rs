@@ -36,12 +36,14 @@ use super::{
     renewal::PendingAck,
     requests::Asked,
     resume::{self, Resumption},
+    revoked::Revoked,
     second_look::SecondLook,
     sessions::Listed,
     signals::{Signal, signals},
     wire::Wire,
 };
 use crate::{
+    access::{Rights, rules::Granted},
     convert,
     coordinator::{
         Coordinator,
@@ -88,6 +90,8 @@ pub struct Opened {
     pub grace: Duration,
     /// What it takes over from another stream.
     pub resume: Vec<Resumption>,
+    /// What its client may do.
+    pub rights: Rights,
     /// Most holds and waiting acquires together.
     pub max_locks: usize,
     /// Its place among the sessions.
@@ -129,12 +133,14 @@ pub(super) struct Session<W: Wire> {
     /// There is no stream any more, and what there is is kept for a resume.
     pub(super) kept: Option<Kept>,
     pub(super) max_locks: usize,
+    pub(super) granted: Granted,
     pub(super) listed: Listed,
     /// Its caller's, of which it is one of the sessions.
     pub(super) account: SessionPlace,
     pub(super) connection: ConnectionHandle,
     pub(super) outbox: Outbox<W>,
     pub(super) holds: HashMap<OwnerId, Held>,
+    pub(super) revoked: Revoked,
     /// Acquires that have not been answered, by their request ids.
     pub(super) acquiring: HashMap<u64, Acquiring>,
     /// How many locks those ask for.
@@ -186,7 +192,9 @@ pub async fn serve<W: Wire>(
             None => return,
         }
     }
-    let mut signals = signals(&shutdown, &connection, coordinator.store().status());
+    let granted = opened.rights.granted().clone();
+    let status = coordinator.store().status();
+    let mut signals = signals(&shutdown, &connection, status, opened.rights);
     let mut alarm = Alarm::new(clock::now());
     let mut session = Session {
         coordinator,
@@ -196,11 +204,13 @@ pub async fn serve<W: Wire>(
         grace: opened.grace,
         kept: None,
         max_locks: opened.max_locks,
+        granted,
         listed: opened.listed,
         account: opened.account,
         connection,
         outbox,
         holds: HashMap::new(),
+        revoked: Revoked::default(),
         acquiring: HashMap::new(),
         asked_locks: 0,
         actors: Actors::default(),
@@ -256,6 +266,8 @@ pub async fn serve<W: Wire>(
                 }
                 // What the store lost while it was away is found at once, not at the next renewal.
                 Signal::StoreUp => session.renew(),
+                Signal::Rights(Ok(granted)) => session.on_rights(granted),
+                Signal::Rights(Err(refusal)) => break End::Broken(refusal),
                 Signal::Suspended => alarm.ring_soon(),
             },
             () = session.outbox.drain(), if session.outbox.has_backlog() => {}
@@ -293,16 +305,23 @@ impl<W: Wire> Session<W> {
     fn on_taken(&mut self, taken: Taken) {
         if self.holds.contains_key(&taken.owner) {
             self.lose(vec![(taken.owner, taken.loss)]);
+        } else {
+            self.revoked.forget(&taken.owner);
         }
     }
 
     /// When the session has something to do unless anything happens before.
     fn next_deadline(&self) -> Moment {
         let silent_at = self.silence.due(self.lease.silent_at());
-        [self.retry_at, self.check_at, self.outbox.check_at()]
-            .into_iter()
-            .flatten()
-            .fold(silent_at, Moment::min)
+        [
+            self.retry_at,
+            self.check_at,
+            self.outbox.check_at(),
+            self.revoked.due(),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(silent_at, Moment::min)
     }
 
     pub(super) fn store_is_up(&self) -> bool {
@@ -317,6 +336,7 @@ impl<W: Wire> Session<W> {
             return Some(End::Silent);
         }
         self.outbox.check(now);
+        self.revoked.end_due(now);
         if self.check_at.is_some_and(|at| at <= now) {
             self.expire(now);
         }

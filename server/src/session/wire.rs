@@ -5,9 +5,10 @@
 
 use std::fmt::Debug;
 
+use leasehold_core::mode::Mode;
 use leasehold_proto::v1::{SessionRequest, SessionResponse, session_response::Response};
 
-use crate::status::Refusal;
+use crate::{access::rules::Place, status::Refusal};
 
 /// The words of one stream. A translator may answer by itself, keep answers back, and have wishes of its own; it is asked
 /// for all of these after each message and each answer.
@@ -39,6 +40,14 @@ pub trait Wire: Debug + Send + 'static {
     /// How many answers are kept back.
     fn kept_back(&self) -> usize {
         0
+    }
+
+    /// What a permission to hold something this way is for. An exclusive hold is all there is to an election.
+    fn place(mode: Mode) -> Place {
+        match mode {
+            Mode::Exclusive => Place::Either,
+            Mode::Shared | Mode::Semaphore(_) => Place::Lock,
+        }
     }
 
     /// Whether the client has said all that it has to say: the end of its side of the stream is no news then, and does not

@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::{Status, Streaming, transport::Channel};
 
-use super::{PROMPT, parse, wire};
+use super::{PROMPT, parse, wire, with_token};
 
 /// What a candidate is told: `Ok(None)` is the end of its stream in order.
 pub type Told = Result<Option<Response>, Status>;
@@ -66,6 +66,24 @@ impl RawCandidate {
         value: &[u8],
         ttl: Duration,
     ) -> Result<Self, Status> {
+        Self::try_campaign_as(channel, None, (election, value), ttl).await
+    }
+
+    /// The same with a bearer token.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the stream ended instead.
+    ///
+    /// # Panics
+    ///
+    /// If nothing is answered, or anything else.
+    pub async fn try_campaign_as(
+        channel: Channel,
+        token: Option<&str>,
+        (election, value): (&str, &[u8]),
+        ttl: Duration,
+    ) -> Result<Self, Status> {
         let open = Request::Campaign(CampaignOpen {
             election: election.to_owned(),
             value: value.to_vec(),
@@ -81,7 +99,7 @@ impl RawCandidate {
         let begin = async {
             let mut stub = ElectionServiceClient::new(channel);
             let mut responses = stub
-                .campaign(ReceiverStream::new(outgoing))
+                .campaign(with_token(ReceiverStream::new(outgoing), token))
                 .await?
                 .into_inner();
             let first = responses.message().await?;

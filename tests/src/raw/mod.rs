@@ -74,6 +74,21 @@ pub async fn connect(endpoint: &str) -> Channel {
         .unwrap_or_else(|error| panic!("failed to connect to {endpoint}: {error}"))
 }
 
+/// A request that shows a bearer token, if there is one.
+///
+/// # Panics
+///
+/// If the token can't be in a header.
+pub fn with_token<T>(message: T, token: Option<&str>) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    if let Some(token) = token {
+        let shown = format!("Bearer {token}").parse();
+        let shown = shown.expect("the token is plain text");
+        request.metadata_mut().insert("authorization", shown);
+    }
+    request
+}
+
 /// A TTL as the wire has it.
 pub fn wire(duration: Duration) -> Option<prost_types::Duration> {
     Some(duration.try_into().expect("the duration is in range"))
@@ -118,9 +133,18 @@ impl RawSession {
     ///
     /// What the coordinator answers instead of a stream.
     pub async fn stream(channel: Channel) -> Result<Self, Status> {
+        Self::stream_as(channel, None).await
+    }
+
+    /// The same with a bearer token.
+    ///
+    /// # Errors
+    ///
+    /// What the coordinator answers instead of a stream.
+    pub async fn stream_as(channel: Channel, token: Option<&str>) -> Result<Self, Status> {
         let (requests, outgoing) = mpsc::channel(64);
         let responses = LockServiceClient::new(channel)
-            .session(ReceiverStream::new(outgoing))
+            .session(with_token(ReceiverStream::new(outgoing), token))
             .await?
             .into_inner();
         Ok(Self {

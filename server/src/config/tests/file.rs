@@ -5,7 +5,7 @@ use std::fs;
 use super::{in_file, refused};
 
 #[track_caller]
-fn refused_in_file(text: &str, line: usize, column: usize, says: &str) {
+pub(super) fn refused_in_file(text: &str, line: usize, column: usize, says: &str) {
     let error = in_file(text).unwrap_err().to_string();
     let place = format!("leasehold.toml, line {line}, column {column}");
     assert!(error.contains(&place), "no {place:?} in {error:?}");

@@ -11,6 +11,19 @@ use super::{
     in_file, printed,
 };
 
+/// What is no setting, and has its place at the end of a file.
+const PERMISSION: &str = r#"
+# Who may do what, once callers have to show who they are (token-file, jwt-keys, tls-client-ca): what no table gives is denied.
+# A `*` at the end of an identity stands for any rest. `acquire` is to take, keep and give back, `inspect` to look at and to
+# be told of, `administer` to force a release. `locks` and `elections` are beginnings of names; "" is every name.
+#
+# [[permission]]
+# identities = ["cert:billing.example", "token:ci", "jwt:*"]
+# allow = ["acquire", "inspect"]
+# locks = ["billing/"]
+# elections = ["billing-leader"]
+"#;
+
 /// Lines are broken at this width in the reference file.
 const WIDTH: usize = 100;
 
@@ -85,6 +98,7 @@ fn reference() -> String {
         out.push_str(&line);
         out.push('\n');
     }
+    out.push_str(PERMISSION);
     out
 }
 

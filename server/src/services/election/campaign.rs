@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use leasehold_core::id::OwnerId;
+use leasehold_core::{id::OwnerId, mode::Mode};
 use leasehold_proto::v1::{
     CampaignLost, CampaignOpen, CampaignProclaimed, CampaignRequest, CampaignResigned,
     CampaignResponse, Elected, LostReason, SessionAcquire, SessionCancel, SessionClose,
@@ -16,6 +16,7 @@ use leasehold_proto::v1::{
 
 use super::answers::Answers;
 use crate::{
+    access::rules::{Permission, Place},
     convert,
     services::streams::{Opener, Peer, Streams, not_open},
     session::{
@@ -80,6 +81,8 @@ pub(super) fn open(
     // In its own words; the session checks again.
     convert::lock_name("campaign.election", &election, streams.coordinator.store())?;
     convert::value("campaign.value", &value)?;
+    peer.rights
+        .check(Permission::Acquire, Place::Election, &election)?;
     let opener = Opener {
         request_id: UNASKED,
         client_name: convert::client_name("campaign.client_name", &client_name)?,
@@ -307,6 +310,10 @@ impl Wire for Campaign {
 
     fn kept_back(&self) -> usize {
         self.answers.kept_back()
+    }
+
+    fn place(_: Mode) -> Place {
+        Place::Election
     }
 
     fn is_ending(&self) -> bool {

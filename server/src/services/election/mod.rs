@@ -16,6 +16,7 @@ use super::{
     told::{self, Source, ToldStream},
 };
 use crate::{
+    access::rules::{Permission, Place},
     convert,
     coordinator::Coordinator,
     status::Refusal,
@@ -56,7 +57,9 @@ impl ElectionService for Elections {
         request: Request<LeaderRequest>,
     ) -> Result<Response<LeaderResponse>, Status> {
         let coordinator = &self.streams.coordinator;
+        let rights = self.streams.access.rights(request.extensions())?;
         let name = election(&request.into_inner().election, coordinator)?;
+        rights.check(Permission::Inspect, Place::Election, name.as_str())?;
         let view = coordinator.view(&name, 0).await.map_err(Refusal::from)?;
         let leader = Leader::of(&view).as_ref().map(convert::leader);
         Ok(Response::new(LeaderResponse { leader }))
@@ -67,14 +70,21 @@ impl ElectionService for Elections {
         request: Request<ObserveRequest>,
     ) -> Result<Response<Self::ObserveStream>, Status> {
         let coordinator = &self.streams.coordinator;
+        let rights = self.streams.access.rights(request.extensions())?;
         let name = election(&request.into_inner().election, coordinator)?;
+        rights.check(Permission::Inspect, Place::Election, name.as_str())?;
         told::check_feeds(coordinator.store())?;
         let place = coordinator.limits().watcher()?;
-        let observer = self.watching.observe(name).await;
+        let observer = self.watching.observe(name.clone()).await;
         let observer = observer.ok_or_else(draining)?;
         let stream = told::tell(
             observer,
             self.streams.shutdown.draining.clone(),
+            async move {
+                rights
+                    .lost(Permission::Inspect, Place::Election, name.as_str())
+                    .await
+            },
             coordinator.metrics().observers.track(),
             place,
         );

@@ -1,0 +1,143 @@
+//! The identity that a client's certificate shows.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use super::identity::check_name;
+use crate::tls::ClientTrust;
+
+/// The certificate of a connection's peer, which the handshake found good.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    chain: Arc<[CertificateDer<'static>]>,
+    /// The identity's name.
+    pub(super) name: Arc<str>,
+    /// When it is over.
+    pub(super) expires: SystemTime,
+    /// The number of the policy under which it was found good last; 0 is none.
+    good_under: AtomicU64,
+}
+
+impl Shown {
+    /// What a chain shows, the peer's own certificate first; `None` if it names nobody.
+    pub(crate) fn new(chain: Arc<[CertificateDer<'static>]>) -> Option<Self> {
+        let (name, expires) = named(chain.first()?)?;
+        Some(Self {
+            chain,
+            name: format!("cert:{name}").into(),
+            expires,
+            good_under: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether it would be let in now. That takes a while to find out, and is for all streams of the connection, so it is found
+    /// out once under each policy.
+    pub(super) fn is_good(&self, trust: &ClientTrust, policy: u64) -> bool {
+        if self.good_under.load(Ordering::Relaxed) == policy {
+            return true;
+        }
+        let is_good = trust.still_trusted(&self.chain);
+        if is_good {
+            self.good_under.store(policy, Ordering::Relaxed);
+        }
+        is_good
+    }
+}
+
+/// The name in a certificate, and when it is over: the first URI among its alternative names, or the first DNS name, or the
+/// first e-mail address, or the common name of its subject. `None` if it has none that can be one.
+fn named(certificate: &CertificateDer<'_>) -> Option<(String, SystemTime)> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let alternative = certificate.subject_alternative_name().ok().flatten();
+    let alternative = alternative.map_or(&[][..], |names| &names.value.general_names[..]);
+    let first = |of: fn(&GeneralName<'_>) -> Option<String>| alternative.iter().find_map(of);
+    let name = first(|name| match name {
+        GeneralName::URI(uri) => Some((*uri).to_owned()),
+        _ => None,
+    })
+    .or_else(|| {
+        first(|name| match name {
+            GeneralName::DNSName(dns) => Some((*dns).to_owned()),
+            _ => None,
+        })
+    })
+    .or_else(|| {
+        first(|name| match name {
+            GeneralName::RFC822Name(address) => Some((*address).to_owned()),
+            _ => None,
+        })
+    })
+    .or_else(|| {
+        let mut common = certificate.subject().iter_common_name();
+        Some(common.next()?.as_str().ok()?.to_owned())
+    })?;
+    check_name(&name).ok()?;
+    let seconds = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
+    Some((name, UNIX_EPOCH + Duration::from_secs(seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
+    use rustls::pki_types::CertificateDer;
+
+    use super::named;
+
+    fn certificate(common: &str, names: Vec<SanType>) -> CertificateDer<'static> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.remove(DnType::CommonName);
+        if !common.is_empty() {
+            params.distinguished_name.push(DnType::CommonName, common);
+        }
+        params.subject_alt_names = names;
+        params.not_after = date_time_ymd(2030, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        params.self_signed(&key).unwrap().der().clone()
+    }
+
+    #[test]
+    fn the_first_of_the_strongest_kind_is_the_name() {
+        let uri = |text: &str| SanType::URI(text.try_into().unwrap());
+        let dns = |text: &str| SanType::DnsName(text.try_into().unwrap());
+        let mail = |text: &str| SanType::Rfc822Name(text.try_into().unwrap());
+        let address = || SanType::IpAddress("192.0.2.7".parse().unwrap());
+        for (common, names, expected) in [
+            (
+                "cn",
+                vec![
+                    dns("a"),
+                    mail("b@c"),
+                    uri("spiffe://x/y"),
+                    uri("spiffe://x/z"),
+                ],
+                Some("spiffe://x/y"),
+            ),
+            (
+                "cn",
+                vec![address(), mail("b@c"), dns("a"), dns("b")],
+                Some("a"),
+            ),
+            ("cn", vec![address(), mail("b@c")], Some("b@c")),
+            ("cn", vec![address()], Some("cn")),
+            ("cn", vec![], Some("cn")),
+            ("", vec![], None),
+            ("a\nb", vec![], None),
+        ] {
+            let found = named(&certificate(common, names));
+            let over = UNIX_EPOCH + Duration::from_secs(1_893_456_000);
+            assert_eq!(found, expected.map(|name| (name.to_owned(), over)));
+        }
+        assert_eq!(named(&CertificateDer::from(vec![1, 2, 3])), None);
+    }
+}

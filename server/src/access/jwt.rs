@@ -1,0 +1,321 @@
+//! Signed tokens (JWT): who signs them, and what they must say.
+//!
+//! What a token may be signed with is said by the key that checks it, never by the token: there are public keys alone here, so
+//! neither `none` nor an HMAC over a public key ever counts.
+
+use std::{
+    collections::HashSet,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use jsonwebtoken::{
+    Algorithm, DecodingKey, Validation, decode, decode_header,
+    errors::ErrorKind,
+    jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse},
+};
+use ring::digest::{Context, SHA256};
+use serde_json::{Map, Value};
+
+use super::{AccessError, identity::check_name};
+
+/// How far the issuer's clock may be ahead where a token is not valid yet.
+const LEEWAY: Duration = Duration::from_secs(30);
+
+const RSA: [Algorithm; 6] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+];
+
+/// What signed tokens are checked with.
+#[derive(Clone)]
+pub(super) struct Jwt {
+    keys: Vec<Key>,
+    issuer: String,
+    audience: String,
+    claim: String,
+}
+
+#[derive(Clone)]
+struct Key {
+    /// Its id; that of a PEM file has none.
+    id: Option<String>,
+    /// What it may have signed with.
+    algorithms: Vec<Algorithm>,
+    key: DecodingKey,
+    mark: KeyMark,
+}
+
+/// Tells what a token was checked with: its key, and what it had to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct KeyMark([u8; 32]);
+
+/// What a token that is good says.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    /// Who it stands for.
+    pub(super) name: String,
+    /// When it is over.
+    pub(super) expires: SystemTime,
+    /// What it was checked with.
+    pub(super) mark: KeyMark,
+}
+
+/// Why a token is not good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bad {
+    /// It was good, and is over.
+    Expired,
+    /// Anything else, for the log.
+    Because(&'static str),
+}
+
+impl Jwt {
+    /// Reads the keys: a JWKS file, or a public key (PEM).
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read, or holds no public key that can be used.
+    pub(super) fn load(
+        path: &Path,
+        issuer: &str,
+        audience: &str,
+        claim: &str,
+    ) -> Result<Self, AccessError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| AccessError::unreadable("jwt-keys", path, source))?;
+        let mut jwt = Self {
+            keys: Vec::new(),
+            issuer: issuer.to_owned(),
+            audience: audience.to_owned(),
+            claim: claim.to_owned(),
+        };
+        let keys = if text.trim_start().starts_with('{') {
+            jwt.key_set(&text)
+        } else {
+            jwt.pem(&text).map(|key| vec![key])
+        };
+        jwt.keys = keys.map_err(|(line, message)| AccessError::Malformed {
+            setting: "jwt-keys",
+            path: path.to_owned(),
+            line,
+            message,
+        })?;
+        Ok(jwt)
+    }
+
+    /// Who a token stands for at this time.
+    ///
+    /// # Errors
+    ///
+    /// When it is not good.
+    pub(super) fn check(&self, token: &str, now: SystemTime) -> Result<Subject, Bad> {
+        let header = decode_header(token).map_err(|_| Bad::Because("its header is none"))?;
+        let named = |key: &&Key| match (&key.id, &header.kid) {
+            (Some(id), Some(kid)) => id == kid,
+            _ => true,
+        };
+        let mut why = Bad::Because("no key has its key id");
+        for key in self.keys.iter().filter(named) {
+            if !key.algorithms.contains(&header.alg) {
+                why = Bad::Because("its algorithm is not one of its key's");
+                continue;
+            }
+            match decode::<Map<String, Value>>(token, &key.key, &self.validation(key)) {
+                Ok(token) => return self.subject(&token.claims, key, now),
+                Err(error) => why = Bad::Because(told(error.kind())),
+            }
+        }
+        Err(why)
+    }
+
+    /// Whether what a token was checked with would still let it in.
+    #[must_use]
+    pub(super) fn still_checks(&self, mark: &KeyMark) -> bool {
+        self.keys.iter().any(|key| key.mark == *mark)
+    }
+
+    fn validation(&self, key: &Key) -> Validation {
+        let mut validation = Validation::default();
+        validation.algorithms.clone_from(&key.algorithms);
+        validation.required_spec_claims = HashSet::from(["exp", "iss", "aud"].map(str::to_owned));
+        validation.set_issuer(&[&self.issuer]);
+        validation.set_audience(&[&self.audience]);
+        // Times are looked at here, and what is no number is refused.
+        validation.validate_exp = false;
+        validation
+    }
+
+    fn subject(
+        &self,
+        claims: &Map<String, Value>,
+        key: &Key,
+        now: SystemTime,
+    ) -> Result<Subject, Bad> {
+        let expires =
+            time(claims.get("exp")).ok_or(Bad::Because("it says no time when it is over"))?;
+        if expires <= now {
+            return Err(Bad::Expired);
+        }
+        if let Some(not_before) = claims.get("nbf") {
+            let not_before = time(Some(not_before)).ok_or(Bad::Because("its nbf is no time"))?;
+            if not_before > now + LEEWAY {
+                return Err(Bad::Because("it is not valid yet"));
+            }
+        }
+        let name = claims.get(&self.claim).and_then(Value::as_str);
+        let name = name.filter(|name| check_name(name).is_ok());
+        let name = name.ok_or(Bad::Because("its identity claim is no name"))?;
+        Ok(Subject {
+            name: name.to_owned(),
+            expires,
+            mark: key.mark,
+        })
+    }
+
+    fn key_set(&self, text: &str) -> Result<Vec<Key>, (Option<usize>, String)> {
+        let set: Value = serde_json::from_str(text).map_err(|error| {
+            let message = "expected JSON: an object with a list `keys`".to_owned();
+            (Some(error.line()), message)
+        })?;
+        let listed = set.get("keys").and_then(Value::as_array);
+        let listed = listed.ok_or_else(|| {
+            let message = "expected a list `keys`, as a JWKS file has it".to_owned();
+            (None, message)
+        })?;
+        let mut keys = Vec::with_capacity(listed.len());
+        for (jwk, number) in listed.iter().zip(1..) {
+            let wrong = |what: &str| (None, format!("key {number}: {what}"));
+            if jwk.get("kty").and_then(Value::as_str) == Some("oct") {
+                return Err(wrong(
+                    "expected public keys alone; found a shared secret (oct)",
+                ));
+            }
+            if jwk.get("d").is_some() {
+                return Err(wrong("expected public keys alone; found a private one"));
+            }
+            // Those of other uses, curves and algorithms may be listed beside.
+            if let Some(key) = self.key(jwk) {
+                keys.push(key);
+            }
+        }
+        if keys.is_empty() {
+            let message =
+                "expected at least one public key that signs: RSA, EC (P-256, P-384) or Ed25519";
+            return Err((None, message.to_owned()));
+        }
+        Ok(keys)
+    }
+
+    fn key(&self, jwk: &Value) -> Option<Key> {
+        let jwk: Jwk = serde_json::from_value(jwk.clone()).ok()?;
+        let common = &jwk.common;
+        if !matches!(common.public_key_use, None | Some(PublicKeyUse::Signature)) {
+            return None;
+        }
+        let (possible, material) = match &jwk.algorithm {
+            AlgorithmParameters::RSA(rsa) => (&RSA[..], [&rsa.n, &rsa.e]),
+            AlgorithmParameters::EllipticCurve(ec) => match ec.curve {
+                EllipticCurve::P256 => (&[Algorithm::ES256][..], [&ec.x, &ec.y]),
+                EllipticCurve::P384 => (&[Algorithm::ES384][..], [&ec.x, &ec.y]),
+                _ => return None,
+            },
+            AlgorithmParameters::OctetKeyPair(pair) => match pair.curve {
+                EllipticCurve::Ed25519 => (&[Algorithm::EdDSA][..], [&pair.x, &pair.x]),
+                _ => return None,
+            },
+            AlgorithmParameters::OctetKey(_) => return None,
+        };
+        let named = common.key_algorithm.map(algorithm);
+        let algorithms = possible.iter().copied();
+        let algorithms: Vec<_> = algorithms
+            .filter(|possible| named.is_none_or(|named| named == Some(*possible)))
+            .collect();
+        if algorithms.is_empty() {
+            return None;
+        }
+        Some(Key {
+            id: common.key_id.clone(),
+            algorithms,
+            key: DecodingKey::from_jwk(&jwk).ok()?,
+            mark: self.mark(material),
+        })
+    }
+
+    fn pem(&self, text: &str) -> Result<Key, (Option<usize>, String)> {
+        let wrong = || {
+            let message = "expected a JWKS file (JSON), or one public key (PEM): RSA, EC (P-256, P-384) or Ed25519";
+            (None, message.to_owned())
+        };
+        let text = text.trim();
+        let is_public = [
+            "-----BEGIN PUBLIC KEY-----",
+            "-----BEGIN RSA PUBLIC KEY-----",
+        ]
+        .iter()
+        .any(|begins| text.starts_with(begins));
+        if !is_public || text.matches("-----BEGIN ").count() != 1 {
+            return Err(wrong());
+        }
+        let bytes = text.as_bytes();
+        let (algorithms, key) = DecodingKey::from_rsa_pem(bytes)
+            .map(|key| (RSA.to_vec(), key))
+            .or_else(|_| {
+                DecodingKey::from_ec_pem(bytes)
+                    .map(|key| (vec![Algorithm::ES256, Algorithm::ES384], key))
+            })
+            .or_else(|_| DecodingKey::from_ed_pem(bytes).map(|key| (vec![Algorithm::EdDSA], key)))
+            .map_err(|_| wrong())?;
+        Ok(Key {
+            id: None,
+            algorithms,
+            key,
+            mark: self.mark([text, ""]),
+        })
+    }
+
+    fn mark(&self, material: [impl AsRef<str>; 2]) -> KeyMark {
+        let mut context = Context::new(&SHA256);
+        let [one, two] = &material;
+        let parts = [
+            one.as_ref(),
+            two.as_ref(),
+            &self.issuer,
+            &self.audience,
+            &self.claim,
+        ];
+        for part in parts {
+            context.update(&part.len().to_be_bytes());
+            context.update(part.as_bytes());
+        }
+        let mut mark = [0; 32];
+        mark.copy_from_slice(context.finish().as_ref());
+        KeyMark(mark)
+    }
+}
+
+/// A time of a token: seconds since 1970.
+fn time(claim: Option<&Value>) -> Option<SystemTime> {
+    let seconds = claim?.as_f64()?;
+    let since = Duration::try_from_secs_f64(seconds).ok()?;
+    UNIX_EPOCH.checked_add(since)
+}
+
+/// The signature that a key set means.
+fn algorithm(named: KeyAlgorithm) -> Option<Algorithm> {
+    named.to_string().parse().ok()
+}
+
+fn told(error: &ErrorKind) -> &'static str {
+    match error {
+        ErrorKind::InvalidSignature => "its signature is another key's",
+        ErrorKind::InvalidIssuer => "it is of another issuer",
+        ErrorKind::InvalidAudience => "it is for another audience",
+        ErrorKind::MissingRequiredClaim(_) => "it lacks exp, iss or aud",
+        _ => "it can't be read",
+    }
+}

@@ -1,0 +1,70 @@
+//! The task that keeps what is in force true: to the configuration, and to the files that it names.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Access, AccessError,
+    policy::{Given, Policy},
+};
+use crate::{config::Config, files::FileWatch, reload::Reload, tls::Tls};
+
+/// How long a file that is being written gets to be complete.
+const SETTLES_IN: Duration = Duration::from_millis(50);
+
+impl Access {
+    /// Reads what the configuration says, and follows it and the files that it names until `stop`. What can't be read then is
+    /// told in the log, and what was in force stays.
+    ///
+    /// # Errors
+    ///
+    /// When a file can't be read or is not what it should be.
+    pub fn start(
+        reload: Reload,
+        tls: Option<&Tls>,
+        stop: CancellationToken,
+    ) -> Result<Self, AccessError> {
+        let config = reload.current();
+        // Before they are read, so that no change goes unseen.
+        let files = FileWatch::new(Policy::files(&config));
+        let given = Given {
+            trust: tls.map(Tls::clients),
+            tokens_from_afar: config.insecure || tls.is_some(),
+        };
+        let policy = Policy::load(&config, &given, 1)?;
+        let (publish, policies) = watch::channel(Arc::new(policy));
+        let kept = keep(reload, (config, given), files, publish);
+        tokio::spawn(stop.run_until_cancelled_owned(kept));
+        Ok(Self { policies })
+    }
+}
+
+async fn keep(
+    mut reload: Reload,
+    (mut config, given): (Arc<Config>, Given),
+    mut files: FileWatch,
+    publish: watch::Sender<Arc<Policy>>,
+) {
+    let mut trust = given.trust.clone().unwrap_or_default();
+    for number in 2.. {
+        tokio::select! {
+            changed = reload.changed() => {
+                config = changed;
+                files = FileWatch::new(Policy::files(&config));
+            }
+            () = trust.changed() => {}
+            () = files.changed() => tokio::time::sleep(SETTLES_IN).await,
+        }
+        match Policy::load(&config, &given, number) {
+            Ok(policy) => {
+                tracing::info!("identities and permissions were read anew");
+                publish.send_replace(Arc::new(policy));
+            }
+            Err(error) => {
+                tracing::error!(%error, "identities and permissions stay as they were");
+            }
+        }
+    }
+}

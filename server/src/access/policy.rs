@@ -1,0 +1,263 @@
+//! What is in force: who is let in, and what each may do.
+
+use std::{fmt, path::PathBuf, sync::Arc, time::SystemTime};
+
+use tonic::codegen::http::{HeaderMap, header::AUTHORIZATION};
+
+use super::{
+    AccessError, Caller,
+    identity::{Identity, Proof},
+    jwt::{Bad, Jwt},
+    rules::{Granted, Rules},
+    tokens::Tokens,
+};
+use crate::{
+    config::Config,
+    listener::ConnectionHandle,
+    status::{Reason, Refusal},
+    tls::ClientTrust,
+};
+
+/// What stays as it was at the start.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    /// Whose certificates count, where there is TLS.
+    pub(super) trust: Option<ClientTrust>,
+    /// Whether a token may be shown by another machine: what it sends is encrypted, or that is not asked for.
+    pub(super) tokens_from_afar: bool,
+}
+
+/// All of it, as it is at some time.
+#[derive(Default)]
+pub(super) struct Policy {
+    rules: Rules,
+    tokens: Option<Tokens>,
+    jwt: Option<Jwt>,
+    /// Whose certificates count.
+    trust: Option<ClientTrust>,
+    /// Tells one from those before; never 0.
+    number: u64,
+    tokens_from_afar: bool,
+}
+
+impl Policy {
+    /// What a configuration says, and the files that it names.
+    pub(super) fn load(config: &Config, given: &Given, number: u64) -> Result<Self, AccessError> {
+        let trust = given.trust.clone();
+        Ok(Self {
+            rules: Rules::new(&config.permissions),
+            tokens: tokens(config)?,
+            jwt: jwt(config)?,
+            trust: trust.filter(|_| config.tls_client_ca.is_some()),
+            number,
+            tokens_from_afar: given.tokens_from_afar,
+        })
+    }
+
+    /// The files that a configuration names for this.
+    pub(super) fn files(config: &Config) -> impl Iterator<Item = PathBuf> {
+        let files = [&config.token_file, &config.jwt_keys];
+        files.into_iter().flatten().cloned()
+    }
+
+    /// Whether nobody is asked who they are.
+    fn is_open(&self) -> bool {
+        self.tokens.is_none() && self.jwt.is_none() && self.trust.is_none()
+    }
+
+    /// Who makes a request.
+    pub(super) fn identify(
+        &self,
+        headers: &HeaderMap,
+        connection: &ConnectionHandle,
+        now: SystemTime,
+    ) -> Result<Caller, Refusal> {
+        if self.is_open() {
+            return Ok(Caller::anonymous(connection.peer_addr()));
+        }
+        let takes_tokens = self.tokens.is_some() || self.jwt.is_some();
+        let shown = headers.get_all(AUTHORIZATION).iter();
+        // Of whoever takes none, they are none of its business.
+        let mut shown = shown.filter(|_| takes_tokens);
+        let identity = match (shown.next(), shown.next()) {
+            (None, _) => self.certified(connection, now)?,
+            (Some(value), None) => {
+                let is_near = connection.peer_addr().ip().to_canonical().is_loopback();
+                if !is_near && !self.tokens_from_afar {
+                    return Err(in_the_clear());
+                }
+                let value = value.to_str().ok();
+                let (scheme, token) = value
+                    .and_then(|value| value.split_once(' '))
+                    .ok_or_else(unknown)?;
+                if !scheme.eq_ignore_ascii_case("bearer") {
+                    return Err(unknown());
+                }
+                self.bearer(token.trim(), now)?
+            }
+            (Some(_), Some(_)) => return Err(unknown()),
+        };
+        Ok(Caller::known(identity))
+    }
+
+    fn certified(
+        &self,
+        connection: &ConnectionHandle,
+        now: SystemTime,
+    ) -> Result<Identity, Refusal> {
+        let trust = self.trust.as_ref().ok_or_else(nobody)?;
+        let shown = connection.certificate().ok_or_else(nobody)?;
+        if shown.expires <= now {
+            return Err(expired());
+        }
+        if !shown.is_good(trust, self.number) {
+            return Err(gone());
+        }
+        Ok(Identity {
+            name: Arc::clone(&shown.name),
+            expires: Some(shown.expires),
+            proof: Proof::Certificate(shown),
+        })
+    }
+
+    fn bearer(&self, token: &str, now: SystemTime) -> Result<Identity, Refusal> {
+        if let Some(entry) = self.tokens.as_ref().and_then(|tokens| tokens.find(token)) {
+            if entry.expires.is_some_and(|expires| expires <= now) {
+                return Err(expired());
+            }
+            return Ok(Identity {
+                name: format!("token:{}", entry.name).into(),
+                proof: Proof::Token(entry.hash),
+                expires: entry.expires,
+            });
+        }
+        let jwt = self.jwt.as_ref().ok_or_else(unknown)?;
+        let subject = jwt.check(token, now).map_err(|bad| match bad {
+            Bad::Expired => expired(),
+            Bad::Because(why) => {
+                tracing::debug!(why, "a signed token was refused");
+                unknown()
+            }
+        })?;
+        Ok(Identity {
+            name: format!("jwt:{}", subject.name).into(),
+            proof: Proof::Jwt(subject.mark),
+            expires: Some(subject.expires),
+        })
+    }
+
+    /// What a caller may do now.
+    ///
+    /// # Errors
+    ///
+    /// When it is nobody, or nobody any more.
+    pub(super) fn granted(&self, caller: &Caller, now: SystemTime) -> Result<Granted, Refusal> {
+        if self.is_open() {
+            return Ok(Granted::Everything);
+        }
+        let identity = caller.shown().ok_or_else(nobody)?;
+        let expires = match &identity.proof {
+            Proof::Certificate(shown) => {
+                // What has expired is not trusted, either.
+                let is_good = |trust| shown.expires <= now || shown.is_good(trust, self.number);
+                let is_good = self.trust.as_ref().is_some_and(is_good);
+                is_good.then_some(identity.expires).ok_or_else(gone)?
+            }
+            Proof::Token(hash) => {
+                let name = identity.name.strip_prefix("token:").unwrap_or_default();
+                let entry = self
+                    .tokens
+                    .as_ref()
+                    .and_then(|tokens| tokens.listed(name, hash));
+                entry.ok_or_else(gone)?.expires
+            }
+            Proof::Jwt(mark) => {
+                let checks = self.jwt.as_ref().is_some_and(|jwt| jwt.still_checks(mark));
+                checks.then_some(identity.expires).ok_or_else(gone)?
+            }
+        };
+        if expires.is_some_and(|expires| expires <= now) {
+            return Err(expired());
+        }
+        Ok(self.rules.of(&identity.name))
+    }
+
+    /// When a caller has to be looked at again although nothing has changed.
+    pub(super) fn expires(&self, caller: &Caller) -> Option<SystemTime> {
+        let identity = caller.shown()?;
+        match &identity.proof {
+            // The file may have been given another time.
+            Proof::Token(hash) => {
+                let name = identity.name.strip_prefix("token:").unwrap_or_default();
+                self.tokens.as_ref()?.listed(name, hash)?.expires
+            }
+            Proof::Certificate(_) | Proof::Jwt(_) => identity.expires,
+        }
+    }
+}
+
+fn tokens(config: &Config) -> Result<Option<Tokens>, AccessError> {
+    config.token_file.as_deref().map(Tokens::load).transpose()
+}
+
+fn jwt(config: &Config) -> Result<Option<Jwt>, AccessError> {
+    let Some(path) = &config.jwt_keys else {
+        return Ok(None);
+    };
+    let jwt = Jwt::load(
+        path,
+        config.jwt_issuer.as_deref().unwrap_or_default(),
+        config.jwt_audience.as_deref().unwrap_or_default(),
+        &config.jwt_identity_claim,
+    );
+    jwt.map(Some)
+}
+
+/// What is wrong with the files that a configuration names for identities.
+pub(crate) fn check(config: &Config) -> Vec<AccessError> {
+    let wrong = [tokens(config).err(), jwt(config).err()];
+    wrong.into_iter().flatten().collect()
+}
+
+fn nobody() -> Refusal {
+    Refusal::new(
+        Reason::Unauthenticated,
+        "this coordinator asks who calls; show an identity: a client certificate, or a bearer token in the metadata `authorization`",
+    )
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(
+        Reason::Unauthenticated,
+        "the identity that was shown was not accepted; the metadata `authorization` takes `Bearer` and a token that is valid here",
+    )
+}
+
+fn in_the_clear() -> Refusal {
+    Refusal::new(
+        Reason::Unauthenticated,
+        "the bearer token came over a network unencrypted and is refused: others may have read it; connect with TLS, and with another token",
+    )
+}
+
+fn gone() -> Refusal {
+    Refusal::new(
+        Reason::Unauthenticated,
+        "the identity that was shown is not accepted any more; show another one",
+    )
+}
+
+fn expired() -> Refusal {
+    Refusal::new(
+        Reason::IdentityExpired,
+        "the identity that was shown has expired; show a newer one",
+    )
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,298 @@
+//! The rules: which identity may do what, and where. Pure: no clock, no files.
+
+use std::{fmt, sync::Arc};
+
+/// What may be permitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// To take, keep and give back.
+    Acquire,
+    /// To look at, and to be told of.
+    Inspect,
+    /// To step in.
+    Administer,
+}
+
+/// What a permission is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// A lock: rules give it by `locks`.
+    Lock,
+    /// An election, as its own service speaks of it: rules give it by `elections`.
+    Election,
+    /// A name that either is enough for.
+    Either,
+}
+
+impl Permission {
+    /// Every permission.
+    pub const ALL: [Self; 3] = [Self::Acquire, Self::Inspect, Self::Administer];
+
+    /// As rules and refusals call it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Inspect => "inspect",
+            Self::Administer => "administer",
+        }
+    }
+
+    /// The permission of this name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == text)
+    }
+}
+
+/// Gives permissions to identities.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// To whom.
+    pub identities: Vec<Pattern>,
+    /// Which.
+    pub allow: Vec<Permission>,
+    /// On which locks.
+    pub locks: Prefixes,
+    /// On which elections.
+    pub elections: Prefixes,
+}
+
+impl Rule {
+    fn permits(&self, permission: Permission, place: Place, name: &str) -> bool {
+        self.allow.contains(&permission)
+            && match place {
+                Place::Lock => self.locks.cover(name),
+                Place::Election => self.elections.cover(name),
+                Place::Either => self.locks.cover(name) || self.elections.cover(name),
+            }
+    }
+}
+
+/// Identities by name, or by the beginning of their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    text: Box<str>,
+    is_prefix: bool,
+}
+
+impl Pattern {
+    /// Reads what a rule says: a kind of identity and a name, such as `token:ci`; a `*` at the end stands for any rest.
+    ///
+    /// # Errors
+    ///
+    /// When it names no kind, or has a `*` elsewhere: what was expected.
+    pub fn parse(pattern: &str) -> Result<Self, String> {
+        let kinds = ["cert:", "token:", "jwt:"];
+        let (text, is_prefix) = match pattern.strip_suffix('*') {
+            Some(prefix) => (prefix, true),
+            None => (pattern, false),
+        };
+        let named = kinds.iter().find_map(|kind| text.strip_prefix(kind));
+        match named {
+            Some(name) if !name.contains('*') && (is_prefix || !name.is_empty()) => Ok(Self {
+                text: text.into(),
+                is_prefix,
+            }),
+            _ => Err(format!(
+                "expected \"cert:\", \"token:\" or \"jwt:\" and a name, perhaps with a `*` at its end for any rest; found {pattern:?}"
+            )),
+        }
+    }
+
+    fn matches(&self, identity: &str) -> bool {
+        if self.is_prefix {
+            identity.starts_with(&*self.text)
+        } else {
+            identity == &*self.text
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rest = if self.is_prefix { "*" } else { "" };
+        write!(f, "{}{rest}", self.text)
+    }
+}
+
+/// Beginnings of names, none of which begins with another: in order, so that one look finds who covers a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prefixes(Vec<Box<str>>);
+
+impl Prefixes {
+    /// Those of a list; the empty one covers every name.
+    pub fn new<T: AsRef<str>>(list: impl IntoIterator<Item = T>) -> Self {
+        let list = list.into_iter().map(|prefix| prefix.as_ref().into());
+        let mut list: Vec<Box<str>> = list.collect();
+        list.sort();
+        // Whoever begins with another comes right behind it, or behind one that does so, too.
+        list.dedup_by(|later, kept| later.starts_with(&**kept));
+        Self(list)
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|prefix| &**prefix)
+    }
+
+    /// Whether a name, or all names that begin with it, begin with one of these.
+    fn cover(&self, name: &str) -> bool {
+        let behind = self.0.partition_point(|prefix| **prefix <= *name);
+        behind
+            .checked_sub(1)
+            .is_some_and(|at| name.starts_with(&*self.0[at]))
+    }
+}
+
+/// All rules.
+#[derive(Clone, Debug, Default)]
+pub struct Rules(Vec<Arc<Rule>>);
+
+impl Rules {
+    /// These and no others: what none of them permits is denied.
+    #[must_use]
+    pub fn new(rules: &[Rule]) -> Self {
+        Self(rules.iter().cloned().map(Arc::new).collect())
+    }
+
+    /// What they give to an identity.
+    #[must_use]
+    pub fn of(&self, identity: &str) -> Granted {
+        let rules = self.0.iter();
+        let rules = rules.filter(|rule| rule.identities.iter().any(|who| who.matches(identity)));
+        Granted::Only(rules.cloned().collect())
+    }
+}
+
+/// What somebody may do.
+#[derive(Clone, Debug)]
+pub enum Granted {
+    /// Everything: nobody is asked who they are.
+    Everything,
+    /// What one of these rules gives.
+    Only(Vec<Arc<Rule>>),
+}
+
+impl Granted {
+    /// Whether this is permitted on a name; on a prefix, whether it is on all names that begin with it. Allocates nothing.
+    #[must_use]
+    pub fn permits(&self, permission: Permission, place: Place, name: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Only(rules) => rules
+                .iter()
+                .any(|rule| rule.permits(permission, place, name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use proptest::prelude::*;
+
+    use super::{Granted, Pattern, Permission, Place, Prefixes, Rule, Rules};
+
+    fn rule(identities: &[&str], allow: &[Permission], locks: &[&str], elections: &[&str]) -> Rule {
+        let identities = identities.iter().map(|who| Pattern::parse(who).unwrap());
+        Rule {
+            identities: identities.collect(),
+            allow: allow.to_vec(),
+            locks: Prefixes::new(locks),
+            elections: Prefixes::new(elections),
+        }
+    }
+
+    #[test]
+    fn nothing_is_permitted_that_no_rule_gives() {
+        use Permission::{Acquire, Administer, Inspect};
+        let rules = Rules::new(&[
+            rule(&["token:ci"], &[Acquire], &["build/"], &["builder"]),
+            rule(&["token:*", "jwt:a"], &[Inspect], &["build/x"], &[]),
+        ]);
+        let ci = rules.of("token:ci");
+        assert!(ci.permits(Acquire, Place::Lock, "build/"));
+        assert!(ci.permits(Acquire, Place::Lock, "build/1"));
+        assert!(!ci.permits(Acquire, Place::Lock, "build"));
+        assert!(!ci.permits(Acquire, Place::Lock, "Build/1"));
+        assert!(!ci.permits(Acquire, Place::Election, "build/1"));
+        assert!(ci.permits(Acquire, Place::Election, "builder"));
+        assert!(ci.permits(Acquire, Place::Either, "builder-2"));
+        assert!(!ci.permits(Acquire, Place::Lock, "builder"));
+        // One rule's permission does not go with another's names.
+        assert!(ci.permits(Inspect, Place::Lock, "build/xy"));
+        assert!(!ci.permits(Inspect, Place::Lock, "build/y"));
+        assert!(!ci.permits(Inspect, Place::Either, "builder"));
+        assert!(!ci.permits(Administer, Place::Either, "build/x"));
+        // Nor one identity's with another's.
+        for stranger in ["token:", "token:c", "token:ci2", "jwt:ci", "jwt:ab", "ci"] {
+            let granted = rules.of(stranger);
+            assert!(
+                !granted.permits(Acquire, Place::Either, "build/1"),
+                "{stranger}"
+            );
+        }
+        assert!(rules.of("jwt:a").permits(Inspect, Place::Lock, "build/x"));
+        assert!(Granted::Everything.permits(Administer, Place::Lock, "any"));
+    }
+
+    #[test]
+    fn an_identity_is_named_with_its_kind() {
+        for right in [
+            "cert:a",
+            "token:a.b",
+            "jwt:*",
+            "cert:spiffe://x/*",
+            "jwt:a@b c",
+        ] {
+            assert!(Pattern::parse(right).is_ok(), "{right}");
+        }
+        for wrong in [
+            "",
+            "*",
+            "ci",
+            "tok*",
+            "token:",
+            "jwt:a*b",
+            "jwt:**",
+            "Token:a",
+            "anonymous",
+        ] {
+            let error = Pattern::parse(wrong).unwrap_err();
+            assert!(error.contains("expected"), "{error}");
+        }
+    }
+
+    proptest! {
+        /// The one look finds what a look at each would.
+        #[test]
+        fn a_name_is_covered_if_it_begins_with_one(
+            prefixes in prop::collection::vec("[ab/é]{0,4}", 0..8),
+            name in "[ab/é]{0,6}",
+        ) {
+            let naive = prefixes.iter().any(|prefix| name.starts_with(prefix));
+            prop_assert_eq!(Prefixes::new(&prefixes).cover(&name), naive);
+        }
+
+        /// A prefix is covered only if every name that begins with it is.
+        #[test]
+        fn what_covers_a_prefix_covers_all_that_begins_with_it(
+            prefixes in prop::collection::vec("[ab]{0,3}", 0..6),
+            asked in "[ab]{0,3}",
+            rest in "[ab]{0,3}",
+        ) {
+            let prefixes = Prefixes::new(&prefixes);
+            if prefixes.cover(&asked) {
+                let name = format!("{asked}{rest}");
+                prop_assert!(prefixes.cover(&name));
+            }
+        }
+    }
+}

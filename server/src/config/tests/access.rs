@@ -1,0 +1,130 @@
+//! Settings of identities, and tables of permissions.
+
+use std::fs;
+
+use super::{file::refused_in_file, in_file, printed, refused, served};
+use crate::access::rules::{Granted, Permission, Place, Rules};
+
+const TABLE: &str = "[[permission]]\nidentities = [\"token:ci\", \"jwt:*\"]\nallow = [\"acquire\"]\nlocks = [\"build/\"]\n";
+
+#[test]
+fn tables_of_permissions_are_read() {
+    let text = format!(
+        "token-file = \"t\"\n{TABLE}\n{}",
+        TABLE.replace("locks", "elections")
+    );
+    let config = in_file(&text).unwrap();
+    assert_eq!(config.permissions.len(), 2);
+    let granted: Granted = Rules::new(&config.permissions).of("jwt:anybody");
+    assert!(granted.permits(Permission::Acquire, Place::Lock, "build/1"));
+    assert!(granted.permits(Permission::Acquire, Place::Election, "build/1"));
+    assert!(!granted.permits(Permission::Inspect, Place::Either, "build/1"));
+}
+
+#[test]
+fn tables_of_permissions_are_printed_as_they_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leasehold.toml");
+    fs::write(
+        &path,
+        format!("token-file = \"t\"\n{TABLE}elections = [\"a\", \"b\\u0022\"]\n"),
+    )
+    .unwrap();
+    let text = printed(&["--config", path.to_str().unwrap(), "--print-config"], &[]);
+    let config = in_file(&text).unwrap();
+    assert_eq!(config.permissions.len(), 1);
+    assert_eq!(
+        config.permissions,
+        served(&["--config", path.to_str().unwrap()], &[]).permissions
+    );
+}
+
+#[test]
+fn what_is_wrong_in_a_table_is_told_with_its_place() {
+    for (line, column, from, to, says) in [
+        (
+            2,
+            15,
+            "\"token:ci\"",
+            "\"ci\"",
+            "expected \"cert:\", \"token:\" or \"jwt:\"",
+        ),
+        (2, 27, "\"jwt:*\"", "7", "identities: expected a string"),
+        (
+            2,
+            14,
+            "[\"token:ci\", \"jwt:*\"]",
+            "[]",
+            "identities: expected at least one",
+        ),
+        (
+            2,
+            14,
+            "[\"token:ci\", \"jwt:*\"]",
+            "\"jwt:*\"",
+            "expected a list of strings",
+        ),
+        (
+            3,
+            10,
+            "\"acquire\"",
+            "\"aquire\"",
+            "\"acquire\", \"inspect\" or \"administer\"",
+        ),
+        (4, 1, "locks", "lock", "unknown key \"lock\""),
+        (
+            1,
+            1,
+            "locks = [\"build/\"]\n",
+            "",
+            "expected locks or elections",
+        ),
+        (1, 1, "allow = [\"acquire\"]\n", "", "expected allow"),
+    ] {
+        refused_in_file(&TABLE.replace(from, to), line, column, says);
+    }
+    refused_in_file("permission = 3\n", 1, 14, "[[permission]]");
+    refused_in_file("permission = [3]\n", 1, 15, "[[permission]]");
+}
+
+#[test]
+fn contradictions_about_identities_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leasehold.toml");
+    fs::write(&path, TABLE).unwrap();
+    let path = path.to_str().unwrap();
+    let error = refused(&["--config", path], &[]);
+    assert!(
+        error.contains("[[permission]]") && error.contains("token-file"),
+        "{error}"
+    );
+    assert_eq!(
+        served(&["--config", path, "--token-file=t"], &[])
+            .permissions
+            .len(),
+        1
+    );
+
+    for (args, lacks) in [
+        (&["--jwt-keys=k", "--jwt-issuer=i"][..], "jwt-audience"),
+        (&["--jwt-keys=k", "--jwt-audience=a"][..], "jwt-issuer"),
+        (&["--jwt-issuer=i"][..], "jwt-keys"),
+        (&["--jwt-audience=a"][..], "jwt-keys"),
+    ] {
+        let error = refused(args, &[]);
+        assert!(error.contains(lacks), "{error}");
+    }
+    served(&["--jwt-keys=k", "--jwt-issuer=i", "--jwt-audience=a"], &[]);
+    assert!(refused(&["--token-file="], &[]).contains("not empty"));
+}
+
+#[test]
+fn a_new_token_is_printed_with_its_line() {
+    let printed = printed(&["new-token", "ci"], &[]);
+    let mut lines = printed.lines();
+    assert!(lines.next().unwrap().starts_with("lh_"));
+    assert!(lines.next().unwrap().starts_with("ci sha256:"));
+    assert_eq!(lines.next(), None);
+    assert!(refused(&["new-token", "c i"], &[]).contains("without spaces"));
+    assert!(refused(&["new-token"], &[]).contains("NAME"));
+}

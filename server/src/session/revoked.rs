@@ -1,0 +1,187 @@
+//! What a session may not hold or wait for any more.
+//!
+//! Its client is told at once, and its waits are given up. What it held is renewed no more, and not let go before everything
+//! that its client was promised has passed: what it was told may be on its way for as long as that.
+
+use std::collections::HashMap;
+
+use leasehold_core::{deadlock::Deadlock, id::OwnerId, mode::Mode, name::LockName, time::Moment};
+use leasehold_proto::v1::session_response::Response;
+use leasehold_store::StoreError;
+
+use super::{acquires::Wanted, task::Session, wire::Wire};
+use crate::{
+    access::{
+        self,
+        rules::{Granted, Permission, Place},
+    },
+    convert,
+    coordinator::{acquire::Acquired, hold::Hold},
+    status::Refusal,
+};
+
+/// Holds that were revoked, each until what was promised of it has passed. Dropping them ends them.
+#[derive(Debug, Default)]
+pub(super) struct Revoked {
+    holds: HashMap<OwnerId, (Hold, Moment)>,
+    /// None of them is over before this.
+    due: Option<Moment>,
+}
+
+impl Revoked {
+    fn add(&mut self, hold: Hold, until: Moment) {
+        self.due = Some(self.due.map_or(until, |due| due.min(until)));
+        self.holds.insert(*hold.owner(), (hold, until));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.holds.is_empty()
+    }
+
+    /// Whether this is the owner id of one of them, of this name.
+    pub(super) fn is(&self, owner: &OwnerId, name: &LockName) -> bool {
+        let hold = self.holds.get(owner);
+        hold.is_some_and(|(hold, _)| hold.name() == name)
+    }
+
+    /// Its client gives one back.
+    pub(super) fn take(&mut self, owner: &OwnerId) -> Option<Hold> {
+        self.holds.remove(owner).map(|(hold, _)| hold)
+    }
+
+    /// Its client gives all of them back.
+    pub(super) fn give_back(&mut self) {
+        for (_, (hold, _)) in self.holds.drain() {
+            hold.release_detached();
+        }
+    }
+
+    /// One is gone in the store.
+    pub(super) fn forget(&mut self, owner: &OwnerId) {
+        if let Some(hold) = self.take(owner) {
+            hold.forget();
+        }
+    }
+
+    /// When the first of them may be over.
+    pub(super) fn due(&self) -> Option<Moment> {
+        self.due
+    }
+
+    /// Ends those that are over.
+    pub(super) fn end_due(&mut self, now: Moment) {
+        if self.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.holds.retain(|_, (_, until)| now < *until);
+        self.due = self.holds.values().map(|(_, until)| *until).min();
+    }
+
+    /// Leaves them in the store until they expire.
+    pub(super) fn leave_to_expire(&mut self) {
+        for (_, (hold, _)) in self.holds.drain() {
+            hold.leave_to_expire();
+        }
+    }
+}
+
+impl<W: Wire> Session<W> {
+    /// Refuses an acquire that is not permitted: of one name, or of several where `names` has them.
+    pub(super) fn check_acquire(
+        &self,
+        mode: Mode,
+        name: &LockName,
+        names: &[LockName],
+    ) -> Result<(), Refusal> {
+        let place = W::place(mode);
+        let check = |name: &LockName| {
+            access::check_granted(&self.granted, Permission::Acquire, place, name.as_str())
+        };
+        check(name)?;
+        names.iter().try_for_each(check)
+    }
+
+    /// The client may do this from now on.
+    pub(super) fn on_rights(&mut self, granted: Granted) {
+        self.granted = granted;
+        let denied: Vec<(u64, Refusal)> = self
+            .acquiring
+            .iter()
+            .filter_map(|(request_id, acquiring)| {
+                let wanted = &acquiring.wanted;
+                let mut checked = wanted
+                    .each()
+                    .map(|name| self.check_acquire(wanted.mode, name, &[]));
+                Some((*request_id, checked.find_map(Result::err)?))
+            })
+            .collect();
+        for (request_id, refusal) in denied {
+            if let Some(acquiring) = self.acquiring.get_mut(&request_id) {
+                acquiring.denied = Some(Box::new(refusal));
+                acquiring.cancel();
+            }
+        }
+        let revoked = self.holds.iter().filter(|(_, held)| {
+            let name = held.hold.name();
+            self.check_acquire(held.mode, name, &[]).is_err()
+        });
+        let revoked: Vec<OwnerId> = revoked.map(|(owner, _)| *owner).collect();
+        self.revoke(&revoked);
+    }
+
+    fn revoke(&mut self, owners: &[OwnerId]) {
+        let until = self.lease.promised_until();
+        let mut locks = Vec::with_capacity(owners.len());
+        for owner in owners {
+            let Some(hold) = self.unhold(owner) else {
+                continue;
+            };
+            self.coordinator.metrics().count_lost("permission_revoked");
+            locks.push(convert::revoked_lock(hold.name(), owner));
+            self.revoked.add(hold, until);
+        }
+        for lost in convert::lost_messages(locks) {
+            self.outbox.send(0, Response::Lost(lost));
+        }
+    }
+
+    /// An acquire that may not be any more has come to its end: what it was granted, its client never hears of.
+    pub(super) fn on_denied<Holds>(
+        &mut self,
+        request_id: u64,
+        wanted: &Wanted,
+        result: Result<Acquired<Holds>, StoreError>,
+        refusal: Refusal,
+    ) where
+        Holds: IntoIterator<Item = Hold>,
+    {
+        self.end_wanted(wanted);
+        match result {
+            // What becomes of it is told on the stream that resumed it.
+            Ok(Acquired::Moved) => return,
+            Ok(Acquired::Granted(holds)) => holds.into_iter().for_each(Hold::release_detached),
+            _ => {}
+        }
+        self.refuse(request_id, refusal);
+    }
+
+    /// Whether the client may be told who has what it wanted.
+    pub(super) fn may_inspect(&self, wanted: &Wanted) -> bool {
+        wanted.each().all(|name| self.may_see(name))
+    }
+
+    /// A deadlock, in words that tell of no lock that the client may not see.
+    pub(super) fn shown_deadlock(&self, deadlock: &Deadlock) -> String {
+        let mut names = deadlock.cycle.iter().map(|step| &step.name);
+        if names.all(|name| self.may_see(name)) {
+            return deadlock.to_string();
+        }
+        "the wait was part of a deadlock, in which there are locks that may not be shown; it was ended for the others to go on"
+            .to_owned()
+    }
+
+    fn may_see(&self, name: &LockName) -> bool {
+        self.granted
+            .permits(Permission::Inspect, Place::Either, name.as_str())
+    }
+}

@@ -1,0 +1,17 @@
+//! Who may do what: identities, permissions, and what becomes of streams that lose theirs.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod certificates;
+mod gone;
+mod revoked;
+mod shown;
+mod signed;
+mod site;
+mod streams;
+mod table;
+mod tokens;

@@ -1,0 +1,213 @@
+//! What is shown of others: nothing that may not be seen.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use leasehold_proto::v1::{
+    AcquireOutcome, AcquireRequest, GetLockRequest, ListLocksRequest, ListSessionsRequest,
+    ReleaseRequest, RenewRequest, SessionRelease, session_request::Request,
+};
+use leasehold_tests::raw::PROMPT;
+use tonic::Status;
+
+use super::site::{Caller, Site, missing, table};
+
+#[tokio::test]
+async fn a_refusal_is_the_same_whether_there_is_such_a_lock() {
+    let site = Site::start(
+        &(table("token:all", "acquire", "locks", "")
+            + &table("token:some", "acquire", "locks", "x/")),
+    );
+    let (all, some) = (site.newcomer("all").await, site.newcomer("some").await);
+    let mut session = all.session().await;
+    let held = session.acquire("a/held").await.lock;
+    let mut refusals: Vec<[String; 2]> = Vec::new();
+    for name in ["a/held", "a/free"] {
+        let mut asked = some.session().await;
+        let id = asked.ask(name, Some(Duration::ZERO)).await;
+        let failure = asked.refusal(id, PROMPT).await;
+        let get = some.says(GetLockRequest {
+            name: name.to_owned(),
+        });
+        let seen = some.admin().get_lock(get).await.unwrap_err();
+        let (permission, on) = missing(&seen);
+        assert_eq!((permission.as_str(), on.as_str()), ("inspect", name));
+        let known = [failure.message, seen.message().to_owned()];
+        refusals.push(known.map(|message| message.replace(name, "…")));
+        for word in ["held", "raw", &held.fencing_token.to_string()] {
+            assert!(
+                !refusals
+                    .last()
+                    .unwrap()
+                    .iter()
+                    .any(|message| message.contains(word)),
+                "{refusals:?}"
+            );
+        }
+    }
+    assert_eq!(refusals[0], refusals[1]);
+}
+
+async fn listed(caller: &Caller, page_size: i32, hidden: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut page_token = String::new();
+    loop {
+        let request = ListLocksRequest {
+            page_size,
+            page_token,
+            ..ListLocksRequest::default()
+        };
+        let page = caller
+            .admin()
+            .list_locks(caller.says(request))
+            .await
+            .unwrap()
+            .into_inner();
+        assert!(
+            !page.next_page_token.contains(hidden),
+            "a page token tells of a lock"
+        );
+        names.extend(page.locks.into_iter().map(|lock| lock.name));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return names;
+        }
+    }
+}
+
+#[tokio::test]
+async fn listings_show_what_may_be_seen() {
+    let rules = table("token:*", "acquire", "locks", "")
+        + &table("token:some", "inspect", "locks", "a/")
+        + &table("token:some", "inspect", "elections", "e")
+        + &table("token:all", "inspect", "locks", "");
+    let site = Site::start(&rules);
+    let (all, some) = (site.newcomer("all").await, site.newcomer("some").await);
+    let mut session = all.session().await;
+    let seen = ["a/1", "a/2", "e", "e2"];
+    let hidden = [
+        "0hidden", "b/hidden", "c/hidden", "d/hidden", "f/hidden", "z/hidden",
+    ];
+    for name in seen.iter().chain(&hidden) {
+        session.acquire(name).await;
+    }
+    for page_size in [1, 2, 100] {
+        let expected: BTreeSet<String> = seen.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(listed(&some, page_size, "hidden").await, expected);
+        assert_eq!(
+            listed(&all, page_size, "nothing").await.len(),
+            seen.len() + hidden.len()
+        );
+    }
+    let _mine = some.session().await;
+    let sessions = async |caller: &Caller| {
+        let request = caller.says(ListSessionsRequest::default());
+        let page = caller
+            .admin()
+            .list_sessions(request)
+            .await
+            .unwrap()
+            .into_inner();
+        let mut who: Vec<String> = page
+            .sessions
+            .into_iter()
+            .map(|view| view.identity)
+            .collect();
+        who.sort();
+        who
+    };
+    assert_eq!(sessions(&some).await, ["token:some"]);
+    assert_eq!(sessions(&all).await, ["token:all", "token:some"]);
+}
+
+#[tokio::test]
+async fn who_may_only_acquire_is_not_told_who_holds() {
+    let rules =
+        table("token:*", "acquire", "locks", "") + &table("token:sees", "inspect", "locks", "");
+    let site = Site::start(&rules);
+    let (blind, sees) = (site.newcomer("blind").await, site.newcomer("sees").await);
+    let mut holder = sees.session().await;
+    holder.acquire("a").await;
+    for (caller, is_told) in [(&blind, false), (&sees, true)] {
+        let request = caller.says(AcquireRequest {
+            name: "a".to_owned(),
+            ..AcquireRequest::default()
+        });
+        let busy = caller.locks().acquire(request).await.unwrap().into_inner();
+        assert_eq!(busy.outcome(), AcquireOutcome::Busy);
+        assert_eq!(busy.holder.is_some(), is_told);
+        let mut session = caller.session().await;
+        let id = session.ask("a", Some(Duration::ZERO)).await;
+        let not_granted = session.not_granted(id, PROMPT).await;
+        assert_eq!(not_granted.holder.is_some(), is_told);
+    }
+}
+
+#[tokio::test]
+async fn an_owner_id_guessed_or_of_another_identity_gets_nowhere() {
+    let rules = table("token:mine", "acquire", "locks", "a/")
+        + &table("token:other", "acquire", "locks", "b/");
+    let site = Site::start(&rules);
+    let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
+    let mut session = mine.session().await;
+    let held = session.acquire("a/1").await.lock;
+    let mut thief = other.session().await;
+    let denied = |status: Status| assert_eq!(missing(&status).0, "acquire");
+    // With the right name it lacks the permission.
+    let name = held.name.clone();
+    let owner_id = held.owner_id.clone();
+    let release = ReleaseRequest {
+        name: name.clone(),
+        owner_id: owner_id.clone(),
+    };
+    denied(
+        other
+            .locks()
+            .release(other.says(release))
+            .await
+            .unwrap_err(),
+    );
+    let renew = RenewRequest {
+        name: name.clone(),
+        owner_id: owner_id.clone(),
+        ttl: None,
+    };
+    denied(other.locks().renew(other.says(renew)).await.unwrap_err());
+    let id = thief.ask_release(&held).await;
+    assert_eq!(thief.refusal(id, PROMPT).await.reason, "PERMISSION_DENIED");
+    // With another name there is nothing.
+    let id = thief
+        .send(Request::Release(SessionRelease {
+            name: "b/1".to_owned(),
+            owner_id: owner_id.clone(),
+        }))
+        .await;
+    let answer = thief.answer(id, PROMPT).await;
+    assert!(
+        format!("{answer:?}").contains("released: false"),
+        "{answer:?}"
+    );
+    let release = ReleaseRequest {
+        name: "b/1".to_owned(),
+        owner_id,
+    };
+    let released = other
+        .locks()
+        .release(other.says(release))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(!released.released);
+    // Guessed, it is nobody's.
+    let guessed = ReleaseRequest {
+        name,
+        owner_id: vec![7; 16],
+    };
+    let released = mine
+        .locks()
+        .release(mine.says(guessed))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(!released.released);
+    assert!(session.release(&held).await);
+}

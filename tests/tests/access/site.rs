@@ -1,0 +1,292 @@
+//! A coordinator whose permissions and tokens change, and those who call it.
+
+use std::{fs, path::PathBuf, thread, time::Duration};
+
+use leasehold_proto::v1::{
+    admin_service_client::AdminServiceClient, election_service_client::ElectionServiceClient,
+    lock_service_client::LockServiceClient,
+};
+use leasehold_server::{
+    Listeners, Reload,
+    access::tokens::new_token,
+    config::{Action, Config},
+    reload::Reloader,
+};
+use leasehold_tests::raw::{RawCandidate, RawSession, connect, with_token};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Status, transport::Channel};
+use tonic_types::StatusExt;
+
+/// The TTL of sessions whose end is waited for.
+pub(super) const TTL: Duration = Duration::from_secs(2);
+/// How long a change of a file may take to be noticed and heeded.
+pub(super) const NOTICED: Duration = Duration::from_secs(8);
+
+/// A coordinator with tokens, and a configuration that can be put in force anew.
+pub(super) struct Site {
+    folder: TempDir,
+    flags: Vec<String>,
+    endpoint: String,
+    reloader: Reloader,
+    shutdown: CancellationToken,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Site {
+    /// Starts one that asks for tokens, with these tables of permissions.
+    pub(super) fn start(permissions: &str) -> Self {
+        Self::start_with(permissions, &["--token-file", "tokens"])
+    }
+
+    /// Starts one with these flags; a file that they name is one of its folder.
+    pub(super) fn start_with(permissions: &str, flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(folder, permissions, flags)
+    }
+
+    /// The same in a folder that has files already.
+    pub(super) fn start_in(folder: TempDir, permissions: &str, flags: &[&str]) -> Self {
+        let tokens = folder.path().join("tokens");
+        if !tokens.exists() {
+            fs::write(tokens, "").unwrap();
+        }
+        let flags = flags.iter().map(|flag| match *flag {
+            "tokens" | "jwks.json" | "key.pem" => folder.path().join(flag).display().to_string(),
+            other => other.to_owned(),
+        });
+        let flags: Vec<String> = flags.collect();
+        let config = configuration(&folder, &flags, permissions);
+        let (reloader, reload) = Reloader::start(config);
+        let (grpc, admin) = (listen(), listen());
+        let endpoint = format!("http://{}", grpc.local_addr().unwrap());
+        let shutdown = CancellationToken::new();
+        let serving = shutdown.clone();
+        let thread = thread::spawn(move || serve(reload, grpc, admin, serving));
+        Self {
+            folder,
+            flags,
+            endpoint,
+            reloader,
+            shutdown,
+            thread: Some(thread),
+        }
+    }
+
+    /// Puts other permissions in force.
+    pub(super) fn permit(&mut self, permissions: &str) {
+        let config = configuration(&self.folder, &self.flags, permissions);
+        assert!(self.reloader.apply(Ok(config)));
+    }
+
+    /// Asks for tokens from now on.
+    pub(super) fn ask_for_tokens(&mut self) {
+        self.flags = vec![
+            "--token-file".to_owned(),
+            self.file("tokens").display().to_string(),
+        ];
+        self.permit("");
+    }
+
+    /// A file of its folder.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Puts other text in the place of a file of its folder, in one step.
+    pub(super) fn replace(&self, name: &str, text: &str) {
+        let new = self.file("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, self.file(name)).unwrap();
+    }
+
+    /// Where it serves.
+    pub(super) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Somebody who shows this, or nothing.
+    pub(super) async fn caller(&self, token: Option<&str>) -> Caller {
+        Caller {
+            channel: connect(&self.endpoint).await,
+            token: token.map(str::to_owned),
+        }
+    }
+
+    /// Somebody new with a token of its own. The coordinator knows it by when this returns.
+    pub(super) async fn newcomer(&self, name: &str) -> Caller {
+        self.newcomer_until(name, "").await
+    }
+
+    /// The same with more behind its line.
+    pub(super) async fn newcomer_until(&self, name: &str, rest: &str) -> Caller {
+        let (token, line) = token(name);
+        let before = fs::read_to_string(self.file("tokens")).unwrap();
+        self.replace("tokens", &format!("{before}{line} {rest}\n"));
+        let caller = self.caller(Some(&token)).await;
+        caller.until_known().await;
+        caller
+    }
+
+    /// Takes the tokens of a name out of the file.
+    pub(super) fn remove(&self, name: &str) {
+        let before = fs::read_to_string(self.file("tokens")).unwrap();
+        let others = before
+            .lines()
+            .filter(|line| !line.starts_with(&format!("{name} ")));
+        let others: String = others.map(|line| format!("{line}\n")).collect();
+        self.replace("tokens", &others);
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join();
+            assert!(
+                ended.is_ok() || thread::panicking(),
+                "the coordinator panicked"
+            );
+        }
+    }
+}
+
+/// Somebody who calls.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) channel: Channel,
+    pub(super) token: Option<String>,
+}
+
+impl Caller {
+    /// A request of its.
+    pub(super) fn says<T>(&self, message: T) -> Request<T> {
+        with_token(message, self.token.as_deref())
+    }
+
+    pub(super) fn locks(&self) -> LockServiceClient<Channel> {
+        LockServiceClient::new(self.channel.clone())
+    }
+
+    pub(super) fn elections(&self) -> ElectionServiceClient<Channel> {
+        ElectionServiceClient::new(self.channel.clone())
+    }
+
+    pub(super) fn admin(&self) -> AdminServiceClient<Channel> {
+        AdminServiceClient::new(self.channel.clone())
+    }
+
+    /// An open session of its, whose heartbeats go by themselves.
+    pub(super) async fn session(&self) -> RawSession {
+        let mut session = self.try_session().await.unwrap();
+        session.say_open(TTL).await;
+        session.keep_alive(TTL / 4);
+        session
+    }
+
+    /// A stream of its, on which nothing was said.
+    pub(super) async fn try_session(&self) -> Result<RawSession, Status> {
+        RawSession::stream_as(self.channel.clone(), self.token.as_deref()).await
+    }
+
+    pub(super) async fn campaign(&self, election: &str) -> Result<RawCandidate, Status> {
+        let token = self.token.as_deref();
+        RawCandidate::try_campaign_as(self.channel.clone(), token, (election, b""), TTL).await
+    }
+
+    /// Whether it is let in at all.
+    pub(super) async fn is_known(&self) -> Result<(), Status> {
+        let request = self.says(leasehold_proto::v1::ListSessionsRequest::default());
+        self.admin().list_sessions(request).await.map(drop)
+    }
+
+    /// Waits until it is.
+    pub(super) async fn until_known(&self) {
+        tokio::time::timeout(NOTICED, async {
+            while self.is_known().await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await
+        .expect("the coordinator reads the file again");
+    }
+}
+
+/// A fresh token, and its line.
+pub(super) fn token(name: &str) -> (String, String) {
+    let made = new_token(name).unwrap();
+    let (token, line) = made.trim_end().split_once('\n').unwrap();
+    (token.to_owned(), line.to_owned())
+}
+
+/// The reason of a refusal.
+pub(super) fn reason(status: &Status) -> String {
+    let details = status.get_error_details();
+    details.error_info().map_or_else(
+        || panic!("no reason in {status:?}"),
+        |info| info.reason.clone(),
+    )
+}
+
+/// What a refusal for want of a permission says was missing: which one, and on which name.
+pub(super) fn missing(status: &Status) -> (String, String) {
+    assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status:?}");
+    let details = status.get_error_details();
+    let info = details.error_info().unwrap();
+    assert_eq!(info.reason, "PERMISSION_DENIED");
+    assert_eq!(info.metadata.len(), 2, "{info:?}");
+    (
+        info.metadata["permission"].clone(),
+        info.metadata["name"].clone(),
+    )
+}
+
+/// A table that gives something to whoever has a token of this name.
+pub(super) fn table(who: &str, allow: &str, place: &str, prefix: &str) -> String {
+    format!(
+        "[[permission]]\nidentities = [\"{who}\"]\nallow = [\"{allow}\"]\n{place} = [\"{prefix}\"]\n"
+    )
+}
+
+fn configuration(folder: &TempDir, flags: &[String], permissions: &str) -> Config {
+    let path = folder.path().join("leasehold.toml");
+    fs::write(&path, permissions).unwrap();
+    let mut arguments = vec!["leasehold-server".to_owned(), "--config".to_owned()];
+    arguments.push(path.display().to_string());
+    arguments.extend(flags.iter().cloned());
+    let arguments = arguments.into_iter().map(Into::into);
+    match Config::from_args(arguments, |_| None) {
+        Ok(Action::Serve(mut config)) => {
+            config.drain_timeout = Duration::from_millis(1);
+            *config
+        }
+        other => panic!("it does not serve: {other:?}"),
+    }
+}
+
+fn listen() -> std::net::TcpListener {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    listener
+}
+
+fn serve(
+    reload: Reload,
+    grpc: std::net::TcpListener,
+    admin: std::net::TcpListener,
+    shutdown: CancellationToken,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let served = runtime.unwrap().block_on(async {
+        let listeners = Listeners {
+            grpc: TcpListener::from_std(grpc).unwrap(),
+            admin: TcpListener::from_std(admin).unwrap(),
+        };
+        leasehold_server::run(reload, listeners, shutdown).await
+    });
+    served.unwrap();
+}

@@ -1,0 +1,331 @@
+//! Every RPC with every permission: what it needs, and that nothing else is enough.
+
+use std::{future::Future, pin::Pin};
+
+use leasehold_proto::v1::{
+    AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, LeaderRequest,
+    ListLocksRequest, ListSessionsRequest, ObserveRequest, ReleaseRequest, RenewRequest,
+    SessionOpen, SessionRelease, WatchLocksRequest, session_request::Request,
+    session_response::Response,
+};
+use leasehold_tests::raw::{
+    PROMPT, exclusive, fresh_owner_id, resume_hold, semaphore, several, shared, wire,
+};
+use tonic::{Code, Status};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tonic_reflection::pb::v1::{
+    ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+    server_reflection_request::MessageRequest,
+};
+
+use super::site::{Caller, Site, TTL, missing, reason, table};
+
+type Outcome = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
+
+/// What an RPC needs.
+#[derive(Clone, Copy)]
+enum Needs {
+    /// Nothing at all.
+    Nothing,
+    /// An identity.
+    Identity,
+    /// A permission, and by which keys of a rule it can be given.
+    Permission(&'static str, &'static [&'static str]),
+}
+
+const LOCKS: &[&str] = &["locks"];
+const ELECTIONS: &[&str] = &["elections"];
+const EITHER: &[&str] = &["locks", "elections"];
+/// The name that everything is done to.
+const NAME: &str = "a/name";
+
+struct Rpc {
+    name: &'static str,
+    needs: Needs,
+    call: fn(Caller) -> Outcome,
+}
+
+macro_rules! rpc {
+    ($name:literal, $needs:expr, |$caller:ident| $call:block) => {
+        Rpc {
+            name: $name,
+            needs: $needs,
+            call: |$caller: Caller| Box::pin(async move $call),
+        }
+    };
+}
+
+/// All that can be called, and what can be asked on a session.
+fn rpcs() -> Vec<Rpc> {
+    use Needs::{Identity, Nothing, Permission};
+    vec![
+        rpc!("health", Nothing, |caller| {
+            let mut health = HealthClient::new(caller.channel.clone());
+            health
+                .check(caller.says(HealthCheckRequest::default()))
+                .await
+                .map(drop)
+        }),
+        rpc!("reflection", Identity, |caller| {
+            let mut reflection = ServerReflectionClient::new(caller.channel.clone());
+            let list = MessageRequest::ListServices(String::new());
+            let ask = ServerReflectionRequest {
+                host: String::new(),
+                message_request: Some(list),
+            };
+            let ask = caller.says(tokio_stream::once(ask));
+            reflection.server_reflection_info(ask).await.map(drop)
+        }),
+        rpc!("Session", Identity, |caller| {
+            let mut session = caller.try_session().await?;
+            session.say_open(TTL).await;
+            Ok(())
+        }),
+        rpc!("Session acquire", Permission("acquire", EITHER), |caller| {
+            on_session(&caller, Request::Acquire(exclusive(NAME))).await
+        }),
+        rpc!(
+            "Session acquire shared",
+            Permission("acquire", LOCKS),
+            |caller| { on_session(&caller, Request::Acquire(shared(NAME))).await }
+        ),
+        rpc!(
+            "Session acquire semaphore",
+            Permission("acquire", LOCKS),
+            |caller| { on_session(&caller, Request::Acquire(semaphore("a/permits", 1, 2))).await }
+        ),
+        rpc!(
+            "Session acquire several",
+            Permission("acquire", EITHER),
+            |caller| { on_session(&caller, Request::Acquire(several([NAME, "a/other"]))).await }
+        ),
+        rpc!("Session release", Permission("acquire", EITHER), |caller| {
+            let release = SessionRelease {
+                name: NAME.to_owned(),
+                owner_id: fresh_owner_id(),
+            };
+            on_session(&caller, Request::Release(release)).await
+        }),
+        rpc!("Session resume", Permission("acquire", EITHER), |caller| {
+            let lock = leasehold_proto::v1::GrantedLock {
+                name: NAME.to_owned(),
+                owner_id: fresh_owner_id(),
+                fencing_token: 7,
+                hold_count: 1,
+            };
+            let open = SessionOpen {
+                ttl: wire(TTL),
+                resume: vec![resume_hold(&lock)],
+                ..SessionOpen::default()
+            };
+            let mut session = caller.try_session().await?;
+            session.ask_open(open).await;
+            session.next(PROMPT).await.map(drop)
+        }),
+        rpc!("Acquire", Permission("acquire", LOCKS), |caller| {
+            let request = AcquireRequest {
+                name: NAME.to_owned(),
+                ..AcquireRequest::default()
+            };
+            caller.locks().acquire(caller.says(request)).await.map(drop)
+        }),
+        rpc!("Renew", Permission("acquire", LOCKS), |caller| {
+            let request = RenewRequest {
+                name: NAME.to_owned(),
+                owner_id: vec![7; 16],
+                ttl: None,
+            };
+            caller.locks().renew(caller.says(request)).await.map(drop)
+        }),
+        rpc!("Release", Permission("acquire", LOCKS), |caller| {
+            let request = ReleaseRequest {
+                name: NAME.to_owned(),
+                owner_id: vec![7; 16],
+            };
+            caller.locks().release(caller.says(request)).await.map(drop)
+        }),
+        rpc!("Campaign", Permission("acquire", ELECTIONS), |caller| {
+            caller.campaign(NAME).await.map(drop)
+        }),
+        rpc!("Leader", Permission("inspect", ELECTIONS), |caller| {
+            let request = LeaderRequest {
+                election: NAME.to_owned(),
+            };
+            caller
+                .elections()
+                .leader(caller.says(request))
+                .await
+                .map(drop)
+        }),
+        rpc!("Observe", Permission("inspect", ELECTIONS), |caller| {
+            let request = ObserveRequest {
+                election: NAME.to_owned(),
+            };
+            let mut stream = caller
+                .elections()
+                .observe(caller.says(request))
+                .await?
+                .into_inner();
+            stream.message().await.map(drop)
+        }),
+        rpc!("ListLocks", Identity, |caller| {
+            caller
+                .admin()
+                .list_locks(caller.says(ListLocksRequest::default()))
+                .await
+                .map(drop)
+        }),
+        rpc!("ListSessions", Identity, |caller| {
+            caller
+                .admin()
+                .list_sessions(caller.says(ListSessionsRequest::default()))
+                .await
+                .map(drop)
+        }),
+        rpc!("GetLock", Permission("inspect", EITHER), |caller| {
+            let request = GetLockRequest {
+                name: NAME.to_owned(),
+            };
+            caller
+                .admin()
+                .get_lock(caller.says(request))
+                .await
+                .map(drop)
+        }),
+        rpc!("WatchLocks", Permission("inspect", EITHER), |caller| {
+            let request = WatchLocksRequest {
+                prefix: NAME.to_owned(),
+            };
+            let mut stream = caller
+                .admin()
+                .watch_locks(caller.says(request))
+                .await?
+                .into_inner();
+            stream.message().await.map(drop)
+        }),
+        rpc!("CheckToken", Permission("inspect", EITHER), |caller| {
+            let request = CheckTokenRequest {
+                name: NAME.to_owned(),
+                fencing_token: 7,
+            };
+            caller
+                .admin()
+                .check_token(caller.says(request))
+                .await
+                .map(drop)
+        }),
+        rpc!("ForceRelease", Permission("administer", EITHER), |caller| {
+            let request = ForceReleaseRequest {
+                name: NAME.to_owned(),
+            };
+            caller
+                .admin()
+                .force_release(caller.says(request))
+                .await
+                .map(drop)
+        }),
+    ]
+}
+
+/// What a request on a session is answered by, as if it were a call.
+async fn on_session(caller: &Caller, request: Request) -> Result<(), Status> {
+    let mut session = caller.try_session().await?;
+    session.say_open(TTL).await;
+    let id = session.send(request).await;
+    match session.answer(id, PROMPT).await {
+        Response::Error(failure) => {
+            let mut details = tonic_types::ErrorDetails::new();
+            details.set_error_info(failure.reason, "leasehold", failure.metadata);
+            let code = Code::from_i32(failure.code);
+            Err(<Status as tonic_types::StatusExt>::with_error_details(
+                code,
+                failure.message,
+                details,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[tokio::test]
+async fn every_rpc_needs_just_its_permission() {
+    let mut rules = String::new();
+    let mut who = Vec::new();
+    for permission in ["acquire", "inspect", "administer"] {
+        for place in EITHER {
+            let name = format!("{permission}-{place}");
+            rules += &table(&format!("token:{name}"), permission, place, "a/");
+            // Beside what is asked for, everything is permitted: that must not help.
+            for other in ["acquire", "inspect", "administer"] {
+                rules += &table(&format!("token:{name}"), other, place, "b/");
+                rules += &table("token:beside", other, place, "a/name/");
+            }
+            who.push((name, Some((permission, *place))));
+        }
+    }
+    who.push(("beside".to_owned(), None));
+    who.push(("nothing".to_owned(), None));
+    let site = Site::start(&rules);
+    let mut callers = Vec::new();
+    for (name, has) in who {
+        callers.push((site.newcomer(&name).await, name, has));
+    }
+    let nobody = site.caller(None).await;
+    for Rpc {
+        name: rpc,
+        needs,
+        call,
+    } in rpcs()
+    {
+        let outcome = call(nobody.clone()).await;
+        match needs {
+            Needs::Nothing => assert!(outcome.is_ok(), "{rpc} by nobody: {outcome:?}"),
+            _ => {
+                let refused = outcome.expect_err(rpc);
+                assert_eq!(refused.code(), Code::Unauthenticated, "{rpc}: {refused:?}");
+                assert_eq!(reason(&refused), "UNAUTHENTICATED", "{rpc}");
+            }
+        }
+        for (caller, name, has) in &callers {
+            let is_enough = match needs {
+                Needs::Nothing | Needs::Identity => true,
+                Needs::Permission(permission, places) => {
+                    has.is_some_and(|(had, place)| had == permission && places.contains(&place))
+                }
+            };
+            let outcome = call(caller.clone()).await;
+            if is_enough {
+                assert!(outcome.is_ok(), "{rpc} by {name}: {outcome:?}");
+                continue;
+            }
+            let Needs::Permission(permission, _) = needs else {
+                unreachable!("an identity was enough");
+            };
+            let refused = outcome.expect_err(&format!("{rpc} by {name}"));
+            let on = if rpc.ends_with("semaphore") {
+                "a/permits"
+            } else {
+                NAME
+            };
+            assert_eq!(
+                missing(&refused),
+                (permission.to_owned(), on.to_owned()),
+                "{rpc} by {name}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_identities_everybody_may_do_everything() {
+    let site = Site::start_with("", &[]);
+    let anybody = site.caller(None).await;
+    // What is shown all the same is none of its business.
+    let somebody = site.caller(Some("whatever")).await;
+    for Rpc { name, call, .. } in rpcs() {
+        for caller in [&anybody, &somebody] {
+            let outcome = call(caller.clone()).await;
+            assert!(outcome.is_ok(), "{name}: {outcome:?}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Static tokens: who is let in by one, and who is not.
+
+use std::fs;
+
+use tonic::Code;
+
+use super::site::{Site, reason};
+
+#[tokio::test]
+async fn only_a_whole_token_of_the_file_lets_in() {
+    let site = Site::start("");
+    let caller = site.newcomer("a").await;
+    let token = caller.token.clone().unwrap();
+    caller.is_known().await.unwrap();
+    let line = fs::read_to_string(site.file("tokens")).unwrap();
+    let hash = line.trim().split_once("sha256:").unwrap().1;
+    let mut longer = token.clone();
+    longer.push('0');
+    for wrong in [
+        "",
+        "x",
+        &token[..token.len() - 1],
+        &token[3..],
+        &longer,
+        &token.to_uppercase(),
+        hash,
+    ] {
+        let stranger = site.caller(Some(wrong)).await;
+        let refused = stranger.is_known().await.unwrap_err();
+        assert_eq!(refused.code(), Code::Unauthenticated, "{wrong}");
+        assert_eq!(reason(&refused), "UNAUTHENTICATED");
+        assert!(wrong.is_empty() || !refused.message().contains(wrong) || wrong == "x");
+    }
+    for header in [
+        format!("Basic {token}"),
+        token.clone(),
+        format!("Bearer{token}"),
+        "Bearer".to_owned(),
+    ] {
+        let mut request = tonic::Request::new(leasehold_proto::v1::ListSessionsRequest::default());
+        request
+            .metadata_mut()
+            .insert("authorization", header.parse().unwrap());
+        let refused = caller.admin().list_sessions(request).await.unwrap_err();
+        assert_eq!(reason(&refused), "UNAUTHENTICATED", "{header}");
+    }
+    // Which of two counts would be anybody's guess.
+    let mut request = caller.says(leasehold_proto::v1::ListSessionsRequest::default());
+    request
+        .metadata_mut()
+        .append("authorization", "Bearer x".parse().unwrap());
+    let refused = caller.admin().list_sessions(request).await.unwrap_err();
+    assert_eq!(reason(&refused), "UNAUTHENTICATED");
+}
+
+#[tokio::test]
+async fn a_file_that_makes_no_sense_leaves_the_one_before_in_force() {
+    let site = Site::start("");
+    let first = site.newcomer("a").await;
+    let good = fs::read_to_string(site.file("tokens")).unwrap();
+    site.replace("tokens", "a sha256:none\n");
+    fs::remove_file(site.file("tokens")).unwrap();
+    site.replace("tokens", &good);
+    // It is read by now: whoever came with it is let in.
+    let second = site.newcomer("b").await;
+    first.is_known().await.unwrap();
+    second.is_known().await.unwrap();
+}
