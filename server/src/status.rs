@@ -209,6 +209,12 @@ impl Refusal {
         self
     }
 
+    /// Why.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        self.reason
+    }
+
     /// With something that goes with the reason, as `docs/errors.md` lists it.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl ToString) -> Self {

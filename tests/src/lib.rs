@@ -27,6 +27,7 @@ pub mod audit;
 pub mod binaries;
 pub mod certificates;
 pub mod cluster;
+pub mod collector;
 pub mod coordinator;
 mod doc;
 pub mod latency;

@@ -207,6 +207,7 @@ mod tests {
         let numbered = |request_id, request| v1::SessionRequest {
             request_id,
             request: Some(request),
+            ..v1::SessionRequest::default()
         };
         let close = || Body::Close(v1::SessionClose {});
         for id in 1..=HANDED_ON as u64 + 2 {

@@ -138,6 +138,7 @@ impl<A, H> Machine<A, H> {
             let request = v1::SessionRequest {
                 request_id,
                 request: Some(Body::Open(open)),
+                ..v1::SessionRequest::default()
             };
             self.outputs.push_back(Output::Send(next.number, request));
         }

@@ -186,6 +186,7 @@ impl<H> Stream<H> {
         v1::SessionRequest {
             request_id: self.last_request_id,
             request: Some(body),
+            ..v1::SessionRequest::default()
         }
     }
 

@@ -26,6 +26,7 @@ const FOLLOWED: &[&str] = &[
     "jwt-issuer",
     "jwt-audience",
     "jwt-identity-claim",
+    "trace-sample",
 ];
 
 /// Which settings differ, by name, in the order of the reference file.

@@ -180,7 +180,7 @@ fn command() -> Command {
                 .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("true"),
-            Shape::Text | Shape::Number => arg.allow_hyphen_values(true),
+            Shape::Text | Shape::Number | Shape::Fraction => arg.allow_hyphen_values(true),
         }
     });
     Command::new("leasehold-server")

@@ -92,6 +92,8 @@ fn scalar(place: usize, value: &Spanned<DeValue<'_>>) -> Result<String, String> 
                 .map(|number| number.to_string())
                 .map_err(|_| "expected a smaller number".to_owned())
         }
+        (Shape::Fraction, DeValue::Float(number)) => Ok(number.as_str().to_owned()),
+        (Shape::Fraction, DeValue::Integer(number)) => Ok(number.as_str().to_owned()),
         (Shape::Text, DeValue::Integer(_) | DeValue::Float(_))
             if setting.value_name == "DURATION" =>
         {
@@ -101,6 +103,7 @@ fn scalar(place: usize, value: &Spanned<DeValue<'_>>) -> Result<String, String> 
             let expected = match shape {
                 Shape::Text => "a string in quotes",
                 Shape::Number => "a whole number",
+                Shape::Fraction => "a number from 0 to 1",
                 Shape::Boolean => "true or false",
             };
             Err(format!("expected {expected}; found a value of type {}", found.type_str()))

@@ -15,6 +15,7 @@ mod origin;
 mod permissions;
 mod print;
 mod settings;
+mod share;
 mod store_file;
 mod store_url;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use leasehold_store::TlsFiles;
 pub use cli::Action;
 pub use error::{ConfigError, ConfigErrors};
 pub use origin::Origin;
+pub use share::Share;
 pub use store_url::StoreUrl;
 
 use crate::access::rules::Rule;
@@ -149,6 +151,10 @@ pub struct Config {
     pub log: String,
     /// How log lines look. Human by default.
     pub log_format: LogFormat,
+    /// Where traces are sent (OTLP over gRPC). Nowhere by default.
+    pub otlp_endpoint: Option<String>,
+    /// Of the requests whose callers do not decide, the share that is traced. One in a hundred by default.
+    pub trace_sample: Share,
 }
 
 impl Config {
@@ -253,6 +259,8 @@ impl Default for Config {
             metrics: true,
             log: "info".to_owned(),
             log_format: LogFormat::Human,
+            otlp_endpoint: None,
+            trace_sample: Share::ONE_IN_A_HUNDRED,
         }
     }
 }

@@ -29,6 +29,6 @@ pub(super) fn in_force(draft: &Draft) -> String {
 pub(super) fn literal(setting: &Setting, value: &str) -> String {
     match setting.shape {
         Shape::Text => toml::Value::String(value.to_owned()).to_string(),
-        Shape::Number | Shape::Boolean => value.to_owned(),
+        Shape::Number | Shape::Fraction | Shape::Boolean => value.to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod limits;
 mod paths;
+mod telemetry;
 
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use super::{
 pub(super) enum Shape {
     Text,
     Number,
+    /// From 0 to 1.
+    Fraction,
     Boolean,
 }
 
@@ -379,6 +382,8 @@ pub(super) static SETTINGS: &[Setting] = &[
         },
         example: None,
     },
+    telemetry::OTLP_ENDPOINT,
+    telemetry::TRACE_SAMPLE,
 ];
 
 /// The place of a setting in the table.

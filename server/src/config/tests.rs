@@ -188,6 +188,8 @@ fn every_setting_can_be_given_in_each_way() {
         ("metrics", "false"),
         ("log", "info,leasehold_server=debug"),
         ("log-format", "json"),
+        ("otlp-endpoint", "http://collector:4317"),
+        ("trace-sample", "0.25"),
     ];
     // Given in place of `store`, and tested for itself.
     let settings: Vec<_> = SETTINGS
@@ -280,6 +282,17 @@ fn bad_values_tell_where_they_came_from_and_what_was_expected() {
             &[],
             "the path of a file with a certificate",
         ),
+        (
+            &["--trace-sample=1.5"],
+            &[],
+            "expected a number from 0 to 1",
+        ),
+        (
+            &["--otlp-endpoint=http://u:hunter2@h:1"],
+            &[],
+            "without user",
+        ),
+        (&["--otlp-endpoint=collector:4317"], &[], "http://HOST:PORT"),
         (
             &["--store", "postgres://u:hunter2@h"],
             &[],

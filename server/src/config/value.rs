@@ -101,6 +101,24 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
     }
 }
 
+/// The URL of a collector of traces.
+pub(super) fn endpoint(text: &str) -> Result<String, String> {
+    // Without what was found: there may be a password in it.
+    const EXPECTED: &str =
+        "expected http://HOST:PORT or https://HOST:PORT, without user, password or path";
+    let url = url::Url::parse(text).map_err(|_| EXPECTED)?;
+    let is_plain = matches!(url.scheme(), "http" | "https")
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.path() == "/"
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if url.host().is_none() || !is_plain {
+        return Err(EXPECTED.to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// `human` or `json`.
 pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
     match text {

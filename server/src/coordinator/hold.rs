@@ -125,6 +125,11 @@ impl Hold {
         self.token
     }
 
+    /// When the command was sent that granted or last renewed it.
+    pub fn sent_at(&self) -> Moment {
+        self.sent_at
+    }
+
     /// Until when it stands in the store at least.
     pub fn stands_until(&self) -> Moment {
         self.sent_at.after(self.claim.ttl)

@@ -6,7 +6,7 @@ use leasehold_store::StoreUrlError;
 use thiserror::Error;
 use tokio::net::TcpListener;
 
-use crate::{access::AccessError, config::Config, tls::TlsError};
+use crate::{access::AccessError, config::Config, telemetry::TracesError, tls::TlsError};
 
 /// The sockets that a coordinator serves.
 #[derive(Debug)]
@@ -52,6 +52,9 @@ pub enum RunError {
         /// Why it can't be reached.
         reason: String,
     },
+    /// Traces could not be set up.
+    #[error(transparent)]
+    Traces(#[from] TracesError),
     /// Reflection could not be built.
     #[error("failed to set up gRPC reflection: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),

@@ -38,7 +38,7 @@ use crate::{
     },
     session::{sessions::Sessions, task::Shutdown},
     suspension,
-    telemetry::Metrics,
+    telemetry::{Metrics, RequestLayer, Traces},
     tls::Tls,
     watch::Watching,
 };
@@ -64,8 +64,10 @@ pub async fn run(
     let tls = Tls::start(&reload, &background)?;
     let limits = Limits::new(reload.clone(), connections.clone());
     tokio::spawn(limits.clone().follow(background.clone()));
-    let access = Access::start(reload, tls.as_ref(), background.clone())?;
+    let access = Access::start(reload.clone(), tls.as_ref(), background.clone())?;
     let coordinator = start_coordinator(&config, metrics.clone(), limits.clone(), &background)?;
+    let traces = Traces::start(&config, coordinator.id().as_str())?;
+    tokio::spawn(traces.clone().follow(reload.clone()));
     let sessions = Sessions::default();
     let tasks = TaskTracker::new();
     let stages = Shutdown {
@@ -101,6 +103,7 @@ pub async fn run(
             reading_timeout: config.keepalive_timeout,
             open_timeout: config.handshake_timeout,
         },
+        traces: traces.clone(),
     };
     let locks = Locks {
         streams: streams.clone(),
@@ -127,6 +130,7 @@ pub async fn run(
     let router = http2_server(&config)
         .layer(metrics.rpc_layer())
         .layer(AccessLayer::new(access.clone()))
+        .layer(RequestLayer::new(traces.clone()))
         .layer(LimitLayer::new(limits))
         .add_service(health)
         .add_service(reflection().build_v1()?)
@@ -183,6 +187,7 @@ pub async fn run(
         served = &mut admin => served.map_err(RunError::Admin)?,
         () = stop => {}
     }
+    traces.shutdown().await;
     Ok(())
 }
 

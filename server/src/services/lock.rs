@@ -24,9 +24,10 @@ use super::{
 use crate::{
     access::rules::{Permission, Place},
     convert,
-    coordinator::acquire::{Acquired, Wait},
+    coordinator::acquire::{Acquired, InLine, Wait},
     session::{MAX_IN_FLIGHT, MAX_PENDING_ACKS},
     status::{Reason, Refusal},
+    telemetry::Followed,
 };
 
 /// The service.
@@ -66,6 +67,7 @@ impl LockService for Locks {
         request: Request<AcquireRequest>,
     ) -> Result<Response<AcquireResponse>, Status> {
         let rights = self.streams.access.rights(request.extensions())?;
+        let followed = Followed::of(request.extensions());
         let request = request.into_inner();
         let bounds = self.streams.coordinator.bounds();
         let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
@@ -96,9 +98,11 @@ impl LockService for Locks {
         let ttl = acquire.ttl;
         // However long it waits, it may do so for as long as it has the permission.
         let lost = rights.lost(Permission::Acquire, Place::Lock, name.as_str());
+        followed.script();
+        let queued = |_: &InLine| followed.waits();
         let acquired = tokio::select! {
             biased;
-            acquired = self.streams.coordinator.acquire(name.clone(), acquire, wait, false, |_| {}) => {
+            acquired = self.streams.coordinator.acquire(name.clone(), acquire, wait, false, queued) => {
                 acquired.map_err(Refusal::from)?
             }
             refusal = lost => return Err(refusal.into()),
@@ -106,6 +110,7 @@ impl LockService for Locks {
         };
         let (outcome, holder) = match acquired {
             Acquired::Granted(hold) => {
+                followed.handed_off(|| hold.sent_at().until(clock::now()));
                 let response = AcquireResponse {
                     outcome: AcquireOutcome::Granted.into(),
                     owner_id: hold.owner().as_bytes().to_vec(),
@@ -143,12 +148,14 @@ impl LockService for Locks {
         request: Request<RenewRequest>,
     ) -> Result<Response<RenewResponse>, Status> {
         let rights = self.streams.access.rights(request.extensions())?;
+        let followed = Followed::of(request.extensions());
         let request = request.into_inner();
         let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
         let ttl = convert::ttl("ttl", request.ttl, self.streams.coordinator.bounds())?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         let op = Op::Renew { owner, ttl };
+        followed.script();
         let stamped = self
             .streams
             .coordinator
@@ -165,10 +172,12 @@ impl LockService for Locks {
         request: Request<ReleaseRequest>,
     ) -> Result<Response<ReleaseResponse>, Status> {
         let rights = self.streams.access.rights(request.extensions())?;
+        let followed = Followed::of(request.extensions());
         let request = request.into_inner();
         let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
+        followed.script();
         let released = self
             .streams
             .coordinator

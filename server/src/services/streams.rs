@@ -27,9 +27,11 @@ use crate::{
         resume::Resumption,
         sessions::{SessionInfo, Sessions},
         task::{self, Opened, Shutdown},
+        traces::Following,
         wire::Wire,
     },
     status::{Reason, Refusal},
+    telemetry::{CallerContext, Traces},
 };
 
 /// What is expected of streams.
@@ -58,6 +60,8 @@ pub struct Streams {
     pub access: Access,
     /// What is expected of them.
     pub options: StreamOptions,
+    /// Where requests are traced.
+    pub traces: Traces,
 }
 
 /// What tonic sends from.
@@ -124,9 +128,13 @@ impl Streams {
                 self.coordinator.limits().account(&caller)
             }),
         };
+        let caller = CallerContext::of_stream(request.extensions());
+        let following = Following::new(self.traces.clone(), caller);
         let (answers, receiver) = mpsc::channel(self.options.outbound_queue);
         // The stream's headers are sent at once.
-        let run = self.clone().run(request.into_inner(), peer, answers, kind);
+        let run = self
+            .clone()
+            .run(request.into_inner(), peer, answers, following, kind);
         self.tasks.spawn(run);
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
@@ -136,6 +144,7 @@ impl Streams {
         mut incoming: Streaming<W::Asks>,
         mut peer: Peer,
         answers: mpsc::Sender<Result<W::Says, Status>>,
+        following: Following,
         mut kind: Kind<Open>,
     ) where
         W: Wire,
@@ -173,7 +182,8 @@ impl Streams {
         };
         let connection = peer.connection;
         let metrics = self.coordinator.metrics().clone();
-        let outbox = Outbox::new(wire, answers, reading, connection.clone(), metrics);
+        let outbox =
+            Outbox::new(wire, answers, reading, connection.clone(), metrics).followed(following);
         task::serve(
             self.coordinator,
             opened,

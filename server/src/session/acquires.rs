@@ -247,6 +247,7 @@ impl<W: Wire> Session<W> {
             };
             self.ask_several(request_id, several, cancelled);
         }
+        self.outbox.following.script(request_id);
         self.acquiring
             .insert(request_id, Acquiring::new(stage, wanted));
         self.count();

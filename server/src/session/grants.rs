@@ -104,7 +104,10 @@ impl<W: Wire> Session<W> {
             Ok(Acquired::TimedOut(holder)) => (AcquireOutcome::TimedOut, holder),
             Ok(Acquired::Cancelled) => (AcquireOutcome::Cancelled, None),
             // Its outcome is told on the stream that resumed it.
-            Ok(Acquired::Moved) => return self.end_wanted(&wanted),
+            Ok(Acquired::Moved) => {
+                self.outbox.following.moved(request_id);
+                return self.end_wanted(&wanted);
+            }
             Ok(Acquired::Failed(error)) => {
                 self.end_wanted(&wanted);
                 return self.refuse(request_id, error.into());
@@ -181,6 +184,11 @@ impl<W: Wire> Session<W> {
             return;
         };
         self.answered(&wanted);
+        if let Some(hold) = holds.as_ref().last() {
+            let sent_at = hold.sent_at();
+            let ago = || sent_at.until(clock::now());
+            self.outbox.following.handed_off(request_id, ago);
+        }
         let mut locks = Vec::with_capacity(wanted.names.len().max(1));
         for hold in holds {
             locks.push(granted_lock(&hold, 1));

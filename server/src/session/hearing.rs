@@ -46,6 +46,7 @@ impl<W: Wire> Session<W> {
             Next::Ask(SessionRequest {
                 request_id,
                 request: Some(Request::Close(_)),
+                ..
             }) => Some(End::Closed(request_id)),
             Next::Ask(request) => self.on_request(request),
             Next::Fail(refusal) => Some(End::Failed(refusal)),

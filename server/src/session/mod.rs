@@ -13,12 +13,14 @@
 //! - [`wire`]: the words in which a client speaks; the session is the same for all of them.
 //! - `signals`, `alarm`: what happens to it from outside, and time.
 //! - `second_look`: deadlines that somebody else may have kept.
+//! - [`traces`]: its requests, as traces and the log tell of them.
 //! - [`sessions`]: the sessions of this coordinator, for operators and limits.
 
 pub mod outbox;
 pub mod resume;
 pub mod sessions;
 pub mod task;
+pub mod traces;
 pub mod wire;
 
 mod acquires;

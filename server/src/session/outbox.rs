@@ -10,6 +10,7 @@ use tonic::Status;
 
 use super::{
     second_look::SecondLook,
+    traces::Following,
     wire::{Next, Wire},
 };
 use crate::{
@@ -47,6 +48,8 @@ pub struct Outbox<W: Wire> {
     reading: Reading,
     connection: ConnectionHandle,
     metrics: Metrics,
+    /// Who wants to know what was answered when.
+    pub(super) following: Following,
     /// The client did not read: nothing more can be said.
     cut: bool,
 }
@@ -70,8 +73,16 @@ impl<W: Wire> Outbox<W> {
             reading,
             connection,
             metrics,
+            following: Following::default(),
             cut: false,
         }
+    }
+
+    /// Has the requests followed that are answered here.
+    #[must_use]
+    pub fn followed(mut self, following: Following) -> Self {
+        self.following = following;
+        self
     }
 
     /// Whether a slow reader was cut off.
@@ -88,12 +99,14 @@ impl<W: Wire> Outbox<W> {
 
     /// Says something.
     pub fn send(&mut self, request_id: u64, response: Response) {
+        self.following.answered(request_id, &response);
         let said = self.wire.say(request_id, response);
         self.say(said);
     }
 
     /// Says that a request could not be served.
     pub(super) fn refuse(&mut self, request_id: u64, refusal: Refusal) {
+        self.following.refused(request_id, &refusal);
         let said = self.wire.refuse(request_id, refusal);
         self.say(said);
     }
@@ -210,6 +223,7 @@ impl<W: Wire> Outbox<W> {
         self.unread.set(0);
         self.metrics.slow_readers.inc();
         tracing::warn!(
+            session = self.following.session().map(tracing::field::display),
             peer = %self.connection.peer_addr(),
             "a client did not read its stream and was disconnected; its locks stay until its lease has passed"
         );

@@ -114,6 +114,7 @@ impl<W: Wire> Session<W> {
         }
         self.renewing = true;
         self.listed.info().set_renewal_due(clock::now());
+        self.outbox.following.renews(self.holds.len());
         let coordinator = self.coordinator.clone();
         let (owners, commands): (Vec<OwnerId>, Vec<_>) = self
             .holds
@@ -159,6 +160,7 @@ impl<W: Wire> Session<W> {
                 }
             }
         }
+        self.outbox.following.renewed(lost.len(), failed);
         self.lose(lost);
         if !is_late {
             self.renewed();

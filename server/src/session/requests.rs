@@ -56,6 +56,19 @@ pub(super) enum Asked {
     },
 }
 
+impl Asked {
+    /// The client's request that it is for, if it is for one.
+    const fn request_id(&self) -> Option<u64> {
+        match self {
+            Self::Acquire { request_id, .. }
+            | Self::Release { request_id, .. }
+            | Self::SetValue { request_id, .. }
+            | Self::Downgrade { request_id, .. } => Some(*request_id),
+            Self::Count { .. } => None,
+        }
+    }
+}
+
 impl<W: Wire> Session<W> {
     /// Takes one request in; gives why the session ends, if it does. A bad request is answered with `error` and changes
     /// nothing.
@@ -63,6 +76,7 @@ impl<W: Wire> Session<W> {
         let request_id = request.request_id;
         let metrics = self.coordinator.metrics();
         metrics.count_request(request.request.as_ref());
+        self.outbox.following.asked(&request);
         // What shows life or gives something back is never refused for being asked too often.
         let is_counted = !matches!(
             request.request,
@@ -216,9 +230,13 @@ impl<W: Wire> Session<W> {
     pub(super) fn ask(&mut self, name: LockName, op: Op, asked: Asked) {
         self.others_in_flight += 1;
         let (number, answer) = self.next_answer();
+        let script_of = asked.request_id();
         self.asked.insert(number, asked);
         let command = self.coordinator.command(name, op);
         self.coordinator.store().send(command, answer);
+        if let Some(request_id) = script_of {
+            self.outbox.following.script(request_id);
+        }
     }
 
     /// Whether as much is in flight as may be, beside the acquires, which count among the locks, and renewals.

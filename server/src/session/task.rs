@@ -229,6 +229,7 @@ pub async fn serve<W: Wire>(
         closing: false,
         heard_all: false,
     };
+    session.outbox.following.of(session.id);
     session.opens(opened.request_id, resumed);
     let mut in_a_row = 0;
     let end = loop {

@@ -2,8 +2,9 @@
 
 use std::io::IsTerminal;
 
+use tracing::{Level, Metadata};
 use tracing_subscriber::{
-    EnvFilter, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt,
+    EnvFilter, Registry, filter::filter_fn, layer::SubscriberExt, reload, util::SubscriberInitExt,
 };
 
 use crate::{
@@ -34,7 +35,9 @@ pub fn init_logging(config: &Config) -> Result<LogLevel, LoggingError> {
         directives: config.log.clone(),
         filter: handle,
     };
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry()
+        .with(filter)
+        .with(filter_fn(shows_no_bytes));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     match config.log_format {
         LogFormat::Human => {
@@ -46,6 +49,11 @@ pub fn init_logging(config: &Config) -> Result<LogLevel, LoggingError> {
         LogFormat::Json => registry.with(lines.json()).try_init()?,
     }
     Ok(level)
+}
+
+/// Whether something may be logged at all: libraries show bytes of the wire at the level trace, and with them what is secret.
+fn shows_no_bytes(metadata: &Metadata<'_>) -> bool {
+    *metadata.level() != Level::TRACE || metadata.target().starts_with("leasehold")
 }
 
 /// What is logged, which may change at any time.

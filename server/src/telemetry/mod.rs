@@ -1,6 +1,7 @@
-//! Logging and metrics.
+//! Logging, traces and metrics.
 //!
 //! - [`logging`]: where log lines go.
+//! - [`requests`]: what is told of each unary call; [`traces`]: where spans go.
 //! - [`metrics`]: the metrics as a whole; [`families`] has them by name.
 //! - [`level`]: what exists now. [`waits`]: how long things take. [`rpc`]: calls by method. `store` and `connections` read
 //!   what the store and the listener count.
@@ -13,10 +14,12 @@ pub mod families;
 pub mod level;
 pub mod logging;
 pub mod metrics;
+pub mod requests;
 pub mod rpc;
 mod shown;
 mod store;
 mod text;
+pub mod traces;
 pub mod waits;
 
 pub use self::{
@@ -24,4 +27,6 @@ pub use self::{
     level::{Level, Tracked},
     logging::{LogLevel, LoggingError, init_logging},
     metrics::Metrics,
+    requests::{Followed, RequestLayer},
+    traces::{CallerContext, Traces, TracesError},
 };

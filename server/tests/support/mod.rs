@@ -198,6 +198,7 @@ pub(crate) fn heartbeat() -> SessionRequest {
         request: Some(session_request::Request::Heartbeat(
             SessionHeartbeat::default(),
         )),
+        ..SessionRequest::default()
     }
 }
 

@@ -40,6 +40,7 @@ impl Stream {
         let message = SessionRequest {
             request_id: 1,
             request: Some(open),
+            ..SessionRequest::default()
         };
         requests.send(message).await?;
         let responses = LockServiceClient::new(channel)
@@ -112,6 +113,7 @@ impl Stream {
         let message = SessionRequest {
             request_id,
             request,
+            ..SessionRequest::default()
         };
         self.requests.send(message).await.context("stream ended")
     }

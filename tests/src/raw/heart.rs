@@ -43,6 +43,7 @@ impl Heart {
             .send(SessionRequest {
                 request_id: HEARTBEAT_IDS + sequence,
                 request: Some(request),
+                ..SessionRequest::default()
             })
             .await?;
         Ok(sequence)

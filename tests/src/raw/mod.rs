@@ -48,6 +48,7 @@ pub struct RawSession {
     heart: Arc<Heart>,
     beat: Option<AbortHandle>,
     good_until: Option<Instant>,
+    traceparent: String,
 }
 
 /// What a granted acquire gave.
@@ -133,7 +134,7 @@ impl RawSession {
     ///
     /// What the coordinator answers instead of a stream.
     pub async fn stream(channel: Channel) -> Result<Self, Status> {
-        Self::stream_as(channel, None).await
+        Self::stream_with(channel, &[]).await
     }
 
     /// The same with a bearer token.
@@ -142,9 +143,35 @@ impl RawSession {
     ///
     /// What the coordinator answers instead of a stream.
     pub async fn stream_as(channel: Channel, token: Option<&str>) -> Result<Self, Status> {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let metadata: Vec<_> = bearer
+            .iter()
+            .map(|bearer| ("authorization", bearer.as_str()))
+            .collect();
+        Self::stream_with(channel, &metadata).await
+    }
+
+    /// The same with metadata.
+    ///
+    /// # Errors
+    ///
+    /// What the coordinator answers instead of a stream.
+    ///
+    /// # Panics
+    ///
+    /// If the values are no metadata.
+    pub async fn stream_with(
+        channel: Channel,
+        metadata: &[(&'static str, &str)],
+    ) -> Result<Self, Status> {
         let (requests, outgoing) = mpsc::channel(64);
+        let mut request = tonic::Request::new(ReceiverStream::new(outgoing));
+        for (key, value) in metadata {
+            let value = value.parse().expect("the value is metadata");
+            request.metadata_mut().insert(*key, value);
+        }
         let responses = LockServiceClient::new(channel)
-            .session(with_token(ReceiverStream::new(outgoing), token))
+            .session(request)
             .await?
             .into_inner();
         Ok(Self {
@@ -155,7 +182,13 @@ impl RawSession {
             heart: Arc::default(),
             beat: None,
             good_until: None,
+            traceparent: String::new(),
         })
+    }
+
+    /// Has all requests from here on carry this context.
+    pub fn trace_as(&mut self, traceparent: impl Into<String>) {
+        self.traceparent = traceparent.into();
     }
 
     /// Says `open` and waits for the answer.
@@ -214,6 +247,7 @@ impl RawSession {
         let message = SessionRequest {
             request_id,
             request: Some(request),
+            traceparent: self.traceparent.clone(),
         };
         match &self.requests {
             Some(requests) => requests

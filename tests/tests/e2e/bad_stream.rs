@@ -124,6 +124,7 @@ async fn bytes_that_are_no_message_end_their_stream_only() {
     let open = SessionRequest {
         request_id: 1,
         request: Some(Request::Open(SessionOpen::default())),
+        ..SessionRequest::default()
     };
     let session = PathAndQuery::from_static("/leasehold.v1.LockService/Session");
     for garbage in [

@@ -126,6 +126,7 @@ pub(crate) fn wire() -> Cost {
     let asked = |request| SessionRequest {
         request_id: 1,
         request: Some(request),
+        ..SessionRequest::default()
     };
     let requests = [
         asked(Request::Acquire(SessionAcquire {

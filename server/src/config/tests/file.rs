@@ -45,6 +45,8 @@ fn a_bad_file_is_refused_with_line_and_column() {
         16,
         "max-sessions: expected a whole number; found a value of type string",
     );
+    refused_in_file("trace-sample = \"1\"", 1, 16, "a number from 0 to 1");
+    refused_in_file("trace-sample = 1.1", 1, 16, "a number from 0 to 1");
     refused_in_file("max-sessions = 0x0", 1, 16, "from 1 to");
     refused_in_file("max-sessions = 99999999999999999999", 1, 16, "expected");
     refused_in_file(

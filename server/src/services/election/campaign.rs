@@ -325,6 +325,7 @@ fn request(request_id: u64, request: Request) -> SessionRequest {
     SessionRequest {
         request_id,
         request: Some(request),
+        ..SessionRequest::default()
     }
 }
 

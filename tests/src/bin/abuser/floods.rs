@@ -115,6 +115,7 @@ async fn session(server: SocketAddr, names: Names, in_flight: usize, tally: &Tal
         let message = SessionRequest {
             request_id,
             request: Some(request),
+            ..Default::default()
         };
         requests.send(message).await.ok()
     };

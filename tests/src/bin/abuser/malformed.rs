@@ -96,6 +96,7 @@ fn open() -> Vec<u8> {
     let message = SessionRequest {
         request_id: 1,
         request: Some(Request::Open(SessionOpen::default())),
+        ..Default::default()
     };
     http2::honest(&message.encode_to_vec())
 }

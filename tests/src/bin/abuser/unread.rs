@@ -67,6 +67,7 @@ async fn ask_on(server: SocketAddr, number: usize, tally: &Tally) {
         let message = SessionRequest {
             request_id,
             request: Some(request),
+            ..Default::default()
         };
         request_id += 1;
         frame(DATA, 0, 1, &http2::honest(&message.encode_to_vec()))

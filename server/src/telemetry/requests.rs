@@ -1,0 +1,210 @@
+//! Unary calls, each with a number: traced, and told in the log at level debug.
+
+use std::{
+    future::Future,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::{BoxFuture, Either, FutureExt};
+use tonic::{
+    Code,
+    codegen::{
+        Service,
+        http::{Extensions, Request, Response},
+    },
+};
+use tower::Layer;
+
+use super::traces::{Traced, Traces};
+use crate::access::Caller;
+
+/// The calls that are streams: what is asked on them is traced and told for itself.
+const STREAMS: [&str; 6] = [
+    "/leasehold.v1.LockService/Session",
+    "/leasehold.v1.ElectionService/Campaign",
+    "/leasehold.v1.ElectionService/Observe",
+    "/leasehold.v1.AdminService/WatchLocks",
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+];
+
+/// Whether requests are told in the log, one line each.
+pub(crate) fn are_logged() -> bool {
+    tracing::enabled!(target: "leasehold_server::requests", tracing::Level::DEBUG)
+}
+
+/// Puts what follows a unary call around each.
+#[derive(Clone, Debug)]
+pub struct RequestLayer {
+    traces: Traces,
+}
+
+/// What [`RequestLayer`] puts in front of a service.
+#[derive(Clone, Debug)]
+pub struct Requests<S> {
+    inner: S,
+    traces: Traces,
+}
+
+/// A unary call that is followed, for its handler to tell of its parts.
+#[derive(Clone, Debug)]
+pub struct Followed(Arc<Mutex<Option<Traced>>>);
+
+impl RequestLayer {
+    /// Traces what `traces` says.
+    #[must_use]
+    pub fn new(traces: Traces) -> Self {
+        Self { traces }
+    }
+}
+
+impl<S> Layer<S> for RequestLayer {
+    type Service = Requests<S>;
+
+    fn layer(&self, inner: S) -> Requests<S> {
+        Requests {
+            inner,
+            traces: self.traces.clone(),
+        }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for Requests<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    R: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Either<S::Future, BoxFuture<'static, Result<S::Response, S::Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let is_logged = are_logged();
+        if !self.traces.are_on() && !is_logged {
+            return Either::Left(self.inner.call(request));
+        }
+        let caller = self.traces.context(request.headers());
+        if STREAMS.contains(&request.uri().path()) {
+            request.extensions_mut().insert(caller);
+            return Either::Left(self.inner.call(request));
+        }
+        let traced = self.traces.begin("call", &caller, "");
+        if traced.is_none() && !is_logged {
+            return Either::Left(self.inner.call(request));
+        }
+        let told = Told::of(&request, traced);
+        request.extensions_mut().insert(told.followed.clone());
+        let answered = self.inner.call(request);
+        Either::Right(told.follow(answered).boxed())
+    }
+}
+
+/// What is told of a call when it was answered.
+struct Told {
+    number: u64,
+    path: String,
+    caller: Option<Caller>,
+    since: Instant,
+    trace: Option<String>,
+    followed: Followed,
+}
+
+impl Told {
+    fn of<B>(request: &Request<B>, mut traced: Option<Traced>) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = request.uri().path();
+        if let Some(traced) = &mut traced {
+            let (service, method) = path[1..].split_once('/').unwrap_or((path, ""));
+            traced.rename(path[1..].to_owned());
+            traced.set("rpc.system", "grpc");
+            traced.set("rpc.service", service.to_owned());
+            traced.set("rpc.method", method.to_owned());
+            traced.set(
+                "leasehold.request",
+                i64::try_from(number).unwrap_or(i64::MAX),
+            );
+        }
+        Self {
+            number,
+            path: path.to_owned(),
+            caller: request.extensions().get::<Caller>().cloned(),
+            since: Instant::now(),
+            trace: traced.as_ref().map(Traced::id),
+            followed: Followed(Arc::new(Mutex::new(traced))),
+        }
+    }
+
+    async fn follow<R, E>(
+        self,
+        answered: impl Future<Output = Result<Response<R>, E>>,
+    ) -> Result<Response<R>, E> {
+        let answer = answered.await;
+        // A call that is refused says so in its headers.
+        let code = answer.as_ref().ok().map_or(Code::Unknown, |response| {
+            let status = response.headers().get("grpc-status");
+            status.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()))
+        });
+        if let Some(mut traced) = self.followed.traced().take() {
+            traced.set("rpc.grpc.status_code", i64::from(code as i32));
+            traced.end((code != Code::Ok).then(|| code.description()));
+        }
+        tracing::debug!(
+            target: "leasehold_server::requests",
+            request = self.number,
+            call = self.path,
+            caller = self.caller.as_ref().map(|caller| tracing::field::display(caller.key())),
+            ?code,
+            took = ?self.since.elapsed(),
+            trace = self.trace,
+            "answered"
+        );
+        answer
+    }
+}
+
+impl Followed {
+    /// The trace of the call with these extensions; nothing comes of it if the call is not traced.
+    #[must_use]
+    pub fn of(extensions: &Extensions) -> Self {
+        let followed = extensions.get::<Self>().cloned();
+        followed.unwrap_or_else(|| Self(Arc::default()))
+    }
+
+    /// A command is sent to the store.
+    pub fn script(&self) {
+        if let Some(traced) = &mut *self.traced() {
+            traced.part("script");
+        }
+    }
+
+    /// It waits for its turn.
+    pub fn waits(&self) {
+        if let Some(traced) = &mut *self.traced() {
+            traced.part("wait");
+        }
+    }
+
+    /// It was its turn: the command that handed the lock over was sent so long ago.
+    pub fn handed_off(&self, ago: impl FnOnce() -> Duration) {
+        if let Some(traced) = &mut *self.traced() {
+            traced.handed_off(ago());
+        }
+    }
+
+    fn traced(&self) -> MutexGuard<'_, Option<Traced>> {
+        // Whoever panicked left a trace that is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,89 @@
+//! Unary calls.
+
+use leasehold_proto::v1::{AcquireRequest, ReleaseRequest, lock_service_client::LockServiceClient};
+use leasehold_tests::{collector::Collector, raw::wire};
+use tonic::Request;
+
+use super::{
+    ASKING, LIMIT, TRACE, assert_parts, assert_said, coordinator, hex, sampled, unsampled,
+};
+
+fn asking<T>(message: T, traceparent: &str) -> Request<T> {
+    let mut request = Request::new(message);
+    let metadata = request.metadata_mut();
+    metadata.insert("traceparent", traceparent.parse().unwrap());
+    request
+}
+
+fn acquire(name: &str) -> AcquireRequest {
+    AcquireRequest {
+        name: name.to_owned(),
+        wait: wire(LIMIT),
+        ..AcquireRequest::default()
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_part_of_its_callers_trace() {
+    let collector = Collector::start().await;
+    let coordinator = coordinator(&collector, "0");
+    let mut client = LockServiceClient::new(coordinator.channel().await);
+    let held = client.acquire(acquire("a")).await.unwrap().into_inner();
+    let mut other = client.clone();
+    let waiting =
+        tokio::spawn(async move { other.acquire(asking(acquire("a"), &sampled())).await });
+    leasehold_tests::wait::until("a waiter", LIMIT, || async {
+        let waiters = coordinator.metrics().await.sum("leasehold_waiters");
+        if waiters > 0.0 { Ok(()) } else { Err(waiters) }
+    })
+    .await;
+    let release = ReleaseRequest {
+        name: "a".to_owned(),
+        owner_id: held.owner_id,
+    };
+    client.release(release).await.unwrap();
+    waiting.await.unwrap().unwrap();
+
+    let name = "leasehold.v1.LockService/Acquire";
+    let span = collector.span(name, ("rpc.method", "Acquire"), LIMIT).await;
+    assert_eq!(hex(&span.trace_id), TRACE);
+    assert_eq!(hex(&span.parent_span_id), ASKING);
+    assert_said(
+        &span,
+        &[
+            ("rpc.system", "grpc"),
+            ("rpc.service", "leasehold.v1.LockService"),
+            ("rpc.grpc.status_code", "0"),
+        ],
+    );
+    assert_parts(&collector, &span, &["script", "wait", "hand-off"]);
+    // The calls without a context were not traced.
+    assert_eq!(collector.spans().len(), 4, "{:?}", collector.spans());
+}
+
+#[tokio::test]
+async fn a_refused_call_ends_with_its_code() {
+    let collector = Collector::start().await;
+    let coordinator = coordinator(&collector, "1");
+    let mut client = LockServiceClient::new(coordinator.channel().await);
+    client
+        .acquire(asking(acquire("unsampled"), &unsampled()))
+        .await
+        .unwrap();
+    client.acquire(acquire("")).await.unwrap_err();
+    let name = "leasehold.v1.LockService/Acquire";
+    let span = collector
+        .span(name, ("rpc.grpc.status_code", "3"), LIMIT)
+        .await;
+    assert_eq!(
+        span.status.as_ref().map(|status| status.code),
+        Some(2),
+        "{span:?}"
+    );
+    assert_parts(&collector, &span, &[]);
+    let spans = collector.spans();
+    assert!(
+        spans.iter().all(|span| hex(&span.trace_id) != TRACE),
+        "{spans:?}"
+    );
+}
