@@ -46,6 +46,15 @@ pub struct Issue<'a> {
     serial: u64,
 }
 
+/// Everything for everybody with a certificate.
+const EVERYTHING: &str = r#"
+[[permission]]
+identities = ["cert:*"]
+allow = ["acquire", "inspect", "administer"]
+locks = [""]
+elections = [""]
+"#;
+
 impl Authority {
     /// An authority of its own: others with the same name do not trust what it issues.
     ///
@@ -76,6 +85,21 @@ impl Authority {
     /// Its own certificate (PEM): what is trusted of those who trust it.
     pub fn ca(&self) -> PathBuf {
         self.directory.path().join("ca.pem")
+    }
+
+    /// The flags with which a coordinator asks clients for certificates of this authority, and permits everything to whom they
+    /// name.
+    ///
+    /// # Panics
+    ///
+    /// If its configuration file can't be written.
+    pub fn of_clients(&self) -> [String; 2] {
+        let config = self.directory.path().join("permissions.toml");
+        fs::write(&config, EVERYTHING).expect("a file can be written");
+        [
+            format!("--tls-client-ca={}", self.ca().display()),
+            format!("--config={}", config.display()),
+        ]
     }
 
     /// Begins a certificate for servers on this machine.

@@ -11,7 +11,7 @@ use super::LIMIT;
 /// A coordinator that serves with this certificate, and is ready.
 async fn serving(certificate: &Issued, clients: Option<&Authority>) -> Coordinator {
     let mut flags = certificate.flags().to_vec();
-    flags.extend(clients.map(|clients| format!("--tls-client-ca={}", clients.ca().display())));
+    flags.extend(clients.into_iter().flat_map(Authority::of_clients));
     let coordinator = Coordinator::in_process_with(flags);
     coordinator.ready().await;
     coordinator

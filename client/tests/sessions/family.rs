@@ -275,9 +275,13 @@ async fn several_names_must_be_some_and_different() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let many: Vec<String> = (0..65).map(|name| format!("a{name}")).collect();
-    for names in [vec![], vec!["a".to_owned(), "a".to_owned()], many] {
+    for (names, reason) in [
+        (vec![], "INVALID_FIELD"),
+        (vec!["a".to_owned(), "a".to_owned()], "INVALID_FIELD"),
+        (many, "TOO_MANY_NAMES"),
+    ] {
         let error = client.lock_all(names).acquire().await.unwrap_err();
-        assert_eq!(error.failure().unwrap().reason(), "INVALID_FIELD");
+        assert_eq!(error.failure().unwrap().reason(), reason);
     }
     let one = client.lock_all(["a"]).acquire().await.unwrap();
     assert_eq!(one.guards().len(), 1);

@@ -179,7 +179,7 @@ async fn a_handshake_that_stalls_is_ended_in_time_and_holds_up_nobody() {
 async fn a_client_shows_its_certificates_and_no_other_has_any() {
     let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
     let mut flags = servers.server().issue().flags().to_vec();
-    flags.push(format!("--tls-client-ca={}", clients.ca().display()));
+    flags.extend(clients.of_clients());
     flags.push("--tls-client-auth=optional".to_owned());
     let mut listening = Listening::with(&flags).await;
     let somebody = clients.client("somebody").dns("somebody.example").issue();

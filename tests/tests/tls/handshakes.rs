@@ -61,13 +61,14 @@ async fn only_a_good_certificate_of_the_clients_authority_opens_the_door() {
 #[tokio::test]
 async fn where_certificates_are_optional_one_that_is_shown_must_be_good() {
     let site = Site::asking(|clients| {
-        vec![
-            format!("--tls-client-ca={}", clients.ca().display()),
-            "--tls-client-auth=optional".to_owned(),
-        ]
+        let mut flags = clients.of_clients().to_vec();
+        flags.push("--tls-client-auth=optional".to_owned());
+        flags
     })
     .await;
-    site.ask(None).await.unwrap();
+    // Let in, and told that it is nobody.
+    let nobody = site.ask(None).await.unwrap_err();
+    assert_eq!(nobody.code(), tonic::Code::Unauthenticated);
     let good = site.clients.client("somebody").issue();
     site.ask(Some(&good)).await.unwrap();
     let expired = site.clients.client("somebody").expired().issue();
@@ -180,7 +181,7 @@ async fn failures_are_logged_with_their_reason_and_not_each_as_a_warning() {
     let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
     let coordinator = Coordinator::process()
         .arguments(servers.server().issue().flags())
-        .arguments([format!("--tls-client-ca={}", clients.ca().display())])
+        .arguments(clients.of_clients())
         .arguments(["--log=debug"])
         .start();
     let endpoint = coordinator.endpoint();

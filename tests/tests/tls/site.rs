@@ -31,7 +31,7 @@ impl Site {
 
     /// One that asks clients for a certificate.
     pub(crate) async fn mutual() -> Self {
-        Self::asking(|clients| vec![format!("--tls-client-ca={}", clients.ca().display())]).await
+        Self::asking(|clients| clients.of_clients().to_vec()).await
     }
 
     /// One with further flags, which name files of the clients' authority.

@@ -143,7 +143,7 @@ async fn a_certificate_that_was_revoked_is_refused_and_no_longer_trusted() {
     let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
     let server = servers.server().issue();
     let mut flags = server.flags().to_vec();
-    flags.push(format!("--tls-client-ca={}", clients.ca().display()));
+    flags.extend(clients.of_clients());
     flags.push(format!(
         "--tls-client-crl={}",
         clients.revoke(&[]).display()

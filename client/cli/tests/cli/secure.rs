@@ -14,7 +14,7 @@ fn code(output: &Output) -> i32 {
 async fn commands_come_with_certificates_from_flags_or_the_environment() {
     let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
     let mut flags = servers.server().issue().flags().to_vec();
-    flags.push(format!("--tls-client-ca={}", clients.ca().display()));
+    flags.extend(clients.of_clients());
     let coordinator = Coordinator::in_process_with(flags);
     coordinator.ready().await;
     let endpoint = coordinator.endpoint();

@@ -18,7 +18,7 @@ use crate::{
 
 /// Connections, and calls of each in 10 ms.
 const CONNECTIONS: usize = 20;
-const CALLS: u32 = 20;
+const CALLS: u32 = 5;
 
 pub(crate) async fn rapid(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
     let mut clients = JoinSet::new();
