@@ -21,7 +21,6 @@
     reason = "a fixture that cannot do its work fails the test that uses it"
 )]
 
-pub mod abuse;
 pub mod alone;
 pub mod audit;
 pub mod binaries;
@@ -48,7 +47,6 @@ pub mod stalls;
 pub mod wait;
 pub mod worker;
 
-pub use abuse::Abuser;
 pub use certificates::Authority;
 pub use cluster::Cluster;
 pub use coordinator::{Coordinator, CoordinatorProcess};
