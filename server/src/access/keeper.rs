@@ -64,6 +64,8 @@ async fn keep(
             }
             Err(error) => {
                 tracing::error!(%error, "identities and permissions stay as they were");
+                // Certificates may have been revoked all the same.
+                publish.send_modify(|policy| *policy = Arc::new(policy.renumbered(number)));
             }
         }
     }

@@ -21,8 +21,11 @@ use crate::access::Caller;
 
 /// The methods of ours begin like this; others, of health and reflection, are not counted.
 const OURS: &str = "/leasehold.";
-/// Whoever gives something back is not hindered.
-const RELEASE: &str = "/leasehold.v1.LockService/Release";
+/// Whoever shows life keeps its lock, and whoever gives something back is not hindered.
+const NEVER_REFUSED: [&str; 2] = [
+    "/leasehold.v1.LockService/Renew",
+    "/leasehold.v1.LockService/Release",
+];
 
 /// Refuses calls of callers that make too many, and says in our own words what is wrong with messages that are too large.
 ///
@@ -77,7 +80,7 @@ where
         let limits = &self.layer.limits;
         if request.uri().path().starts_with(OURS) {
             let account = limits.account(&Caller::of(request.extensions()));
-            if request.uri().path() != RELEASE
+            if !NEVER_REFUSED.contains(&request.uri().path())
                 && let Err(refusal) = limits.request(&account)
             {
                 let refused = Status::from(refusal).into_http();

@@ -46,11 +46,6 @@ const LATER: Duration = Duration::from_secs(1);
 /// When to try again where something has to be answered first.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Messages that a watcher is told without a rest.
-pub const TOLD_AT_ONCE: u32 = 8;
-/// Messages that all watchers together are told in a second while the coordinator is busy.
-const TOLD_IN_A_SECOND: u32 = 2000;
-
 /// A cheap handle on the limits of one coordinator.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -60,7 +55,6 @@ pub struct Limits {
 #[derive(Debug)]
 struct Shared {
     reload: Reload,
-    connections: Connections,
     /// Not changed while it runs.
     max_message_size: usize,
     /// What times of requests are counted from.
@@ -78,14 +72,13 @@ pub struct WatcherPlace {
 }
 
 impl Limits {
-    /// The limits that this configuration sets, as it changes, of a coordinator with these connections.
+    /// The limits that this configuration sets, as it changes.
     #[must_use]
-    pub fn new(reload: Reload, connections: Connections) -> Self {
+    pub fn new(reload: Reload) -> Self {
         let max_message_size = reload.current().max_message_size;
         Self {
             shared: Arc::new(Shared {
                 reload,
-                connections,
                 max_message_size,
                 began: Instant::now(),
                 accounts: Accounts::default(),
@@ -96,16 +89,14 @@ impl Limits {
     }
 
     /// Keeps what the listener may take in step with the configuration, until `stop`.
-    pub async fn follow(self, stop: CancellationToken) {
+    pub async fn follow(self, connections: Connections, stop: CancellationToken) {
         let mut reload = self.shared.reload.clone();
         loop {
             let config = tokio::select! {
                 () = stop.cancelled() => return,
                 config = reload.changed() => config,
             };
-            self.shared
-                .connections
-                .bound(config.max_connections, config.max_connections_per_address);
+            connections.bound(config.max_connections, config.max_connections_per_address);
         }
     }
 
@@ -215,22 +206,6 @@ impl Limits {
     /// Nanoseconds since the start.
     fn now(&self) -> u64 {
         u64::try_from(self.shared.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-}
-
-impl WatcherPlace {
-    /// How long to rest after each [`TOLD_AT_ONCE`] messages, if at all: while the coordinator is busy, those who watch wait
-    /// longer than those who lock.
-    pub fn rest(&self) -> Option<Duration> {
-        let shared = &self.limits.shared;
-        let watchers = shared.watchers.load(Ordering::Relaxed);
-        let messages = u32::try_from(watchers)
-            .unwrap_or(u32::MAX)
-            .saturating_mul(TOLD_AT_ONCE);
-        shared
-            .connections
-            .is_busy()
-            .then(|| Duration::from_secs(1) * messages / TOLD_IN_A_SECOND)
     }
 }
 

@@ -13,7 +13,7 @@ const SECOND: u64 = 1_000_000_000;
 fn limits(set: impl FnOnce(&mut Config)) -> Limits {
     let mut config = Config::default();
     set(&mut config);
-    Limits::new(config.into(), Connections::new())
+    Limits::new(config.into())
 }
 
 fn caller(address: &str) -> Caller {

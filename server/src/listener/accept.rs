@@ -10,7 +10,7 @@ use futures_util::{Stream, stream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{Connection, Connections, pace, registry::Full, watchdog};
+use super::{Connection, Connections, registry::Full, watchdog};
 use crate::{config::Config, tls::Tls};
 
 /// How long the loop rests after the first failure to accept; doubled for each further one.
@@ -75,8 +75,6 @@ pub fn accept(
     shutdown: CancellationToken,
 ) -> impl Stream<Item = io::Result<Connection>> {
     connections.bound(options.max_connections, options.max_connections_per_address);
-    let keep = pace::keep(connections.clone());
-    tokio::spawn(shutdown.clone().run_until_cancelled_owned(keep));
     let acceptor = Acceptor {
         listener,
         options: Arc::new(options),

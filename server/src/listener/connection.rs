@@ -69,7 +69,7 @@ impl Connection {
         connections: Connections,
         tls: Option<Arc<ServerConfig>>,
     ) -> Self {
-        let wire = Wire::new(socket, handle.clone(), connections.pace().clone());
+        let wire = Wire::new(socket, handle.clone());
         let layer = match tls {
             None => Layer::Plain(wire),
             Some(config) => {

@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -89,12 +89,6 @@ struct Link {
     opened: Instant,
     /// Nanoseconds from `opened` to the last successful read.
     last_read: AtomicU64,
-    /// Bytes read in this period.
-    read: AtomicUsize,
-    /// Bytes a second that it reads of late, as bits of an `f64`.
-    rate: AtomicU64,
-    /// Sessions that it carries.
-    sessions: AtomicUsize,
     handshaken: AtomicBool,
     /// An [`Ending`] code, 0 while there is none.
     ending: AtomicU8,
@@ -117,9 +111,6 @@ impl ConnectionHandle {
                 peer,
                 opened: Instant::now(),
                 last_read: AtomicU64::new(0),
-                read: AtomicUsize::new(0),
-                rate: AtomicU64::new(0),
-                sessions: AtomicUsize::new(0),
                 handshaken: AtomicBool::new(false),
                 ending: AtomicU8::new(0),
                 killed: AtomicBool::new(false),
@@ -233,31 +224,9 @@ impl ConnectionHandle {
         let _ = self.link.peer_certificates.set(chain);
     }
 
-    pub(super) fn note_read(&self, bytes: usize) {
-        self.link.read.fetch_add(bytes, Ordering::Relaxed);
+    pub(super) fn note_read(&self) {
         let since = u64::try_from(self.link.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.link.last_read.store(since, Ordering::Relaxed);
-    }
-
-    /// A period has passed: gives the bytes a second that it reads for each of its sessions, where this period counts so much.
-    pub(super) fn note_period(&self, period: Duration, newest: f64) -> f64 {
-        let now = self.link.read.swap(0, Ordering::Relaxed) as f64 / period.as_secs_f64();
-        let before = f64::from_bits(self.link.rate.load(Ordering::Relaxed));
-        let rate = before + (now - before) * newest;
-        self.link.rate.store(rate.to_bits(), Ordering::Relaxed);
-        rate / self.weight() as f64
-    }
-
-    /// How many sessions it carries; one if none.
-    pub(super) fn weight(&self) -> usize {
-        self.link.sessions.load(Ordering::Relaxed).max(1)
-    }
-
-    /// Notes that it carries a session, for as long as what is returned lives: those that share a connection have a share each.
-    #[must_use]
-    pub fn carry(&self) -> Carried {
-        self.link.sessions.fetch_add(1, Ordering::Relaxed);
-        Carried(self.clone())
     }
 
     pub(super) fn note_handshake(&self) {
@@ -296,16 +265,6 @@ impl ConnectionHandle {
             }
             changed.await;
         }
-    }
-}
-
-/// A session counts among those of its connection for as long as this lives.
-#[derive(Debug)]
-pub struct Carried(ConnectionHandle);
-
-impl Drop for Carried {
-    fn drop(&mut self) {
-        self.0.link.sessions.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -15,13 +15,12 @@ mod accept;
 mod connection;
 mod handle;
 mod http2;
-mod pace;
 mod registry;
 mod watchdog;
 mod wire;
 
 pub use accept::{ListenerOptions, accept};
 pub use connection::Connection;
-pub use handle::{Carried, ConnectionHandle, Ending};
+pub use handle::{ConnectionHandle, Ending};
 pub use http2::http2_server;
 pub use registry::{ConnectionTotals, Connections};

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::{net::TcpStream, sync::Notify};
 
-use super::{ConnectionHandle, pace::Pace};
+use super::ConnectionHandle;
 
 /// How often operators are told that TLS handshakes fail, at most.
 const TELL_EVERY: Duration = Duration::from_secs(60);
@@ -33,7 +33,6 @@ struct Shared {
     /// When somebody was told last of a TLS handshake that failed.
     tls_told: Mutex<Option<Instant>>,
     emptied: Notify,
-    pace: Pace,
 }
 
 #[derive(Debug, Default)]
@@ -93,23 +92,6 @@ impl Connections {
         self.shared
             .max_per_address
             .store(max_per_address, Ordering::Relaxed);
-    }
-
-    /// Whether the coordinator has had more to do of late than it could do in time.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.shared.pace.is_busy()
-    }
-
-    pub(super) fn pace(&self) -> &Pace {
-        &self.shared.pace
-    }
-
-    /// How many bytes a second each connection reads for each of its sessions, where the last period counts so much.
-    pub(super) fn rates(&self, period: Duration, newest: f64) -> Vec<f64> {
-        let live = self.live();
-        let rate = |handle: &ConnectionHandle| handle.note_period(period, newest);
-        live.connections.values().map(rate).collect()
     }
 
     /// Counters for the metrics.

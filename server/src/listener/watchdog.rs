@@ -44,7 +44,7 @@ pub(super) async fn watch(
                 }
                 Overdue::Silence => {
                     totals.silent.fetch_add(1, Ordering::Relaxed);
-                    tracing::debug!(peer = %handle.peer_addr(), idle = ?handle.idle_for(), "closing a silent connection");
+                    tracing::info!(peer = %handle.peer_addr(), idle = ?handle.idle_for(), "closing a silent connection");
                 }
             }
             handle.kill();

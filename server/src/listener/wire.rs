@@ -10,35 +10,24 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
-    time::{Sleep, sleep_until},
 };
 
-use super::{
-    ConnectionHandle, Ending,
-    pace::{Pace, Turn},
-};
+use super::{ConnectionHandle, Ending};
 
 /// The socket of one connection, as it is on the wire. Dropping it closes the socket.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: Arc<TcpStream>,
     handle: ConnectionHandle,
-    pace: Pace,
-    turn: Turn,
-    /// When it has its turn, where it was held up.
-    held_up: Option<Pin<Box<Sleep>>>,
     /// We have closed our sending side: what fails after that says nothing about the peer.
     closed: bool,
 }
 
 impl Wire {
-    pub(super) fn new(socket: Arc<TcpStream>, handle: ConnectionHandle, pace: Pace) -> Self {
+    pub(super) fn new(socket: Arc<TcpStream>, handle: ConnectionHandle) -> Self {
         Self {
             socket,
             handle,
-            pace,
-            turn: Turn::default(),
-            held_up: None,
             closed: false,
         }
     }
@@ -60,56 +49,6 @@ impl Wire {
             (Some(n), _) => Ok(n),
             (None, Err(error)) => Err(error),
             (None, Ok(())) => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-
-    /// Reads no more than this connection's share, when it has its turn.
-    fn poll_read_share(
-        &mut self,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-        share: u64,
-    ) -> Poll<io::Result<()>> {
-        let share = share * self.handle.weight() as u64;
-        let room = loop {
-            if self.handle.is_killed() {
-                return Poll::Ready(Err(killed()));
-            }
-            match self.turn.room(share) {
-                Ok(room) => break room.min(buf.remaining()),
-                Err(at) => {
-                    let held_up = self
-                        .held_up
-                        .get_or_insert_with(|| Box::pin(sleep_until(at)));
-                    held_up.as_mut().reset(at);
-                    // Its end is noticed beside by the watchdog, and a kill by the next turn.
-                    ready!(held_up.as_mut().poll(cx));
-                }
-            }
-        };
-        self.held_up = None;
-        loop {
-            if self.handle.is_killed() {
-                return Poll::Ready(Err(killed()));
-            }
-            ready!(self.socket.poll_read_ready(cx))?;
-            match self.socket.try_read(buf.initialize_unfilled_to(room)) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => {
-                    self.note_failure(&error);
-                    return Poll::Ready(Err(error));
-                }
-                Ok(0) => {
-                    self.handle.record(Ending::PeerClosed);
-                    return Poll::Ready(Ok(()));
-                }
-                Ok(read) => {
-                    buf.advance(read);
-                    self.turn.spend(read, share);
-                    self.handle.note_read(read);
-                    return Poll::Ready(Ok(()));
-                }
-            }
         }
     }
 
@@ -151,9 +90,6 @@ impl AsyncRead for Wire {
         if buf.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        if let Some(share) = this.pace.share() {
-            return this.poll_read_share(cx, buf, share);
-        }
         loop {
             if this.handle.is_killed() {
                 return Poll::Ready(Err(killed()));
@@ -169,8 +105,8 @@ impl AsyncRead for Wire {
                     this.handle.record(Ending::PeerClosed);
                     return Poll::Ready(Ok(()));
                 }
-                Ok(read) => {
-                    this.handle.note_read(read);
+                Ok(_) => {
+                    this.handle.note_read();
                     return Poll::Ready(Ok(()));
                 }
             }

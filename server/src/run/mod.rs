@@ -62,8 +62,7 @@ pub async fn run(
     // However this ends, so does what it started.
     let _background = background.clone().drop_guard();
     let tls = Tls::start(&reload, &background)?;
-    let limits = Limits::new(reload.clone(), connections.clone());
-    tokio::spawn(limits.clone().follow(background.clone()));
+    let limits = Limits::new(reload.clone());
     let access = Access::start(reload.clone(), tls.as_ref(), background.clone())?;
     let coordinator = start_coordinator(&config, metrics.clone(), limits.clone(), &background)?;
     let traces = Traces::start(&config, coordinator.id().as_str())?;
@@ -131,7 +130,7 @@ pub async fn run(
         .layer(metrics.rpc_layer())
         .layer(AccessLayer::new(access.clone()))
         .layer(RequestLayer::new(traces.clone()))
-        .layer(LimitLayer::new(limits))
+        .layer(LimitLayer::new(limits.clone()))
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?)
@@ -155,6 +154,9 @@ pub async fn run(
         connections.clone(),
         closing.clone(),
     );
+    // From here on: what it bounds begins with what the configuration said at the start.
+    let following = limits.follow(connections.clone(), background.clone());
+    tokio::spawn(following);
     // Connections wait in the backlog meanwhile: a store that is there should not fail the first requests.
     wait_for_store(&config, coordinator.store()).await?;
     service_manager::ready();

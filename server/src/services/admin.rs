@@ -154,8 +154,7 @@ impl AdminService for Admin {
                     .lost(Permission::Inspect, Place::Either, &prefix)
                     .await
             },
-            tracked,
-            place,
+            (tracked, place),
         );
         Ok(Response::new(stream))
     }
@@ -244,6 +243,8 @@ impl Admin {
                 return Ok(page);
             }
             token = page.next;
+            // However many there are in a row, others have their turn.
+            tokio::task::yield_now().await;
         }
     }
 

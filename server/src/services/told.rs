@@ -7,11 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::streams::draining;
-use crate::{
-    limits::{TOLD_AT_ONCE, WatcherPlace},
-    status::{Reason, Refusal},
-    telemetry::Tracked,
-};
+use crate::status::{Reason, Refusal};
 
 /// What such a stream gives.
 pub(super) type ToldStream<T> = BoxStream<'static, Result<T, Status>>;
@@ -26,25 +22,16 @@ pub(super) trait Source: Send + 'static {
 }
 
 /// Gives what a source has, until the client goes, or the coordinator, which tells it to go elsewhere, or its right to it is
-/// `lost`. A client that does not read costs what its source keeps for it, and no more.
+/// `lost`. A client that does not read costs what its source keeps for it, and no more. `kept` is dropped with the stream.
 pub(super) fn tell<S: Source>(
     source: S,
     gone: CancellationToken,
     lost: impl Future<Output = Refusal> + Send + 'static,
-    tracked: Tracked,
-    place: WatcherPlace,
+    kept: impl Send + 'static,
 ) -> ToldStream<S::Message> {
-    let messages = stream::unfold((source, tracked, place, 0), |mut state| async {
-        let (source, _, place, told) = &mut state;
-        if *told == TOLD_AT_ONCE {
-            *told = 0;
-            if let Some(rest) = place.rest() {
-                tokio::time::sleep(rest).await;
-            }
-        }
-        *told += 1;
+    let messages = stream::unfold((source, kept), |(mut source, kept)| async {
         let message = source.next().await?;
-        Some((Ok(message), state))
+        Some((Ok(message), (source, kept)))
     });
     let (why, told) = oneshot::channel();
     let ended = async move {

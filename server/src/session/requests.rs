@@ -152,8 +152,20 @@ impl<W: Wire> Session<W> {
             self.outbox.send(request_id, Response::Released(released));
             return Ok(());
         }
+        // It was revoked, and its client has not heard of it: whoever else holds it there still counts on it.
+        if self.revoked.is(&owner, &name)
+            && let Some(hold_count) = self.revoked.count_down(&owner)
+        {
+            let released = SessionReleased {
+                released: true,
+                hold_count,
+            };
+            self.outbox.send(request_id, Response::Released(released));
+            return Ok(());
+        }
         // Given back from here on, whatever becomes of what follows.
-        let hold = self.unhold(&owner).or_else(|| self.revoked.take(&owner));
+        let revoked = self.revoked.is(&owner, &name).then_some(owner);
+        let hold = self.unhold(&owner).or_else(|| self.revoked.take(&revoked?));
         let hold = hold.map(Hold::given_back);
         if self.is_busy() {
             return Err(too_many_requests(if hold.is_some() {

@@ -23,15 +23,26 @@ use crate::{
 /// Holds that were revoked, each until what was promised of it has passed. Dropping them ends them.
 #[derive(Debug, Default)]
 pub(super) struct Revoked {
-    holds: HashMap<OwnerId, (Hold, Moment)>,
+    holds: HashMap<OwnerId, Former>,
     /// None of them is over before this.
     due: Option<Moment>,
 }
 
+/// One of them.
+#[derive(Debug)]
+struct Former {
+    hold: Hold,
+    /// When what was promised of it has passed.
+    until: Moment,
+    /// How many times it is held, as its client counts until it hears of the loss.
+    count: u32,
+}
+
 impl Revoked {
-    fn add(&mut self, hold: Hold, until: Moment) {
+    fn add(&mut self, hold: Hold, count: u32, until: Moment) {
         self.due = Some(self.due.map_or(until, |due| due.min(until)));
-        self.holds.insert(*hold.owner(), (hold, until));
+        let former = Former { hold, until, count };
+        self.holds.insert(*former.hold.owner(), former);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -40,19 +51,26 @@ impl Revoked {
 
     /// Whether this is the owner id of one of them, of this name.
     pub(super) fn is(&self, owner: &OwnerId, name: &LockName) -> bool {
-        let hold = self.holds.get(owner);
-        hold.is_some_and(|(hold, _)| hold.name() == name)
+        let former = self.holds.get(owner);
+        former.is_some_and(|former| former.hold.name() == name)
+    }
+
+    /// Its client gives back one of the several times that it holds this one; gives how many are left.
+    pub(super) fn count_down(&mut self, owner: &OwnerId) -> Option<u32> {
+        let former = self.holds.get_mut(owner)?;
+        former.count = former.count.checked_sub(1).filter(|left| *left > 0)?;
+        Some(former.count)
     }
 
     /// Its client gives one back.
     pub(super) fn take(&mut self, owner: &OwnerId) -> Option<Hold> {
-        self.holds.remove(owner).map(|(hold, _)| hold)
+        self.holds.remove(owner).map(|former| former.hold)
     }
 
     /// Its client gives all of them back.
     pub(super) fn give_back(&mut self) {
-        for (_, (hold, _)) in self.holds.drain() {
-            hold.release_detached();
+        for (_, former) in self.holds.drain() {
+            former.hold.release_detached();
         }
     }
 
@@ -73,14 +91,14 @@ impl Revoked {
         if self.due.is_none_or(|due| now < due) {
             return;
         }
-        self.holds.retain(|_, (_, until)| now < *until);
-        self.due = self.holds.values().map(|(_, until)| *until).min();
+        self.holds.retain(|_, former| now < former.until);
+        self.due = self.holds.values().map(|former| former.until).min();
     }
 
     /// Leaves them in the store until they expire.
     pub(super) fn leave_to_expire(&mut self) {
-        for (_, (hold, _)) in self.holds.drain() {
-            hold.leave_to_expire();
+        for (_, former) in self.holds.drain() {
+            former.hold.leave_to_expire();
         }
     }
 }
@@ -133,12 +151,13 @@ impl<W: Wire> Session<W> {
         let until = self.lease.promised_until();
         let mut locks = Vec::with_capacity(owners.len());
         for owner in owners {
+            let count = self.holds.get(owner).map_or(1, |held| held.count.get());
             let Some(hold) = self.unhold(owner) else {
                 continue;
             };
             self.coordinator.metrics().count_lost("permission_revoked");
             locks.push(convert::revoked_lock(hold.name(), owner));
-            self.revoked.add(hold, until);
+            self.revoked.add(hold, count, until);
         }
         for lost in convert::lost_messages(locks) {
             self.outbox.send(0, Response::Lost(lost));

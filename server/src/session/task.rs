@@ -57,8 +57,6 @@ use crate::{
     telemetry::Tracked,
 };
 
-/// After so many messages in a row a session lets others have their turn.
-const IN_A_ROW: u32 = 16;
 /// For how many news a session keeps memory.
 const NEWS_KEPT: usize = 32;
 
@@ -182,7 +180,6 @@ pub async fn serve<W: Wire>(
     mut incoming: Streaming<W::Asks>,
     shutdown: Shutdown,
 ) {
-    let _carried = connection.carry();
     let mut resumed = None;
     if !opened.resume.is_empty() {
         // Apart, so that it takes no room in the sessions that resume nothing.
@@ -230,13 +227,13 @@ pub async fn serve<W: Wire>(
         heard_all: false,
     };
     session.outbox.following.of(session.id);
+    let has_resumed = resumed.is_some();
     session.opens(opened.request_id, resumed);
-    let mut in_a_row = 0;
+    if has_resumed {
+        // How it is held is known only now, and what may be done with a name depends on that.
+        session.on_rights(session.granted.clone());
+    }
     let end = loop {
-        if in_a_row == IN_A_ROW {
-            in_a_row = 0;
-            tokio::task::yield_now().await;
-        }
         let now = clock::now();
         // Before anything else, so that no flood of messages holds it up.
         if session.next_deadline() <= now
@@ -275,7 +272,6 @@ pub async fn serve<W: Wire>(
             () = session.inbox.arrived() => session.on_news(),
             Some(done) = session.operations.next() => session.on_done(done),
             message = incoming.message(), if !session.heard_all && session.outbox.has_room() => {
-                in_a_row += 1;
                 if let Some(end) = session.on_message(message) {
                     break end;
                 }

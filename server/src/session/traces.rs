@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_core::id::SessionId;
+use leasehold_core::{id::SessionId, name::MAX_NAME};
 use leasehold_proto::v1::{SessionRequest, session_request::Request, session_response::Response};
 
 use crate::{
@@ -83,7 +83,10 @@ impl Following {
         if let Some(traced) = &mut follow.traced {
             let number = i64::try_from(request.request_id).unwrap_or(i64::MAX);
             traced.set("leasehold.request", number);
-            traced.set("leasehold.lock", name.clone());
+            // A longer one is none, and would be kept until the spans are sent.
+            if name.len() <= MAX_NAME {
+                traced.set("leasehold.lock", name.clone());
+            }
         }
         self.under_way.insert(request.request_id, follow);
     }

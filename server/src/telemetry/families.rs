@@ -282,6 +282,7 @@ fn lost(registry: &mut Registry) -> Family<Reason, Counter> {
     for loss in [Loss::Expired, Loss::Deleted, Loss::Taken, Loss::Forced] {
         drop(lost.get_or_create(&[("reason", convert::lost_reason_label(loss))]));
     }
+    drop(lost.get_or_create(&[("reason", "permission_revoked")]));
     registry.register(
         "lost",
         "Locks that were lost before their holder released them",

@@ -125,9 +125,11 @@ impl Told {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = request.uri().path();
+        // Of CONNECT there is none.
+        let called = path.strip_prefix('/').unwrap_or(path);
         if let Some(traced) = &mut traced {
-            let (service, method) = path[1..].split_once('/').unwrap_or((path, ""));
-            traced.rename(path[1..].to_owned());
+            let (service, method) = called.split_once('/').unwrap_or((path, ""));
+            traced.rename(called.to_owned());
             traced.set("rpc.system", "grpc");
             traced.set("rpc.service", service.to_owned());
             traced.set("rpc.method", method.to_owned());

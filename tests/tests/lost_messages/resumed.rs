@@ -255,8 +255,8 @@ async fn a_coordinator_that_was_not_woken_learns_from_its_renewal_that_a_lock_mo
     })
     .await;
     assert_eq!(old.proxy.counts().not_woken, 2);
-    let lost = old.coordinator.metrics().await.find("leasehold_lost_total");
-    assert_eq!(lost, None, "it lives on");
+    let lost = old.coordinator.metrics().await.sum("leasehold_lost_total");
+    assert_eq!(lost, 0.0, "it lives on");
     old.proxy.set_wake_ups(WakeUps::Pass);
     let last = scene.end(&site, heir, &opened).await;
     site.nothing_is_left(name, &idle, last).await;

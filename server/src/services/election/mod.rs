@@ -85,8 +85,7 @@ impl ElectionService for Elections {
                     .lost(Permission::Inspect, Place::Election, name.as_str())
                     .await
             },
-            coordinator.metrics().observers.track(),
-            place,
+            (coordinator.metrics().observers.track(), place),
         );
         Ok(Response::new(stream))
     }
