@@ -23,7 +23,7 @@ use crate::{convert, listener::Connections};
 /// Why a lock was lost.
 type Reason = [(&'static str, &'static str); 1];
 
-/// The values behind [`Metrics`].
+/// The values behind [`Metrics`](super::Metrics).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Families {
