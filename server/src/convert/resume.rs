@@ -10,7 +10,7 @@ use leasehold_proto::v1::{
     LostLock, ResumedHold, ResumedLock, ResumedWait, SessionOpened, SessionResume, session_resume,
 };
 
-use super::{duration, lock_name, owner_id, wait};
+use super::{duration, lock_name, owner_id, revoked_lock, wait};
 use crate::{
     coordinator::{Coordinator, acquire::Wait},
     limits::too_many_locks,
@@ -45,7 +45,6 @@ pub struct Resumptions {
     list: Vec<Resumption>,
     next: HashSet<OwnerId>,
     requests: HashSet<u64>,
-    tokens: Vec<FencingToken>,
 }
 
 impl Resumptions {
@@ -69,17 +68,25 @@ impl Resumptions {
         Ok(())
     }
 
-    /// The names of what was taken in.
-    pub fn names(&self) -> impl Iterator<Item = &LockName> {
-        self.list.iter().map(|resumption| &resumption.name)
-    }
-
-    /// All of it.
-    pub fn finish(self, coordinator: &Coordinator) -> Vec<Resumption> {
-        for token in self.tokens {
-            coordinator.hear_of(token);
+    /// All of it that may be taken over, and what its client is told of the rest. That is left alone: whether there is such a
+    /// lock, and whose it is, makes no difference.
+    pub fn finish(
+        self,
+        coordinator: &Coordinator,
+        may_be: impl Fn(&LockName) -> bool,
+    ) -> (Vec<Resumption>, Vec<LostLock>) {
+        let all = self.list.into_iter();
+        let (permitted, denied): (Vec<_>, Vec<_>) =
+            all.partition(|resumption| may_be(&resumption.name));
+        for resumption in &permitted {
+            if let What::Hold { token, .. } = resumption.what {
+                coordinator.hear_of(token);
+            }
         }
-        self.list
+        let denied = denied
+            .iter()
+            .map(|resumption| revoked_lock(&resumption.name, &resumption.next));
+        (permitted, denied.collect())
     }
 
     fn resumption(
@@ -116,7 +123,7 @@ impl Resumptions {
             return Err(Refusal::field(&next_field, what));
         }
         let what = match resume.what {
-            Some(session_resume::What::Hold(hold)) => self.hold(field, hold)?,
+            Some(session_resume::What::Hold(hold)) => held(field, hold)?,
             Some(session_resume::What::Wait(waits)) => {
                 self.wait(field, waits, open, coordinator.max_wait())?
             }
@@ -131,17 +138,6 @@ impl Resumptions {
             next,
             what,
         })
-    }
-
-    fn hold(&mut self, field: &str, hold: ResumedHold) -> Result<What, Refusal> {
-        let token = hold.fencing_token;
-        if !(1..=MAX_TOKEN).contains(&token) {
-            let what = format!("must be the token that the grant gave, 1 to 2^53, not {token}");
-            return Err(Refusal::field(&format!("{field}.hold.fencing_token"), what));
-        }
-        self.tokens.push(FencingToken::new(token));
-        let count = hold.hold_count.max(1);
-        Ok(What::Hold { count })
     }
 
     fn wait(
@@ -169,6 +165,18 @@ impl Resumptions {
         };
         Ok(What::Wait { request_id, wait })
     }
+}
+
+fn held(field: &str, hold: ResumedHold) -> Result<What, Refusal> {
+    let token = hold.fencing_token;
+    if !(1..=MAX_TOKEN).contains(&token) {
+        let what = format!("must be the token that the grant gave, 1 to 2^53, not {token}");
+        return Err(Refusal::field(&format!("{field}.hold.fencing_token"), what));
+    }
+    Ok(What::Hold {
+        count: hold.hold_count.max(1),
+        token: FencingToken::new(token),
+    })
 }
 
 /// What an `open` is answered by, in messages of bounded size.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use leasehold_core::name::ClientName;
+use leasehold_core::name::{ClientName, LockName};
 use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request};
 
 use super::streams::{Opener, Peer, Streams, not_open};
@@ -79,16 +79,18 @@ impl Opening {
             return Ok(None);
         }
         // What is held of an election of that name is an exclusive hold; if this is not, it is lost when it is known.
-        for name in self.resume.names() {
-            peer.rights
-                .check(Permission::Acquire, Place::Either, name.as_str())?;
-        }
+        let may_be = |name: &LockName| {
+            let granted = peer.rights.granted();
+            granted.permits(Permission::Acquire, Place::Either, name.as_str())
+        };
+        let (resume, denied) = std::mem::take(&mut self.resume).finish(coordinator, may_be);
         let opener = Opener {
             request_id: first.request_id,
             client_name: first.client_name,
             ttl: first.ttl,
             disconnect_grace: first.disconnect_grace,
-            resume: std::mem::take(&mut self.resume).finish(coordinator),
+            resume,
+            denied,
             metadata: first.metadata,
         };
         Ok(Some((streams.open(opener, peer)?, Plain)))

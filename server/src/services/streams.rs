@@ -10,6 +10,7 @@ use std::{
 };
 
 use leasehold_core::{id::SessionId, lease::Lease, name::ClientName};
+use leasehold_proto::v1::LostLock;
 use leasehold_store::clock;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
@@ -96,6 +97,8 @@ pub(super) struct Opener {
     pub(super) ttl: Duration,
     pub(super) disconnect_grace: Duration,
     pub(super) resume: Vec<Resumption>,
+    /// What it may not resume.
+    pub(super) denied: Vec<LostLock>,
     pub(super) metadata: HashMap<String, String>,
 }
 
@@ -237,6 +240,7 @@ impl Streams {
             ttl,
             disconnect_grace,
             resume,
+            denied,
             metadata,
         } = opener;
         let id = SessionId::from_bytes(Uuid::new_v4().into_bytes());
@@ -268,6 +272,7 @@ impl Streams {
             lease: Lease::open(ttl, now),
             grace: disconnect_grace,
             resume,
+            denied,
             max_locks: config.max_locks_per_session,
             rights: peer.rights.clone(),
             listed,

@@ -5,7 +5,7 @@
 
 use leasehold_core::{
     command::{Loss, Resume},
-    id::OwnerId,
+    id::{FencingToken, OwnerId},
     lease::heartbeat_interval,
     name::LockName,
     time::Moment,
@@ -54,6 +54,8 @@ pub enum What {
     Hold {
         /// How many times it is held.
         count: u32,
+        /// The token that it was granted with.
+        token: FencingToken,
     },
     /// A place in a queue, or what has become of it.
     Wait {
@@ -107,7 +109,7 @@ impl Resuming {
     fn register(&mut self, opened: &Opened, resumptions: Vec<Resumption>) -> Result<(), Refusal> {
         for (number, resumption) in resumptions.into_iter().enumerate() {
             let (count, wait) = match resumption.what {
-                What::Hold { count } => (count, Wait::Forever),
+                What::Hold { count, .. } => (count, Wait::Forever),
                 What::Wait { wait, .. } => (1, wait),
             };
             let resume = Resume {
@@ -206,9 +208,14 @@ impl Resuming {
 }
 
 impl<W: Wire> Session<W> {
-    /// The session is open, with what it took over.
-    pub(super) fn opens(&mut self, request_id: u64, resuming: Option<Resuming>) {
-        let (mut resumed, mut refused) = (Vec::new(), Vec::new());
+    /// The session is open, with what it took over, and without what it may not have.
+    pub(super) fn opens(
+        &mut self,
+        request_id: u64,
+        resuming: Option<Resuming>,
+        denied: Vec<LostLock>,
+    ) {
+        let (mut resumed, mut refused) = (Vec::new(), denied);
         let mut waits = Vec::new();
         for (resumption, taken_over) in resuming.into_iter().flat_map(|all| all.settled) {
             match (taken_over, resumption.what) {
@@ -219,7 +226,7 @@ impl<W: Wire> Session<W> {
                 }
                 (TakenOver::Held { hold, mode, actor }, what) => {
                     let count = match what {
-                        What::Hold { count } => count,
+                        What::Hold { count, .. } => count,
                         What::Wait { .. } => 1,
                     };
                     let told = resumed_lock::What::Hold(ResumedHold {

@@ -19,7 +19,7 @@ use leasehold_core::{
     name::ClientName,
     time::Moment,
 };
-use leasehold_proto::v1::{SessionDraining, session_response::Response};
+use leasehold_proto::v1::{LostLock, SessionDraining, session_response::Response};
 use leasehold_store::{LockStore, Stamped, Status as StoreStatus, StoreError, clock};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -88,6 +88,8 @@ pub struct Opened {
     pub grace: Duration,
     /// What it takes over from another stream.
     pub resume: Vec<Resumption>,
+    /// What it was to take over and may not.
+    pub denied: Vec<LostLock>,
     /// What its client may do.
     pub rights: Rights,
     /// Most holds and waiting acquires together.
@@ -228,7 +230,7 @@ pub async fn serve<W: Wire>(
     };
     session.outbox.following.of(session.id);
     let has_resumed = resumed.is_some();
-    session.opens(opened.request_id, resumed);
+    session.opens(opened.request_id, resumed, opened.denied);
     if has_resumed {
         // How it is held is known only now, and what may be done with a name depends on that.
         session.on_rights(session.granted.clone());

@@ -8,6 +8,7 @@
 
 mod certificates;
 mod gone;
+mod resumed;
 mod revoked;
 mod shown;
 mod signed;

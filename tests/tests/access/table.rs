@@ -1,11 +1,11 @@
 //! Every RPC with every permission: what it needs, and that nothing else is enough.
 
-use std::{future::Future, pin::Pin};
+use std::{collections::HashMap, future::Future, pin::Pin};
 
 use leasehold_proto::v1::{
     AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, LeaderRequest,
-    ListLocksRequest, ListSessionsRequest, ObserveRequest, ReleaseRequest, RenewRequest,
-    SessionOpen, SessionRelease, WatchLocksRequest, session_request::Request,
+    ListLocksRequest, ListSessionsRequest, LostReason, ObserveRequest, ReleaseRequest,
+    RenewRequest, SessionOpen, SessionRelease, WatchLocksRequest, session_request::Request,
     session_response::Response,
 };
 use leasehold_tests::raw::{
@@ -17,6 +17,7 @@ use tonic_reflection::pb::v1::{
     ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
     server_reflection_request::MessageRequest,
 };
+use tonic_types::StatusExt;
 
 use super::site::{Caller, Site, TTL, missing, reason, table};
 
@@ -119,8 +120,16 @@ fn rpcs() -> Vec<Rpc> {
                 ..SessionOpen::default()
             };
             let mut session = caller.try_session().await?;
-            session.ask_open(open).await;
-            session.next(PROMPT).await.map(drop)
+            let id = session.ask_open(open).await;
+            let resumed = session.opened(id).await;
+            let refused = &resumed.refused[0];
+            if refused.reason() != LostReason::PermissionRevoked {
+                return Ok(());
+            }
+            // It is no error of the stream, and as good as one.
+            let what = [("permission", "acquire"), ("name", &refused.name)];
+            let what = what.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            Err(failed(Code::PermissionDenied, "PERMISSION_DENIED", what))
         }),
         rpc!("Acquire", Permission("acquire", LOCKS), |caller| {
             let request = AcquireRequest {
@@ -234,17 +243,23 @@ async fn on_session(caller: &Caller, request: Request) -> Result<(), Status> {
     let id = session.send(request).await;
     match session.answer(id, PROMPT).await {
         Response::Error(failure) => {
-            let mut details = tonic_types::ErrorDetails::new();
-            details.set_error_info(failure.reason, "leasehold", failure.metadata);
             let code = Code::from_i32(failure.code);
-            Err(<Status as tonic_types::StatusExt>::with_error_details(
-                code,
-                failure.message,
-                details,
-            ))
+            Err(failed(code, &failure.reason, failure.metadata))
         }
         _ => Ok(()),
     }
+}
+
+/// As a call would fail.
+fn failed(
+    code: Code,
+    reason: &str,
+    metadata: impl IntoIterator<Item = (String, String)>,
+) -> Status {
+    let mut details = tonic_types::ErrorDetails::new();
+    let metadata: HashMap<_, _> = metadata.into_iter().collect();
+    details.set_error_info(reason, "leasehold", metadata);
+    Status::with_error_details(code, "refused", details)
 }
 
 #[tokio::test]

@@ -89,6 +89,7 @@ pub(super) fn open(
         ttl: convert::ttl("campaign.ttl", ttl, streams.coordinator.bounds())?,
         disconnect_grace: Duration::ZERO,
         resume: Vec::new(),
+        denied: Vec::new(),
         metadata: HashMap::new(),
     };
     let opened = streams.open(opener, peer)?;
