@@ -8,6 +8,7 @@ use leasehold_proto::v1::{SessionClosed, session_response::Response};
 use leasehold_store::clock;
 
 use super::{
+    signals::Signals,
     task::{Done, Session, Shutdown},
     wire::Wire,
 };
@@ -39,7 +40,7 @@ pub(super) enum End {
 }
 
 impl<W: Wire> Session<W> {
-    pub(super) async fn end(mut self, end: End, shutdown: &Shutdown) {
+    pub(super) async fn end(mut self, end: End, shutdown: &Shutdown, signals: &mut Signals) {
         tracing::debug!(session = %self.id, ?end, holds = self.holds.len(), "session ends");
         match end {
             End::Closed(request_id) => {
@@ -48,7 +49,7 @@ impl<W: Wire> Session<W> {
                 self.outlast(shutdown).await;
             }
             // Apart, so that it takes no room in the sessions that have no grace.
-            End::Peer if !self.grace.is_zero() => Box::pin(self.keep(shutdown)).await,
+            End::Peer if !self.grace.is_zero() => Box::pin(self.keep(signals)).await,
             End::Peer => {}
             End::Silent => {
                 let ttl = self.lease.ttl();

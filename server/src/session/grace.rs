@@ -2,6 +2,7 @@
 //!
 //! It goes on without a stream: its waiters wait, and what they are granted is kept, as their tickets are enough to resume it.
 //! Nothing is renewed; the keys are set to expire when it ends, as its client does not believe in them any longer than that.
+//! What it may not have any more is given up at once: its client, whose stream has ended, acts on none of it.
 
 use std::collections::HashSet;
 
@@ -14,7 +15,9 @@ use super::{
     ending::LONGEST_REST,
     renewal::RETRY,
     requests::Asked,
-    task::{Done, Session, Shutdown},
+    revoked::Revoked,
+    signals::{Signal, Signals},
+    task::{Done, Session},
     wire::Wire,
 };
 
@@ -28,8 +31,9 @@ pub(super) struct Kept {
 
 impl<W: Wire> Session<W> {
     /// Keeps what there is until it was resumed or the grace is over. What is left then is for the session's drop.
-    pub(super) async fn keep(&mut self, shutdown: &Shutdown) {
+    pub(super) async fn keep(&mut self, signals: &mut Signals) {
         let now = clock::now();
+        self.revoked = Revoked::default();
         // Who only waits was promised no more than that its heartbeats are heard.
         let promised_until = if self.holds.is_empty() {
             self.lease.silent_at()
@@ -59,7 +63,14 @@ impl<W: Wire> Session<W> {
             let shorten_in = self.shorten(now);
             tokio::select! {
                 biased;
-                () = shutdown.stopping.cancelled() => return self.abandon(),
+                Some(signal) = signals.next() => match signal {
+                    Signal::Stopping => return self.abandon(),
+                    Signal::Rights(Ok(granted)) => self.on_rights(granted),
+                    // Who it was kept for is nobody any more.
+                    Signal::Rights(Err(_)) => return,
+                    // It has no stream, renews nothing, and looks at the time below.
+                    Signal::Draining | Signal::Ended(_) | Signal::StoreUp | Signal::Suspended => {}
+                },
                 () = self.inbox.arrived() => self.on_news(),
                 Some(done) = self.operations.next() => self.on_done(done),
                 () = tokio::time::sleep(rest.min(shorten_in)) => {}

@@ -1,7 +1,8 @@
 //! What a session may not hold or wait for any more.
 //!
 //! Its client is told at once, and its waits are given up. What it held is renewed no more, and not let go before everything
-//! that its client was promised has passed: what it was told may be on its way for as long as that.
+//! that its client was promised has passed: what it was told may be on its way for as long as that. Of a session that is kept
+//! without a stream, it is let go at once.
 
 use std::collections::HashMap;
 
@@ -156,6 +157,11 @@ impl<W: Wire> Session<W> {
                 continue;
             };
             self.coordinator.metrics().count_lost("permission_revoked");
+            if self.kept.is_some() {
+                // Its client's stream has ended, and it acts on none of it: it is given up as if there were no grace.
+                drop(hold);
+                continue;
+            }
             locks.push(convert::revoked_lock(hold.name(), owner));
             self.revoked.add(hold, count, until);
         }

@@ -34,6 +34,9 @@ pub(super) enum Signal {
     Suspended,
 }
 
+/// All that is watched.
+pub(super) type Signals = SelectAll<BoxStream<'static, Signal>>;
+
 /// What is watched, and what has been told.
 struct Watched {
     shutdown: Shutdown,
@@ -49,7 +52,7 @@ pub(super) fn signals(
     connection: &ConnectionHandle,
     status: watch::Receiver<Status>,
     rights: Rights,
-) -> SelectAll<BoxStream<'static, Signal>> {
+) -> Signals {
     let watched = Watched {
         shutdown: shutdown.clone(),
         connection: connection.clone(),

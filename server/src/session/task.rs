@@ -281,7 +281,7 @@ pub async fn serve<W: Wire>(
             () = alarm.rings() => {}
         }
     };
-    session.end(end, &shutdown).await;
+    session.end(end, &shutdown, &mut signals).await;
 }
 
 impl<W: Wire> Session<W> {

@@ -8,6 +8,7 @@
 
 mod certificates;
 mod gone;
+mod kept;
 mod resumed;
 mod revoked;
 mod shown;
