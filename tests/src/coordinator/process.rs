@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use leasehold_server::{config::Config, probe::probe};
 use tempfile::TempDir;
 
 use super::Metrics;
@@ -74,9 +75,8 @@ impl CoordinatorOptions {
     /// If it is not ready within ten seconds.
     pub fn start(self) -> CoordinatorProcess {
         let coordinator = self.start_unready();
-        let address = coordinator.admin_endpoint.trim_start_matches("http://");
         wait::until_blocking("the coordinator to be ready", START, || {
-            super::metrics::get_blocking(address, "/readyz")
+            coordinator.readiness_blocking()
         });
         coordinator
     }
@@ -109,15 +109,17 @@ impl CoordinatorOptions {
             let log = std::fs::read_to_string(&log).unwrap_or_default();
             panic!("leasehold-server did not say where it listens: {error}; its log:\n{log}")
         });
-        let tls = |argument: &String| argument.starts_with("--tls-cert");
-        let scheme = if self.arguments.iter().any(tls) {
-            "https"
-        } else {
-            "http"
+        let scheme = |flag: &str| {
+            let given = |argument: &String| argument.starts_with(flag);
+            if self.arguments.iter().any(given) {
+                "https"
+            } else {
+                "http"
+            }
         };
         CoordinatorProcess {
-            endpoint: format!("{scheme}://{}", bound(&line, "grpc=")),
-            admin_endpoint: format!("http://{}", bound(&line, "admin=")),
+            endpoint: format!("{}://{}", scheme("--tls-cert"), bound(&line, "grpc=")),
+            admin_endpoint: format!("{}://{}", scheme("--admin-tls"), bound(&line, "admin=")),
             child,
             log,
             _directory: directory,
@@ -148,7 +150,7 @@ impl CoordinatorProcess {
         self.endpoint.clone()
     }
 
-    /// Where it serves its page and metrics: `http://…`.
+    /// Where it serves its page and metrics: `http://…`, or `https://…` with `--admin-tls`.
     pub fn admin_endpoint(&self) -> String {
         self.admin_endpoint.clone()
     }
@@ -202,6 +204,19 @@ impl CoordinatorProcess {
         let address = self.admin_endpoint.trim_start_matches("http://");
         let answer = super::metrics::get(address, "/readyz").await;
         answer.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// The same for a caller without a runtime, and over TLS, whoever certified it.
+    fn readiness_blocking(&self) -> Result<String, String> {
+        let Some(address) = self.admin_endpoint.strip_prefix("https://") else {
+            let address = self.admin_endpoint.trim_start_matches("http://");
+            let answer = super::metrics::get_blocking(address, "/readyz");
+            return answer.map_err(|error| error.to_string());
+        };
+        let mut config = Config::default();
+        config.admin_listen = address.parse().expect("it listens on an address");
+        config.admin_tls = true;
+        probe(&config).map_err(|error| error.to_string())
     }
 
     /// The process.

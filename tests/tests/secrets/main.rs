@@ -1,22 +1,30 @@
-//! Owner ids, tickets, bearer tokens and passwords are nowhere but where they belong: not in logs, metrics, traces, errors,
-//! what operators are told, or the configuration as it is printed.
+//! Owner ids, tickets, bearer tokens, JWTs, private keys and passwords are nowhere but where they belong: not in logs, metrics,
+//! traces, errors, what operators are told, or the configuration as it is printed; nor in what the client shows and logs.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     reason = "a test fails by panicking"
 )]
 
+mod callers;
+mod credentials;
+mod guarded;
 mod guesses;
+mod library;
 mod load;
 mod search;
 mod site;
 mod trouble;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use leasehold_tests::report;
 
-use self::{search::Found, site::Site};
+use self::{
+    guarded::Guarded,
+    search::Found,
+    site::{Secrets, Site},
+};
 
 /// Longer than anything here takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -41,23 +49,57 @@ async fn nothing_that_is_secret_is_told_to_anybody_else() {
     trouble::bad_reload(&mut site).await;
     site.finish().await;
 
-    let secrets = site.secrets.all();
-    let kinds: std::collections::BTreeSet<_> = secrets.iter().map(|secret| secret.kind).collect();
-    // Each kind was used, and much of it.
-    for kind in [
+    let kinds = [
         "owner id",
         "ticket",
         "bearer token",
         "password",
         "stored owner id",
-    ] {
+    ];
+    nowhere(&site.secrets, &kinds, &site.places());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_callers_are_known_by_is_told_to_nobody_else() {
+    let site = Arc::new(Guarded::start().await);
+    tokio::join!(
+        callers::known(&site, 0),
+        callers::known(&site, 1),
+        callers::refused(&site, 0),
+        callers::refused(&site, 1),
+        library::clients(&site),
+        library::command_line(&site, 0),
+        library::command_line(&site, 1),
+    );
+    callers::ending(&site).await;
+    callers::bad_files(&site).await;
+    let mut site = Arc::into_inner(site).unwrap();
+    site.finish().await;
+    let kinds = [
+        "bearer token in force",
+        "hash of a token",
+        "bearer token",
+        "JWT in use",
+        "JWT that is refused",
+        "signature of a JWT",
+        "private key",
+        "private key's number",
+        "line of a private key",
+    ];
+    nowhere(&site.secrets, &kinds, &site.places());
+}
+
+/// None of the secrets, some of which are of each kind, is in any of the places.
+fn nowhere(secrets: &Secrets, used: &[&str], places: &[(String, Vec<u8>)]) {
+    let secrets = secrets.all();
+    let kinds: BTreeSet<_> = secrets.iter().map(|secret| secret.kind).collect();
+    for kind in used {
         assert!(kinds.contains(kind), "no {kind} was used: {kinds:?}");
     }
-    let places = site.places();
-    for (place, text) in &places {
+    for (place, text) in places {
         assert!(text.len() > 100, "there is nearly nothing in {place}");
     }
-    let found: Vec<Found> = search::all(&secrets, &places);
+    let found: Vec<Found> = search::all(&secrets, places);
     assert!(found.is_empty(), "{found:#?}");
     report(format_args!(
         "{} secrets in {} places of {} bytes: nowhere",

@@ -41,7 +41,31 @@ impl Secrets {
 
 /// What was told to somebody who may not learn a secret by it: errors, what operators are told.
 #[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Told(Arc<Mutex<Vec<u8>>>);
+
+impl Told {
+    pub(crate) fn text(&self, text: &[u8]) {
+        let mut told = self.0.lock().unwrap();
+        told.extend(text);
+        told.push(b'\n');
+    }
+
+    /// A message, as it is written and as it goes over the wire.
+    pub(crate) fn message(&self, message: &(impl Message + Debug)) {
+        self.text(format!("{message:?}").as_bytes());
+        self.text(&message.encode_to_vec());
+    }
+
+    /// An error, with all that it carries.
+    pub(crate) fn error(&self, status: &Status) {
+        self.text(format!("{status:?} {status}").as_bytes());
+        self.text(status.details());
+    }
+
+    pub(crate) fn all(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
 
 pub(crate) struct Site {
     pub(crate) coordinators: [CoordinatorProcess; 2],
@@ -121,30 +145,22 @@ impl Site {
 
     /// Notes an error, with all that it carries.
     pub(crate) fn error(&self, status: &Status) {
-        let mut errors = self.errors.0.lock().unwrap();
-        errors.extend(format!("{status:?}\n").into_bytes());
-        errors.extend(status.details());
+        self.errors.error(status);
     }
 
     /// Notes an error of a session.
     pub(crate) fn failure(&self, failure: &(impl Message + Debug)) {
-        Self::note(&self.errors, failure);
+        self.errors.message(failure);
     }
 
     /// Notes what an operator was told.
     pub(crate) fn answer(&self, answer: &(impl Message + Debug)) {
-        Self::note(&self.answers, answer);
-    }
-
-    fn note(told: &Told, message: &(impl Message + Debug)) {
-        let mut told = told.0.lock().unwrap();
-        told.extend(format!("{message:?}\n").into_bytes());
-        told.extend(message.encode_to_vec());
+        self.answers.message(answer);
     }
 
     /// Notes what a program said.
     pub(crate) fn said(&self, text: &[u8]) {
-        self.output.0.lock().unwrap().extend(text);
+        self.output.text(text);
     }
 
     /// Notes every owner id that the store has now.
@@ -177,7 +193,7 @@ impl Site {
                     .args(["-s", &format!("{address}{path}")])
                     .output()
                     .unwrap();
-                self.metrics.0.lock().unwrap().extend(output.stdout);
+                self.metrics.text(&output.stdout);
             }
         }
         let server = binaries::path("leasehold-server");
@@ -200,12 +216,10 @@ impl Site {
 
     /// Where no secret may be.
     pub(crate) fn places(&self) -> Vec<(String, Vec<u8>)> {
-        let mut traces = Vec::new();
+        let traces = Told::default();
         for request in self.collector.requests() {
-            traces.extend(request.encode_to_vec());
-            traces.extend(format!("{request:?}\n").into_bytes());
+            traces.message(&request);
         }
-        let told = |told: &Told| told.0.lock().unwrap().clone();
         let log = |at: usize| self.coordinators[at].log().into_bytes();
         assert!(self.coordinators[0].log().contains("DEBUG"));
         assert!(
@@ -216,11 +230,11 @@ impl Site {
         vec![
             ("the log for people".to_owned(), log(0)),
             ("the log in JSON".to_owned(), log(1)),
-            ("traces".to_owned(), traces),
-            ("errors".to_owned(), told(&self.errors)),
-            ("what operators are told".to_owned(), told(&self.answers)),
-            ("metrics and probes".to_owned(), told(&self.metrics)),
-            ("what programs print".to_owned(), told(&self.output)),
+            ("traces".to_owned(), traces.all()),
+            ("errors".to_owned(), self.errors.all()),
+            ("what operators are told".to_owned(), self.answers.all()),
+            ("metrics and probes".to_owned(), self.metrics.all()),
+            ("what programs print".to_owned(), self.output.all()),
         ]
     }
 }
