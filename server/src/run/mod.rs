@@ -39,7 +39,7 @@ use crate::{
     session::{sessions::Sessions, task::Shutdown},
     suspension,
     telemetry::{Metrics, RequestLayer, Traces},
-    tls::Tls,
+    tls::{Tls, follow_expiry},
     watch::Watching,
 };
 
@@ -62,6 +62,8 @@ pub async fn run(
     // However this ends, so does what it started.
     let _background = background.clone().drop_guard();
     let tls = Tls::start(&reload, &background)?;
+    let expiry = follow_expiry(tls.as_ref(), &config, metrics.certificates.clone());
+    tokio::spawn(background.clone().run_until_cancelled_owned(expiry));
     let limits = Limits::new(reload.clone());
     let access = Access::start(reload.clone(), tls.as_ref(), background.clone())?;
     let coordinator = start_coordinator(&config, metrics.clone(), limits.clone(), &background)?;

@@ -12,6 +12,7 @@ use prometheus_client::{
 };
 
 use super::{
+    certificates::Certificates,
     connections::ConnectionCollector,
     level::Level,
     rpc::{RpcCollector, RpcLayer, Rpcs},
@@ -78,6 +79,8 @@ pub struct Families {
     pub late_renewals: Gauge,
     /// `leasehold_scheduling_lag_seconds`: how late the runtime was with the last look at the coordinator's health.
     pub scheduling_lag: Gauge<f64, AtomicU64>,
+    /// `leasehold_tls_certificate_expiry_timestamp_seconds`: when the certificates that are shown expire.
+    pub(crate) certificates: Certificates,
     /// How long things take.
     pub clocks: Clocks,
     /// For the store, to measure what it is asked.
@@ -97,7 +100,9 @@ impl Families {
         let rpcs = Arc::new(Rpcs::default());
         let times = Arc::new(Times::default());
         let requests = Requests::default();
-        let collectors: [Box<dyn Collector>; 5] = [
+        let certificates = Certificates::default();
+        let collectors: [Box<dyn Collector>; 6] = [
+            Box::new(certificates.clone()),
             Box::new(ConnectionCollector(connections)),
             Box::new(StoreCollector(Arc::clone(&measures))),
             Box::new(RpcCollector(Arc::clone(&rpcs))),
@@ -219,6 +224,7 @@ impl Families {
                 registry.register_with_unit("scheduling_lag", help, Unit::Seconds, lag.clone());
                 lag
             },
+            certificates,
             clocks: Clocks::new(is_measured.then_some(times)),
             meter: if is_measured {
                 Meter::new(measures)

@@ -4,9 +4,10 @@
 //! - [`requests`]: what is told of each unary call; [`traces`]: where spans go.
 //! - [`metrics`]: the metrics as a whole; [`families`] has them by name.
 //! - [`level`]: what exists now. [`waits`]: how long things take. [`rpc`]: calls by method. `store` and `connections` read
-//!   what the store and the listener count.
+//!   what the store and the listener count; `certificates` tells when certificates expire.
 //! - `shown` and `text`: how all that is written.
 
+pub(crate) mod certificates;
 mod connections;
 #[cfg(test)]
 mod documented;

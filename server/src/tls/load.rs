@@ -4,6 +4,7 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
 use rustls::{
@@ -20,6 +21,7 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
+use super::expiry::earliest;
 use crate::config::{ClientAuth, Config};
 
 /// What clients of the gRPC port must offer by ALPN.
@@ -61,6 +63,8 @@ pub(super) struct Loaded {
     pub(super) admin: Arc<ServerConfig>,
     /// Who decides over clients' certificates, where they are asked for any.
     pub(super) clients: Option<Arc<dyn ClientCertVerifier>>,
+    /// When the first certificate of the chain that is served with is over, if it can be told.
+    pub(super) expires: Option<SystemTime>,
 }
 
 impl fmt::Debug for Loaded {
@@ -98,7 +102,9 @@ pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
     };
     // The provider is named, so that no default one needs to be installed.
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let identity = Arc::new(identity(cert, key, &provider)?);
+    let certified = identity(cert, key, &provider)?;
+    let expires = earliest(&certified.cert);
+    let identity = Arc::new(SingleCertAndKey::from(certified));
     let clients = match &config.tls_client_ca {
         Some(ca) => Some(verifier(config, ca, &provider)?),
         None => None,
@@ -121,14 +127,11 @@ pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
         grpc: server(clients.clone(), HTTP2)?,
         admin: server(None, HTTP1)?,
         clients,
+        expires,
     }))
 }
 
-fn identity(
-    cert: &Path,
-    key: &Path,
-    provider: &CryptoProvider,
-) -> Result<SingleCertAndKey, TlsError> {
+fn identity(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
     let chain = all::<CertificateDer<'static>>("tls-cert", cert, "CERTIFICATE")?;
     let pem = read("tls-key", key)?;
     let private = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {
@@ -141,20 +144,18 @@ fn identity(
         };
         unusable("tls-key", key, detail)
     })?;
-    let certified =
-        CertifiedKey::from_der(chain, private, provider).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => unusable(
-                "tls-key",
-                key,
-                format!(
-                    "it is not the key of the first certificate of {} (tls-cert)",
-                    cert.display()
-                ),
+    CertifiedKey::from_der(chain, private, provider).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => unusable(
+            "tls-key",
+            key,
+            format!(
+                "it is not the key of the first certificate of {} (tls-cert)",
+                cert.display()
             ),
-            rustls::Error::InvalidCertificate(_) => unusable("tls-cert", cert, error.to_string()),
-            _ => unusable("tls-key", key, error.to_string()),
-        })?;
-    Ok(SingleCertAndKey::from(certified))
+        ),
+        rustls::Error::InvalidCertificate(_) => unusable("tls-cert", cert, error.to_string()),
+        _ => unusable("tls-key", key, error.to_string()),
+    })
 }
 
 fn verifier(

@@ -1,6 +1,6 @@
 //! What is in force, and what follows the files.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::SystemTime};
 
 use rustls::ServerConfig;
 use tokio::sync::watch;
@@ -48,6 +48,19 @@ impl Tls {
     #[must_use]
     pub fn clients(&self) -> ClientTrust {
         ClientTrust::new(self.loaded.clone())
+    }
+
+    /// When what it serves with is over: the first certificate of the chain, if that can be told.
+    pub(super) fn expires(&mut self) -> Option<SystemTime> {
+        self.loaded.borrow_and_update().expires
+    }
+
+    /// Waits until something else is in force than [`expires`](Self::expires) has looked at. May be dropped at any point.
+    pub(super) async fn changed(&mut self) {
+        if self.loaded.changed().await.is_err() {
+            // It is followed no more: the coordinator ends.
+            std::future::pending::<()>().await;
+        }
     }
 
     /// How to serve a new connection of the gRPC port.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod endings;
+mod expiry;
 mod files;
 mod handshakes;
 mod leases;
