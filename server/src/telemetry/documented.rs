@@ -9,10 +9,18 @@ const DOCUMENTATION: &str = include_str!("../../../docs/metrics.md");
 /// A metric's name, and what it is: `counter` or the like.
 type Metric<'a> = (&'a str, &'a str);
 
+/// What the names of ours begin with, and those of every process.
+const BEGIN: [&str; 2] = ["leasehold_", "process_"];
+
+fn is_name(name: &str) -> bool {
+    BEGIN.iter().any(|begin| name.starts_with(begin))
+}
+
 fn documented() -> Vec<Metric<'static>> {
     let rows = DOCUMENTATION
         .lines()
-        .filter_map(|line| line.strip_prefix("| `leasehold_"));
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter(|row| is_name(row));
     rows.filter_map(|row| {
         let mut cells = row.split(" | ");
         Some((cells.next()?.strip_suffix('`')?, cells.next()?))
@@ -22,7 +30,7 @@ fn documented() -> Vec<Metric<'static>> {
 
 fn shown(text: &str) -> BTreeSet<Metric<'_>> {
     text.lines()
-        .filter_map(|line| line.strip_prefix("# TYPE leasehold_")?.split_once(' '))
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
         .collect()
 }
 
@@ -32,6 +40,7 @@ fn every_metric_is_documented_once_with_its_type() {
     let shown = shown(&text);
     let documented = documented();
     assert!(shown.len() > 40, "{text}");
+    assert!(shown.iter().all(|(name, _)| is_name(name)), "{text}");
     let documented_once: BTreeSet<_> = documented.iter().copied().collect();
     let undocumented: Vec<_> = shown.difference(&documented_once).collect();
     assert!(
@@ -47,7 +56,7 @@ fn every_metric_is_documented_once_with_its_type() {
 fn each_says_what_it_is() {
     let text = Metrics::default().encode_for_prometheus();
     for (name, _) in documented() {
-        let help = format!("# HELP leasehold_{name} ");
+        let help = format!("# HELP {name} ");
         let help = text.lines().find_map(|line| line.strip_prefix(&help));
         assert!(
             help.is_some_and(|help| help.len() > 10

@@ -6,7 +6,7 @@ use leasehold_core::command::Loss;
 use leasehold_store::measure::{Measures, Meter};
 use prometheus_client::{
     collector::Collector,
-    encoding::text::encode,
+    encoding::text::{encode_eof, encode_registry},
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::{Registry, Unit},
 };
@@ -15,6 +15,7 @@ use super::{
     certificates::Certificates,
     connections::ConnectionCollector,
     level::Level,
+    process::ProcessCollector,
     rpc::{RpcCollector, RpcLayer, Rpcs},
     store::StoreCollector,
     waits::{Clocks, Requests, Times, TimesCollector},
@@ -91,6 +92,8 @@ pub struct Families {
     tasks: Gauge,
     runtime_queue: Gauge,
     registry: Registry,
+    /// Under the names that every program has for it.
+    of_process: Registry,
 }
 
 impl Families {
@@ -112,6 +115,8 @@ impl Families {
         for collector in collectors {
             registry.register_collector(collector);
         }
+        let mut of_process = Registry::default();
+        of_process.register_collector(Box::new(ProcessCollector));
         Self {
             sessions: level(&mut registry, "sessions", "Sessions that are open"),
             holds: level(
@@ -245,6 +250,7 @@ impl Families {
                 "Tasks that wait in the runtime's common queue for a thread to run them",
             ),
             registry,
+            of_process,
         }
     }
 
@@ -261,7 +267,9 @@ impl Families {
         }
         let mut out = String::new();
         // Writing to a string does not fail.
-        let _ = encode(&mut out, &self.registry);
+        let _ = encode_registry(&mut out, &self.registry)
+            .and_then(|()| encode_registry(&mut out, &self.of_process))
+            .and_then(|()| encode_eof(&mut out));
         out
     }
 }

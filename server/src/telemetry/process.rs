@@ -1,0 +1,171 @@
+//! The process as the kernel sees it, under the names that Prometheus's own libraries give these metrics.
+
+use std::{fmt, fs, sync::OnceLock};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+};
+use rustix::{
+    process::{Resource, getrlimit},
+    time::{ClockId, clock_gettime},
+};
+
+/// How the kernel counts the time of a process's start: ticks of `USER_HZ`, which is 100 on every processor that Rust's
+/// standard library knows Linux on.
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// Reads the process's numbers at each scrape, from Linux's `/proc`; elsewhere there is nothing to read, and what can't be read
+/// is left out.
+#[derive(Debug)]
+pub(super) struct ProcessCollector;
+
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        if let Some(seconds) = cpu_seconds() {
+            let counter = ConstCounter::new(seconds);
+            let help = "Time that processors spent on this process, in seconds.";
+            let name = "process_cpu_seconds";
+            counter.encode(encoder.encode_descriptor(
+                name,
+                help,
+                None,
+                counter.metric_type(),
+            )?)?;
+        }
+        for (name, help, value) in [
+            (
+                "process_resident_memory_bytes",
+                "Memory that this process has in use, in bytes.",
+                resident(),
+            ),
+            (
+                "process_open_fds",
+                "File descriptors that are open.",
+                open_descriptors(),
+            ),
+            (
+                "process_max_fds",
+                "File descriptors that may be open at the same time.",
+                max_descriptors(),
+            ),
+            (
+                "process_start_time_seconds",
+                "When this process started, in seconds since 1970.",
+                started(),
+            ),
+        ] {
+            if let Some(value) = value {
+                let gauge = ConstGauge::new(value);
+                gauge.encode(encoder.encode_descriptor(
+                    name,
+                    help,
+                    None,
+                    gauge.metric_type(),
+                )?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_linux() -> bool {
+    cfg!(target_os = "linux")
+}
+
+fn cpu_seconds() -> Option<f64> {
+    let time = is_linux().then(|| clock_gettime(ClockId::ProcessCPUTime))?;
+    // Years of it are whole to the microsecond.
+    Some(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
+}
+
+fn resident() -> Option<f64> {
+    resident_of(&fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// `VmRSS:     1234 kB`, where `kB` are of 1024 bytes.
+fn resident_of(status: &str) -> Option<f64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024.0)
+}
+
+fn open_descriptors() -> Option<f64> {
+    let entries = fs::read_dir("/proc/self/fd").ok()?.count();
+    // One of them is what they were read by.
+    Some(entries.saturating_sub(1) as f64)
+}
+
+fn max_descriptors() -> Option<f64> {
+    // Without a limit there is none that could be reached.
+    let limit = is_linux().then(|| getrlimit(Resource::Nofile).current)?;
+    limit.map(|limit| limit as f64)
+}
+
+/// It stays what it was at the first look, also when somebody sets the machine's clock.
+fn started() -> Option<f64> {
+    static STARTED: OnceLock<Option<f64>> = OnceLock::new();
+    *STARTED.get_or_init(|| {
+        let of_process = fs::read_to_string("/proc/self/stat").ok()?;
+        let of_machine = fs::read_to_string("/proc/stat").ok()?;
+        started_by(&of_process, &of_machine)
+    })
+}
+
+fn started_by(of_process: &str, of_machine: &str) -> Option<f64> {
+    // The program's name is in brackets, and may have spaces and brackets in it. Behind it comes the third field; this is the
+    // twenty-second.
+    let (_, fields) = of_process.rsplit_once(')')?;
+    let ticks: f64 = fields.split_whitespace().nth(19)?.parse().ok()?;
+    let boot = of_machine
+        .lines()
+        .find_map(|line| line.strip_prefix("btime "))?;
+    let boot: f64 = boot.trim().parse().ok()?;
+    Some(boot + ticks / TICKS_A_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use super::{resident_of, started_by};
+    use crate::telemetry::Metrics;
+
+    #[test]
+    fn what_the_kernel_says_is_understood() {
+        let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t 1 kB\n";
+        assert_eq!(resident_of(status), Some(1_048_576.0));
+        assert_eq!(resident_of("Name:\tkthreadd\n"), None);
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 1 0 0 0 3 4 0 0 20 0 9 0 12345 1 2 18446744073709551615";
+        let machine = "cpu  1 2 3\nbtime 1700000000\nprocesses 5\n";
+        assert_eq!(started_by(stat, machine), Some(1_700_000_123.45));
+        assert_eq!(started_by("7 (a) S 1", machine), None);
+        assert_eq!(started_by(stat, "cpu 1\n"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn they_are_those_of_this_process() {
+        let text = Metrics::default().encode_for_prometheus();
+        let of = |name: &str| -> f64 {
+            let line = text
+                .lines()
+                .find(|line| line.split(' ').next() == Some(name));
+            let line = line.unwrap_or_else(|| panic!("no {name} in {text}"));
+            line.rsplit_once(' ').unwrap().1.parse().unwrap()
+        };
+        assert!(of("process_cpu_seconds_total") > 0.0);
+        assert!(of("process_resident_memory_bytes") > 1e6);
+        let open = of("process_open_fds");
+        assert!(open >= 3.0, "{open}");
+        assert!(of("process_max_fds") >= open);
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_secs_f64();
+        let age = now - of("process_start_time_seconds");
+        assert!((-2.0..86_400.0).contains(&age), "{age}");
+    }
+}
