@@ -9,6 +9,7 @@ use crate::{
     error::{HoldError, HoldFailure},
     lease::{FencingToken, Lease, LockState, LostReason},
     session::{Change, Granted, HoldReply, Note},
+    trace::TraceSource,
 };
 
 /// A lock that is held, or permits of a semaphore, until released, dropped or lost.
@@ -33,12 +34,18 @@ pub struct LockGuard {
     key: u64,
     hold_count: u32,
     notes: mpsc::UnboundedSender<Note>,
+    /// Asked when it asks for something.
+    traces: TraceSource,
     /// The session has been told that this guard is gone.
     told: bool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(granted: Granted, notes: mpsc::UnboundedSender<Note>) -> Self {
+    pub(crate) fn new(
+        granted: Granted,
+        notes: mpsc::UnboundedSender<Note>,
+        traces: TraceSource,
+    ) -> Self {
         let Granted {
             key,
             lease,
@@ -49,6 +56,7 @@ impl LockGuard {
             key,
             hold_count,
             notes,
+            traces,
             told: false,
         }
     }
@@ -260,6 +268,7 @@ impl LockGuard {
         let note = Note::Change {
             key: self.key,
             change,
+            trace: self.traces.current(),
             reply,
         };
         self.notes.send(note).ok();
@@ -273,8 +282,12 @@ impl LockGuard {
         self.told = true;
         // A lost one is told too, for the session to forget it.
         let reply = reply.filter(|_| ended.is_ok());
-        let key = self.key;
-        self.notes.send(Note::Release { key, reply }).ok();
+        let note = Note::Release {
+            key: self.key,
+            trace: self.traces.current(),
+            reply,
+        };
+        self.notes.send(note).ok();
         ended
     }
 }

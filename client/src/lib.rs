@@ -111,6 +111,7 @@
 //! | leading, by lease | [`Client::election`], [`Election`], [`Leadership`], [`LeadershipWatch`] |
 //! | who leads, and every change | [`Election::leader`], [`Election::observe`], [`Observer`] |
 //! | locks with another fate than the rest | [`Client::session`], [`Session`] |
+//! | the trace that a request is part of | [`ClientBuilder::trace_context_from`], [`LockRequest::trace_context`], [`TraceContext`] |
 //! | looking inside a coordinator | [`Admin`] |
 //! | what happens to locks, as it happens | [`Admin::watch_locks`], [`LockWatcher`], [`LockNews`] |
 //! | everything else that the API can do | [`proto::v1`], with [`Client::channel`] |
@@ -122,6 +123,7 @@
 
 mod actor;
 mod admin;
+mod builder;
 mod calls;
 mod client;
 mod clock;
@@ -138,12 +140,14 @@ mod pauses;
 mod semaphore;
 mod session;
 mod settings;
+mod trace;
 mod transport;
 mod watcher;
 
 pub use actor::Actor;
 pub use admin::Admin;
-pub use client::{Client, ClientBuilder};
+pub use builder::ClientBuilder;
+pub use client::Client;
 pub use election::{Election, Leader, LeaderChange, Leadership, LeadershipWatch, Observer};
 pub use endpoints::Endpoints;
 pub use error::{
@@ -156,6 +160,7 @@ pub use lock::LockRequest;
 pub use lock_all::LockAllRequest;
 pub use semaphore::Semaphore;
 pub use session::{Session, SessionBuilder, SessionInfo};
+pub use trace::{TraceContext, TraceContextError};
 pub use transport::Channel;
 pub use watcher::{LockNews, LockWatcher};
 

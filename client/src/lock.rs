@@ -8,6 +8,7 @@ use crate::{
     guard::{LockGuard, LockWatch},
     guards::LockGuards,
     session::{AcquireSpec, Mode, Names, Session},
+    trace::TraceContext,
 };
 
 /// A lock that is asked for. Made by [`Client::lock`](crate::Client::lock) and [`Session::lock`]; nothing happens before
@@ -151,6 +152,20 @@ impl LockRequest {
     /// ```
     pub fn reentrant(mut self) -> Self {
         self.spec.reentrant = true;
+        self
+    }
+
+    /// The trace that this acquire is part of, with its wait. Default: what the client's
+    /// [source](crate::ClientBuilder::trace_context_from) says, which goes for what the guard asks later too.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse()?;
+    /// let guard = client.lock("orders/42").trace_context(context).acquire().await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn trace_context(mut self, context: TraceContext) -> Self {
+        self.spec.trace = Some(context);
         self
     }
 

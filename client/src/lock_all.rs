@@ -8,6 +8,7 @@ use crate::{
     guard::LockWatch,
     guards::LockGuards,
     session::{AcquireSpec, Mode, Names, Session},
+    trace::TraceContext,
 };
 
 /// Several locks that are asked for, to be granted all together or not at all. Made by
@@ -129,6 +130,12 @@ impl LockAllRequest {
     /// ```
     pub fn reentrant(mut self) -> Self {
         self.spec.reentrant = true;
+        self
+    }
+
+    /// The trace that an acquire is part of; see [`LockRequest::trace_context`](crate::LockRequest::trace_context).
+    pub fn trace_context(mut self, context: TraceContext) -> Self {
+        self.spec.trace = Some(context);
         self
     }
 

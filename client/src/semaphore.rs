@@ -7,6 +7,7 @@ use crate::{
     error::{AcquireError, Failure},
     guard::LockGuard,
     session::{AcquireSpec, Mode, Names, Session},
+    trace::TraceContext,
 };
 
 /// A semaphore: a name that is held by permits, of which there are so many. Made by
@@ -119,6 +120,12 @@ impl Semaphore {
     /// ```
     pub fn reentrant(mut self) -> Self {
         self.spec.reentrant = true;
+        self
+    }
+
+    /// The trace that an acquire is part of; see [`LockRequest::trace_context`](crate::LockRequest::trace_context).
+    pub fn trace_context(mut self, context: TraceContext) -> Self {
+        self.spec.trace = Some(context);
         self
     }
 

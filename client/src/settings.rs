@@ -7,6 +7,7 @@ use tonic::transport::{Endpoint, Uri};
 use crate::{
     endpoints::Endpoints,
     error::ConnectError,
+    trace::TraceSource,
     transport::{Credentials, Target},
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) backoff_max: Duration,
     /// What these endpoints are told of who asks, and trusted by.
     pub(crate) credentials: Credentials,
+    /// Which trace what is asked is part of.
+    pub(crate) traces: TraceSource,
 }
 
 impl Settings {
@@ -40,11 +43,12 @@ impl Settings {
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(2),
             credentials: Credentials::default(),
+            traces: TraceSource::default(),
         }
     }
 
     /// For the connection of one session, to one of the addresses that the endpoint stands for: whoever is there has to be
-    /// what the endpoint names.
+    /// what the endpoint names. A session lives for long: what is asked on it tells its own trace, and it is part of none.
     pub(crate) fn session_target(
         &self,
         url: &str,
@@ -64,14 +68,14 @@ impl Settings {
         let endpoint = probed(endpoint)
             .initial_stream_window_size(UNREAD)
             .initial_connection_window_size(UNREAD_TOGETHER);
-        self.target(endpoint, &uri)
+        Ok(self.target(endpoint, &uri)?.traced(&self.traces))
     }
 
     /// For single calls.
     pub(crate) fn call_target(&self, url: &str) -> Result<Target, ConnectError> {
         let endpoint = self.endpoint(url)?;
         let uri = endpoint.uri().clone();
-        self.target(endpoint, &uri)
+        Ok(self.target(endpoint, &uri)?.traced(&self.traces))
     }
 
     fn target(&self, endpoint: Endpoint, uri: &Uri) -> Result<Target, ConnectError> {

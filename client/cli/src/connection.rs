@@ -2,13 +2,21 @@
 
 use std::{env, path::PathBuf};
 
-use leasehold_client::{Admin, Client, ClientBuilder, ConnectError};
+use leasehold_client::{
+    Admin, Client, ClientBuilder, ConnectError, TraceContext, TraceContextError,
+};
+
+use crate::say::say;
 
 /// The heading of its options in the help.
 const HEADING: &str = "Connection";
 
 /// Where a bearer token may be given. Not on the command line, which every user of the machine can read.
 const TOKEN: &str = "LEASEHOLD_TOKEN";
+
+/// Where the context of a trace comes from, as OpenTelemetry says for programs that are started by others.
+pub(crate) const TRACEPARENT: &str = "TRACEPARENT";
+pub(crate) const TRACESTATE: &str = "TRACESTATE";
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Connection {
@@ -88,6 +96,11 @@ pub(crate) struct Connection {
         help_heading = HEADING
     )]
     allow_plaintext_token: bool,
+
+    /// The W3C trace context that this is part of, for coordinators that export traces [default: that in TRACEPARENT and
+    /// TRACESTATE, but for bench]
+    #[arg(long, value_name = "CONTEXT", global = true, help_heading = HEADING)]
+    pub(crate) traceparent: Option<TraceContext>,
 }
 
 impl Connection {
@@ -100,8 +113,18 @@ impl Connection {
         }
     }
 
-    /// A client with all of it but the endpoint.
+    /// A client with all of it but the endpoint, within the trace that this process was started in.
     pub(crate) fn builder(&self) -> ClientBuilder {
+        self.builder_in(self.traceparent.clone().or_else(inherited))
+    }
+
+    /// The same, but only in a trace that was asked for: a measurement asks for so much that whoever merely started it
+    /// would not want all of it in theirs.
+    pub(crate) fn measuring_builder(&self) -> ClientBuilder {
+        self.builder_in(self.traceparent.clone())
+    }
+
+    fn builder_in(&self, trace: Option<TraceContext>) -> ClientBuilder {
         let mut builder = Client::builder();
         if let Some(ca) = &self.ca {
             builder = builder.tls_ca(ca);
@@ -120,11 +143,31 @@ impl Connection {
         if self.allow_plaintext_token {
             builder = builder.allow_plaintext_credentials();
         }
+        if let Some(context) = trace {
+            builder = builder.trace_context_from(move || Some(context.clone()));
+        }
         builder
     }
 
     /// For what needs no session.
     pub(crate) fn admin(&self) -> Result<Admin, ConnectError> {
         self.builder().admin(self.endpoint.as_str())
+    }
+}
+
+/// The context that whoever started this process has left for it. One that makes no sense is nobody's mistake here, and must
+/// not keep a command from running.
+fn inherited() -> Option<TraceContext> {
+    let parent = env::var_os(TRACEPARENT).filter(|parent| !parent.is_empty())?;
+    let context: Option<TraceContext> = parent.to_str().and_then(|parent| parent.parse().ok());
+    match (context, env::var(TRACESTATE)) {
+        (Some(context), Ok(state)) => Some(context.with_state(state)),
+        (Some(context), Err(_)) => Some(context),
+        (None, _) => {
+            say(format_args!(
+                "the variable {TRACEPARENT} is ignored: {TraceContextError}"
+            ));
+            None
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     lock::LockRequest,
     pauses::Pauses,
     session::Session,
+    trace::TraceContext,
 };
 
 /// An election: of several candidates one leads, everybody can see who, and the next one leads as soon as it does not
@@ -82,6 +83,12 @@ impl Election {
     /// ```
     pub fn lock_delay(mut self, lock_delay: Duration) -> Self {
         self.request = self.request.lock_delay(lock_delay);
+        self
+    }
+
+    /// The trace that a campaign is part of; see [`LockRequest::trace_context`].
+    pub fn trace_context(mut self, context: TraceContext) -> Self {
+        self.request = self.request.trace_context(context);
         self
     }
 

@@ -2,13 +2,14 @@
 
 use super::{
     machine::{Machine, Output},
-    stream::InFlight,
+    stream::{InFlight, traceparent},
 };
 use crate::{
     clock::Moment,
     error::HoldFailure,
     lease::LostReason,
     proto::v1::{self, session_request::Request as Body},
+    trace::TraceContext,
 };
 
 /// A change of a hold.
@@ -20,7 +21,15 @@ pub(crate) enum Change {
 }
 
 impl<A, H> Machine<A, H> {
-    pub(super) fn change(&mut self, now: Moment, key: u64, change: Change, reply: H) {
+    /// A guard changes something about its hold. `trace` is what it is part of.
+    pub(super) fn change(
+        &mut self,
+        now: Moment,
+        key: u64,
+        change: Change,
+        trace: Option<TraceContext>,
+        reply: H,
+    ) {
         self.expire(now);
         let takes_changes = self.takes_changes();
         match (self.holds.owned(key, now), &mut self.stream) {
@@ -35,12 +44,19 @@ impl<A, H> Machine<A, H> {
                     Change::Downgrade => Body::Downgrade(v1::SessionDowngrade { name, owner_id }),
                 };
                 let number = stream.number;
-                let expects = InFlight::Change { key, change, reply };
-                let request = stream.request(body, expects);
+                let traceparent = traceparent(trace.as_ref());
+                let expects = InFlight::Change {
+                    key,
+                    change,
+                    trace,
+                    reply,
+                };
+                let mut request = stream.request(body, expects);
+                request.traceparent = traceparent;
                 self.outputs.push_back(Output::Send(number, request));
             }
             // For the stream that takes it over, if there is one in time.
-            (Ok(_), _) => self.unsent_changes.push((key, change, reply)),
+            (Ok(_), _) => self.unsent_changes.push((key, change, trace, reply)),
             (Err(reason), _) => self.hold_failed(Some(reply), HoldFailure::Lost(reason)),
         }
     }

@@ -27,6 +27,7 @@ use crate::{
     pauses::Pauses,
     proto::v1,
     settings::Settings,
+    trace::TraceContext,
 };
 
 /// How long the task sleeps at most. The runtime's timers do not count time for which the machine was suspended, so
@@ -55,11 +56,16 @@ pub(crate) enum Note {
     /// Nobody waits for this acquire any more.
     Cancel(u64),
     /// A guard gives its lock back or is dropped: the last that it says.
-    Release { key: u64, reply: Option<HoldReply> },
+    Release {
+        key: u64,
+        trace: Option<TraceContext>,
+        reply: Option<HoldReply>,
+    },
     /// A guard changes something about its hold.
     Change {
         key: u64,
         change: Change,
+        trace: Option<TraceContext>,
         reply: HoldReply,
     },
     /// The session is to be closed. The sender is dropped when it has ended.
@@ -265,9 +271,16 @@ impl Driver {
         let now = Moment::now();
         match note {
             Some(Note::Cancel(id)) => self.machine.cancel(now, id),
-            Some(Note::Release { key, reply }) => self.machine.release(now, key, reply),
-            Some(Note::Change { key, change, reply }) => {
-                self.machine.change(now, key, change, reply);
+            Some(Note::Release { key, trace, reply }) => {
+                self.machine.release(now, key, trace, reply);
+            }
+            Some(Note::Change {
+                key,
+                change,
+                trace,
+                reply,
+            }) => {
+                self.machine.change(now, key, change, trace, reply);
             }
             Some(Note::Close(done)) => {
                 self.closers.push(done);
@@ -323,14 +336,14 @@ impl Driver {
             (Err(error), _) => Err(error),
             (Ok(granted), Some(notes)) => Ok(granted
                 .into_iter()
-                .map(|granted| LockGuard::new(granted, notes.clone()))
+                .map(|granted| LockGuard::new(granted, notes.clone(), self.settings.traces.clone()))
                 .collect()),
             // All handles are gone, and whoever asked with them.
             (Ok(granted), None) => {
                 let now = Moment::now();
                 for Granted { key, lease, .. } in granted {
                     lease.end(now, LostReason::Released).ok();
-                    self.machine.release(now, key, None);
+                    self.machine.release(now, key, None, None);
                 }
                 return;
             }

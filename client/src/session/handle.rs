@@ -235,8 +235,14 @@ impl Session {
     }
 
     /// One guard for each lock, in the order in which they are named.
-    pub(crate) async fn acquire(&self, spec: AcquireSpec) -> Result<Vec<LockGuard>, AcquireError> {
+    pub(crate) async fn acquire(
+        &self,
+        mut spec: AcquireSpec,
+    ) -> Result<Vec<LockGuard>, AcquireError> {
         let names = spec.names.clone();
+        // Here, where the caller's span is the current one.
+        let traces = &self.0.calls.settings().traces;
+        spec.trace = spec.trace.or_else(|| traces.current());
         let (reply, answer) = oneshot::channel();
         let mut pending = PendingAcquire {
             id: self.0.last_acquire.fetch_add(1, Ordering::Relaxed) + 1,

@@ -21,6 +21,7 @@ use crate::{
     error::{AcquireError, ConnectError, HoldFailure},
     lease::{Lease, LostReason},
     proto::v1::{self, session_request::Request as Body},
+    trace::TraceContext,
 };
 
 /// A lock that was granted, for the driver to make a guard of.
@@ -94,7 +95,7 @@ pub(super) struct Machine<A, H> {
     pub(super) retries: Vec<Retry<H>>,
     /// What no stream could be asked so far.
     pub(super) unsent_releases: Vec<Release<H>>,
-    pub(super) unsent_changes: Vec<(u64, Change, H)>,
+    pub(super) unsent_changes: Vec<(u64, Change, Option<TraceContext>, H)>,
     pub(super) stream: Option<Stream<H>>,
     pub(super) next: Option<Stream<H>>,
     pub(super) last_stream: u64,

@@ -271,8 +271,8 @@ impl<A, H> Machine<A, H> {
     /// Puts all that could not be asked so far on the stream, as far as it takes it.
     pub(super) fn send_unsent(&mut self, now: Moment) {
         if self.takes_changes() {
-            for (key, change, reply) in std::mem::take(&mut self.unsent_changes) {
-                self.change(now, key, change, reply);
+            for (key, change, trace, reply) in std::mem::take(&mut self.unsent_changes) {
+                self.change(now, key, change, trace, reply);
             }
             for release in std::mem::take(&mut self.unsent_releases) {
                 self.send_release(release);
@@ -292,8 +292,13 @@ impl<A, H> Machine<A, H> {
             match request {
                 InFlight::Acquire(acquire) => acquires.push(acquire),
                 InFlight::Release(release) => self.unsent_releases.push(release.anew()),
-                InFlight::Change { key, change, reply } => {
-                    self.unsent_changes.push((key, change, reply));
+                InFlight::Change {
+                    key,
+                    change,
+                    trace,
+                    reply,
+                } => {
+                    self.unsent_changes.push((key, change, trace, reply));
                 }
                 InFlight::Abandoned { .. } | InFlight::Open | InFlight::Other => {}
             }
@@ -306,7 +311,7 @@ impl<A, H> Machine<A, H> {
 
     /// Nothing will be asked about what the last stream held, but to give back what may be held by another.
     pub(super) fn give_up_unsent(&mut self) {
-        for (_, _, reply) in std::mem::take(&mut self.unsent_changes) {
+        for (.., reply) in std::mem::take(&mut self.unsent_changes) {
             self.hold_failed(Some(reply), HoldFailure::Unconfirmed);
         }
         let mut releases = std::mem::take(&mut self.unsent_releases);

@@ -9,13 +9,14 @@ use std::time::Duration;
 use super::{
     holds::{Owned, Removed},
     machine::{Machine, Output},
-    stream::InFlight,
+    stream::{InFlight, traceparent},
 };
 use crate::{
     clock::Moment,
     error::{Failure, HoldFailure},
     lease::LostReason,
     proto::v1::{self, session_request::Request as Body},
+    trace::TraceContext,
 };
 
 /// The first and the longest pause before a release that could not be served is repeated.
@@ -28,6 +29,8 @@ pub(super) struct Release<H> {
     /// Which of its owner ids it is asked by. If nothing is under one, it may be under a later one.
     pub(super) index: usize,
     pub(super) reply: Option<H>,
+    /// What it is part of.
+    trace: Option<TraceContext>,
     /// How long to wait before it is repeated, should it fail.
     retry_in: Duration,
     /// It was asked on another stream before and not answered: it may have been carried out.
@@ -42,6 +45,7 @@ impl<H> Release<H> {
             owned,
             index: 0,
             reply,
+            trace: None,
             retry_in: RETRY_FIRST,
             again: false,
             counted: false,
@@ -65,12 +69,22 @@ pub(super) struct Retry<H> {
 }
 
 impl<A, H> Machine<A, H> {
-    /// A guard gives its lock back, or is gone: once for each guard, also for a lost one.
-    pub(super) fn release(&mut self, now: Moment, key: u64, reply: Option<H>) {
+    /// A guard gives its lock back, or is gone: once for each guard, also for a lost one. `trace` is what that is part of.
+    pub(super) fn release(
+        &mut self,
+        now: Moment,
+        key: u64,
+        trace: Option<TraceContext>,
+        reply: Option<H>,
+    ) {
         self.expire(now);
         match self.holds.remove(key) {
             Some(Removed::Release(owned)) => {
-                self.send_release(Release::new(owned, reply));
+                let release = Release {
+                    trace,
+                    ..Release::new(owned, reply)
+                };
+                self.send_release(release);
                 self.leave_if_drained(now);
             }
             Some(Removed::Gone(reason)) => self.hold_failed(reply, HoldFailure::Lost(reason)),
@@ -92,7 +106,9 @@ impl<A, H> Machine<A, H> {
             owner_id: owner_id.to_vec(),
         });
         let number = stream.number;
-        let request = stream.request(body, InFlight::Release(release));
+        let traceparent = traceparent(release.trace.as_ref());
+        let mut request = stream.request(body, InFlight::Release(release));
+        request.traceparent = traceparent;
         self.outputs.push_back(Output::Send(number, request));
     }
 

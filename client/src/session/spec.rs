@@ -3,7 +3,7 @@
 use std::{fmt, slice, sync::Arc, time::Duration};
 
 use super::stream::wire;
-use crate::proto::v1;
+use crate::{proto::v1, trace::TraceContext};
 
 /// One acquire, as long as it takes and over reconnects.
 #[derive(Clone)]
@@ -17,6 +17,8 @@ pub(crate) struct AcquireSpec {
     /// 0: nobody.
     pub(crate) actor: u64,
     pub(crate) reentrant: bool,
+    /// What it is part of; none for what the client's source says.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// Which locks.
@@ -45,6 +47,7 @@ impl AcquireSpec {
             lock_delay: Duration::ZERO,
             actor: 0,
             reentrant: false,
+            trace: None,
         }
     }
 

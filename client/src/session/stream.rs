@@ -10,6 +10,7 @@ use super::{changes::Change, heartbeats::Heartbeats, releases::Release};
 use crate::{
     clock::{Moment, earlier},
     proto::v1::{self, session_request::Request as Body},
+    trace::TraceContext,
 };
 
 /// How long a `close` may go unanswered before the stream is cut.
@@ -31,6 +32,7 @@ pub(super) enum InFlight<H> {
         /// The guard's key.
         key: u64,
         change: Change,
+        trace: Option<TraceContext>,
         reply: H,
     },
     /// A heartbeat or a close.
@@ -246,6 +248,11 @@ impl<H> Stream<H> {
         let sent_at = self.heartbeats.sent_at(acked_heartbeat)?;
         Some(sent_at.after(duration(valid_for)))
     }
+}
+
+/// The context of a request, as it goes with it: nothing where there is none.
+pub(super) fn traceparent(trace: Option<&TraceContext>) -> String {
+    trace.map(ToString::to_string).unwrap_or_default()
 }
 
 /// A duration from the wire; what is missing or negative is zero.

@@ -8,7 +8,7 @@ use super::{
     machine::{Machine, Output},
     releases::Release,
     spec::AcquireSpec,
-    stream::InFlight,
+    stream::{InFlight, traceparent},
 };
 use crate::{
     clock::{Moment, earlier},
@@ -81,7 +81,8 @@ impl<A, H> Machine<A, H> {
             return;
         }
         let body = Body::Acquire(waiting.spec.message(waiting.remaining(now)));
-        let request = stream.request(body, InFlight::Acquire(id));
+        let mut request = stream.request(body, InFlight::Acquire(id));
+        request.traceparent = traceparent(waiting.spec.trace.as_ref());
         waiting.sent_as = Some(request.request_id);
         let number = stream.number;
         if waiting.spec.is_try() {

@@ -12,10 +12,11 @@ use tonic::{
 };
 
 use super::{connector::Connector, credentials::Credentials};
-use crate::error::CredentialsError;
+use crate::{error::CredentialsError, trace::TraceSource};
 
 /// A channel to a coordinator, for the generated stubs: encrypted where its URL says so, and with the client's bearer token,
-/// if it has one, on every call. Cheap to clone.
+/// if it has one, on every call, as well as with the caller's [trace](crate::ClientBuilder::trace_context_from), unless the
+/// call comes with a `traceparent` of its own. Cheap to clone.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -36,6 +37,7 @@ use crate::error::CredentialsError;
 pub struct Channel {
     channel: transport::Channel,
     credentials: Credentials,
+    traces: TraceSource,
 }
 
 /// Where a channel is to lead to, and how.
@@ -44,6 +46,7 @@ pub(crate) struct Target {
     /// None where nothing is encrypted.
     connector: Option<Connector>,
     credentials: Credentials,
+    traces: TraceSource,
 }
 
 impl Target {
@@ -65,7 +68,16 @@ impl Target {
             endpoint,
             connector,
             credentials: credentials.clone(),
+            traces: TraceSource::default(),
         })
+    }
+
+    /// Calls tell the trace that they are part of.
+    pub(crate) fn traced(self, traces: &TraceSource) -> Self {
+        Self {
+            traces: traces.clone(),
+            ..self
+        }
     }
 
     /// Connects at once.
@@ -77,6 +89,7 @@ impl Target {
         Ok(Channel {
             channel,
             credentials: self.credentials,
+            traces: self.traces,
         })
     }
 
@@ -89,6 +102,7 @@ impl Target {
         Channel {
             channel,
             credentials: self.credentials,
+            traces: self.traces,
         }
     }
 }
@@ -106,6 +120,7 @@ impl Service<Request<Body>> for Channel {
         if let Some(authorization) = self.credentials.authorization() {
             request.headers_mut().insert(AUTHORIZATION, authorization);
         }
+        self.traces.fill(request.headers_mut());
         self.channel.call(request)
     }
 }

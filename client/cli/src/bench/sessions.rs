@@ -33,7 +33,9 @@ impl Sessions {
     ) -> anyhow::Result<Self> {
         let clients = options.clients as usize;
         allow_connections(options.clients.into())?;
-        let mut builder = connection.builder().client_name("leasehold bench");
+        let mut builder = connection
+            .measuring_builder()
+            .client_name("leasehold bench");
         if let Some(ttl) = options.ttl {
             builder = builder.ttl(ttl);
         }

@@ -26,7 +26,10 @@ use super::{
     terminal::Foreground,
     watch::Watch,
 };
-use crate::say::say;
+use crate::{
+    connection::{TRACEPARENT, TRACESTATE},
+    say::say,
+};
 
 /// The variables that tell the command its lock and its token, and those of all locks as JSON.
 const NAME: &str = "LEASEHOLD_LOCK_NAME";
@@ -154,6 +157,12 @@ fn tell(command: &mut Command, order: &Order<'_>, watch: &Watch) {
         let token = lock.fencing_token().get();
         (lock.name().to_owned(), Value::from(token))
     });
+    // Where there is none, that of this process goes on to it as it is.
+    if let Some(trace) = order.trace {
+        command
+            .env(TRACEPARENT, trace.to_string())
+            .env_remove(TRACESTATE);
+    }
     command.env(LOCKS, Value::Object(tokens.collect()).to_string());
 }
 

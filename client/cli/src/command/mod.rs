@@ -10,7 +10,7 @@ mod watchdog;
 use std::{ffi::OsString, time::Duration};
 
 use anyhow::Context;
-use leasehold_client::{Client, ConnectError, HoldError};
+use leasehold_client::{Client, ConnectError, HoldError, TraceContext};
 use tokio::{signal::unix::SignalKind, time::timeout};
 
 pub(crate) use guardian::{GUARDIAN, guardian};
@@ -35,6 +35,8 @@ pub(crate) struct Order<'a> {
     pub(crate) lock_delay: Duration,
     /// For how long it may be suspended when the connection breaks.
     pub(crate) grace: Duration,
+    /// The trace that it is to be part of, where that is not the one that this process was started in.
+    pub(crate) trace: Option<&'a TraceContext>,
 }
 
 /// How it ended.
@@ -167,6 +169,7 @@ mod tests {
             ttl: ttl(&client, &watch),
             lock_delay: Duration::ZERO,
             grace: Duration::ZERO,
+            trace: None,
         };
         let mut no_signals = Signals::listen([]).unwrap();
         let ended = run(&order, &watch, &mut no_signals).await.unwrap();

@@ -59,6 +59,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
             ttl: command::ttl(&client, &watch),
             lock_delay: options.lock_delay,
             grace: options.grace,
+            trace: connection.traceparent.as_ref(),
         };
         let asked_to_end = match command::run(&order, &watch, &mut signals).await? {
             Ended::ByItself(exit) => {

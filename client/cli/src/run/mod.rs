@@ -40,6 +40,7 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
         ttl: command::ttl(&client, &watch),
         lock_delay: options.lock_delay,
         grace: options.grace,
+        trace: connection.traceparent.as_ref(),
     };
     match command::run(&order, &watch, &mut signals).await? {
         Ended::ByItself(exit) => {

@@ -12,6 +12,8 @@ The command finds the lock's name in LEASEHOLD_LOCK_NAME and the grant's fencing
 LEASEHOLD_FENCING_TOKEN. With several names there are neither of the two. LEASEHOLD_LOCKS is always
 there: a JSON object with the token of each name, such as {\"account/7\":41,\"account/9\":17}.
 
+It also finds the TRACEPARENT that this was started with, or that of --traceparent.
+
 Pass the token to whatever the lock protects, and let that refuse smaller ones. (With --shared and
 --semaphore several hold the lock at a time, each with a token of its own: there, refuse only those
 that are smaller than the last exclusive holder's.)

@@ -11,6 +11,7 @@ mod run;
 mod run_lost;
 mod secure;
 mod terminal;
+mod traced;
 mod unread;
 
 use std::{

@@ -25,14 +25,14 @@ pub(super) fn draining() -> Response {
 fn a_release_is_confirmed_or_found_lost() {
     let mut session = Session::open_at(0);
     let key = held(&mut session);
-    session.machine.release(at(1), key, Some(80));
+    session.machine.release(at(1), key, None, Some(80));
     assert_eq!(session.seen(), [Seen::Release { id: 3, owner: 1 }]);
     assert_eq!(session.message(2, 3, released(true)), [Seen::Done(80)]);
 
     session.acquire(3, 2, None);
     session.grant(3, 4, 2, 2, 0);
     let key = session.leases[1].0;
-    session.machine.release(at(4), key, Some(81));
+    session.machine.release(at(4), key, None, Some(81));
     assert_eq!(session.seen(), [Seen::Release { id: 5, owner: 2 }]);
     assert_eq!(
         session.message(5, 5, released(false)),
@@ -44,7 +44,7 @@ fn a_release_is_confirmed_or_found_lost() {
 fn a_release_that_cannot_be_served_is_repeated_until_it_is() {
     let mut session = Session::open_at(0);
     let key = held(&mut session);
-    session.machine.release(at(0), key, Some(80));
+    session.machine.release(at(0), key, None, Some(80));
     session.seen();
     assert_eq!(
         session.failure(10, 3, tonic::Code::Unavailable),
@@ -90,7 +90,7 @@ fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
         [Seen::Opened, asked(2, 2, None), asked(3, 3, Some(4_000))]
     );
     // The guard of the old stream goes; nothing is asked about it on the new one.
-    session.machine.release(at(1_200), key, Some(80));
+    session.machine.release(at(1_200), key, None, Some(80));
     assert_eq!(session.seen(), [Seen::HoldFailed(80, "lost")]);
 }
 
@@ -170,7 +170,7 @@ fn a_drain_is_left_when_nothing_is_held_and_waits_move_on() {
     assert_eq!(session.message(3, 3, cancelled), []);
     assert_eq!(session.lease(0).alive(at(3)), Ok(at(9_900)));
 
-    session.machine.release(at(4), key, Some(80));
+    session.machine.release(at(4), key, None, Some(80));
     assert_eq!(session.seen(), [Seen::Release { id: 4, owner: 1 }]);
     assert_eq!(
         session.message(5, 4, released(true)),
@@ -224,7 +224,7 @@ fn closing_tells_guards_first_then_the_coordinator() {
     );
     assert_eq!(session.seen(), [Seen::Failed(2, "closed"), Seen::Close]);
     assert_eq!(session.acquire(2, 3, None), [Seen::Failed(3, "closed")]);
-    session.machine.release(at(2), key, None);
+    session.machine.release(at(2), key, None, None);
     assert_eq!(session.seen(), []);
     let closed = Response::Closed(v1::SessionClosed {});
     assert_eq!(session.message(3, 4, closed), [Seen::Ended, Seen::HangUp]);

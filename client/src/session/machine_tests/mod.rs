@@ -10,6 +10,7 @@ mod moves;
 mod reentry;
 mod requests;
 mod simulation;
+mod traces;
 
 use uuid::Uuid;
 
@@ -185,13 +186,13 @@ impl Session {
     fn release(&mut self, now: u64, index: usize, reply: Option<u32>) -> Vec<Seen> {
         let (key, lease) = &self.leases[index];
         lease.end(at(now), LostReason::Released).ok();
-        self.machine.release(at(now), *key, reply);
+        self.machine.release(at(now), *key, None, reply);
         self.seen()
     }
 
     fn change(&mut self, now: u64, index: usize, change: Change, reply: u32) -> Vec<Seen> {
         let key = self.leases[index].0;
-        self.machine.change(at(now), key, change, reply);
+        self.machine.change(at(now), key, change, None, reply);
         self.seen()
     }
 

@@ -105,7 +105,7 @@ fn answers_that_a_lock_is_lost_end_it_with_their_reason() {
     assert_eq!(session.lease(0).alive(at(2)), Err(LostReason::Forced));
     // Its guard goes later; there is nothing to release.
     let key = session.leases[0].0;
-    session.machine.release(at(3), key, None);
+    session.machine.release(at(3), key, None, None);
     assert_eq!(session.seen(), []);
 }
 

@@ -124,13 +124,15 @@ impl World {
         if self.dice.once_in(200)
             && let Some((key, _)) = client.guards.last()
         {
-            client.machine.change(moment, *key, Change::Downgrade, 0);
+            client
+                .machine
+                .change(moment, *key, Change::Downgrade, None, 0);
         }
         if (calm || self.dice.once_in(50)) && !client.guards.is_empty() {
             let at = self.dice.below(client.guards.len() as u64) as usize;
             let (key, lease) = client.guards.swap_remove(at);
             lease.end(moment, LostReason::Released).ok();
-            client.machine.release(moment, key, None);
+            client.machine.release(moment, key, None, None);
         }
     }
 

@@ -1,0 +1,140 @@
+//! Commands as part of the trace of whoever started them.
+
+use leasehold_tests::{Coordinator, CoordinatorProcess, collector::Collector};
+
+use super::{LIMIT, leasehold, output, stderr, stdout};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const SPAN: &str = "00f067aa0ba902b7";
+
+/// The context of one of the spans of that trace, which are told apart by their first digit.
+fn context(digit: char) -> String {
+    format!("00-{TRACE}-{digit}{}-01", &SPAN[1..])
+}
+
+/// A coordinator that traces what its callers trace, and sends that soon.
+fn coordinator(collector: &Collector) -> CoordinatorProcess {
+    let endpoint = collector.endpoint();
+    Coordinator::process()
+        .arguments(["--otlp-endpoint", &endpoint, "--trace-sample", "0"])
+        .environment("OTEL_BSP_SCHEDULE_DELAY", "50")
+        .start()
+}
+
+/// Waits for a span, and says of which it is a part.
+async fn parent(collector: &Collector, name: &str, said: (&str, &str)) -> String {
+    let span = collector.span(name, said, LIMIT).await;
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    assert_eq!(hex(&span.trace_id), TRACE);
+    hex(&span.parent_span_id)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_asks_is_part_of_the_trace_that_it_was_started_in() {
+    let collector = Collector::start().await;
+    let coordinator = coordinator(&collector);
+    let endpoint = coordinator.endpoint();
+    let tell = "echo \"$TRACEPARENT $TRACESTATE\"";
+    // From the environment, as it is; a later version of it too.
+    for (lock, given) in [
+        ("environment", context('1')),
+        ("later", format!("01-{TRACE}-{SPAN}-01-more")),
+    ] {
+        let mut run = leasehold(&endpoint, &["run", lock, "--", "sh", "-c", tell]);
+        run.env("TRACEPARENT", &given).env("TRACESTATE", "a=b");
+        let run = run.output().unwrap();
+        assert_eq!(stdout(&run), format!("{given} a=b\n"), "{}", stderr(&run));
+        for kind in ["acquire", "release"] {
+            let parent = parent(&collector, kind, ("leasehold.lock", lock)).await;
+            assert_eq!(parent, given[36..52], "{kind} of {lock}");
+        }
+    }
+
+    // The option comes before it, and has no state of vendors.
+    let two = context('2');
+    let mut run = leasehold(
+        &endpoint,
+        &[
+            "run",
+            "option",
+            "--traceparent",
+            &two,
+            "--",
+            "sh",
+            "-c",
+            tell,
+        ],
+    );
+    run.env("TRACEPARENT", context('1'))
+        .env("TRACESTATE", "a=b");
+    assert_eq!(stdout(&run.output().unwrap()), format!("{two} \n"));
+    let asked = parent(&collector, "acquire", ("leasehold.lock", "option")).await;
+    assert_eq!(asked, two[36..52]);
+    let mut get = leasehold(&endpoint, &["get", "option"]);
+    get.env("TRACEPARENT", context('3'))
+        .env("TRACESTATE", "a=b");
+    assert!(get.output().unwrap().status.success());
+    let name = "leasehold.v1.AdminService/GetLock";
+    let asked = parent(&collector, name, ("rpc.method", "GetLock")).await;
+    assert_eq!(asked, context('3')[36..52]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_measurement_is_in_no_trace_that_it_was_merely_started_in() {
+    let collector = Collector::start().await;
+    let coordinator = coordinator(&collector);
+    let endpoint = coordinator.endpoint();
+    // Few cycles: each is traced where that is asked for.
+    let bench = [
+        "bench",
+        "--duration",
+        "1s",
+        "--clients",
+        "1",
+        "--hold",
+        "200ms",
+        "--quiet",
+    ];
+    let mut started = leasehold(&endpoint, &bench);
+    started.env("TRACEPARENT", context('1'));
+    let started = started.output().unwrap();
+    assert!(started.status.success(), "{}", stderr(&started));
+    let asked_for = context('2');
+    let args = [&bench[..], &["--traceparent", &asked_for]].concat();
+    let measured = output(&endpoint, &args);
+    assert!(measured.status.success(), "{}", stderr(&measured));
+    let said = ("leasehold.outcome", "granted");
+    parent(&collector, "acquire", said).await;
+    let spans = collector.spans();
+    let of_the_other = spans.iter().filter(|span| span.parent_span_id[0] >> 4 == 1);
+    // A part's parent is one of the coordinator's own, at random.
+    let of_the_other = of_the_other.filter(|span| span.kind == 2);
+    assert_eq!(of_the_other.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_context_is_refused_as_an_option_and_ignored_in_the_environment() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    for bad in [
+        "nonsense",
+        "",
+        &format!("ff-{TRACE}-{SPAN}-01"),
+        &format!("00-{TRACE}-0000000000000000-01"),
+    ] {
+        let refused = output(&endpoint, &["ls", "--traceparent", bad]);
+        assert_eq!(refused.status.code(), Some(64), "{bad}");
+        let told = stderr(&refused);
+        assert!(told.contains("expected a W3C traceparent"), "{told}");
+
+        let tell = ["run", "a", "--", "sh", "-c", "echo \"<$TRACEPARENT>\""];
+        let mut ignored = leasehold(&endpoint, &tell);
+        let ignored = ignored.env("TRACEPARENT", bad).output().unwrap();
+        assert_eq!(ignored.status.code(), Some(0), "{}", stderr(&ignored));
+        assert_eq!(stdout(&ignored), format!("<{bad}>\n"));
+        let told = stderr(&ignored);
+        // An empty one is none.
+        let is_told = told.contains("TRACEPARENT is ignored: expected a W3C traceparent");
+        assert_eq!(is_told, !bad.is_empty(), "{told}");
+    }
+}

@@ -1,0 +1,264 @@
+//! The trace that a request is part of.
+
+use std::{fmt, str::FromStr, sync::Arc, thread};
+
+use tonic::codegen::http::{HeaderMap, HeaderValue};
+
+/// What is sent of the flags: sampled, and random trace id. The others mean nothing yet, and go out as zero.
+const KNOWN_FLAGS: u8 = 0b11;
+const SAMPLED: u8 = 0b01;
+
+/// How much vendors may attach, in bytes: what W3C asks everybody to pass on at least.
+const LONGEST_STATE: usize = 512;
+
+/// In which trace, and as part of which of its spans, a request is made: what
+/// [W3C Trace Context](https://www.w3.org/TR/trace-context/) calls `traceparent`, with its `tracestate` where there is one.
+///
+/// A coordinator that exports traces makes its own span of the request a part of that one, if it is sampled, and none if it
+/// is not.
+///
+/// ```
+/// use leasehold_client::TraceContext;
+///
+/// let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+/// let context: TraceContext = text.parse()?;
+/// assert!(context.is_sampled());
+/// assert_eq!(context.to_string(), text);
+/// # Ok::<(), leasehold_client::TraceContextError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TraceContext {
+    trace_id: [u8; 16],
+    span_id: [u8; 8],
+    flags: u8,
+    state: Option<Arc<str>>,
+}
+
+/// What was given is no trace context.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "expected a W3C traceparent in lower case, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01, with neither id zero"
+)]
+pub struct TraceContextError;
+
+impl TraceContext {
+    /// The context of a span: the ids in the order in which they are written, and the flags, of which the lowest bit says
+    /// that it is sampled. None if one of the ids is zero: OpenTelemetry's mark of a context that is none.
+    ///
+    /// ```
+    /// use leasehold_client::TraceContext;
+    ///
+    /// assert!(TraceContext::new([1; 16], [2; 8], 1).unwrap().is_sampled());
+    /// assert_eq!(TraceContext::new([0; 16], [2; 8], 1), None);
+    /// ```
+    #[must_use]
+    pub fn new(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<Self> {
+        let is_none = trace_id == [0; 16] || span_id == [0; 8];
+        (!is_none).then_some(Self {
+            trace_id,
+            span_id,
+            flags: flags & KNOWN_FLAGS,
+            state: None,
+        })
+    }
+
+    /// The same, with what vendors have attached (`tracestate`): it goes with calls, but not with what is asked on a
+    /// session, which has no room for it. What can't be sent, as it is longer than 512 bytes or not in visible ASCII
+    /// characters and spaces, is left out, as W3C wants it.
+    ///
+    /// ```
+    /// use leasehold_client::TraceContext;
+    ///
+    /// let context = TraceContext::new([1; 16], [2; 8], 1).unwrap().with_state("ot=th:8");
+    /// assert_eq!(context.state(), Some("ot=th:8"));
+    /// ```
+    #[must_use]
+    pub fn with_state(mut self, state: impl AsRef<str>) -> Self {
+        let state = state.as_ref().trim();
+        let can_be_sent = (1..=LONGEST_STATE).contains(&state.len())
+            && state.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        self.state = can_be_sent.then(|| state.into());
+        self
+    }
+
+    /// Whether the caller's span is recorded, and the coordinator's with it.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// What vendors have attached.
+    #[must_use]
+    pub fn state(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+}
+
+/// As `traceparent` is written, in version 00.
+impl fmt::Display for TraceContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let trace_id = u128::from_be_bytes(self.trace_id);
+        let span_id = u64::from_be_bytes(self.span_id);
+        write!(f, "00-{trace_id:032x}-{span_id:016x}-{:02x}", self.flags)
+    }
+}
+
+/// From a `traceparent`. Of later versions than 00 it takes what that has in common with them.
+impl FromStr for TraceContext {
+    type Err = TraceContextError;
+
+    fn from_str(text: &str) -> Result<Self, TraceContextError> {
+        read(text.trim()).ok_or(TraceContextError)
+    }
+}
+
+fn read(text: &str) -> Option<TraceContext> {
+    let mut parts = text.splitn(5, '-');
+    let [version] = hex(parts.next()?)?;
+    let context = TraceContext::new(
+        hex(parts.next()?)?,
+        hex(parts.next()?)?,
+        u8::from_be_bytes(hex(parts.next()?)?),
+    );
+    let may_go_on = version != 0;
+    let is_version = version != u8::MAX;
+    context.filter(|_| is_version && (may_go_on || parts.next().is_none()))
+}
+
+/// Exactly so many bytes, in lower case.
+fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let text = text.as_bytes();
+    if text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+/// Where the context of what is asked comes from, if from anywhere. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct TraceSource(Option<Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>>);
+
+impl TraceSource {
+    pub(crate) fn new(source: impl Fn() -> Option<TraceContext> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(source)))
+    }
+
+    /// The context of whoever calls this.
+    pub(crate) fn current(&self) -> Option<TraceContext> {
+        let source = self.0.as_ref()?;
+        // A guard that is dropped by a panic asks too, and a second one would end the process.
+        if thread::panicking() {
+            return None;
+        }
+        source()
+    }
+
+    /// Puts it into the headers of a call, unless that has one already.
+    pub(crate) fn fill(&self, headers: &mut HeaderMap) {
+        if self.0.is_none() || headers.contains_key("traceparent") {
+            return;
+        }
+        let Some(context) = self.current() else {
+            return;
+        };
+        if let Ok(parent) = HeaderValue::try_from(context.to_string()) {
+            headers.insert("traceparent", parent);
+        }
+        let state = context.state().map(HeaderValue::try_from);
+        if let Some(Ok(state)) = state {
+            headers.insert("tracestate", state);
+        }
+    }
+}
+
+impl fmt::Debug for TraceSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Some(..)" } else { "None" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    const SPAN: &str = "00f067aa0ba902b7";
+
+    #[test]
+    fn what_is_sent_is_of_version_00() {
+        for (given, sent) in [
+            (format!("00-{TRACE}-{SPAN}-01"), "01"),
+            (format!(" 00-{TRACE}-{SPAN}-00\n"), "00"),
+            // What nobody knows the meaning of is not passed on.
+            (format!("00-{TRACE}-{SPAN}-ff"), "03"),
+            (format!("01-{TRACE}-{SPAN}-01"), "01"),
+            (format!("fe-{TRACE}-{SPAN}-01-what-will-be"), "01"),
+        ] {
+            let context: TraceContext = given.parse().unwrap();
+            assert_eq!(context.to_string(), format!("00-{TRACE}-{SPAN}-{sent}"));
+            assert_eq!(context.is_sampled(), sent != "00", "{given}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_none() {
+        let zeros = "0".repeat(32);
+        for given in [
+            String::new(),
+            "00".to_owned(),
+            "nonsense".to_owned(),
+            format!("00-{TRACE}-{SPAN}"),
+            format!("00-{TRACE}-{SPAN}-1"),
+            format!("00-{TRACE}-{SPAN}-01-more"),
+            format!("00-{TRACE}-{SPAN}-01-"),
+            format!("ff-{TRACE}-{SPAN}-01"),
+            format!("0-{TRACE}-{SPAN}-01"),
+            format!("00-{zeros}-{SPAN}-01"),
+            format!("00-{TRACE}-{}-01", &zeros[..16]),
+            format!("00-{}-{SPAN}-01", TRACE.to_uppercase()),
+            format!("00-{}-{SPAN}-01", &TRACE[1..]),
+            format!("00-{TRACE}-{SPAN}00-01"),
+            format!("00-+{}-{SPAN}-01", &TRACE[1..]),
+            format!("00-{}é-{SPAN}-01", &TRACE[2..]),
+        ] {
+            assert_eq!(given.parse::<TraceContext>(), Err(TraceContextError));
+        }
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_sent_is_left_out() {
+        let context = || TraceContext::new([1; 16], [2; 8], 1).unwrap();
+        assert_eq!(context().with_state(" a=b,c=d ").state(), Some("a=b,c=d"));
+        let long = "a".repeat(LONGEST_STATE + 1);
+        for bad in ["", " ", "a=\u{7}", "a=ü", &long] {
+            assert_eq!(context().with_state(bad), context());
+        }
+    }
+
+    #[test]
+    fn a_call_that_has_a_context_keeps_it() {
+        let context = || Some(TraceContext::new([1; 16], [2; 8], 1)?.with_state("a=b"));
+        let source = TraceSource::new(context);
+        let mut headers = HeaderMap::new();
+        source.fill(&mut headers);
+        assert_eq!(headers["traceparent"], context().unwrap().to_string());
+        assert_eq!(headers["tracestate"], "a=b");
+        let own = HeaderValue::from_static("of its own");
+        let mut headers = HeaderMap::from_iter([("traceparent".parse().unwrap(), own.clone())]);
+        source.fill(&mut headers);
+        assert_eq!(headers.len(), 1);
+        assert_eq!(headers["traceparent"], own);
+        let mut headers = HeaderMap::new();
+        TraceSource::new(|| None).fill(&mut headers);
+        assert!(headers.is_empty());
+    }
+}
