@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run test bench demo demo-scheduler lint fmt clippy doc buf deny ops deb proto-baseline setup
+.PHONY: help run build test bench demo demo-scheduler lint fmt clippy doc buf deny ops deb proto-baseline setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,8 +18,15 @@ run: ## Build and serve on 127.0.0.1:7420; STORE=redis://127.0.0.1:6379 keeps th
 setup: ## Install what the tests need (redis-server), or say what to install
 	@tests/setup
 
-test: setup ## Run every test, against real Redis servers and processes of their own
+tools: setup $(BUF) ## Install what all checks need, or say what to install
+	@ops/setup
+	@tests/deny setup
+
+build: ## Build every program and every test
 	$(CARGO) build --workspace --bins
+	$(CARGO) test --workspace --no-run
+
+test: setup build ## Run every test, against real Redis servers and processes of their own
 	$(CARGO) test --workspace --lib --bins --examples
 	$(CARGO) test --workspace --doc
 	$(CARGO) test --workspace $(addprefix --test ,$(sort $(ALONE)))
