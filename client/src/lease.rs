@@ -53,10 +53,13 @@ pub enum LostReason {
     Unknown = 8,
     /// The coordinator does not allow this client to hold it any more: permissions have changed.
     PermissionRevoked = 9,
+    /// The coordinator does not know any more who this client is: its token or certificate has expired, or was removed, and no
+    /// newer one came in time for the session to go on with it.
+    Unauthenticated = 10,
 }
 
 impl LostReason {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Expired,
         Self::Deleted,
         Self::Taken,
@@ -66,6 +69,7 @@ impl LostReason {
         Self::Released,
         Self::Unknown,
         Self::PermissionRevoked,
+        Self::Unauthenticated,
     ];
 
     fn from_code(code: u64) -> Self {
@@ -102,6 +106,9 @@ impl fmt::Display for LostReason {
             Self::Released => "it was released",
             Self::Unknown => "the coordinator no longer holds it for us",
             Self::PermissionRevoked => "this client is not allowed to hold it any more",
+            Self::Unauthenticated => {
+                "the coordinator does not know any more who this client is, and no newer credentials came in time"
+            }
         })
     }
 }
@@ -180,6 +187,12 @@ const ENDED: u64 = 1 << 63;
 /// Set in `Lease::state` while the hold is suspended; the deadline is when it ends unless it is resumed.
 const SUSPENDED: u64 = 1 << 62;
 
+/// Set besides, while it is so because nobody knows any more who this client is.
+const DISOWNED: u64 = 1 << 61;
+
+/// The bits of the deadline.
+const TIME: u64 = DISOWNED - 1;
+
 /// What one guard holds, from its grant to its end: held, perhaps suspended and held again, then ended for good.
 pub(crate) struct Lease {
     pub(crate) name: Arc<str>,
@@ -228,6 +241,7 @@ impl Lease {
             }
             let reason = match state & SUSPENDED {
                 0 => LostReason::Expired,
+                _ if state & DISOWNED != 0 => LostReason::Unauthenticated,
                 _ => LostReason::SessionEnded,
             };
             match self.swap(state, ENDED | reason as u64) {
@@ -253,9 +267,19 @@ impl Lease {
 
     /// The stream broke: it counts as not held from now on, and ends at `until`, or at its deadline if that is earlier.
     pub(crate) fn suspend(&self, now: Moment, until: Moment) {
+        self.suspend_with(now, until, 0);
+    }
+
+    /// The stream ended since the coordinator does not know any more who is there: it ends at its deadline.
+    pub(crate) fn disown(&self, now: Moment) {
+        self.suspend_with(now, Moment::from_nanos(TIME), DISOWNED);
+    }
+
+    fn suspend_with(&self, now: Moment, until: Moment, why: u64) {
         while let Ok(state) = self.settled(now) {
             let until = deadline(state).min(until);
-            if self.swap(state, SUSPENDED | until.as_nanos()).is_ok() {
+            let why = SUSPENDED | why | state & DISOWNED;
+            if self.swap(state, why | until.as_nanos()).is_ok() {
                 self.changed.notify_waiters();
                 return;
             }
@@ -337,7 +361,7 @@ impl Lease {
 
 /// Of a state that is not the end.
 fn deadline(state: u64) -> Moment {
-    Moment::from_nanos(state & !SUSPENDED)
+    Moment::from_nanos(state & TIME)
 }
 
 #[cfg(test)]

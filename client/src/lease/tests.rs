@@ -48,6 +48,27 @@ fn ending_after_the_deadline_reports_the_deadline() {
 }
 
 #[test]
+fn what_is_disowned_is_lost_for_that_unless_it_is_resumed() {
+    let lease = lease(at(100));
+    lease.disown(at(10));
+    assert_eq!(lease.state(at(99)), LockState::Suspended);
+    // Whatever breaks after that is not the reason.
+    lease.suspend(at(20), at(90));
+    assert_eq!(lease.alive(at(89)), Ok(at(90)));
+    lease.resume(at(30), at(200));
+    assert_eq!(lease.state(at(100)), LockState::Held);
+    lease.suspend(at(110), at(120));
+    let broken = LockState::Lost(LostReason::SessionEnded);
+    assert_eq!(lease.state(at(120)), broken);
+
+    let lease = self::lease(at(100));
+    lease.disown(at(10));
+    lease.suspend(at(20), at(90));
+    let unknown = LockState::Lost(LostReason::Unauthenticated);
+    assert_eq!(lease.state(at(90)), unknown);
+}
+
+#[test]
 fn every_reason_survives_the_round_trip() {
     for reason in LostReason::ALL {
         let lease = lease(at(100));

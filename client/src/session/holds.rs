@@ -262,8 +262,18 @@ impl Holds {
 
     /// The stream has ended; what is held may be resumed until then.
     pub(super) fn suspend(&mut self, now: Moment, until: Moment) {
+        self.suspend_each(now, |lease| lease.suspend(now, until));
+    }
+
+    /// The stream has ended since the coordinator does not know any more who is there; what is held may be resumed until its
+    /// deadline.
+    pub(super) fn disown(&mut self, now: Moment) {
+        self.suspend_each(now, |lease| lease.disown(now));
+    }
+
+    fn suspend_each(&mut self, now: Moment, suspend: impl Fn(&Lease)) {
         for guarded in self.by_key.values() {
-            guarded.lease.suspend(now, until);
+            suspend(&guarded.lease);
         }
         // Deadlines may have come closer: they are looked at anew.
         if !self.holds.is_empty() {

@@ -55,6 +55,15 @@ pub(super) enum Output<A, H> {
     Ended,
 }
 
+/// How a stream ended.
+#[derive(Clone, Copy)]
+enum Ended {
+    /// It broke, or its coordinator left it; what was held may be resumed within the grace.
+    Left { grace: Duration },
+    /// The coordinator does not know any more who is there.
+    Disowned,
+}
+
 /// One session, over all the streams that it has in its life.
 ///
 /// At most two at a time. `stream` has the session open on it. `next` is to have it next: it is there while there is no
@@ -188,18 +197,22 @@ impl<A, H> Machine<A, H> {
     /// anything else is done.
     pub(super) fn stream_ended(&mut self, now: Moment, number: u64) {
         let grace = duration(self.open.disconnect_grace);
-        self.stream_ended_with(now, number, grace);
+        self.stream_ended_with(now, number, Ended::Left { grace });
     }
 
     /// A stream has ended since the coordinator does not know any more who is at its other end. It has left what was held
     /// on it for as long as was promised, and whoever is known again may resume that.
     pub(super) fn stream_disowned(&mut self, now: Moment, number: u64) {
-        // Deadlines are earlier.
-        self.stream_ended_with(now, number, self.ttl.unwrap_or_default());
+        self.stream_ended_with(now, number, Ended::Disowned);
     }
 
-    fn stream_ended_with(&mut self, now: Moment, number: u64, grace: Duration) {
+    fn stream_ended_with(&mut self, now: Moment, number: u64, how: Ended) {
         self.expire(now);
+        let grace = match how {
+            Ended::Left { grace } => grace,
+            // Deadlines are earlier.
+            Ended::Disowned => self.ttl.unwrap_or_default(),
+        };
         if self.is_next(number) {
             return self.attempt_failed(now, Fate::Dropped);
         }
@@ -213,7 +226,10 @@ impl<A, H> Machine<A, H> {
         } else {
             let until = now.after(grace);
             self.resume_until = Some(until);
-            self.holds.suspend(now, until);
+            match how {
+                Ended::Left { .. } => self.holds.suspend(now, until),
+                Ended::Disowned => self.holds.disown(now),
+            }
             self.put_off_unanswered(stream);
         }
         if self.ending {

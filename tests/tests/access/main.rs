@@ -7,6 +7,7 @@
 )]
 
 mod certificates;
+mod client;
 mod gone;
 mod kept;
 mod resumed;

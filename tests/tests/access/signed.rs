@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -85,6 +85,16 @@ fn site(set: &Value, rules: &str) -> Site {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jwks.json"), set.to_string()).unwrap();
     Site::start_in(folder, rules, &FLAGS)
+}
+
+/// A site that knows signed tokens, and what signs one of `ci` that expires after so long.
+pub(super) fn site_of_ci(rules: &str) -> (Site, impl Fn(Duration) -> String + use<>) {
+    let (keys, set) = keys();
+    let sign_for = move |lasts: Duration| {
+        let claims = with(json!({"exp": now() + lasts.as_secs()}));
+        sign(Algorithm::ES256, Some("ec"), &keys.ec, &claims)
+    };
+    (site(&set, rules), sign_for)
 }
 
 async fn refused(site: &Site, token: &str, why: &str) -> String {

@@ -114,6 +114,8 @@ impl Worker {
             LostReason::Taken => "taken",
             LostReason::Forced => "forced",
             LostReason::SessionEnded => "session_ended",
+            LostReason::PermissionRevoked => "permission_revoked",
+            LostReason::Unauthenticated => "unauthenticated",
             _ => "unknown",
         };
         self.tally.lost(self.client, kind, &reason.to_string());

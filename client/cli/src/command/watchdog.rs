@@ -55,11 +55,16 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// For a lock that is held; `disconnect_grace` is zero where it is never suspended.
+    /// For a lock that is held. Where `disconnect_grace` is zero it is suspended only while the coordinator does not know who
+    /// this is, which is until its deadline.
     pub(super) fn new(ttl: Duration, disconnect_grace: Duration, lock_delay: Duration) -> Self {
+        let suspended = match disconnect_grace {
+            Duration::ZERO => ttl,
+            grace => ttl.min(grace),
+        };
         Self {
             held: Thresholds::of(ttl),
-            suspended: Thresholds::of(ttl.min(disconnect_grace)),
+            suspended: Thresholds::of(suspended),
             is_suspended: false,
             // The coordinator may have heard of the break before us, and the kill takes its time too.
             after_break: lock_delay / 2,
@@ -212,6 +217,18 @@ mod tests {
         assert_eq!(watchdog.check(ms(0), Ok(ms(200))), Some(Action::Terminate));
         assert_eq!(watchdog.check(ms(149), Ok(ms(51))), None);
         assert_eq!(watchdog.check(ms(150), Ok(ms(50))), Some(Action::Kill));
+    }
+
+    #[test]
+    fn without_a_grace_what_is_suspended_ends_before_its_deadline_too() {
+        let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
+        watchdog.suspended(true);
+        assert_eq!(watchdog.check(ms(0), Ok(ms(3_001))), None);
+        assert_eq!(
+            watchdog.check(ms(1), Ok(ms(3_000))),
+            Some(Action::Terminate)
+        );
+        assert_eq!(watchdog.check(ms(2_501), Ok(ms(500))), Some(Action::Kill));
     }
 
     #[test]

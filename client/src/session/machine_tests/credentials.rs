@@ -25,7 +25,7 @@ fn a_disowned_stream_suspends_what_is_held_whatever_the_grace() {
     assert_eq!(session.state(14_999), LockState::Suspended);
     assert_eq!(
         session.state(15_000),
-        LockState::Lost(LostReason::SessionEnded)
+        LockState::Lost(LostReason::Unauthenticated)
     );
 }
 

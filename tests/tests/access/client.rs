@@ -1,0 +1,291 @@
+//! What becomes of the Rust client when its identity or a permission is lost, and when it comes with newer credentials.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use leasehold_client::{AcquireError, Client, HoldError, LockGuard, LockState, LostReason};
+use leasehold_tests::{RawSession, wait};
+use tokio::time::timeout;
+use tonic::Code;
+
+use super::{
+    signed,
+    site::{NOTICED, Site, TTL, table, token},
+};
+
+/// Longer than anything here takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(20);
+/// A TTL that no step of a test outlasts.
+const LONG: Duration = Duration::from_secs(30);
+
+fn rules() -> String {
+    ["mine", "other"].map(permitted).concat()
+}
+
+fn permitted(name: &str) -> String {
+    let who = format!("token:{name}");
+    let acquire = table(&who, "acquire", "locks", "") + &table(&who, "acquire", "elections", "");
+    acquire + &table(&who, "inspect", "locks", "") + &table(&who, "inspect", "elections", "")
+}
+
+/// The file that the client's token is in.
+fn file(site: &Site) -> PathBuf {
+    site.file("mine.token")
+}
+
+/// A client with the token that is in that file now.
+async fn client(site: &Site, ttl: Duration) -> Client {
+    Client::builder()
+        .ttl(ttl)
+        .bearer_token_file(file(site))
+        .connect(site.endpoint())
+        .await
+        .unwrap()
+}
+
+/// The same with a token of its own.
+async fn newcomer(site: &Site, ttl: Duration) -> Client {
+    let known = site.newcomer("mine").await;
+    site.replace("mine.token", &known.token.unwrap());
+    client(site, ttl).await
+}
+
+/// Somebody else who holds the lock.
+async fn other_holds(site: &Site, name: &str) -> RawSession {
+    let mut other = site.newcomer("other").await.session().await;
+    other.acquire(name).await;
+    other
+}
+
+async fn lost(guard: &LockGuard) -> LostReason {
+    timeout(NOTICED + LIMIT, guard.lost()).await.unwrap()
+}
+
+async fn until(state: LockState, guard: &LockGuard) {
+    let (what, limit) = (format!("{state:?}"), NOTICED + LIMIT);
+    wait::until(&what, limit, || async {
+        match guard.state() {
+            now if now == state => Ok(()),
+            now => Err(now),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_is_removed_is_told_so_everywhere_and_goes_on_with_a_newer_token() {
+    let site = Site::start(&rules());
+    let client = newcomer(&site, TTL).await;
+    let _other = other_holds(&site, "b").await;
+    let guard = client.lock("a").acquire().await.unwrap();
+    let leadership = client.election("e").campaign("me").await.unwrap();
+    let waits = client.clone();
+    let waiting = tokio::spawn(async move { waits.lock("b").acquire().await });
+    let mut watcher = client.admin().watch_locks("");
+    watcher.next().await.unwrap().unwrap();
+    let mut observer = client.election("e").observe();
+    observer.next().await.unwrap().unwrap();
+
+    site.remove("mine");
+    // What it holds is left to it for as long as was promised, should it come with a newer token.
+    let changed = timeout(NOTICED + LIMIT, guard.changed()).await.unwrap();
+    assert_eq!(changed, LockState::Suspended);
+    assert_eq!(lost(&guard).await, LostReason::Unauthenticated);
+    assert_eq!(leadership.lost().await, LostReason::Unauthenticated);
+    let waited = timeout(LIMIT, waiting).await.unwrap().unwrap();
+    let error = waited.unwrap_err();
+    assert!(
+        matches!(error, AcquireError::Unauthenticated { .. }),
+        "{error:?}"
+    );
+    let refused = async {
+        loop {
+            match watcher.next().await {
+                Some(Err(failure)) => return failure,
+                told => assert!(told.is_some()),
+            }
+        }
+    };
+    let failure = timeout(LIMIT, refused).await.unwrap();
+    assert_eq!(failure.code(), Code::Unauthenticated);
+    let refused = async {
+        loop {
+            match observer.next().await {
+                Some(Err(failure)) => return failure,
+                told => assert!(told.is_some()),
+            }
+        }
+    };
+    let failure = timeout(LIMIT, refused).await.unwrap();
+    assert_eq!(failure.code(), Code::Unauthenticated);
+    let error = client.admin().get_lock("a").await.unwrap_err();
+    assert_eq!(error.code(), Code::Unauthenticated);
+
+    // All of it goes on with what is in the file then, without another client.
+    let before = guard.fencing_token();
+    let known = site.newcomer("mine").await;
+    site.replace("mine.token", &known.token.unwrap());
+    let guard = wait::until("a grant", LIMIT, || async {
+        // An attempt with the former token may still be on its way.
+        client.lock("a").acquire().await
+    })
+    .await;
+    assert!(guard.fencing_token() > before);
+    client.admin().get_lock("a").await.unwrap();
+    let mut observer = client.election("e").observe();
+    let now = timeout(LIMIT, observer.next()).await.unwrap().unwrap();
+    assert_eq!(now.unwrap().leader, None);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_comes_with_a_newer_token_in_time_has_its_locks_back() {
+    let site = Site::start(&rules());
+    let expires = SystemTime::now() + Duration::from_secs(3);
+    let line = format!("expires={}", humantime::format_rfc3339_millis(expires));
+    let known = site.newcomer_until("mine", &line).await;
+    site.replace("mine.token", &known.token.unwrap());
+    let client = client(&site, LONG).await;
+    let guard = client.lock("a").acquire().await.unwrap();
+    let leadership = client.election("e").campaign("me").await.unwrap();
+    let mut other = site.newcomer("other").await.session().await;
+    let behind = other.ask("a", None).await;
+    other.queued(behind).await;
+
+    until(LockState::Suspended, &guard).await;
+    assert!(!leadership.is_leader());
+    let newer = site.newcomer("mine").await;
+    site.replace("mine.token", &newer.token.unwrap());
+    until(LockState::Held, &guard).await;
+    assert!(leadership.is_leader());
+    assert!(other.unread_unasked().is_empty());
+    guard.set_value("still mine").await.unwrap();
+    let view = client.admin().get_lock("a").await.unwrap();
+    assert_eq!(view.holders[0].value, b"still mine");
+    let token = guard.fencing_token().get();
+    guard.release().await.unwrap();
+    let granted = other.granted(behind, LIMIT).await;
+    assert!(granted.lock.fencing_token > token);
+    leadership.resign().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_permission_that_is_revoked_is_the_reason_and_the_rest_goes_on() {
+    let mut site = Site::start(&rules());
+    let client = newcomer(&site, LONG).await;
+    let _other = other_holds(&site, "a/busy").await;
+    let guard = client.lock("a/1").acquire().await.unwrap();
+    let kept = client.lock("b/1").acquire().await.unwrap();
+    let leadership = client.election("a/e").campaign("me").await.unwrap();
+    let waits = client.clone();
+    let waiting = tokio::spawn(async move { waits.lock("a/busy").acquire().await });
+    wait::until("a waiter", LIMIT, || async {
+        let view = client.admin().get_lock("a/busy").await.unwrap();
+        if view.waiter_count > 0 {
+            Ok(())
+        } else {
+            Err(view)
+        }
+    })
+    .await;
+    let session = client.default_session().info();
+
+    let fewer = table("token:mine", "acquire", "locks", "b/");
+    site.permit(&(fewer + &permitted("other")));
+    assert_eq!(lost(&guard).await, LostReason::PermissionRevoked);
+    assert_eq!(leadership.lost().await, LostReason::PermissionRevoked);
+    let waited = timeout(LIMIT, waiting).await.unwrap().unwrap();
+    let error = waited.unwrap_err();
+    let AcquireError::PermissionDenied { source, .. } = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(source.metadata("permission"), Some("acquire"));
+    assert_eq!(source.metadata("name"), Some("a/busy"));
+    let released = guard.release().await.unwrap_err();
+    assert!(
+        matches!(
+            released,
+            HoldError::Lost {
+                reason: LostReason::PermissionRevoked,
+                ..
+            }
+        ),
+        "{released:?}"
+    );
+    let again = client.lock("a/1").acquire().await.unwrap_err();
+    assert!(
+        matches!(again, AcquireError::PermissionDenied { .. }),
+        "{again:?}"
+    );
+    assert!(kept.is_held());
+
+    // Nothing of that ended the session, nor does it need another one when it may again.
+    site.permit(&rules());
+    let guard = client.lock("a/1").acquire().await.unwrap();
+    assert_eq!(client.default_session().info(), session);
+    guard.release().await.unwrap();
+    kept.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_that_is_renewed_before_it_expires_costs_nothing() {
+    let (site, sign) = signed::site_of_ci(&table("jwt:ci", "acquire", "locks", ""));
+    let expires = Duration::from_secs(10);
+    site.replace("mine.token", &sign(expires));
+    let expired = tokio::time::sleep(expires + Duration::from_secs(1));
+    let client = client(&site, LONG).await;
+    let guard = client.lock("a").acquire().await.unwrap();
+    let permits = client.semaphore("s", 2).acquire(2).await.unwrap();
+    let first = client.default_session().info().unwrap();
+    site.replace("mine.token", &sign(Duration::from_secs(600)));
+    let all = async {
+        let (guard, permits) = (guard.changed(), permits.changed());
+        tokio::select! {
+            changed = guard => changed,
+            changed = permits => changed,
+        }
+    };
+    tokio::select! {
+        changed = all => panic!("it was {changed:?} meanwhile"),
+        () = expired => {}
+    }
+    let second = client.default_session().info().unwrap();
+    assert_ne!(first.session_id, second.session_id);
+    assert_eq!(
+        (guard.state(), permits.state()),
+        (LockState::Held, LockState::Held)
+    );
+    guard.release().await.unwrap();
+    permits.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_newer_token_that_nobody_knows_leaves_the_session_as_it_was() {
+    let site = Site::start(&rules());
+    let client = newcomer(&site, TTL).await;
+    let guard = client.lock("a").acquire().await.unwrap();
+    let (unknown, line) = token("mine");
+    site.replace("mine.token", &unknown);
+    // Calls come with it at once, and show when it is known.
+    let refused = client.admin().get_lock("a").await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated);
+    let attempted = tokio::time::sleep(NOTICED);
+    tokio::select! {
+        changed = guard.changed() => panic!("it was {changed:?}"),
+        () = attempted => {}
+    }
+    let tokens = std::fs::read_to_string(site.file("tokens")).unwrap();
+    site.replace("tokens", &format!("{tokens}{line}\n"));
+    let before = client.default_session().info();
+    wait::until("the session to come with it", LIMIT + NOTICED, || async {
+        assert_eq!(guard.state(), LockState::Held);
+        match client.default_session().info() {
+            now if now != before => Ok(()),
+            now => Err(now),
+        }
+    })
+    .await;
+    guard.release().await.unwrap();
+}
