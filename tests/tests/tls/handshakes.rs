@@ -111,7 +111,7 @@ async fn both_versions_are_spoken_and_no_older_one() {
 }
 
 /// A record with the hello of a client that knows TLS 1.1 and nothing newer.
-fn hello_of_tls_1_1() -> Vec<u8> {
+pub(crate) fn hello_of_tls_1_1() -> Vec<u8> {
     let mut hello = vec![3, 2];
     hello.extend([7; 32]);
     // No session to resume; ECDHE and RSA with AES in CBC; no compression.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod admin;
 mod endings;
 mod expiry;
 mod files;
