@@ -25,6 +25,19 @@ pub enum Origin {
     Flag(&'static str),
 }
 
+impl Origin {
+    /// How strong its layer is: flags win over the environment, that over the file, and that over what nobody set.
+    pub(super) const fn strength(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            // What a file of its own holds is as strong as what names that; nobody compares the two.
+            Self::File { .. } | Self::Contents(_) => 1,
+            Self::Environment(_) => 2,
+            Self::Flag(_) => 3,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

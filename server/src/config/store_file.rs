@@ -1,6 +1,6 @@
 //! The store's URL from a file of its own, where a password is safer than in a flag.
 
-use std::path::Path;
+use std::{cmp::Ordering, path::Path};
 
 use super::{
     ConfigError, Origin,
@@ -11,7 +11,7 @@ use super::{
 /// The longest URL that is read. No sensible one comes near; a file that is longer is another one than was meant.
 const LONGEST: usize = 64 * 1024;
 
-/// Reads the URL, if `store-file` names a file.
+/// Reads the URL, if `store-file` names a file, and no stronger layer gives the URL itself.
 pub(super) fn load(draft: &mut Draft) {
     let (Some(path), Some(store), Some(file)) = (
         draft.config.store_file.clone(),
@@ -21,12 +21,20 @@ pub(super) fn load(draft: &mut Draft) {
         return;
     };
     let origins = &draft.origins;
-    if origins[store] != Origin::Default {
-        let message = format!(
-            "store ({}) and store-file ({}) are both set; expected one of them",
-            origins[store], origins[file]
-        );
-        return draft.errors.push(ConfigError::Contradiction { message });
+    match origins[store].strength().cmp(&origins[file].strength()) {
+        Ordering::Less => {}
+        Ordering::Equal => {
+            let message = format!(
+                "store ({}) and store-file ({}) are both set; expected one of them",
+                origins[store], origins[file]
+            );
+            return draft.errors.push(ConfigError::Contradiction { message });
+        }
+        Ordering::Greater => {
+            draft.config.store_file = None;
+            draft.origins[file] = Origin::Default;
+            return;
+        }
     }
     match read(&path) {
         // What is refused is told without being repeated: it may hold a password.

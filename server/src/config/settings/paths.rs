@@ -106,7 +106,8 @@ pub(super) const STORE_FILE: Setting = a_file!(
     store_file,
     "the store's URL",
     "/etc/leasehold/store-url",
-    "A file that holds the store's URL and nothing else, in place of store: for a URL with a password."
+    "A file that holds the store's URL and nothing else, in place of store: for a URL with a password. Of the two, \
+     that of the stronger layer counts; one layer may set one of them."
 );
 
 pub(super) const STORE_CA: Setting = a_file!(

@@ -45,8 +45,11 @@ fn what_is_wrong_is_told_without_the_url() {
         assert!(!error.contains("hunter2"), "{error}");
     }
     fs::write(&path, "redis://h\n").unwrap();
-    let error = refused(&[&flag], &[("LEASEHOLD_STORE", "memory:")]);
-    assert!(error.contains("are both set"), "{error}");
+    let error = refused(&[&flag, "--store=memory:"], &[]);
+    assert!(
+        error.contains("store (flag --store) and store-file (flag --store-file) are both set"),
+        "{error}"
+    );
     fs::remove_file(&path).unwrap();
     let error = refused(&[&flag], &[]);
     assert!(
@@ -54,4 +57,60 @@ fn what_is_wrong_is_told_without_the_url() {
         "{error}"
     );
     assert!(refused(&["--store-file="], &[]).contains("path of a file"));
+}
+
+#[test]
+fn the_stronger_layer_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    fs::write(&path, "redis://of-the-file\n").unwrap();
+    let path = path.to_str().unwrap();
+    let (url, file) = ("redis://itself", path);
+    let toml = |text: String| {
+        let path = folder.path().join("leasehold.toml");
+        fs::write(&path, text).unwrap();
+        format!("--config={}", path.display())
+    };
+    let flags = [format!("--store={url}"), format!("--store-file={file}")];
+    let variables = [("LEASEHOLD_STORE", url), ("LEASEHOLD_STORE_FILE", file)];
+    let lines = [format!("store = {url:?}"), format!("store-file = {file:?}")];
+    for stronger in 0..2 {
+        let weaker = 1 - stronger;
+        let config = toml(lines[weaker].clone());
+        for (args, env) in [
+            (vec![&flags[stronger], &config], vec![]),
+            (vec![&config], vec![variables[stronger]]),
+            (vec![&flags[stronger]], vec![variables[weaker]]),
+            (vec![&flags[stronger], &config], vec![variables[weaker]]),
+        ] {
+            let args: Vec<&str> = args.into_iter().map(String::as_str).collect();
+            let served = served(&args, &env);
+            let (expected, named) = [(url, None), ("redis://of-the-file", Some(file))][stronger];
+            assert_eq!(served.store.expose(), expected, "{args:?} {env:?}");
+            let store_file = served.store_file.as_deref();
+            assert_eq!(store_file, named.map(std::path::Path::new), "{args:?}");
+            // What is printed says the same.
+            let text = printed(&[&args[..], &["--print-config"]].concat(), &env);
+            assert!(text.contains(expected), "{text}");
+            assert_eq!(
+                text.contains(&format!("{file}\" #")),
+                stronger == 1,
+                "{text}"
+            );
+        }
+    }
+    // Within one layer, nobody knows which is meant.
+    let both = toml(lines.join("\n"));
+    for (args, env) in [
+        (vec![flags[0].as_str(), &flags[1]], vec![]),
+        (vec![], variables.to_vec()),
+        (vec![both.as_str()], vec![]),
+    ] {
+        let error = refused(&args, &env);
+        assert!(error.contains("are both set"), "{error}");
+    }
+    // A weaker one that can't be read does no harm.
+    let config = toml("store-file = \"/no/such/file\"".to_owned());
+    let config = served(&[&config], &[("LEASEHOLD_STORE", url)]);
+    assert_eq!(config.store.expose(), url);
 }
