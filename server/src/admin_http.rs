@@ -13,6 +13,7 @@ use tokio::{net::TcpListener, sync::watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    Liveness,
     telemetry::Metrics,
     tls::{Tls, TlsPort},
 };
@@ -28,7 +29,8 @@ const LAST_REQUESTS: Duration = Duration::from_secs(1);
 const INDEX: &str = concat!(
     "Leasehold coordinator ",
     env!("CARGO_PKG_VERSION"),
-    "\n\n/metrics  for Prometheus\n/livez    200 while the process works\n/readyz   200 while it serves locks, 503 \
+    "\n\n/metrics  for Prometheus\n/livez    200 while the process works, 503 with the reason when a restart would \
+     mend it\n/readyz   200 while it serves locks, 503 \
      with the reason while it does not\n"
 );
 
@@ -68,6 +70,8 @@ pub struct AdminState {
     pub metrics: Metrics,
     /// Followed by `/readyz`. When its sender is gone, its last value counts.
     pub readiness: watch::Receiver<Readiness>,
+    /// Followed by `/livez`.
+    pub liveness: Liveness,
 }
 
 /// How the admin port is encrypted.
@@ -109,7 +113,7 @@ async fn serve_on(
 ) -> io::Result<()> {
     let router = Router::new()
         .route("/", get(|| async { INDEX }))
-        .route("/livez", get(|| async { "ok\n" }))
+        .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(state);
@@ -126,6 +130,13 @@ async fn serve_on(
     tokio::time::timeout(LAST_REQUESTS, server)
         .await
         .unwrap_or(Ok(()))
+}
+
+async fn livez(State(state): State<AdminState>) -> (StatusCode, String) {
+    match state.liveness.check() {
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(complaint) => (StatusCode::SERVICE_UNAVAILABLE, format!("{complaint}\n")),
+    }
 }
 
 async fn readyz(State(state): State<AdminState>) -> (StatusCode, String) {

@@ -13,6 +13,7 @@
 //! - [`convert`] and [`status`]: the only places that know both protobuf and the rules.
 //! - [`tls`]: certificates of our own ports, and whose certificates are trusted.
 //! - [`reload`] and [`files`]: what may change while it runs.
+//! - [`liveness`]: whether the tasks that it can't do without are there, and move.
 //! - [`service_manager`]: what systemd is told.
 //! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them; [`probe`] asks it.
 
@@ -24,6 +25,7 @@ pub mod coordinator;
 pub mod files;
 pub mod limits;
 pub mod listener;
+pub mod liveness;
 pub mod probe;
 pub mod reload;
 pub mod run;
@@ -37,5 +39,6 @@ pub mod tls;
 pub mod watch;
 
 pub use config::Config;
+pub use liveness::Liveness;
 pub use reload::Reload;
 pub use run::{Listeners, run};

@@ -101,7 +101,6 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let (reloader, reload) = Reloader::start(config);
     tokio::spawn(log_level.follow(reload.clone()));
     tokio::spawn(reload_at(hangup, reloader));
-    tokio::spawn(service_manager::watchdog());
     run(reload, listeners, shutdown).await?;
     Ok(())
 }

@@ -5,6 +5,8 @@ use std::{future, time::Duration};
 
 use sd_notify::NotifyState;
 
+use crate::Liveness;
+
 /// Tells that it serves, after a start or a reload.
 pub fn ready() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
@@ -23,15 +25,17 @@ pub fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("draining")]);
 }
 
-/// Tells as often as the service manager wants to hear it (`WatchdogSec=`) that the runtime lives. Never ends.
-pub async fn watchdog() {
+/// Tells as often as the service manager wants to hear it (`WatchdogSec=`) that the coordinator lives, while it does. Never ends.
+pub async fn watchdog(liveness: Liveness) {
     let Some(limit) = sd_notify::watchdog_enabled().filter(|limit| *limit > Duration::ZERO) else {
         return future::pending().await;
     };
     let mut ticks = tokio::time::interval(limit / 3);
     loop {
         ticks.tick().await;
-        tell(&[NotifyState::Watchdog]);
+        if liveness.check().is_ok() {
+            tell(&[NotifyState::Watchdog]);
+        }
     }
 }
 

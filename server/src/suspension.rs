@@ -12,19 +12,22 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::Liveness;
+
 /// How often the clocks are compared: whoever waits for a deadline is late by at most this much after a suspension.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// What the clocks may drift apart between two looks without anything having happened.
 const TOLERANCE: Duration = Duration::from_millis(50);
 
 /// Changes whenever the machine was suspended, until `stop`.
-pub(crate) fn watch_for(stop: CancellationToken) -> watch::Receiver<()> {
+pub(crate) fn watch_for(liveness: &Liveness, stop: &CancellationToken) -> watch::Receiver<()> {
     let (suspended, receiver) = watch::channel(());
-    tokio::spawn(async move {
+    let stopped = stop.clone();
+    let watching = async move {
         loop {
             let (timers, deadlines) = (Instant::now(), clock::now());
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stopped.cancelled() => return,
                 () = sleep(INTERVAL) => {}
             }
             let passed = deadlines.until(clock::now());
@@ -32,6 +35,7 @@ pub(crate) fn watch_for(stop: CancellationToken) -> watch::Receiver<()> {
                 suspended.send_replace(());
             }
         }
-    });
+    };
+    tokio::spawn(liveness.keep("watch for suspensions", stop, watching));
     receiver
 }

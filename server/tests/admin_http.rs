@@ -5,6 +5,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use leasehold_server::{
+    Liveness,
     admin_http::{AdminState, Readiness, serve},
     telemetry::Metrics,
 };
@@ -23,6 +24,7 @@ struct Admin {
     address: SocketAddr,
     metrics: Metrics,
     readiness: watch::Sender<Readiness>,
+    liveness: Liveness,
     shutdown: CancellationToken,
     serving: JoinHandle<std::io::Result<()>>,
 }
@@ -33,14 +35,17 @@ async fn start() -> Admin {
     let metrics = Metrics::default();
     let (readiness, following) = watch::channel(Readiness::not_ready("the store does not answer"));
     let shutdown = CancellationToken::new();
+    let liveness = Liveness::default();
     let state = AdminState {
         metrics: metrics.clone(),
         readiness: following,
+        liveness: liveness.clone(),
     };
     Admin {
         address,
         metrics,
         readiness,
+        liveness,
         serving: tokio::spawn(serve(listener, None, state, shutdown.clone())),
         shutdown,
     }
@@ -67,6 +72,24 @@ impl Admin {
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         (head.to_owned(), body.to_owned())
     }
+}
+
+#[tokio::test]
+async fn a_part_that_has_ended_makes_it_unlive_and_nothing_else_does() {
+    let admin = start().await;
+    let stop = CancellationToken::new();
+    let waits = admin
+        .liveness
+        .keep("waits", &stop, std::future::pending::<()>());
+    tokio::spawn(waits);
+    let (head, body) = admin.get("/livez").await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(body, "ok\n");
+    let ends = admin.liveness.keep("contention", &stop, async {});
+    tokio::spawn(ends).await.unwrap();
+    let (head, body) = admin.get("/livez").await;
+    assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+    assert_eq!(body, "contention has ended\n");
 }
 
 #[tokio::test]

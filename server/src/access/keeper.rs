@@ -9,13 +9,13 @@ use super::{
     Access, AccessError,
     policy::{Given, Policy},
 };
-use crate::{config::Config, files::FileWatch, reload::Reload, tls::Tls};
+use crate::{Liveness, config::Config, files::FileWatch, reload::Reload, tls::Tls};
 
 /// How long a file that is being written gets to be complete.
 const SETTLES_IN: Duration = Duration::from_millis(50);
 
 impl Access {
-    /// Reads what the configuration says, and follows it and the files that it names until `stop`. What can't be read then is
+    /// Reads what the configuration says, and follows it and the files that it names until `stop`, in a task that `liveness` keeps. What can't be read then is
     /// told in the log, and what was in force stays.
     ///
     /// # Errors
@@ -24,6 +24,7 @@ impl Access {
     pub fn start(
         reload: Reload,
         tls: Option<&Tls>,
+        liveness: &Liveness,
         stop: CancellationToken,
     ) -> Result<Self, AccessError> {
         let config = reload.current();
@@ -36,7 +37,8 @@ impl Access {
         let policy = Policy::load(&config, &given, 1)?;
         let (publish, policies) = watch::channel(Arc::new(policy));
         let kept = keep(reload, (config, given), files, publish);
-        tokio::spawn(stop.run_until_cancelled_owned(kept));
+        let kept = stop.clone().run_until_cancelled_owned(kept);
+        tokio::spawn(liveness.keep("keeper of identities", &stop, kept));
         Ok(Self { policies })
     }
 }

@@ -46,7 +46,7 @@ use self::{
     deadlock::Blocked,
     registry::{Delivery, Registry},
 };
-use crate::{limits::Limits, telemetry::Metrics};
+use crate::{Liveness, limits::Limits, telemetry::Metrics};
 
 /// How far ahead of this machine's clock a token may be that a client tells of. Tokens are about the store's time in
 /// microseconds.
@@ -99,6 +99,8 @@ pub struct Parts {
     pub metrics: Metrics,
     /// How much anybody may have and ask for.
     pub limits: Limits,
+    /// Keeps its background tasks.
+    pub liveness: Liveness,
 }
 
 impl Coordinator {
@@ -138,19 +140,22 @@ impl Coordinator {
                 }
             },
         ));
-        tokio::spawn(cleanup::run(
-            coordinator.clone(),
-            incoming_leftovers,
-            stop.clone(),
-        ));
-        tokio::spawn(contention::run(
+        let cleanup = cleanup::run(coordinator.clone(), incoming_leftovers, stop.clone());
+        tokio::spawn(parts.liveness.keep("clean-up", stop, cleanup));
+        let contention = contention::run(
             coordinator.clone(),
             incoming_contention,
             parts.wake_ups,
             stop.clone(),
-        ));
+        );
+        tokio::spawn(parts.liveness.keep("contention", stop, contention));
         if parts.deadlock_detection {
-            tokio::spawn(deadlock::run(coordinator.clone(), stop.clone()));
+            let deadlock = deadlock::run(coordinator.clone(), stop.clone());
+            tokio::spawn(
+                parts
+                    .liveness
+                    .keep("detection of deadlocks", stop, deadlock),
+            );
         }
         coordinator
     }

@@ -22,6 +22,7 @@ use self::{
     health::{Followed, follow_health, said_to_be_leaving},
 };
 use crate::{
+    Liveness,
     access::{Access, AccessLayer},
     admin_http::{self, AdminState, AdminTls, Readiness},
     config::Config,
@@ -61,18 +62,26 @@ pub async fn run(
     let background = CancellationToken::new();
     // However this ends, so does what it started.
     let _background = background.clone().drop_guard();
-    let tls = Tls::start(&reload, &background)?;
+    let liveness = Liveness::default();
+    tokio::spawn(
+        background
+            .clone()
+            .run_until_cancelled_owned(liveness.clone().ask()),
+    );
+    tokio::spawn(service_manager::watchdog(liveness.clone()));
+    let tls = Tls::start(&reload, &liveness, &background)?;
     let expiry = follow_expiry(tls.as_ref(), &config, metrics.certificates.clone());
     tokio::spawn(background.clone().run_until_cancelled_owned(expiry));
     let limits = Limits::new(reload.clone());
-    let access = Access::start(reload.clone(), tls.as_ref(), background.clone())?;
-    let coordinator = start_coordinator(&config, metrics.clone(), limits.clone(), &background)?;
+    let access = Access::start(reload.clone(), tls.as_ref(), &liveness, background.clone())?;
+    let shared = (metrics.clone(), limits.clone(), liveness.clone());
+    let coordinator = start_coordinator(&config, shared, &background)?;
     let traces = Traces::start(&config, coordinator.id().as_str())?;
     tokio::spawn(traces.clone().follow(reload.clone()));
     let sessions = Sessions::default();
     let tasks = TaskTracker::new();
     let stages = Shutdown {
-        suspended: suspension::watch_for(background.clone()),
+        suspended: suspension::watch_for(&liveness, &background),
         draining: CancellationToken::new(),
         drain_timeout: config.drain_timeout,
         stopping: CancellationToken::new(),
@@ -87,12 +96,8 @@ pub async fn run(
         metrics: metrics.clone(),
         leaving: leaving.clone(),
     };
-    tokio::spawn(follow_health(
-        followed,
-        reporter,
-        readiness,
-        background.clone(),
-    ));
+    let health_followed = follow_health(followed, reporter, readiness, background.clone());
+    tokio::spawn(liveness.keep("health", &background, health_followed));
     let streams = Streams {
         coordinator: coordinator.clone(),
         sessions: sessions.clone(),
@@ -109,7 +114,7 @@ pub async fn run(
     let locks = Locks {
         streams: streams.clone(),
     };
-    let watching = Watching::start(coordinator.clone(), background.clone());
+    let watching = Watching::start(coordinator.clone(), &liveness, &background);
     let elections = Elections {
         streams,
         watching: watching.clone(),
@@ -156,6 +161,7 @@ pub async fn run(
         connections.clone(),
         closing.clone(),
     );
+    let incoming = liveness.keep("accept loop", &closing, incoming);
     // From here on: what it bounds begins with what the configuration said at the start.
     let following = limits.follow(connections.clone(), background.clone());
     tokio::spawn(following);
@@ -166,6 +172,7 @@ pub async fn run(
     let admin_state = AdminState {
         metrics,
         readiness: ready.clone(),
+        liveness,
     };
     let admin_tls = tls.filter(|_| config.admin_tls).map(|tls| AdminTls {
         tls,
@@ -197,8 +204,7 @@ pub async fn run(
 
 fn start_coordinator(
     config: &Config,
-    metrics: Metrics,
-    limits: Limits,
+    (metrics, limits, liveness): (Metrics, Limits, Liveness),
     background: &CancellationToken,
 ) -> Result<Coordinator, RunError> {
     let run = Uuid::new_v4().simple().to_string();
@@ -235,6 +241,7 @@ fn start_coordinator(
         deadlock_detection: config.deadlock_detection,
         metrics,
         limits,
+        liveness,
     };
     Ok(Coordinator::start(parts, background))
 }

@@ -10,7 +10,7 @@ use super::{
     ClientTrust, TlsError,
     load::{Loaded, files, load},
 };
-use crate::{Reload, config::Config, files::FileWatch};
+use crate::{Liveness, Reload, config::Config, files::FileWatch};
 
 /// TLS as it is now. Clones share it.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the certificate files, and follows them and the configuration until `background` is cancelled: each new connection
+    /// Reads the certificate files, and follows them and the configuration until `background` is cancelled, in a task that `liveness` keeps: each new connection
     /// is served by what is in force then. What can't be taken over is logged, and leaves what is in force as it is. Nothing
     /// where the configuration names no certificate; a change of that needs a restart.
     ///
@@ -30,6 +30,7 @@ impl Tls {
     /// When the files make no sense.
     pub fn start(
         reload: &Reload,
+        liveness: &Liveness,
         background: &CancellationToken,
     ) -> Result<Option<Self>, TlsError> {
         let config = reload.current();
@@ -40,7 +41,8 @@ impl Tls {
         };
         let (sender, receiver) = watch::channel(Arc::new(loaded));
         let following = follow(reload.clone(), config, watch, sender);
-        tokio::spawn(background.clone().run_until_cancelled_owned(following));
+        let following = background.clone().run_until_cancelled_owned(following);
+        tokio::spawn(liveness.keep("keeper of certificates", background, following));
         Ok(Some(Self { loaded: receiver }))
     }
 

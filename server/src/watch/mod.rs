@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use self::{elections::Observer, hub::Request, watchers::Watcher};
-use crate::coordinator::Coordinator;
+use crate::{Liveness, coordinator::Coordinator};
 
 /// A handle on the hub; cheap to clone.
 #[derive(Clone, Debug)]
@@ -28,10 +28,11 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Starts the hub, which runs until `stop`.
-    pub fn start(coordinator: Coordinator, stop: CancellationToken) -> Self {
+    /// Starts the hub, which runs until `stop`, and is kept by `liveness`.
+    pub fn start(coordinator: Coordinator, liveness: &Liveness, stop: &CancellationToken) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
-        tokio::spawn(hub::run(coordinator, incoming, stop));
+        let hub = hub::run(coordinator, incoming, stop.clone());
+        tokio::spawn(liveness.keep("hub of watchers", stop, hub));
         Self { requests }
     }
 

@@ -3,6 +3,7 @@
 
 mod health;
 mod labels;
+mod liveness;
 mod stores;
 mod work;
 

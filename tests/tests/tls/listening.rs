@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, path::Path, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::{Stream, StreamExt};
 use leasehold_server::{
-    Config, Reload,
+    Config, Liveness, Reload,
     config::Action,
     listener::{Connection, Connections, ListenerOptions, accept},
     tls::Tls,
@@ -52,7 +52,7 @@ impl Listening {
         let mut options = ListenerOptions::from(&config);
         options.max_silence = None;
         let background = CancellationToken::new();
-        let tls = Tls::start(&Reload::from(config), &background)
+        let tls = Tls::start(&Reload::from(config), &Liveness::default(), &background)
             .unwrap()
             .unwrap();
         options.tls = Some(tls.clone());

@@ -1,0 +1,73 @@
+//! What a restart would not mend does not make a coordinator unlive.
+
+use std::time::{Duration, Instant};
+
+use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer, raw::exclusive};
+use tokio::process::Command;
+
+/// Longer than a part of the coordinator may be stuck.
+const LONG: Duration = Duration::from_secs(35);
+const LOOK: Duration = Duration::from_millis(250);
+const TTL: Duration = Duration::from_secs(60);
+
+async fn livez(coordinator: &CoordinatorProcess) -> String {
+    let url = format!("{}/livez", coordinator.admin_endpoint());
+    let arguments = [
+        "--silent",
+        "--max-time",
+        "5",
+        "--write-out",
+        "%{http_code}",
+        &url,
+    ];
+    let output = Command::new("curl").args(arguments).output().await;
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+/// Whatever is being done to it: it lives, for so long.
+async fn lives(coordinator: &CoordinatorProcess, what: &str, long: Duration) {
+    let until = Instant::now() + long;
+    while Instant::now() < until {
+        assert_eq!(livez(coordinator).await, "ok\n200", "{what}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_lives_without_its_store_while_it_drains_and_after_a_pause() {
+    let redis = RedisServer::start();
+    let with = |arguments: &[&str]| {
+        Coordinator::process()
+            .store(redis.url())
+            .arguments(arguments.iter().copied())
+            .start()
+    };
+    let (without_store, paused) = (with(&[]), with(&[]));
+    let draining = with(&["--drain-timeout", "5m"]);
+    // Each has somebody who holds, somebody who waits, and something to clean up.
+    let (mut sessions, mut leaving) = (Vec::new(), Vec::new());
+    for (number, coordinator) in [&without_store, &paused, &draining].into_iter().enumerate() {
+        let name = format!("lock/{number}");
+        let mut holder = RawSession::open(&coordinator.endpoint(), TTL).await;
+        holder.take_one(exclusive(&name)).await;
+        let mut waiter = RawSession::open(&coordinator.endpoint(), TTL).await;
+        waiter.wait_for(exclusive(&name)).await;
+        let mut gone = RawSession::open(&coordinator.endpoint(), TTL).await;
+        gone.take_one(exclusive(&format!("gone/{number}"))).await;
+        sessions.extend([holder, waiter]);
+        leaving.push(gone);
+    }
+    redis.stop();
+    drop(leaving);
+    draining.terminate();
+    paused.stop();
+    tokio::join!(
+        lives(&without_store, "without its store", LONG),
+        lives(&draining, "while it drains", LONG),
+    );
+    assert!(without_store.readiness().await.is_err());
+    assert!(draining.readiness().await.unwrap_err().contains("draining"));
+    paused.cont();
+    lives(&paused, "after a pause", Duration::from_secs(3)).await;
+    redis.cont();
+}
