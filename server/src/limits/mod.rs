@@ -62,6 +62,8 @@ struct Shared {
     accounts: Accounts,
     waiters: Names,
     watchers: AtomicUsize,
+    /// The most locks that a session might have so far.
+    most_locks: AtomicUsize,
 }
 
 /// A stream that is told something has its place for as long as this lives.
@@ -75,7 +77,8 @@ impl Limits {
     /// The limits that this configuration sets, as it changes.
     #[must_use]
     pub fn new(reload: Reload) -> Self {
-        let max_message_size = reload.current().max_message_size;
+        let config = reload.current();
+        let max_message_size = config.max_message_size;
         Self {
             shared: Arc::new(Shared {
                 reload,
@@ -84,6 +87,7 @@ impl Limits {
                 accounts: Accounts::default(),
                 waiters: Names::default(),
                 watchers: AtomicUsize::new(0),
+                most_locks: AtomicUsize::new(config.max_locks_per_session),
             }),
         }
     }
@@ -97,6 +101,8 @@ impl Limits {
                 config = reload.changed() => config,
             };
             connections.bound(config.max_connections, config.max_connections_per_address);
+            // So that a limit that is lowered again before anybody asks is known.
+            let _ = self.most_locks();
         }
     }
 
@@ -104,6 +110,14 @@ impl Limits {
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
         self.shared.reload.current()
+    }
+
+    /// How many locks a session may have that holds them already: as many as it might have at any time since the start.
+    #[must_use]
+    pub fn most_locks(&self) -> usize {
+        let now = self.config().max_locks_per_session;
+        let before = &self.shared.most_locks;
+        before.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
     /// The refusal of a message that is too large to be read. To send it again is no use.

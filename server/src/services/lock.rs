@@ -49,12 +49,7 @@ impl LockService for Locks {
         let kind = Kind {
             first: "open",
             // Each acquire may be queued and then answered, each hold be lost or released.
-            owed: 2 * self
-                .streams
-                .coordinator
-                .limits()
-                .config()
-                .max_locks_per_session
+            owed: 2 * self.streams.coordinator.limits().most_locks()
                 + MAX_IN_FLIGHT
                 + MAX_PENDING_ACKS,
             open: move |streams: &Streams, request, peer: &_| opening.hear(streams, request, peer),

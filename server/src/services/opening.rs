@@ -70,7 +70,8 @@ impl Opening {
                 }
             }
         };
-        let limit = streams.coordinator.limits().config().max_locks_per_session;
+        // What a session has already it keeps, though it may be more than one may ask for by now.
+        let limit = streams.coordinator.limits().most_locks();
         let coordinator = &streams.coordinator;
         self.resume
             .add(resume, first.request_id, limit, coordinator)?;

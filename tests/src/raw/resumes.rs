@@ -13,6 +13,8 @@ use leasehold_proto::v1::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
+use tonic::Status;
+
 use super::{PROMPT, RawSession, connect, parse, wire};
 
 /// What an `open` that resumes was answered by, in however many messages.
@@ -160,11 +162,29 @@ impl RawSession {
     ///
     /// If anything else is answered, or not all of it comes.
     pub async fn opened(&mut self, request_id: u64) -> Resumed {
+        let opened = self.try_opened(request_id).await;
+        opened.expect("the session is opened")
+    }
+
+    /// The same of one that may be refused.
+    ///
+    /// # Errors
+    ///
+    /// The status with which the stream ended.
+    ///
+    /// # Panics
+    ///
+    /// If anything else is answered, or not all of it comes.
+    pub async fn try_opened(&mut self, request_id: u64) -> Result<Resumed, Status> {
         let (mut resumed, mut refused) = (Vec::new(), Vec::new());
         let mut first = None;
         for messages in 1.. {
-            let Response::Opened(mut opened) = self.answer(request_id, PROMPT).await else {
-                panic!("the session was not opened");
+            let answer = match self.next(PROMPT).await? {
+                Some(answer) if answer.request_id == request_id => answer.response,
+                other => panic!("the session was not opened: {other:?}"),
+            };
+            let Some(Response::Opened(mut opened)) = answer else {
+                panic!("the session was not opened: {answer:?}");
             };
             resumed.append(&mut opened.resumed);
             refused.append(&mut opened.refused);
@@ -172,13 +192,13 @@ impl RawSession {
             let opened = first.get_or_insert(opened);
             if !more {
                 let valid_for = opened.valid_for.is_some().then(|| parse(opened.valid_for));
-                return Resumed {
+                return Ok(Resumed {
                     opened: opened.clone(),
                     resumed,
                     refused,
                     messages,
                     good_until: valid_for.map(|valid_for| self.heart.sent(0) + valid_for),
-                };
+                });
             }
         }
         unreachable!("messages are counted for ever")

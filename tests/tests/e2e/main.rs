@@ -14,6 +14,7 @@ mod campaign;
 mod late_renew;
 mod lifecycle;
 mod limits;
+mod limits_of_resumes;
 mod many_answers;
 mod probe;
 mod python;

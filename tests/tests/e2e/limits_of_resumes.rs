@@ -1,0 +1,110 @@
+//! Limits where something is resumed that is there already.
+
+use std::time::Duration;
+
+use leasehold_proto::v1::{SessionOpen, SessionResume};
+use leasehold_tests::{
+    Coordinator, RawSession, RedisServer,
+    raw::{PROMPT, Resumed, connect, exclusive, resume_hold, resume_wait, several, wire},
+};
+use rustix::process::Signal;
+use tonic::Status;
+use tonic_types::StatusExt;
+
+const TTL: Duration = Duration::from_secs(60);
+const WAIT: u64 = 1_000_000;
+
+fn open(resume: Vec<SessionResume>) -> SessionOpen {
+    SessionOpen {
+        ttl: wire(TTL),
+        disconnect_grace: wire(TTL),
+        resume,
+        ..SessionOpen::default()
+    }
+}
+
+/// A session that is kept for long, or why there is none.
+async fn try_open(
+    endpoint: &str,
+    resume: Vec<SessionResume>,
+) -> Result<(RawSession, Resumed), Status> {
+    let mut session = RawSession::stream(connect(endpoint).await).await.unwrap();
+    let id = session.ask_open(open(resume)).await;
+    let resumed = session.try_opened(id).await?;
+    Ok((session, resumed))
+}
+
+/// What a stream that was not opened is over: the reason, the setting, and its limit.
+#[track_caller]
+fn over(status: &Status) -> (String, String, String) {
+    let details = status.get_error_details();
+    let info = details.error_info().unwrap();
+    let of = |key: &str| info.metadata[key].clone();
+    (info.reason.clone(), of("setting"), of("limit"))
+}
+
+fn words(reason: &str, setting: &str, limit: &str) -> (String, String, String) {
+    (reason.to_owned(), setting.to_owned(), limit.to_owned())
+}
+
+#[tokio::test]
+async fn a_session_that_has_more_locks_than_it_might_have_by_now_is_resumed_with_all() {
+    let redis = RedisServer::start();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leasehold.toml");
+    std::fs::write(&file, "max-locks-per-session = 4\n").unwrap();
+    let mut coordinator = Coordinator::process()
+        .store(redis.url())
+        .arguments(["--config", file.to_str().unwrap()])
+        .start();
+    let endpoint = coordinator.endpoint();
+    let mut other = RawSession::open(&endpoint, TTL).await;
+    other.acquire("waited-for").await;
+    let (mut before, _) = try_open(&endpoint, Vec::new()).await.unwrap();
+    let mut resume = Vec::new();
+    for name in ["one", "two", "three"] {
+        resume.push(resume_hold(&before.acquire(name).await.lock));
+    }
+    let waits = before.ask_for(exclusive("waited-for")).await;
+    let ticket = before.ticket(waits).await.ticket;
+    resume.push(resume_wait("waited-for", &ticket, WAIT));
+
+    let lower = "max-locks-per-session = 2\nmax-names-per-acquire = 1\n";
+    std::fs::write(&file, lower).unwrap();
+    coordinator.child().signal(Signal::HUP);
+    let deadline = std::time::Instant::now() + PROMPT;
+    loop {
+        let id = other.ask_for(several(["x", "y"])).await;
+        let refused = other.outcome(id, PROMPT).await;
+        if format!("{refused:?}").contains("TOO_MANY_NAMES") {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "{refused:?}");
+        let leasehold_proto::v1::session_response::Response::Granted(granted) = refused else {
+            panic!("{refused:?}");
+        };
+        for lock in granted.locks {
+            assert!(other.release(&lock).await);
+        }
+    }
+
+    let (mut session, resumed) = try_open(&endpoint, resume).await.unwrap();
+    assert_eq!((resumed.holds().len(), resumed.places().len()), (3, 1));
+    // What it asks for goes by the new limit.
+    let id = session.ask_for(exclusive("more")).await;
+    let refused = session.refusal(id, PROMPT).await;
+    assert_eq!(
+        (&*refused.reason, &*refused.metadata["limit"]),
+        ("TOO_MANY_LOCKS", "2")
+    );
+    // Nobody ever might have so many.
+    let mut too_many: Vec<_> = resumed.holds().values().map(resume_hold).collect();
+    too_many.extend_from_within(..2);
+    for resume in &mut too_many {
+        resume.next_owner_id = leasehold_tests::raw::fresh_owner_id();
+    }
+    let status = try_open(&endpoint, too_many).await.unwrap_err();
+    let expected = words("TOO_MANY_LOCKS", "max-locks-per-session", "4");
+    assert_eq!(over(&status), expected);
+    session.close().await;
+}
