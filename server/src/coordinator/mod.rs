@@ -200,6 +200,11 @@ impl Coordinator {
         &self.shared.limits
     }
 
+    /// Whether an owner id stands for something at this coordinator.
+    pub fn knows(&self, owner: &OwnerId) -> bool {
+        self.registry().knows(owner)
+    }
+
     fn registry(&self) -> &Registry {
         &self.shared.registry
     }

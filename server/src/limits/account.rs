@@ -23,6 +23,8 @@ pub struct Account {
     /// coordinator's start. Never more than a second ahead: that is how many it may make at once.
     paid_until: AtomicU64,
     sessions: AtomicUsize,
+    /// How many of those have no stream any more.
+    without_stream: AtomicUsize,
 }
 
 impl Account {
@@ -87,25 +89,58 @@ impl Accounts {
 /// A caller's session has its place for as long as this lives.
 #[derive(Debug)]
 #[must_use = "the place is free again when this is dropped"]
-pub struct SessionPlace(Arc<Account>);
+pub struct SessionPlace {
+    account: Arc<Account>,
+    has_stream: bool,
+}
 
 impl SessionPlace {
-    /// `None` if the caller has so many already.
-    pub(super) fn take(account: Arc<Account>, limit: usize) -> Option<Self> {
-        take_one(&account.sessions, limit).then(|| Self(account))
+    /// `None` if the caller has so many already. One that `resumes` what another has takes the place of one without a stream.
+    pub(super) fn take(account: Arc<Account>, limit: usize, resumes: bool) -> Option<Self> {
+        let without_stream = account.without_stream.load(Ordering::Relaxed);
+        let limit = if resumes {
+            for_one_that_resumes(limit, without_stream)
+        } else {
+            limit
+        };
+        take_one(&account.sessions, limit).then(|| Self {
+            account,
+            has_stream: true,
+        })
     }
+
+    /// The session's stream has ended; what it has is kept for a while.
+    pub fn stream_ended(&mut self) {
+        if std::mem::replace(&mut self.has_stream, false) {
+            self.account.without_stream.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// How many sessions there may be for one more that resumes what another has: as many that have a stream as there may be
+/// sessions. With those that have none it is never more than twice as many.
+pub const fn for_one_that_resumes(limit: usize, without_stream: usize) -> usize {
+    let more = if without_stream < limit {
+        without_stream
+    } else {
+        limit
+    };
+    limit.saturating_add(more)
 }
 
 impl Deref for SessionPlace {
     type Target = Account;
 
     fn deref(&self) -> &Account {
-        &self.0
+        &self.account
     }
 }
 
 impl Drop for SessionPlace {
     fn drop(&mut self) {
-        self.0.sessions.fetch_sub(1, Ordering::Relaxed);
+        if !self.has_stream {
+            self.account.without_stream.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.account.sessions.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{account::Accounts, names::Names};
 pub use self::{
-    account::{Account, SessionPlace},
+    account::{Account, SessionPlace, for_one_that_resumes},
     files::allow_many_files,
     layer::{LimitLayer, Limited},
     names::WaiterPlace,
@@ -155,14 +155,15 @@ impl Limits {
         })
     }
 
-    /// A place for one more session of this caller.
+    /// A place for one more session of this caller. One that `resumes` what another session has takes the place of one whose
+    /// stream has ended.
     ///
     /// # Errors
     ///
     /// If it has as many as it may.
-    pub fn session(&self, account: Arc<Account>) -> Result<SessionPlace, Refusal> {
+    pub fn session(&self, account: Arc<Account>, resumes: bool) -> Result<SessionPlace, Refusal> {
         let limit = self.config().max_sessions_per_identity;
-        SessionPlace::take(account, limit).ok_or_else(|| {
+        SessionPlace::take(account, limit, resumes).ok_or_else(|| {
             Refusal::over(
                 Reason::TooManySessions,
                 ("max-sessions-per-identity", limit),

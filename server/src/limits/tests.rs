@@ -94,10 +94,10 @@ fn places_are_free_again_when_they_are_given_up() {
     });
     let account = || limits.account(&caller("192.0.2.1"));
     for _ in 0..2 {
-        let _session = limits.session(account()).unwrap();
-        assert!(limits.session(account()).is_err());
+        let _session = limits.session(account(), false).unwrap();
+        assert!(limits.session(account(), false).is_err());
         let _other = limits
-            .session(limits.account(&caller("192.0.2.2")))
+            .session(limits.account(&caller("192.0.2.2")), false)
             .unwrap();
 
         let name = LockName::parse("name").unwrap();
@@ -110,4 +110,34 @@ fn places_are_free_again_when_they_are_given_up() {
         assert!(limits.watcher().is_err());
     }
     assert_eq!(limits.shared.waiters.len(), 0, "nothing is left behind");
+}
+
+#[test]
+fn a_session_that_resumes_takes_the_place_of_one_without_a_stream() {
+    let limits = limits(|config| config.max_sessions_per_identity = 2);
+    let account = || limits.account(&caller("192.0.2.1"));
+    let mut kept = limits.session(account(), false).unwrap();
+    let mut other = limits.session(account(), false).unwrap();
+    assert!(limits.session(account(), true).is_err());
+    kept.stream_ended();
+    kept.stream_ended();
+    // It counts until it has ended, but for whoever resumes.
+    assert!(limits.session(account(), false).is_err());
+    let mut resumed = limits.session(account(), true).unwrap();
+    assert!(limits.session(account(), true).is_err());
+    drop(kept);
+    assert!(limits.session(account(), true).is_err());
+    // However many are kept, there are never more than twice as many.
+    other.stream_ended();
+    resumed.stream_ended();
+    let mut more: Vec<_> = (0..2)
+        .map(|_| limits.session(account(), true).unwrap())
+        .collect();
+    more.iter_mut().for_each(SessionPlace::stream_ended);
+    assert!(limits.session(account(), true).is_err());
+    drop((other, resumed, more));
+    let all: Vec<_> = (0..3)
+        .filter_map(|_| limits.session(account(), true).ok())
+        .collect();
+    assert_eq!(all.len(), 2);
 }

@@ -258,12 +258,15 @@ impl Streams {
             renewal_due: AtomicU64::new(0),
         };
         let limits = self.coordinator.limits();
-        let account = limits.session(Arc::clone(&peer.account))?;
+        let mut from = resume.iter().flat_map(|resumption| &resumption.from);
+        // Looked for only as long as none is found, and only by who names one.
+        let resumes = from.any(|owner| self.coordinator.knows(owner));
+        let account = limits.session(Arc::clone(&peer.account), resumes)?;
         let config = limits.config();
         let limit = config.max_sessions;
         let listed = self
             .sessions
-            .open(info, limit, self.coordinator.metrics())
+            .open(info, limit, resumes, self.coordinator.metrics())
             .ok_or_else(|| too_many_sessions(limit))?;
         Ok(Opened {
             request_id,

@@ -152,7 +152,14 @@ impl<W: Wire> Session<W> {
         self.rest(self.lease.promised_until(), shutdown).await;
     }
 
+    /// There is no stream any more, but what there is stays for a while: whoever resumes it takes its place.
+    pub(super) fn goes_on_without_a_stream(&mut self) {
+        self.account.stream_ended();
+        self.listed.stream_ended();
+    }
+
     async fn rest(&mut self, until: Moment, shutdown: &Shutdown) {
+        self.goes_on_without_a_stream();
         loop {
             let rest = clock::now().until(until);
             if rest.is_zero() {

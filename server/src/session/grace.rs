@@ -48,6 +48,7 @@ impl<W: Wire> Session<W> {
             until,
             shorten_at: Some(now),
         });
+        self.goes_on_without_a_stream();
         self.outbox.close();
         // Nothing is renewed from here on.
         self.listed.info().clear_renewal_due();

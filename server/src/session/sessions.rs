@@ -12,7 +12,10 @@ use std::{
 
 use leasehold_core::{id::SessionId, name::ClientName, time::Moment};
 
-use crate::telemetry::{Metrics, Tracked};
+use crate::{
+    limits::for_one_that_resumes,
+    telemetry::{Metrics, Tracked},
+};
 
 /// How many sessions are looked at in one go.
 const PART: usize = 1024;
@@ -20,7 +23,14 @@ const PART: usize = 1024;
 /// All sessions that are open here. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions {
-    open: Arc<Mutex<BTreeMap<SessionId, Arc<SessionInfo>>>>,
+    open: Arc<Mutex<Open>>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    sessions: BTreeMap<SessionId, Arc<SessionInfo>>,
+    /// How many of those have no stream any more.
+    without_stream: usize,
 }
 
 /// What may be seen of one session.
@@ -91,22 +101,36 @@ pub struct LateRenewals {
 pub struct Listed {
     sessions: Sessions,
     info: Arc<SessionInfo>,
+    has_stream: bool,
     _tracked: Tracked,
 }
 
 impl Sessions {
-    /// Lists a session; `None` if there are `limit` already.
-    pub fn open(&self, info: SessionInfo, limit: usize, metrics: &Metrics) -> Option<Listed> {
+    /// Lists a session; `None` if there are `limit` already. One that `resumes` what another has takes the place of one without
+    /// a stream.
+    pub fn open(
+        &self,
+        info: SessionInfo,
+        limit: usize,
+        resumes: bool,
+        metrics: &Metrics,
+    ) -> Option<Listed> {
         let info = Arc::new(info);
         let mut open = self.lock();
-        if open.len() >= limit {
+        let limit = if resumes {
+            for_one_that_resumes(limit, open.without_stream)
+        } else {
+            limit
+        };
+        if open.sessions.len() >= limit {
             return None;
         }
-        open.insert(info.id, Arc::clone(&info));
+        open.sessions.insert(info.id, Arc::clone(&info));
         drop(open);
         Some(Listed {
             sessions: self.clone(),
             info,
+            has_stream: true,
             _tracked: metrics.sessions.track(),
         })
     }
@@ -120,6 +144,7 @@ impl Sessions {
     ) -> Vec<Arc<SessionInfo>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.lock()
+            .sessions
             .range((from, Bound::Unbounded))
             .map(|(_, info)| info)
             .filter(|info| is_seen(info))
@@ -154,8 +179,8 @@ impl Sessions {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Arc<SessionInfo>>> {
-        // A panic elsewhere can't leave the map torn: each use is one insert, look-up or removal.
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        // A panic elsewhere can't leave it torn: each use is one insert, look-up or removal.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -165,10 +190,21 @@ impl Listed {
     pub fn info(&self) -> &SessionInfo {
         &self.info
     }
+
+    /// The session's stream has ended; what it has is kept for a while.
+    pub fn stream_ended(&mut self) {
+        if std::mem::replace(&mut self.has_stream, false) {
+            self.sessions.lock().without_stream += 1;
+        }
+    }
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.sessions.lock().remove(&self.info.id);
+        let mut open = self.sessions.lock();
+        open.sessions.remove(&self.info.id);
+        if !self.has_stream {
+            open.without_stream -= 1;
+        }
     }
 }

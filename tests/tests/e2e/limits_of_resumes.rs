@@ -6,6 +6,7 @@ use leasehold_proto::v1::{SessionOpen, SessionResume};
 use leasehold_tests::{
     Coordinator, RawSession, RedisServer,
     raw::{PROMPT, Resumed, connect, exclusive, resume_hold, resume_wait, several, wire},
+    wait,
 };
 use rustix::process::Signal;
 use tonic::Status;
@@ -107,4 +108,49 @@ async fn a_session_that_has_more_locks_than_it_might_have_by_now_is_resumed_with
     let expected = words("TOO_MANY_LOCKS", "max-locks-per-session", "4");
     assert_eq!(over(&status), expected);
     session.close().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_resumed_counts_once() {
+    for setting in ["max-sessions", "max-sessions-per-identity"] {
+        let coordinator = Coordinator::in_process_with([&format!("--{setting}"), "2"]);
+        let endpoint = coordinator.endpoint();
+        let expected = words("TOO_MANY_SESSIONS", setting, "2");
+        let (mut first, _) = try_open(&endpoint, Vec::new()).await.unwrap();
+        let (second, _) = try_open(&endpoint, Vec::new()).await.unwrap();
+        let (one, two) = (first.acquire("1").await.lock, first.acquire("2").await.lock);
+        // While the first has its stream, it has its place.
+        let status = try_open(&endpoint, vec![resume_hold(&one)]).await;
+        assert_eq!(over(&status.unwrap_err()), expected);
+        drop(first);
+        // Whoever resumes nothing that is here has to wait for it to end.
+        let status = try_open(&endpoint, Vec::new()).await;
+        assert_eq!(over(&status.unwrap_err()), expected);
+        let mut nobodys = resume_hold(&one);
+        nobodys.owner_id = leasehold_tests::raw::fresh_owner_id();
+        let status = try_open(&endpoint, vec![nobodys]).await;
+        assert_eq!(over(&status.unwrap_err()), expected);
+
+        // The stream's end may be heard a little later.
+        let mut resumed = wait::until("a place for the resume", PROMPT, || async {
+            let resume = vec![resume_hold(&one)];
+            try_open(&endpoint, resume)
+                .await
+                .map(|(session, _)| session)
+        })
+        .await;
+        // The kept one has something left, and counts for as long.
+        let status = try_open(&endpoint, Vec::new()).await;
+        assert_eq!(over(&status.unwrap_err()), expected);
+        second.close().await;
+        let status = try_open(&endpoint, Vec::new()).await;
+        assert_eq!(over(&status.unwrap_err()), expected);
+        let (rest, took) = try_open(&endpoint, vec![resume_hold(&two)]).await.unwrap();
+        assert_eq!(took.only_hold().name, "2");
+        // It has gone: whoever goes now makes room.
+        rest.close().await;
+        let (next, _) = wait::until("a place", PROMPT, || try_open(&endpoint, Vec::new())).await;
+        next.close().await;
+        resumed.heartbeat().await;
+    }
 }
