@@ -35,7 +35,11 @@ pub use self::{
     layer::{AccessLayer, Accessible},
     rights::Rights,
 };
-pub(crate) use self::{certificate::Shown, policy::check, rights::check_granted};
+pub(crate) use self::{
+    certificate::Shown,
+    policy::check,
+    rights::{check_granted, denied},
+};
 use crate::status::Refusal;
 
 /// A handle on what is in force. Clones follow the same.

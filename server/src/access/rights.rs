@@ -120,7 +120,7 @@ pub(crate) fn check_granted(
 }
 
 /// The refusal for want of a permission.
-fn denied(permission: Permission, name: &str) -> Refusal {
+pub(crate) fn denied(permission: Permission, name: &str) -> Refusal {
     let permission = permission.as_str();
     let message = format!(
         "{permission:?} is not permitted on {name:?}; a [[permission]] of the coordinator's configuration has to give it"

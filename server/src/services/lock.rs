@@ -86,10 +86,7 @@ impl LockService for Locks {
             again: false,
         };
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
-        let may_inspect =
-            rights
-                .granted()
-                .permits(Permission::Inspect, Place::Either, name.as_str());
+        let mut rights_then = rights.clone();
         let ttl = acquire.ttl;
         // However long it waits, it may do so for as long as it has the permission.
         let lost = rights.lost(Permission::Acquire, Place::Lock, name.as_str());
@@ -131,6 +128,10 @@ impl LockService for Locks {
                 return Err(Refusal::new(Reason::Deadlock, why.to_string()).into());
             }
         };
+        // It may not be what it was when the wait began.
+        rights_then.look_again()?;
+        let granted = rights_then.granted();
+        let may_inspect = granted.permits(Permission::Inspect, Place::Either, name.as_str());
         Ok(Response::new(AcquireResponse {
             outcome: outcome.into(),
             holder: holder.as_ref().filter(|_| may_inspect).map(convert::holder),

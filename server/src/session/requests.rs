@@ -194,6 +194,7 @@ impl<W: Wire> Session<W> {
             ("set_value.name", &request.name),
             ("set_value.owner_id", &request.owner_id),
         )?;
+        self.check_not_revoked(&owner, &name)?;
         let value: Value = convert::value("set_value.value", &request.value)?;
         if self.is_busy() {
             return Err(too_many_requests("the value was not changed"));
@@ -211,6 +212,7 @@ impl<W: Wire> Session<W> {
             ("downgrade.name", &request.name),
             ("downgrade.owner_id", &request.owner_id),
         )?;
+        self.check_not_revoked(&owner, &name)?;
         // Shared, it is nothing to an election any more.
         self.check_acquire(Mode::Shared, &name, &[])?;
         if let Some(held) = self.holds.get(&owner)

@@ -120,6 +120,18 @@ impl<W: Wire> Session<W> {
         names.iter().try_for_each(check)
     }
 
+    /// Refuses to change what its client may only give back, also once it may have the lock again: it was told that it lost it.
+    pub(super) fn check_not_revoked(
+        &self,
+        owner: &OwnerId,
+        name: &LockName,
+    ) -> Result<(), Refusal> {
+        if self.revoked.is(owner, name) {
+            return Err(access::denied(Permission::Acquire, name.as_str()));
+        }
+        Ok(())
+    }
+
     /// The client may do this from now on.
     pub(super) fn on_rights(&mut self, granted: Granted) {
         self.granted = granted;

@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_proto::v1::{AcquireRequest, LostReason};
-use leasehold_tests::raw::{PROMPT, by, shared, wire};
+use leasehold_proto::v1::{
+    AcquireOutcome, AcquireRequest, LostReason, SessionDowngrade, SessionSetValue,
+    session_request::Request,
+};
+use leasehold_tests::raw::{PROMPT, by, exclusive, once_more, shared, wire};
 use tonic::Code;
 
 use super::site::{Site, TTL, missing, table};
@@ -88,6 +91,95 @@ async fn what_was_revoked_can_be_given_back_at_once() {
     // Its process ends: it believes in nothing any more.
     drop(session);
     waiting.granted(second, PROMPT).await;
+}
+
+#[tokio::test]
+async fn what_was_revoked_is_held_until_it_is_given_back_as_often_as_it_is_held() {
+    let mut site = Site::start(&rules(&["a/"]));
+    let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
+    let mut session = mine.session().await;
+    let held = session.take_one(by(7, exclusive("a/1"))).await;
+    session.take_one(once_more(7, exclusive("a/1"))).await;
+    let mut waiting = other.session().await;
+    let next = waiting.ask("a/1", None).await;
+    waiting.queued(next).await;
+    session.heartbeat().await;
+    site.permit(&rules(&["other/"]));
+    session.lost(PROMPT).await;
+    // Whoever asked first counts on it still.
+    let released = session.release_once(&held).await;
+    assert_eq!((released.released, released.hold_count), (true, 1));
+    let nothing = waiting.find(Duration::from_millis(200), |said| said.request_id == next);
+    let nothing = tokio::time::timeout(Duration::from_millis(100), nothing).await;
+    assert!(nothing.is_err(), "{nothing:?}");
+    let released = session.release_once(&held).await;
+    assert_eq!((released.released, released.hold_count), (true, 0));
+    waiting.granted(next, PROMPT).await;
+}
+
+#[tokio::test]
+async fn what_was_revoked_can_be_changed_no_more() {
+    let mut site = Site::start(&rules(&["a/"]));
+    let mine = site.newcomer("mine").await;
+    let mut session = mine.session().await;
+    let held = session.acquire("a/1").await.lock;
+    assert!(session.set_value(&held, "before").await);
+    for rules in [rules(&["other/"]), rules(&["a/"])] {
+        site.permit(&rules);
+        if session.unread_unasked().is_empty() && rules.contains("other/") {
+            session.lost(PROMPT).await;
+        }
+        // Also once it would be permitted again: it was told that it lost it.
+        let (name, owner_id) = (held.name.clone(), held.owner_id.clone());
+        let set_value = Request::SetValue(SessionSetValue {
+            name: name.clone(),
+            owner_id: owner_id.clone(),
+            value: b"after".to_vec(),
+        });
+        let downgrade = Request::Downgrade(SessionDowngrade { name, owner_id });
+        for change in [set_value, downgrade] {
+            let id = session.send(change).await;
+            let refused = session.refusal(id, PROMPT).await;
+            assert_eq!(refused.reason, "PERMISSION_DENIED");
+        }
+    }
+    assert!(session.release(&held).await);
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_tells_of_the_holder_by_what_may_be_seen_then() {
+    let inspect = table("token:mine", "inspect", "locks", "");
+    let mut site = Site::start(&(rules(&["a/"]) + &inspect));
+    let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
+    let mut holder = other.session().await;
+    holder.acquire("a/1").await;
+    let ask = |wait: Duration| {
+        let (mut caller, mine) = (mine.locks(), mine.clone());
+        async move {
+            let request = mine.says(AcquireRequest {
+                name: "a/1".to_owned(),
+                wait: wire(wait),
+                ..AcquireRequest::default()
+            });
+            caller.acquire(request).await.unwrap().into_inner()
+        }
+    };
+    assert!(ask(Duration::from_millis(1)).await.holder.is_some());
+    let waiting = tokio::spawn(ask(Duration::from_secs(2)));
+    // A session in line behind it shows that it waits.
+    let mut behind = other.session().await;
+    loop {
+        let id = behind.ask("a/1", None).await;
+        if behind.queued(id).await > 1 {
+            break;
+        }
+        behind.cancel(id).await;
+        behind.not_granted(id, PROMPT).await;
+    }
+    site.permit(&rules(&["a/"]));
+    let answer = waiting.await.unwrap();
+    assert_eq!(answer.outcome(), AcquireOutcome::TimedOut);
+    assert_eq!(answer.holder, None);
 }
 
 #[tokio::test]
