@@ -30,6 +30,8 @@ pub enum Reason {
     AlreadyOpen,
     /// The first message did not come in time.
     OpenTimeout,
+    /// A call was not complete in time.
+    RequestTimeout,
     /// A message held none of the requests that are known here.
     UnknownRequest,
     /// The request id belongs to an acquire that is still in flight.
@@ -97,6 +99,7 @@ impl Reason {
             Self::NotOpen => "NOT_OPEN",
             Self::AlreadyOpen => "ALREADY_OPEN",
             Self::OpenTimeout => "OPEN_TIMEOUT",
+            Self::RequestTimeout => "REQUEST_TIMEOUT",
             Self::UnknownRequest => "UNKNOWN_REQUEST",
             Self::RequestIdInUse => "REQUEST_ID_IN_USE",
             Self::SelfDeadlock => "SELF_DEADLOCK",
@@ -144,7 +147,9 @@ impl Reason {
             | Self::KeyNotALock
             | Self::NotOffered => Code::FailedPrecondition,
             Self::Deadlock | Self::LockLost => Code::Aborted,
-            Self::OpenTimeout | Self::SessionSilent => Code::DeadlineExceeded,
+            Self::OpenTimeout | Self::RequestTimeout | Self::SessionSilent => {
+                Code::DeadlineExceeded
+            }
             Self::TooManySessions
             | Self::TooManyLocks
             | Self::TooManyRequests
@@ -310,7 +315,7 @@ mod tests {
     use super::Reason;
 
     /// Every reason; the compiler reminds whoever adds one, in `code`.
-    const ALL: [Reason; 34] = [
+    const ALL: [Reason; 35] = [
         Reason::InvalidField,
         Reason::Unauthenticated,
         Reason::IdentityExpired,
@@ -318,6 +323,7 @@ mod tests {
         Reason::NotOpen,
         Reason::AlreadyOpen,
         Reason::OpenTimeout,
+        Reason::RequestTimeout,
         Reason::UnknownRequest,
         Reason::RequestIdInUse,
         Reason::SelfDeadlock,

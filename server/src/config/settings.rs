@@ -280,7 +280,8 @@ pub(super) static SETTINGS: &[Setting] = &[
         handshake_timeout,
         millis(10),
         HOUR,
-        "Time within which a new connection must complete its HTTP/2 handshake: 10ms to 1h."
+        "Time within which a new connection must complete its HTTP/2 handshake, a new stream be opened, and the message of a \
+         call be complete: 10ms to 1h."
     ),
     a_number!(
         "max-connections",

@@ -1,4 +1,4 @@
-//! Calls are counted before they are served.
+//! Calls are counted before they are served, and have to be complete in time.
 
 use std::{
     future::{Ready, ready},
@@ -16,7 +16,7 @@ use tonic::{
 };
 use tower::Layer;
 
-use super::Limits;
+use super::{Limits, bodies};
 use crate::access::Caller;
 
 /// The methods of ours begin like this; others, of health and reflection, are not counted.
@@ -27,7 +27,8 @@ const NEVER_REFUSED: [&str; 2] = [
     "/leasehold.v1.LockService/Release",
 ];
 
-/// Refuses calls of callers that make too many, and says in our own words what is wrong with messages that are too large.
+/// Refuses calls of callers that make too many, or do not finish saying what they ask, and says in our own words what is wrong
+/// with messages that are too large.
 ///
 /// It goes behind what puts the [`Caller`] into requests, and leaves its [`Account`](super::Account) there.
 #[derive(Clone, Debug)]
@@ -64,9 +65,9 @@ impl<S> Layer<S> for LimitLayer {
 /// Says what is wrong with a response's request, if it is the matter of this layer.
 type InOurWords = Box<dyn FnOnce(Response<Body>) -> Response<Body> + Send>;
 
-impl<S, B> Service<Request<B>> for Limited<S>
+impl<S> Service<Request<Body>> for Limited<S>
 where
-    S: Service<Request<B>, Response = Response<Body>>,
+    S: Service<Request<Body>, Response = Response<Body>>,
 {
     type Response = Response<Body>;
     type Error = S::Error;
@@ -76,8 +77,11 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
         let limits = &self.layer.limits;
+        let (head, body) = request.into_parts();
+        let body = bodies::in_time(head.uri.path(), body, limits.shared.patience);
+        let mut request = Request::from_parts(head, body);
         if request.uri().path().starts_with(OURS) {
             let account = limits.account(&Caller::of(request.extensions()));
             if !NEVER_REFUSED.contains(&request.uri().path())

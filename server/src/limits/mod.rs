@@ -2,13 +2,14 @@
 //!
 //! - [`Account`]: what one caller has and has asked for: its sessions, and its requests of the last second.
 //! - [`Limits`]: hands out places, each of which counts for as long as it lives, and refuses where there are none left.
-//! - [`LimitLayer`]: counts calls before they are served.
+//! - [`LimitLayer`]: counts calls before they are served; `bodies`: and has them be complete in time.
 //! - `files`: as many files as the system lets us have.
 //!
 //! Limits are taken from the configuration in force at the moment when something is asked for. What is there already is never
 //! taken back.
 
 mod account;
+mod bodies;
 mod files;
 mod layer;
 mod names;
@@ -57,6 +58,8 @@ struct Shared {
     reload: Reload,
     /// Not changed while it runs.
     max_message_size: usize,
+    /// What a call has for its message; not changed, either.
+    patience: Duration,
     /// What times of requests are counted from.
     began: Instant,
     accounts: Accounts,
@@ -83,6 +86,7 @@ impl Limits {
             shared: Arc::new(Shared {
                 reload,
                 max_message_size,
+                patience: config.handshake_timeout,
                 began: Instant::now(),
                 accounts: Accounts::default(),
                 waiters: Names::default(),

@@ -11,6 +11,7 @@ mod bad_start;
 mod bad_stream;
 mod bench_command;
 mod campaign;
+mod incomplete_calls;
 mod late_renew;
 mod lifecycle;
 mod limits;

@@ -1,0 +1,119 @@
+//! Calls that never come to the end of what they ask.
+//!
+//! Whoever sends the headers of a call and not the rest has it, and what it sent, kept. A call that is for one message gets a
+//! time for that; streams on which clients go on speaking have rules of their own.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use http_body::{Body as _, Frame, SizeHint};
+use pin_project_lite::pin_project;
+use tokio::time::Sleep;
+use tonic::{Status, body::Body};
+
+use crate::status::{Reason, Refusal};
+
+/// The methods whose clients speak for as long as they want.
+const CLIENT_STREAMS: [&str; 4] = [
+    "/leasehold.v1.LockService/Session",
+    "/leasehold.v1.ElectionService/Campaign",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
+
+/// What a call asks, if it is complete in time.
+pub(super) fn in_time(path: &str, body: Body, patience: Duration) -> Body {
+    // Those that ask with nothing have said it all.
+    if CLIENT_STREAMS.contains(&path) || body.is_end_stream() {
+        return body;
+    }
+    Body::new(InTime {
+        inner: body,
+        patience,
+        over: tokio::time::sleep(patience),
+    })
+}
+
+pin_project! {
+    struct InTime {
+        #[pin]
+        inner: Body,
+        patience: Duration,
+        // Costs nothing until something has to be waited for.
+        #[pin]
+        over: Sleep,
+    }
+}
+
+impl http_body::Body for InTime {
+    type Data = <Body as http_body::Body>::Data;
+    type Error = Status;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
+        let this = self.project();
+        if let Poll::Ready(frame) = this.inner.poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        ready!(this.over.poll(cx));
+        let refusal = Refusal::new(
+            Reason::RequestTimeout,
+            format!(
+                "the request was not complete within {:?}; nothing was done: send it at once",
+                this.patience
+            ),
+        );
+        Poll::Ready(Some(Err(refusal.into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::CLIENT_STREAMS;
+
+    #[test]
+    fn the_methods_on_which_clients_go_on_speaking_are_known() {
+        let sets = [
+            leasehold_proto::v1::DESCRIPTORS,
+            tonic_health::pb::FILE_DESCRIPTOR_SET,
+            tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+            tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+        ];
+        let mut streams = Vec::<String>::new();
+        for set in sets {
+            for file in FileDescriptorSet::decode(set).unwrap().file {
+                for service in &file.service {
+                    let methods = service.method.iter();
+                    streams.extend(methods.filter(|method| method.client_streaming()).map(
+                        |method| {
+                            let (package, service) = (file.package(), service.name());
+                            format!("/{package}.{service}/{}", method.name())
+                        },
+                    ));
+                }
+            }
+        }
+        streams.sort_unstable();
+        let mut known = CLIENT_STREAMS;
+        known.sort_unstable();
+        assert_eq!(streams, known);
+    }
+}
