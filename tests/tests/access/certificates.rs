@@ -118,6 +118,23 @@ async fn a_token_is_taken_before_a_certificate_and_nobody_is_refused() {
 }
 
 #[tokio::test]
+async fn a_revoked_certificate_is_refused_though_the_token_file_cannot_be_read() {
+    let authority = Authority::new("clients");
+    let site = site(&authority, "", true);
+    let shown = authority.client("a").issue();
+    let mine = caller(&site, &authority, Some(&shown)).await;
+    let mut session = mine.session().await;
+    site.replace("tokens", "this is no line of it\n");
+    authority.revoke(&[&shown]);
+    let status = session.end(NOTICED).await.unwrap_err();
+    assert_eq!(reason(&status), "UNAUTHENTICATED");
+    assert_eq!(
+        reason(&mine.is_known().await.unwrap_err()),
+        "UNAUTHENTICATED"
+    );
+}
+
+#[tokio::test]
 async fn an_authority_that_is_not_trusted_any_more_ends_its_streams() {
     let (authority, other) = (Authority::new("clients"), Authority::new("others"));
     let server = authority.server().issue();

@@ -16,5 +16,6 @@ mod shown;
 mod signed;
 mod site;
 mod streams;
+mod switched;
 mod table;
 mod tokens;

@@ -14,7 +14,7 @@ use tonic::Code;
 use super::site::{NOTICED, Site, reason, table};
 
 const RSA: &str = include_str!("rsa.pem");
-const RSA_PUBLIC: &str = include_str!("rsa.pub.pem");
+pub(super) const RSA_PUBLIC: &str = include_str!("rsa.pub.pem");
 /// The modulus of that key.
 const RSA_N: &str = include_str!("rsa.n");
 const FLAGS: [&str; 6] = [
@@ -52,6 +52,12 @@ fn sign(algorithm: Algorithm, kid: Option<&str>, key: &EncodingKey, claims: &Val
     let mut header = Header::new(algorithm);
     header.kid = kid.map(str::to_owned);
     encode(&header, claims, key).unwrap()
+}
+
+/// A token for `ci` that goes with [`RSA_PUBLIC`] and is good for so many seconds.
+pub(super) fn good_for(seconds: u64) -> String {
+    let claims = with(json!({"exp": now() + seconds}));
+    sign(Algorithm::RS256, None, &keys().0.rsa, &claims)
 }
 
 /// Keys of all kinds: a site that knows the public ones, and the private ones.

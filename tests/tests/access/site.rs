@@ -82,10 +82,13 @@ impl Site {
 
     /// Asks for tokens from now on.
     pub(super) fn ask_for_tokens(&mut self) {
-        self.flags = vec![
-            "--token-file".to_owned(),
-            self.file("tokens").display().to_string(),
-        ];
+        let tokens = self.file("tokens").display().to_string();
+        self.reconfigure(vec!["--token-file".to_owned(), tokens]);
+    }
+
+    /// Puts other flags in force, without permissions.
+    pub(super) fn reconfigure(&mut self, flags: Vec<String>) {
+        self.flags = flags;
         self.permit("");
     }
 

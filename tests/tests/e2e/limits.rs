@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_proto::v1::{
     AcquireRequest, ListLocksRequest, ListSessionsRequest, ObserveRequest, ReleaseRequest,
-    SessionAcquire, SessionFailure, SessionSetValue, WatchLocksRequest,
+    RenewRequest, SessionAcquire, SessionFailure, SessionSetValue, WatchLocksRequest,
     admin_service_client::AdminServiceClient, election_service_client::ElectionServiceClient,
     lock_service_client::LockServiceClient, session_request::Request, session_response::Response,
 };
@@ -264,6 +264,12 @@ async fn requests_in_a_second() {
             owner_id: vec![7; 16],
         };
         unary.release(release).await.unwrap();
+        let renew = RenewRequest {
+            name: "rate".to_owned(),
+            owner_id: vec![7; 16],
+            ttl: None,
+        };
+        assert!(!unary.renew(renew).await.unwrap().into_inner().renewed);
     }
     // And after the time that was told, so is this.
     let refused = loop {

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold_proto::v1::session_response::Response;
-use leasehold_tests::{RawSession, collector::Collector, wait};
+use leasehold_proto::v1::{
+    AcquireRequest, SessionRelease, SessionSetValue, lock_service_client::LockServiceClient,
+    session_request::Request, session_response::Response,
+};
+use leasehold_tests::{RawSession, collector::Collector, raw::exclusive, wait};
+use prost::Message;
 
 use super::{
     ASKING, LIMIT, TRACE, assert_parts, assert_said, coordinator, hex, sampled, unsampled,
@@ -78,6 +82,52 @@ async fn what_is_refused_says_why() {
     );
     // Nothing was asked of the store.
     assert_parts(&collector, &span, &[]);
+}
+
+#[tokio::test]
+async fn a_name_that_is_too_long_for_one_is_told_nowhere() {
+    let collector = Collector::start().await;
+    let coordinator = coordinator(&collector, "1");
+    let long = "n".repeat(100_000);
+    let mut session = RawSession::open(&coordinator.endpoint(), LIMIT).await;
+    let owner_id = vec![7; 16];
+    let (name, value) = (long.clone(), Vec::new());
+    let release = SessionRelease {
+        name: name.clone(),
+        owner_id: owner_id.clone(),
+    };
+    let set_value = SessionSetValue {
+        name,
+        owner_id,
+        value,
+    };
+    for request in [
+        Request::Acquire(exclusive(&long)),
+        Request::Release(release),
+        Request::SetValue(set_value),
+    ] {
+        let asked = session.send(request).await;
+        assert_eq!(session.refusal(asked, LIMIT).await.reason, "INVALID_FIELD");
+    }
+    let mut unary = LockServiceClient::new(coordinator.channel().await);
+    let request = AcquireRequest {
+        name: long,
+        ..AcquireRequest::default()
+    };
+    unary.acquire(request).await.unwrap_err();
+    for name in ["acquire", "release", "set_value"] {
+        let outcome = ("leasehold.outcome", "INVALID_FIELD");
+        collector.span(name, outcome, LIMIT).await;
+    }
+    wait::until("the call to be told", LIMIT, || async {
+        let spans = collector.spans();
+        let call = spans.iter().any(|span| span.name.ends_with("/Acquire"));
+        call.then_some(()).ok_or(spans.len())
+    })
+    .await;
+    for span in collector.spans() {
+        assert!(span.encoded_len() < 2000, "{}", span.name);
+    }
 }
 
 #[tokio::test]
