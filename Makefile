@@ -30,11 +30,14 @@ test: setup build ## Run every test, against real Redis servers and processes of
 	$(CARGO) test --workspace --lib --bins --examples
 	$(CARGO) test --workspace --doc
 	$(CARGO) test --workspace $(addprefix --test ,$(sort $(ALONE)))
+	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(UNHURRIED))
 	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(TOGETHER))
 
+# These measure no time, and wait, or need one core: they run beside one another. The longest is first.
+UNHURRIED := differential demonstration access conformance topologies observability secrets secure traces
 # These wait for Redis to fail over most of their time, and measure in seconds: they run beside one another.
 TOGETHER := cluster quorum resume restarts sentinel
-ALONE := $(filter-out $(TOGETHER) cmd support,$(basename $(notdir $(wildcard */tests/* */*/tests/*))))
+ALONE := $(filter-out $(UNHURRIED) $(TOGETHER) cmd support,$(basename $(notdir $(wildcard */tests/* */*/tests/*))))
 
 suite-%:
 	$(CARGO) test --workspace --test $*
