@@ -3,6 +3,7 @@
 mod access;
 mod contradictions;
 mod file;
+mod manual;
 mod reference;
 mod store_file;
 
