@@ -13,6 +13,9 @@ mod elect;
 mod exit;
 mod follow;
 mod inspect;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+mod manual;
 mod observe;
 mod outage;
 mod run;
