@@ -52,7 +52,7 @@ fn a_probe_speaks_tls_where_the_admin_port_does() {
         .arguments(flags.iter().cloned())
         .start_unready();
     let admin = coordinator.admin_endpoint();
-    let admin = admin.trim_start_matches("http://");
+    let admin = admin.trim_start_matches("https://");
     wait::until_blocking("the probe to succeed", PROMPT, || {
         match probe_with(admin, &flags) {
             (Some(0), said) if said == "ready\n" => Ok(()),
