@@ -33,10 +33,10 @@ test: setup build ## Run every test, against real Redis servers and processes of
 	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(UNHURRIED))
 	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(TOGETHER))
 
-# These measure no time, and wait, or need one core: they run beside one another. The longest is first.
+# These measure no time, and wait, or need one core: they run beside one another, the longest first.
 UNHURRIED := differential demonstration access conformance topologies observability secrets secure traces
-# These wait for Redis to fail over most of their time, and measure in seconds: they run beside one another.
-TOGETHER := cluster quorum resume restarts sentinel
+# These wait for Redis to fail over most of their time, and measure in seconds: likewise.
+TOGETHER := cluster sentinel quorum resume restarts
 ALONE := $(filter-out $(UNHURRIED) $(TOGETHER) cmd support,$(basename $(notdir $(wildcard */tests/* */*/tests/*))))
 
 suite-%:
