@@ -62,7 +62,11 @@ fn the_manual_page_tells_every_environment_variable() {
         fs::write(PAGE, &expected).unwrap();
         return;
     }
-    assert_eq!(page, expected);
+    // Line by line: the whole of it would be pages.
+    for (line, expected) in page.lines().zip(expected.lines()) {
+        assert_eq!(line, expected, "UPDATE_REFERENCE=1 writes it anew");
+    }
+    assert_eq!(page.len(), expected.len());
 }
 
 #[test]
