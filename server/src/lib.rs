@@ -22,6 +22,7 @@ pub mod admin_http;
 pub mod config;
 pub mod convert;
 pub mod coordinator;
+pub mod crowd;
 pub mod files;
 pub mod limits;
 pub mod listener;

@@ -26,6 +26,9 @@ use tokio_util::sync::CancellationToken;
 /// Exit code for a command line or configuration that makes no sense.
 const USAGE: u8 = 64;
 
+/// After so many tasks a thread looks what has arrived. Where there is much to do, whoever wants something new waits for that.
+const LOOK_AROUND: u32 = 16;
+
 fn main() -> ExitCode {
     let config = match from_command_line() {
         Ok(Action::Serve(config)) => *config,
@@ -73,6 +76,7 @@ fn from_command_line() -> Result<Action, ConfigErrors> {
 fn runtime(config: &Config) -> anyhow::Result<Runtime> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(config.worker_threads)
+        .event_interval(LOOK_AROUND)
         .enable_all()
         .build();
     runtime.context("failed to start the threads that serve clients")

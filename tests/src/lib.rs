@@ -21,6 +21,7 @@
     reason = "a fixture that cannot do its work fails the test that uses it"
 )]
 
+pub mod abuse;
 pub mod alone;
 pub mod audit;
 pub mod binaries;
@@ -47,6 +48,7 @@ pub mod stalls;
 pub mod wait;
 pub mod worker;
 
+pub use abuse::Abuser;
 pub use certificates::Authority;
 pub use cluster::Cluster;
 pub use coordinator::{Coordinator, CoordinatorProcess};

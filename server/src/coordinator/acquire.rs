@@ -50,6 +50,15 @@ impl Wait {
             Some(wait) => Self::For(wait),
         }
     }
+
+    /// What is left of it when it has waited for so long.
+    #[must_use]
+    pub fn after(self, waited: Duration) -> Self {
+        match self {
+            Self::For(wait) => Self::For(wait.saturating_sub(waited)),
+            Self::No | Self::Forever => self,
+        }
+    }
 }
 
 /// How an acquire ended.

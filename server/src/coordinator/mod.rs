@@ -46,7 +46,7 @@ use self::{
     deadlock::Blocked,
     registry::{Delivery, Registry},
 };
-use crate::{Liveness, limits::Limits, telemetry::Metrics};
+use crate::{Liveness, crowd::Crowd, limits::Limits, telemetry::Metrics};
 
 /// How far ahead of this machine's clock a token may be that a client tells of. Tokens are about the store's time in
 /// microseconds.
@@ -72,6 +72,7 @@ struct Shared {
     leftovers: mpsc::UnboundedSender<Leftover>,
     metrics: Metrics,
     limits: Limits,
+    crowd: Crowd,
     /// One more than the largest token seen of any name.
     floor: AtomicI64,
 }
@@ -123,6 +124,7 @@ impl Coordinator {
                 leftovers,
                 metrics: parts.metrics,
                 limits: parts.limits,
+                crowd: Crowd::default(),
                 floor: AtomicI64::new(0),
             }),
         };
@@ -203,6 +205,11 @@ impl Coordinator {
     /// Whether an owner id stands for something at this coordinator.
     pub fn knows(&self, owner: &OwnerId) -> bool {
         self.registry().knows(owner)
+    }
+
+    /// Who has acquires on their way to the store.
+    pub fn crowd(&self) -> &Crowd {
+        &self.shared.crowd
     }
 
     fn registry(&self) -> &Registry {

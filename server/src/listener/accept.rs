@@ -7,12 +7,18 @@ use std::{
 };
 
 use futures_util::{Stream, stream};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::consume_budget,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{Connection, Connections, registry::Full, watchdog};
 use crate::{config::Config, tls::Tls};
 
+/// What each connection counts of what the accepting task may do in a turn, of which there are 128: a crowd that comes at once does
+/// not keep those waiting who are there.
+const CONNECTION: u32 = 16;
 /// How long the loop rests after the first failure to accept; doubled for each further one.
 const FIRST_REST: Duration = Duration::from_millis(10);
 /// The longest rest between two attempts to accept.
@@ -99,6 +105,9 @@ struct Acceptor {
 impl Acceptor {
     async fn next(&mut self) -> Option<Connection> {
         loop {
+            for _ in 0..CONNECTION {
+                consume_budget().await;
+            }
             let accepted = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => return None,

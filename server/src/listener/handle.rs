@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -16,7 +16,11 @@ use rustls::pki_types::CertificateDer;
 use tokio::{net::TcpStream, sync::Notify};
 use tonic::Status;
 
-use crate::access::Shown;
+use super::cancels::{Cancels, Counted};
+use crate::{
+    access::Shown,
+    crowd::{Crowd, Line},
+};
 
 /// How a connection ended. The first cause that became known sticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +94,11 @@ struct Link {
     /// Nanoseconds from `opened` to the last successful read.
     last_read: AtomicU64,
     handshaken: AtomicBool,
+    cancels: Cancels,
+    /// Calls begun since that was asked last.
+    begun: AtomicUsize,
+    /// Where its unary calls wait for their turn, once there was one.
+    calls: OnceLock<Arc<Line>>,
     /// An [`Ending`] code, 0 while there is none.
     ending: AtomicU8,
     killed: AtomicBool,
@@ -112,6 +121,9 @@ impl ConnectionHandle {
                 opened: Instant::now(),
                 last_read: AtomicU64::new(0),
                 handshaken: AtomicBool::new(false),
+                cancels: Cancels::default(),
+                begun: AtomicUsize::new(0),
+                calls: OnceLock::new(),
                 ending: AtomicU8::new(0),
                 killed: AtomicBool::new(false),
                 released: AtomicBool::new(false),
@@ -150,6 +162,12 @@ impl ConnectionHandle {
             Shown::new(chain).map(Arc::new)
         });
         shown.clone()
+    }
+
+    /// Where its unary calls wait for their turn among this crowd.
+    pub(crate) fn calls(&self, crowd: &Crowd) -> &Arc<Line> {
+        let line = || Arc::new(Line::new(crowd.share()));
+        self.link.calls.get_or_init(line)
     }
 
     /// How long ago the peer's last byte was read, or the connection accepted if none was yet.
@@ -227,6 +245,40 @@ impl ConnectionHandle {
     pub(super) fn note_read(&self) {
         let since = u64::try_from(self.link.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.link.last_read.store(since, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_call(&self) {
+        self.link.begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many calls have begun since this was asked last.
+    pub(super) fn calls_begun(&self) -> usize {
+        self.link.begun.swap(0, Ordering::Relaxed)
+    }
+
+    pub(super) fn note_cancelled_at_once(&self) -> Counted {
+        let (counted, is_first) = self.link.cancels.add(self.link.opened.elapsed());
+        if is_first {
+            tracing::info!(
+                peer = %self.link.peer,
+                "a client cancels calls as soon as it makes them: it is read from more slowly"
+            );
+        }
+        counted
+    }
+
+    pub(super) fn note_suspected_wrongly(&self, counted: Counted) {
+        self.link.cancels.take_back(counted);
+    }
+
+    /// Whether it cancels as many calls at once as it may, or nearly.
+    pub(super) fn has_to_rest(&self) -> bool {
+        self.link.cancels.are_many(|| self.link.opened.elapsed())
+    }
+
+    /// How long to read nothing from it, if at all.
+    pub(super) fn rest(&self) -> Option<Duration> {
+        self.link.cancels.rest(|| self.link.opened.elapsed())
     }
 
     pub(super) fn note_handshake(&self) {

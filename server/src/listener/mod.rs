@@ -12,6 +12,7 @@
 //! - [`http2_server`] makes a tonic server whose HTTP/2 settings go with this listener.
 
 mod accept;
+mod cancels;
 mod connection;
 mod handle;
 mod http2;
@@ -20,6 +21,7 @@ mod watchdog;
 mod wire;
 
 pub use accept::{ListenerOptions, accept};
+pub use cancels::UnderWay;
 pub use connection::Connection;
 pub use handle::{ConnectionHandle, Ending};
 pub use http2::http2_server;

@@ -12,6 +12,8 @@ use super::{ConnectionHandle, Connections, Ending, ListenerOptions};
 
 /// How long the server gets to read up to a close that the kernel already knows of, before it is taken as seen.
 const READ_UP: Duration = Duration::from_millis(250);
+/// How many times as long as that, while it still reads.
+const READ_UPS: u32 = 20;
 /// How long a silent connection gets beyond its limit, so that after a pause of our own (a stopped process, a starved
 /// machine) what had arrived meanwhile is read first.
 const SECOND_LOOK: Duration = Duration::from_millis(250);
@@ -34,7 +36,7 @@ pub(super) async fn watch(
     tokio::select! {
         biased;
         _ = handle.ended() => {}
-        () = half_closed(&socket) => handle.record(Ending::PeerClosed),
+        () = half_closed(&socket, &handle) => handle.record(Ending::PeerClosed),
         overdue = overdue(&handle, &options) => {
             let totals = connections.totals();
             match overdue {
@@ -63,12 +65,18 @@ pub(super) async fn watch(
 /// HTTP/2 stops reading while it cannot write a control frame, so behind a full socket a close goes unread. (A reset
 /// does not: it wakes the writer.) Where the server does read, it finds the close itself, after everything that was
 /// sent before it; this only steps in late.
-async fn half_closed(socket: &TcpStream) {
+async fn half_closed(socket: &TcpStream, handle: &ConnectionHandle) {
     // `PRIORITY` is signalled when the peer closes, but, unlike `READABLE`, not whenever there is something to read.
     if socket.ready(Interest::PRIORITY).await.is_err() {
         return pending().await;
     }
-    sleep(READ_UP).await;
+    for _ in 0..READ_UPS {
+        sleep(READ_UP).await;
+        // What it sent before may be much, and is read in turns.
+        if handle.idle_for() >= READ_UP {
+            break;
+        }
+    }
     // A connection that was reset or timed out has no peer address any more. Its error is for the server's next read
     // or write to find: taking it here would make that one look like an orderly close.
     if socket.peer_addr().is_err() {

@@ -10,15 +10,28 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
+    task::coop::poll_proceed,
+    time::{Sleep, sleep},
 };
 
 use super::{ConnectionHandle, Ending};
+
+/// What a task may do in one turn, in tokio's units: each operation of its sockets, channels and timers is one.
+const BUDGET: usize = 128;
+/// Most bytes that a connection reads in a turn.
+const BYTES: usize = 2048;
+/// Most calls that begin in a turn, but for those that are read already.
+const CALLS: usize = 16;
 
 /// The socket of one connection, as it is on the wire. Dropping it closes the socket.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: Arc<TcpStream>,
     handle: ConnectionHandle,
+    /// What is still to be counted of what it has had.
+    owed: usize,
+    /// While nothing is read.
+    rest: Option<Pin<Box<Sleep>>>,
     /// We have closed our sending side: what fails after that says nothing about the peer.
     closed: bool,
 }
@@ -28,17 +41,24 @@ impl Wire {
         Self {
             socket,
             handle,
+            owed: 0,
+            rest: None,
             closed: false,
         }
     }
 
-    /// Reads what is there. After a read that did not fill the buffer the socket is known to be empty, and waiting for
+    /// Reads what is there, up to so much. After a read that did not fill that the socket is known to be empty, and waiting for
     /// its next event saves the read that would only have said so.
-    fn try_read(&self, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
-        let room = buf.remaining();
+    fn try_read(&self, buf: &mut ReadBuf<'_>, room: usize) -> io::Result<usize> {
         let mut read = None;
         let outcome = self.socket.try_io(Interest::READABLE, || {
-            let n = self.socket.try_read_buf(buf)?;
+            let n = if room < buf.remaining() {
+                let n = self.socket.try_read(buf.initialize_unfilled_to(room))?;
+                buf.advance(n);
+                n
+            } else {
+                self.socket.try_read_buf(buf)?
+            };
             read = Some(n);
             if n > 0 && n < room {
                 return Err(io::ErrorKind::WouldBlock.into());
@@ -52,6 +72,31 @@ impl Wire {
         }
     }
 
+    /// Waits until there is no reason to read nothing. How the connection ends meanwhile, the watchdog notices.
+    fn poll_rested(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(rest) = &mut self.rest {
+                ready!(rest.as_mut().poll(cx));
+                self.rest = None;
+            }
+            match self.handle.rest() {
+                Some(rest) => self.rest = Some(Box::pin(sleep(rest))),
+                None => return Poll::Ready(()),
+            }
+        }
+    }
+
+    /// Counts what was read, and what it has led to, as part of the task's turn. HTTP/2 reads again after each call that it takes
+    /// in, so a client that sends without end would otherwise never let go of its turn.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.owed += self.handle.calls_begun() * BUDGET / CALLS;
+        while self.owed > 0 {
+            ready!(poll_proceed(cx)).made_progress();
+            self.owed -= 1;
+        }
+        Poll::Ready(())
+    }
+
     fn poll_write_with(
         &self,
         cx: &mut Context<'_>,
@@ -61,9 +106,12 @@ impl Wire {
             if self.handle.is_killed() {
                 return Poll::Ready(Err(killed()));
             }
-            ready!(self.socket.poll_write_ready(cx))?;
+            // Tried first, as what waits for the socket counts as part of the task's turn, and of that nothing may be left: a client
+            // that sends without end is answered all the same.
             match write(&self.socket) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.socket.poll_write_ready(cx))?;
+                }
                 Err(error) => {
                     self.note_failure(&error);
                     return Poll::Ready(Err(error));
@@ -94,8 +142,10 @@ impl AsyncRead for Wire {
             if this.handle.is_killed() {
                 return Poll::Ready(Err(killed()));
             }
+            ready!(this.poll_rested(cx));
+            ready!(this.poll_turn(cx));
             ready!(this.socket.poll_read_ready(cx))?;
-            match this.try_read(buf) {
+            match this.try_read(buf, BYTES.min(buf.remaining())) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
                     this.note_failure(&error);
@@ -105,7 +155,8 @@ impl AsyncRead for Wire {
                     this.handle.record(Ending::PeerClosed);
                     return Poll::Ready(Ok(()));
                 }
-                Ok(_) => {
+                Ok(n) => {
+                    this.owed += n * BUDGET / BYTES;
                     this.handle.note_read();
                     return Poll::Ready(Ok(()));
                 }

@@ -1,6 +1,9 @@
 //! `LockService`: the lease stream and the unary calls.
 
-use std::time::Duration;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use leasehold_core::{
     command::{Acquire, Op, Reply},
@@ -25,6 +28,7 @@ use crate::{
     access::rules::{Permission, Place},
     convert,
     coordinator::acquire::{Acquired, InLine, Wait},
+    listener::ConnectionHandle,
     session::{MAX_IN_FLIGHT, MAX_PENDING_ACKS},
     status::{Reason, Refusal},
     telemetry::Followed,
@@ -63,6 +67,7 @@ impl LockService for Locks {
     ) -> Result<Response<AcquireResponse>, Status> {
         let rights = self.streams.access.rights(request.extensions())?;
         let followed = Followed::of(request.extensions());
+        let connection = request.extensions().get::<ConnectionHandle>().cloned();
         let request = request.into_inner();
         let bounds = self.streams.coordinator.bounds();
         let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
@@ -90,13 +95,32 @@ impl LockService for Locks {
         let ttl = acquire.ttl;
         // However long it waits, it may do so for as long as it has the permission.
         let lost = rights.lost(Permission::Acquire, Place::Lock, name.as_str());
-        followed.script();
-        let queued = |_: &InLine| followed.waits();
+        let line = connection.map(|connection| {
+            let line = connection.calls(self.streams.coordinator.crowd());
+            Arc::clone(line)
+        });
+        let acquired = async {
+            let since = Instant::now();
+            let mut turn = match &line {
+                Some(line) => Some(line.turn().await),
+                None => None,
+            };
+            let wait = wait.after(since.elapsed());
+            followed.script();
+            let queued = |_: &InLine| {
+                followed.waits();
+                // It is not on its way any more.
+                turn.take();
+            };
+            let acquired =
+                self.streams
+                    .coordinator
+                    .acquire(name.clone(), acquire, wait, false, queued);
+            acquired.await
+        };
         let acquired = tokio::select! {
             biased;
-            acquired = self.streams.coordinator.acquire(name.clone(), acquire, wait, false, queued) => {
-                acquired.map_err(Refusal::from)?
-            }
+            acquired = acquired => acquired.map_err(Refusal::from)?,
             refusal = lost => return Err(refusal.into()),
             () = self.streams.shutdown.stopping.cancelled() => return Err(stopping().into()),
         };

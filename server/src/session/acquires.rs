@@ -1,8 +1,5 @@
 //! Acquires, from the request to the store; what becomes of them is in `grants`.
 
-use std::sync::Arc;
-
-use futures_util::FutureExt;
 use leasehold_core::{
     command::Acquire,
     id::{Actor, OwnerId},
@@ -13,18 +10,10 @@ use leasehold_proto::v1::{SessionAcquire, SessionQueued};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::{
-    requests::Asked,
-    task::{Done, Session},
-    wire::Wire,
-};
+use super::{task::Session, turns::Ask, wire::Wire};
 use crate::{
     convert,
-    coordinator::{
-        acquire::{InLine, Wait},
-        inbox::News,
-        several::Several,
-    },
+    coordinator::acquire::{InLine, Wait},
     limits::{WaiterPlace, too_many_locks},
     status::{Reason, Refusal},
 };
@@ -33,6 +22,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Acquiring {
     pub(super) stage: Stage,
+    /// It has had its turn, and no answer.
+    pub(super) at_the_store: bool,
     /// It may not be any more: what it comes to is not for its client.
     pub(super) denied: Option<Box<Refusal>>,
     pub(super) wanted: Wanted,
@@ -54,9 +45,11 @@ pub(super) struct Wanted {
 /// How far it is.
 #[derive(Debug)]
 pub(super) enum Stage {
+    /// It waits for its turn to be sent.
+    Turn,
     /// On its way to the store.
     Asked,
-    /// The same, and cancelled: if it has to wait, it does not.
+    /// One of these, and cancelled: if it has to wait, it does not.
     Cancelled,
     /// In the queue, with what cancels it, once.
     InLine(Option<oneshot::Sender<()>>),
@@ -66,6 +59,7 @@ impl Acquiring {
     pub(super) fn new(stage: Stage, wanted: Wanted) -> Self {
         Self {
             stage,
+            at_the_store: false,
             denied: None,
             wanted,
         }
@@ -74,7 +68,7 @@ impl Acquiring {
     /// Ends the wait. A grant that is there before stands.
     pub(super) fn cancel(&mut self) {
         match &mut self.stage {
-            Stage::Asked => self.stage = Stage::Cancelled,
+            Stage::Turn | Stage::Asked => self.stage = Stage::Cancelled,
             Stage::Cancelled => {}
             Stage::InLine(cancel) => {
                 if let Some(cancel) = cancel.take() {
@@ -201,7 +195,7 @@ impl<W: Wire> Session<W> {
         Ok(again)
     }
 
-    /// Sends an acquire that is in order.
+    /// Lines up an acquire that is in order.
     fn begin(
         &mut self,
         request_id: u64,
@@ -213,7 +207,6 @@ impl<W: Wire> Session<W> {
         for owner in &wanted.again {
             self.count_up(owner);
         }
-        let holding = self.actors.holds_any(wanted.actor);
         let fresh: Vec<LockName> = wanted
             .names
             .iter()
@@ -223,57 +216,29 @@ impl<W: Wire> Session<W> {
         for name in &fresh {
             self.actors.ask(wanted.actor, name.clone());
         }
-        let is_single = !wanted.is_several();
         self.asked_locks += wanted.locks();
-        let mut stage = Stage::Asked;
         if fresh.is_empty() && !wanted.names.is_empty() {
             return self.on_granted(request_id, wanted, []);
         }
-        if is_single {
-            let (number, answer) = self.next_answer();
-            let asked = self
-                .coordinator
-                .ask((name, place), acquire, wait, holding, answer);
-            self.asked
-                .insert(number, Asked::Acquire { request_id, asked });
-        } else {
-            let (cancel, cancelled) = oneshot::channel();
-            stage = Stage::InLine(Some(cancel));
-            let several = Several {
+        let ask = if wanted.is_several() {
+            Ask::Several {
                 names: fresh,
                 acquire,
                 wait,
-                holding,
-            };
-            self.ask_several(request_id, several, cancelled);
-        }
-        self.outbox.following.script(request_id);
-        self.acquiring
-            .insert(request_id, Acquiring::new(stage, wanted));
-        self.count();
-    }
-
-    fn ask_several(&mut self, request_id: u64, several: Several, cancelled: oneshot::Receiver<()>) {
-        let coordinator = self.coordinator.clone();
-        let inbox = Arc::clone(&self.inbox);
-        let mut told = false;
-        let queued = move |in_line: &InLine| {
-            if !std::mem::replace(&mut told, true) {
-                inbox.put(News::Queued(request_id, told_queued(in_line)));
+            }
+        } else {
+            Ask::One {
+                name,
+                place,
+                acquire,
+                wait,
             }
         };
-        self.operations.push(
-            async move {
-                let acquired = coordinator
-                    .acquire_several(several, fresh_owner, queued, cancelled)
-                    .await;
-                Done::AcquiredSeveral {
-                    request_id,
-                    acquired,
-                }
-            }
-            .boxed(),
-        );
+        self.turns.line_up(request_id, ask);
+        self.acquiring
+            .insert(request_id, Acquiring::new(Stage::Turn, wanted));
+        self.take_turns();
+        self.count();
     }
 }
 
@@ -296,7 +261,7 @@ impl Wanted {
 }
 
 /// The owner id of a grant to be.
-fn fresh_owner() -> OwnerId {
+pub(super) fn fresh_owner() -> OwnerId {
     OwnerId::from_bytes(Uuid::new_v4().into_bytes())
 }
 

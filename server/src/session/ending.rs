@@ -116,8 +116,9 @@ impl<W: Wire> Session<W> {
     async fn finish(&mut self) {
         self.closing = true;
         loop {
+            self.take_turns();
             tokio::select! {
-                () = self.inbox.arrived(), if !self.asked.is_empty() => self.on_news(),
+                () = self.inbox.arrived(), if !self.asked.is_empty() => self.on_news().await,
                 Some(done) = self.operations.next() => match done {
                     Done::Renewed(_) | Done::Shortened(_) => {}
                     done => self.on_done(done),
@@ -129,6 +130,7 @@ impl<W: Wire> Session<W> {
 
     /// Lets go of what is under way: acquires and releases end in the background.
     fn drop_operations(&mut self) {
+        self.leave_the_crowd();
         self.asked.clear();
         self.others_in_flight = 0;
         self.operations.clear();

@@ -72,7 +72,7 @@ impl<W: Wire> Session<W> {
                     // It has no stream, renews nothing, and looks at the time below.
                     Signal::Draining | Signal::Ended(_) | Signal::StoreUp | Signal::Suspended => {}
                 },
-                () = self.inbox.arrived() => self.on_news(),
+                () = self.inbox.arrived() => self.on_news().await,
                 Some(done) = self.operations.next() => self.on_done(done),
                 () = tokio::time::sleep(rest.min(shorten_in)) => {}
             }
@@ -81,7 +81,7 @@ impl<W: Wire> Session<W> {
 
     /// Acquires whose client was not told a ticket: what they would be granted could not be found by it.
     fn drop_what_nobody_can_resume(&mut self) {
-        let mut unanswered = HashSet::new();
+        let mut unanswered: HashSet<u64> = self.leave_the_line().collect();
         self.asked.retain(|_, asked| match asked {
             Asked::Acquire { request_id, .. } => {
                 unanswered.insert(*request_id);
@@ -90,6 +90,7 @@ impl<W: Wire> Session<W> {
             _ => true,
         });
         for request_id in unanswered {
+            self.came_back(request_id);
             if let Some(acquiring) = self.acquiring.remove(&request_id) {
                 self.end_wanted(&acquiring.wanted);
             }

@@ -29,6 +29,7 @@ use crate::{
 impl<W: Wire> Session<W> {
     /// One of several names has to be waited for.
     pub(super) fn on_several_queued(&mut self, request_id: u64, queued: SessionQueued) {
+        self.came_back(request_id);
         if self.acquiring.contains_key(&request_id) {
             self.outbox.send(request_id, Response::Queued(queued));
         }
@@ -36,6 +37,7 @@ impl<W: Wire> Session<W> {
 
     /// The store has answered an acquire of a single name.
     pub(super) fn on_answered(&mut self, request_id: u64, answered: Result<Answered, StoreError>) {
+        self.came_back(request_id);
         let acquired = match answered {
             Ok(Answered::Queued(in_line)) => return self.on_queued(request_id, in_line),
             Ok(Answered::Granted(hold)) => Ok(Acquired::Granted(hold)),
@@ -91,6 +93,7 @@ impl<W: Wire> Session<W> {
     ) where
         Holds: AsRef<[Hold]> + IntoIterator<Item = Hold>,
     {
+        self.came_back(request_id);
         let Some(Acquiring { wanted, denied, .. }) = self.acquiring.remove(&request_id) else {
             // It was cancelled by the end of the session: what was granted is given back as it drops.
             return;

@@ -36,6 +36,7 @@ mod requests;
 mod revoked;
 mod second_look;
 mod signals;
+mod turns;
 
 /// Most releases and changes of holds that a session may have in flight.
 pub const MAX_IN_FLIGHT: usize = 1024;

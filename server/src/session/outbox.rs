@@ -5,6 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use leasehold_core::time::Moment;
 use leasehold_proto::v1::{SessionRequest, session_response::Response};
 use leasehold_store::clock;
+use prost::Message;
 use tokio::sync::mpsc;
 use tonic::Status;
 
@@ -21,6 +22,9 @@ use crate::{
 
 /// How long the last answers of a session may wait for a client that reads slowly.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
+/// Most bytes of answers that wait while more requests are taken in.
+const BYTES_OWED: usize = 128 * 1024;
 
 /// What is expected of a client that reads its stream.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +43,10 @@ pub struct Reading {
 pub struct Outbox<W: Wire> {
     wire: W,
     answers: mpsc::Sender<Result<W::Says, Status>>,
-    /// What had no room in `answers`.
-    backlog: VecDeque<Result<W::Says, Status>>,
+    /// What had no room in `answers`, each with its bytes.
+    backlog: VecDeque<(Result<W::Says, Status>, usize)>,
+    /// Bytes of all that.
+    bytes: usize,
     unread: Tracked,
     /// When the backlog began, or last got shorter.
     moved_at: Moment,
@@ -67,6 +73,7 @@ impl<W: Wire> Outbox<W> {
             wire,
             answers,
             backlog: VecDeque::new(),
+            bytes: 0,
             unread: metrics.unread_answers.track_none(),
             moved_at: clock::now(),
             stuck: SecondLook::default(),
@@ -124,6 +131,7 @@ impl<W: Wire> Outbox<W> {
     /// Ends the stream, without whatever has not been handed over. Nothing is said from here on.
     pub(super) fn close(&mut self) {
         self.backlog.clear();
+        self.bytes = 0;
         self.unread.set(0);
         // Nobody is at its other end.
         self.answers = mpsc::channel(1).0;
@@ -141,7 +149,7 @@ impl<W: Wire> Outbox<W> {
 
     /// Whether more requests may be taken in: not while as much is unread as a session may owe.
     pub(super) fn has_room(&self) -> bool {
-        self.backlog.len() + self.wire.kept_back() < self.reading.owed
+        self.bytes < BYTES_OWED && self.backlog.len() + self.wire.kept_back() < self.reading.owed
     }
 
     /// When to [`check`](Self::check) next; `None` while there is no backlog.
@@ -162,14 +170,18 @@ impl<W: Wire> Outbox<W> {
     pub(super) async fn drain(&mut self) {
         match self.answers.reserve().await {
             Ok(permit) => {
-                if let Some(answer) = self.backlog.pop_front() {
+                if let Some((answer, bytes)) = self.backlog.pop_front() {
+                    self.bytes -= bytes;
                     permit.send(answer);
                 }
                 self.moved_at = clock::now();
                 self.stuck.kept();
             }
             // The stream is gone; its other half tells why.
-            Err(_) => self.backlog.clear(),
+            Err(_) => {
+                self.backlog.clear();
+                self.bytes = 0;
+            }
         }
         self.unread.set(self.backlog.len());
     }
@@ -208,7 +220,9 @@ impl<W: Wire> Outbox<W> {
             self.moved_at = clock::now();
             self.stuck.kept();
         }
-        self.backlog.push_back(answer);
+        let bytes = answer.as_ref().map_or(0, Message::encoded_len);
+        self.bytes += bytes;
+        self.backlog.push_back((answer, bytes));
         self.unread.set(self.backlog.len());
         // Requests stop at what may be owed, and those before them owe no more than that again.
         if self.backlog.len() > 2 * self.reading.owed {
@@ -220,6 +234,7 @@ impl<W: Wire> Outbox<W> {
     fn cut_off(&mut self) {
         self.cut = true;
         self.backlog = VecDeque::new();
+        self.bytes = 0;
         self.unread.set(0);
         self.metrics.slow_readers.inc();
         tracing::warn!(

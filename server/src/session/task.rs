@@ -21,7 +21,10 @@ use leasehold_core::{
 };
 use leasehold_proto::v1::{LostLock, SessionDraining, session_response::Response};
 use leasehold_store::{LockStore, Stamped, Status as StoreStatus, StoreError, clock};
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    task::{consume_budget, yield_now},
+};
 use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
@@ -40,6 +43,7 @@ use super::{
     second_look::SecondLook,
     sessions::Listed,
     signals::{Signal, signals},
+    turns::Turns,
     wire::Wire,
 };
 use crate::{
@@ -57,6 +61,10 @@ use crate::{
     telemetry::Tracked,
 };
 
+/// What each message counts of what the session's task may do in a turn, of which there are 128: two and what they lead to.
+const MESSAGE: u32 = 60;
+/// After so many news in a row a session lets others have their turn.
+const NEWS_IN_A_ROW: u32 = 32;
 /// For how many news a session keeps memory.
 const NEWS_KEPT: usize = 32;
 
@@ -143,6 +151,8 @@ pub(super) struct Session<W: Wire> {
     pub(super) revoked: Revoked,
     /// Acquires that have not been answered, by their request ids.
     pub(super) acquiring: HashMap<u64, Acquiring>,
+    /// Those of them whose turn to be sent is still to come.
+    pub(super) turns: Turns,
     /// How many locks those ask for.
     pub(super) asked_locks: usize,
     pub(super) actors: Actors,
@@ -195,6 +205,7 @@ pub async fn serve<W: Wire>(
     let status = coordinator.store().status();
     let mut signals = signals(&shutdown, &connection, status, opened.rights);
     let mut alarm = Alarm::new(clock::now());
+    let turns = Turns::new(coordinator.crowd().share());
     let mut session = Session {
         coordinator,
         id: opened.id,
@@ -211,6 +222,7 @@ pub async fn serve<W: Wire>(
         holds: HashMap::new(),
         revoked: Revoked::default(),
         acquiring: HashMap::new(),
+        turns,
         asked_locks: 0,
         actors: Actors::default(),
         asked: HashMap::new(),
@@ -235,7 +247,14 @@ pub async fn serve<W: Wire>(
         // How it is held is known only now, and what may be done with a name depends on that.
         session.on_rights(session.granted.clone());
     }
+    let mut owed = 0;
     let end = loop {
+        // A client that sends without end lets others have their turn.
+        while owed > 0 {
+            consume_budget().await;
+            owed -= 1;
+        }
+        session.take_turns();
         let now = clock::now();
         // Before anything else, so that no flood of messages holds it up.
         if session.next_deadline() <= now
@@ -271,9 +290,10 @@ pub async fn serve<W: Wire>(
                 Signal::Suspended => alarm.ring_soon(),
             },
             () = session.outbox.drain(), if session.outbox.has_backlog() => {}
-            () = session.inbox.arrived() => session.on_news(),
+            () = session.inbox.arrived() => session.on_news().await,
             Some(done) = session.operations.next() => session.on_done(done),
             message = incoming.message(), if !session.heard_all && session.outbox.has_room() => {
+                owed = MESSAGE;
                 if let Some(end) = session.on_message(message) {
                     break end;
                 }
@@ -285,10 +305,13 @@ pub async fn serve<W: Wire>(
 }
 
 impl<W: Wire> Session<W> {
-    pub(super) fn on_news(&mut self) {
+    pub(super) async fn on_news(&mut self) {
         let mut taken_out = std::mem::take(&mut self.taken_out);
         self.inbox.take(&mut taken_out);
-        for news in taken_out.drain(..) {
+        for (number, news) in (1..).zip(taken_out.drain(..)) {
+            if number % NEWS_IN_A_ROW == 0 {
+                yield_now().await;
+            }
             match news {
                 News::Answered(number, result) => self.on_answer(number, result),
                 News::Queued(request_id, queued) => self.on_several_queued(request_id, queued),

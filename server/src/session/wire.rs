@@ -7,6 +7,7 @@ use std::fmt::Debug;
 
 use leasehold_core::mode::Mode;
 use leasehold_proto::v1::{SessionRequest, SessionResponse, session_response::Response};
+use prost::Message;
 
 use crate::{access::rules::Place, status::Refusal};
 
@@ -16,7 +17,7 @@ pub trait Wire: Debug + Send + 'static {
     /// What the client says.
     type Asks: Debug + Send + 'static;
     /// What the client is told.
-    type Says: Debug + Send + 'static;
+    type Says: Message + Debug + Send + 'static;
 
     /// Takes a message in; gives what it asks of the session, if anything.
     fn hear(&mut self, message: Self::Asks) -> Option<SessionRequest>;

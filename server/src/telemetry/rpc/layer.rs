@@ -18,8 +18,9 @@ use tonic::{
 use tower::Layer;
 
 use super::{Call, Rpcs};
+use crate::listener::{ConnectionHandle, UnderWay};
 
-/// Counts every call, or nothing.
+/// Counts every call, or none, and notes which were cancelled.
 #[derive(Clone, Debug)]
 pub struct RpcLayer(pub(in crate::telemetry) Option<Arc<Rpcs>>);
 
@@ -55,9 +56,35 @@ where
 
     fn call(&mut self, request: Request<Asked>) -> Self::Future {
         let rpcs = self.rpcs.as_ref();
+        let connection = request.extensions().get::<ConnectionHandle>();
+        let call = Begun {
+            counted: rpcs.map(|rpcs| rpcs.begin(request.uri().path())),
+            under_way: connection.cloned().map(UnderWay::new),
+        };
         Counting {
-            call: rpcs.map(|rpcs| rpcs.begin(request.uri().path())),
+            call: Some(call),
             inner: self.inner.call(request),
+        }
+    }
+}
+
+/// What a call is to those who look at its end. It ends when this is dropped: cancelled, unless it is known to have ended
+/// otherwise.
+#[derive(Debug)]
+struct Begun {
+    counted: Option<Call>,
+    under_way: Option<UnderWay>,
+}
+
+impl Begun {
+    fn ended(&mut self, code: Code) {
+        if let Some(counted) = &mut self.counted {
+            counted.ended(code);
+        }
+        // What tonic says of a call that was reset, or whose messages make no sense, its client does not hear or did not ask for.
+        let is_answer = !matches!(code, Code::Cancelled | Code::Internal | Code::Unknown);
+        if is_answer && let Some(under_way) = &mut self.under_way {
+            under_way.ended();
         }
     }
 }
@@ -68,7 +95,7 @@ pin_project! {
     pub struct Counting<F> {
         #[pin]
         inner: F,
-        call: Option<Call>,
+        call: Option<Begun>,
     }
 }
 
@@ -80,6 +107,11 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        let under_way = this.call.as_mut().and_then(|call| call.under_way.as_mut());
+        if under_way.is_some_and(|under_way| !under_way.step()) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let result = ready!(this.inner.poll(cx));
         let mut call = this.call.take();
         Poll::Ready(match result {
@@ -104,7 +136,7 @@ pin_project! {
     pub struct CountedBody<B> {
         #[pin]
         inner: B,
-        call: Option<Call>,
+        call: Option<Begun>,
     }
 }
 
@@ -120,6 +152,15 @@ impl<B: Body> Body for CountedBody<B> {
         let frame = ready!(this.inner.poll_frame(cx));
         match &frame {
             Some(Ok(frame)) => {
+                // Whoever was told something was waited for.
+                if frame.is_data()
+                    && let Some(Begun {
+                        under_way: Some(under_way),
+                        ..
+                    }) = this.call
+                {
+                    under_way.ended();
+                }
                 if let Some(trailers) = frame.trailers_ref() {
                     note(this.call, trailers);
                 }
@@ -143,7 +184,7 @@ impl<B: Body> Body for CountedBody<B> {
     }
 }
 
-fn note(call: &mut Option<Call>, headers: &HeaderMap) {
+fn note(call: &mut Option<Begun>, headers: &HeaderMap) {
     if let Some(call) = call
         && let Some(code) = headers.get("grpc-status")
     {

@@ -28,6 +28,11 @@ const WARN_EVERY: Duration = Duration::from_secs(10);
 /// Most batches of looks that are in flight.
 const BATCHES: usize = 4;
 
+/// Of the watchers that have something to read, this part has its turn at a time: one in so many.
+const TURNS: usize = 16;
+/// After so many tellings, each of one event to one watcher, the hub lets others have their turn.
+const TOLD_IN_A_ROW: usize = 128;
+
 /// What the hub is asked.
 #[derive(Debug)]
 pub(in crate::watch) enum Request {
@@ -43,6 +48,10 @@ pub(in crate::watch) enum Request {
     },
     /// A watcher has read what it was given of its snapshot.
     More {
+        id: u64,
+    },
+    /// A watcher has read as much as is of one turn, and may have more to read.
+    Again {
         id: u64,
     },
     Unwatch {
@@ -78,6 +87,8 @@ struct Hub {
     wake_at: Option<Moment>,
     /// Until then no more is said of what can't be looked at.
     warn_from: Moment,
+    /// Tellings of this turn.
+    told: usize,
 }
 
 /// Runs the hub until `stop`.
@@ -98,10 +109,12 @@ pub(in crate::watch) async fn run(
         looks_in_flight: 0,
         wake_at: None,
         warn_from: clock::now(),
+        told: 0,
     };
     loop {
         let now = clock::now();
         hub.on_time(now);
+        hub.watchers.give_turns(TURNS);
         let wake = hub.next_wake();
         tokio::select! {
             biased;
@@ -109,11 +122,19 @@ pub(in crate::watch) async fn run(
             Some(request) = requests.recv() => hub.on_request(request),
             // Before what asks the store for more of it.
             item = hub.following.next() => match item {
-                Some(item) => hub.on_item(item),
+                Some(item) => {
+                    hub.on_item(item);
+                    if hub.told >= TOLD_IN_A_ROW {
+                        hub.told = 0;
+                        tokio::task::yield_now().await;
+                    }
+                }
                 // The store is gone, and with it the coordinator.
                 None => return,
             },
             Some(done) = hub.work.next() => hub.on_done(done),
+            // Behind everybody else who has something to do.
+            () = tokio::task::yield_now(), if hub.watchers.are_lined_up() => {}
             () = sleep_until(wake) => {}
         }
     }
@@ -156,6 +177,11 @@ impl Hub {
                 let _ = reply.send(observer);
             }
             Request::More { id } => self.give_page(id),
+            Request::Again { id } => {
+                if let Some(told) = self.watchers.get(id) {
+                    told.line_up();
+                }
+            }
             Request::Unwatch { id } => {
                 if let Some(prefix) = self.watchers.remove(id) {
                     self.remove(&Scope::Prefix(prefix));
@@ -321,6 +347,7 @@ impl Hub {
             return;
         }
         let wire = message(Response::Event(convert::lock_event(event)));
+        self.told += self.watchers.len();
         let behind = self.watchers.tell(&event.name, &wire);
         if behind > 0 {
             self.coordinator.metrics().watch_gaps.inc_by(behind);

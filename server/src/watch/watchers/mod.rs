@@ -21,12 +21,20 @@ const BEHIND: usize = 1024;
 /// How much of a snapshot a watcher is given at a time.
 pub(in crate::watch) const PAGE: usize = 64;
 
+/// Messages that a watcher reads in a turn.
+const IN_A_TURN: u32 = 8;
+
 /// The hub's side of all watchers.
 #[derive(Debug, Default)]
 pub(in crate::watch) struct Watchers {
     watchers: Vec<Told>,
+    lined_up: LinedUp,
     last_id: u64,
 }
+
+/// Those that have something to read and wait for their turn. A thousand watchers of one event would otherwise be woken at once,
+/// and everybody else wait behind all of them.
+type LinedUp = Arc<Mutex<VecDeque<Arc<Queue>>>>;
 
 /// One of them.
 #[derive(Debug)]
@@ -35,6 +43,7 @@ pub(in crate::watch) struct Told {
     pub(in crate::watch) prefix: Arc<str>,
     pub(in crate::watch) stage: Stage,
     queue: Arc<Queue>,
+    lined_up: LinedUp,
 }
 
 /// How far a watcher is.
@@ -62,12 +71,27 @@ struct Waiting {
     items: VecDeque<Arc<WatchLocksResponse>>,
     /// There is more of the snapshot once this has been read.
     is_more: bool,
+    /// It is among those that wait for their turn, or has it until it has read what there is, or as much as is of one turn. One that
+    /// does not read keeps its turn, which costs nobody anything.
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Nowhere,
+    LinedUp,
+    HasTurn,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while one is held.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        // Nothing panics while it is held.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.waiting)
     }
 }
 
@@ -85,6 +109,7 @@ impl Watchers {
             prefix,
             stage: Stage::Loading,
             queue: Arc::clone(&queue),
+            lined_up: Arc::clone(&self.lined_up),
         });
         (
             id,
@@ -92,8 +117,24 @@ impl Watchers {
                 id,
                 queue,
                 requests,
+                left: IN_A_TURN,
             },
         )
+    }
+
+    /// Gives this part of those that wait for it their turn, one at least.
+    pub(in crate::watch) fn give_turns(&self, part: usize) {
+        let mut lined_up = locked(&self.lined_up);
+        let number = lined_up.len().div_ceil(part);
+        for queue in lined_up.drain(..number) {
+            queue.waiting().place = Place::HasTurn;
+            queue.reader.wake();
+        }
+    }
+
+    /// Whether any wait for their turn.
+    pub(in crate::watch) fn are_lined_up(&self) -> bool {
+        !locked(&self.lined_up).is_empty()
     }
 
     /// Removes one; gives its prefix if nobody else watches that.
@@ -102,6 +143,10 @@ impl Watchers {
         let prefix = self.watchers.swap_remove(at).prefix;
         let is_last = !self.watchers.iter().any(|told| told.prefix == prefix);
         is_last.then_some(prefix)
+    }
+
+    pub(in crate::watch) fn len(&self) -> usize {
+        self.watchers.len()
     }
 
     pub(in crate::watch) fn is_empty(&self) -> bool {
@@ -183,7 +228,7 @@ impl Told {
         if is_last {
             self.stage = Stage::Live;
         }
-        self.queue.reader.wake();
+        self.line_up();
     }
 
     /// Events were missed: what waits is dropped, and a snapshot begins once it has read so.
@@ -200,7 +245,7 @@ impl Told {
             after: None,
             count: 0,
         };
-        self.queue.reader.wake();
+        self.line_up();
     }
 
     /// Events were missed, and what it watches is not known any more.
@@ -220,8 +265,18 @@ impl Told {
         }
         waiting.items.push_back(event);
         drop(waiting);
-        self.queue.reader.wake();
+        self.line_up();
         true
+    }
+
+    /// It has something to read, if it has not been lined up for it already.
+    pub(in crate::watch) fn line_up(&self) {
+        let mut waiting = self.queue.waiting();
+        if waiting.place == Place::Nowhere {
+            waiting.place = Place::LinedUp;
+            drop(waiting);
+            locked(&self.lined_up).push_back(Arc::clone(&self.queue));
+        }
     }
 }
 
@@ -237,10 +292,12 @@ pub struct Watcher {
     id: u64,
     queue: Arc<Queue>,
     requests: mpsc::UnboundedSender<Request>,
+    /// How many messages more are of this turn.
+    left: u32,
 }
 
 impl Watcher {
-    /// The next message.
+    /// The next message, when it has its turn.
     ///
     /// # Cancel safety
     ///
@@ -250,14 +307,27 @@ impl Watcher {
             // First, so that nothing comes unseen in between.
             self.queue.reader.register(context.waker());
             let mut waiting = self.queue.waiting();
-            if let Some(item) = waiting.items.pop_front() {
-                return Poll::Ready(item);
+            if waiting.items.is_empty() {
+                if waiting.place == Place::HasTurn {
+                    waiting.place = Place::Nowhere;
+                    self.left = IN_A_TURN;
+                }
+                if std::mem::take(&mut waiting.is_more) {
+                    // The hub is gone when the coordinator stops, and the stream with it.
+                    let _ = self.requests.send(Request::More { id: self.id });
+                }
+                return Poll::Pending;
             }
-            if std::mem::take(&mut waiting.is_more) {
-                // The hub is gone when the coordinator stops, and the stream with it.
-                let _ = self.requests.send(Request::More { id: self.id });
+            if waiting.place != Place::HasTurn {
+                return Poll::Pending;
             }
-            Poll::Pending
+            self.left -= 1;
+            if self.left == 0 {
+                self.left = IN_A_TURN;
+                waiting.place = Place::Nowhere;
+                let _ = self.requests.send(Request::Again { id: self.id });
+            }
+            waiting.items.pop_front().map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use futures_util::FutureExt;
 use leasehold_proto::v1::LockEvent;
 
 use super::*;
@@ -55,6 +56,12 @@ fn one(prefix: &str) -> Scene {
 }
 
 impl Scene {
+    /// What is said next, where everybody has turns.
+    async fn said(&mut self) -> String {
+        self.watchers.give_turns(1);
+        said(&mut self.watcher).await
+    }
+
     fn told(&mut self) -> &mut Told {
         self.watchers.get(self.id).unwrap()
     }
@@ -78,9 +85,9 @@ async fn a_snapshot_takes_in_what_happens_meanwhile() {
     one.tell("a/5");
     one.tell("a/3");
     one.tell("b/1");
-    assert_eq!(said(&mut one.watcher).await, "lock a/2");
-    assert_eq!(said(&mut one.watcher).await, "lock a/4");
-    assert_eq!(said(&mut one.watcher).await, "event a/3");
+    assert_eq!(one.said().await, "lock a/2");
+    assert_eq!(one.said().await, "lock a/4");
+    assert_eq!(one.said().await, "event a/3");
     assert!(one.asked.try_recv().is_err());
     let next = tokio::spawn(async move {
         let said = said(&mut one.watcher).await;
@@ -90,9 +97,11 @@ async fn a_snapshot_takes_in_what_happens_meanwhile() {
         panic!("it asks for more");
     };
     one.watchers.get(id).unwrap().page(vec![view("a/5")], true);
+    one.watchers.give_turns(1);
     let (first, mut watcher) = next.await.unwrap();
     assert_eq!(first, "lock a/5");
     one.watchers.tell(&name("a/9"), &event("a/9"));
+    one.watchers.give_turns(1);
     assert_eq!(said(&mut watcher).await, "ready 3");
     assert_eq!(said(&mut watcher).await, "event a/9");
 }
@@ -108,14 +117,14 @@ async fn one_that_does_not_read_is_told_of_a_gap_and_holds_up_to_a_bound() {
     assert_eq!(one.tell("too much"), 1);
     assert_eq!(one.tell("and more"), 0, "it is between snapshots");
     assert_eq!(one.told().queue.waiting().items.len(), 1);
-    assert!(said(&mut one.watcher).await.starts_with("gap"));
+    assert!(one.said().await.starts_with("gap"));
     let (watcher, asked) = (&mut one.watcher, &mut one.asked);
     tokio::select! {
         said = said(watcher) => panic!("{said}"),
         request = asked.recv() => assert!(matches!(request, Some(Request::More { .. }))),
     }
     one.told().page(Vec::new(), true);
-    assert_eq!(said(&mut one.watcher).await, "ready 0");
+    assert_eq!(one.said().await, "ready 0");
 }
 
 #[tokio::test]
@@ -126,10 +135,10 @@ async fn starting_over_is_told_once_and_only_to_those_who_knew_anything() {
     one.told().page(Vec::new(), true);
     one.told().start_over("lost");
     one.told().start_over("lost again");
-    assert_eq!(said(&mut one.watcher).await, "gap: lost");
+    assert_eq!(one.said().await, "gap: lost");
     one.begin();
     one.told().page(vec![view("x")], true);
-    assert_eq!(said(&mut one.watcher).await, "lock x");
+    assert_eq!(one.said().await, "lock x");
     assert!(one.asked.try_recv().is_err(), "nothing to ask for");
 }
 
@@ -143,4 +152,35 @@ fn a_prefix_is_given_back_with_its_last_watcher() {
     assert_eq!(one.watchers.remove(other).as_deref(), Some("a/"));
     drop(one.watcher);
     assert!(matches!(one.asked.try_recv(), Ok(Request::Unwatch { id }) if id == one.id));
+}
+
+#[tokio::test]
+async fn those_who_have_something_to_read_have_turns_one_after_the_other() {
+    let mut one = one("");
+    one.begin();
+    one.told().page(Vec::new(), true);
+    assert_eq!(one.said().await, "ready 0");
+    for number in 0..=IN_A_TURN {
+        one.tell(&number.to_string());
+    }
+    // It has its turn from before, of which one is gone.
+    for number in 0..IN_A_TURN - 1 {
+        assert_eq!(said(&mut one.watcher).await, format!("event {number}"));
+    }
+    assert!(said(&mut one.watcher).now_or_never().is_none());
+    assert!(matches!(one.asked.try_recv(), Ok(Request::Again { id }) if id == one.id));
+    assert!(!one.watchers.are_lined_up(), "not before it is asked");
+    one.told().line_up();
+    one.told().line_up();
+    one.watchers.give_turns(1);
+    assert!(!one.watchers.are_lined_up(), "it was once");
+    assert_eq!(one.said().await, format!("event {}", IN_A_TURN - 1));
+    assert_eq!(one.said().await, format!("event {IN_A_TURN}"));
+    assert!(said(&mut one.watcher).now_or_never().is_none());
+    one.tell("next");
+    assert!(
+        said(&mut one.watcher).now_or_never().is_none(),
+        "not without a turn"
+    );
+    assert_eq!(one.said().await, "event next");
 }

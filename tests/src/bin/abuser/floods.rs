@@ -1,0 +1,201 @@
+//! Acquires without end.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use leasehold_proto::v1::{
+    AcquireRequest, SessionAcquire, SessionHeartbeat, SessionOpen, SessionRelease, SessionRequest,
+    lock_service_client::LockServiceClient, session_request::Request, session_response::Response,
+};
+use tokio::{sync::mpsc, task::JoinSet};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::{http2, ready, tally::Tally};
+
+/// Sessions that flood, and callers of the unary API.
+const SESSIONS: usize = 20;
+const CALLERS: usize = 20;
+/// What each session has in flight.
+const IN_FLIGHT: usize = 256;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+enum Names {
+    One,
+    Distinct,
+}
+
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+impl Names {
+    fn next(self) -> String {
+        match self {
+            Self::One => "abuse/flood".to_owned(),
+            Self::Distinct => format!("abuse/flood/{}", NUMBER.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+}
+
+/// Sessions and unary callers that all want the same lock.
+pub(crate) async fn one_name(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
+    flood(server, Names::One, SESSIONS, CALLERS, tally).await
+}
+
+/// The same, each time for another lock.
+pub(crate) async fn names(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
+    flood(server, Names::Distinct, SESSIONS, CALLERS, tally).await
+}
+
+/// One session alone, for other locks all the time.
+pub(crate) async fn one_session(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
+    flood(server, Names::Distinct, 1, 0, tally).await
+}
+
+async fn flood(
+    server: SocketAddr,
+    names: Names,
+    sessions: usize,
+    callers: usize,
+    tally: Tally,
+) -> anyhow::Result<()> {
+    let mut clients = JoinSet::new();
+    let in_flight = if sessions == 1 {
+        16 * IN_FLIGHT
+    } else {
+        IN_FLIGHT
+    };
+    for _ in 0..sessions {
+        let tally = tally.clone();
+        clients.spawn(async move {
+            loop {
+                // However it ends, it begins anew.
+                if session(server, names, in_flight, &tally).await.is_none() {
+                    tally.one("sessions_ended");
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    }
+    for _ in 0..callers {
+        let tally = tally.clone();
+        clients.spawn(async move {
+            loop {
+                caller(server, names, &tally).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+    }
+    while tally.get("answers") < 100 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    ready();
+    clients.join_all().await;
+    Ok(())
+}
+
+async fn channel(server: SocketAddr) -> Option<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{server}")).ok()?;
+    let endpoint = endpoint.local_address(Some(http2::own_address()));
+    endpoint.tcp_nodelay(true).connect().await.ok()
+}
+
+/// Has so much in flight on one session. What it is granted it gives back.
+async fn session(server: SocketAddr, names: Names, in_flight: usize, tally: &Tally) -> Option<()> {
+    let (requests, outgoing) = mpsc::channel(in_flight + 16);
+    let request_id = Arc::new(AtomicU64::new(0));
+    let say = async |request| {
+        let request_id = request_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let message = SessionRequest {
+            request_id,
+            request: Some(request),
+            ..SessionRequest::default()
+        };
+        requests.send(message).await.ok()
+    };
+    let ask = async || {
+        let wait = match names {
+            Names::One => None,
+            Names::Distinct => Some(prost_types::Duration::default()),
+        };
+        tally.one("acquires");
+        say(Request::Acquire(SessionAcquire {
+            name: names.next(),
+            wait,
+            ..SessionAcquire::default()
+        }))
+        .await
+    };
+    say(Request::Open(SessionOpen::default())).await?;
+    let mut client = LockServiceClient::new(channel(server).await?);
+    let mut answers = client
+        .session(ReceiverStream::new(outgoing))
+        .await
+        .ok()?
+        .into_inner();
+    answers.message().await.ok()??;
+    let beating = async {
+        for sequence in 1.. {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            say(Request::Heartbeat(SessionHeartbeat { sequence })).await?;
+        }
+        Some(())
+    };
+    let flooding = async {
+        for _ in 0..in_flight {
+            ask().await?;
+        }
+        loop {
+            let answer = answers.message().await.ok()??;
+            tally.one("answers");
+            match answer.response? {
+                Response::Granted(granted) => {
+                    for lock in granted.locks {
+                        tally.one("granted");
+                        let (name, owner_id) = (lock.name, lock.owner_id);
+                        say(Request::Release(SessionRelease { name, owner_id })).await?;
+                    }
+                    ask().await?;
+                }
+                Response::Error(_) => {
+                    tally.one("refused");
+                    ask().await?;
+                }
+                Response::NotGranted(_) => ask().await?,
+                _ => {}
+            }
+        }
+    };
+    tokio::select! {
+        ended = flooding => ended,
+        ended = beating => ended,
+    }
+}
+
+async fn caller(server: SocketAddr, names: Names, tally: &Tally) {
+    let Some(channel) = channel(server).await else {
+        return;
+    };
+    let mut client = LockServiceClient::new(channel);
+    loop {
+        let request = AcquireRequest {
+            name: names.next(),
+            ttl: Some(prost_types::Duration {
+                seconds: 1,
+                nanos: 0,
+            }),
+            ..AcquireRequest::default()
+        };
+        tally.one("acquires");
+        match client.acquire(request).await {
+            Ok(_) => tally.one("answers"),
+            Err(_) => tally.one("refused"),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A hundred clients that behave, and measure.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use leasehold_client::{Client, FencingToken, LockGuard};
+use leasehold_tests::Latencies;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use tokio::{sync::watch, task::JoinSet};
+
+/// How many work on a name of their own, and how many share names, so many each.
+const ALONE: usize = 80;
+const SHARING: usize = 20;
+const SHARED_BY: usize = 5;
+/// How long a lock is held.
+const WORK: Duration = Duration::from_millis(2);
+
+/// What was measured in a while.
+pub(crate) struct Measured {
+    /// From the wish for a free lock until it is held, and from the wish to be rid of it until it is given back.
+    pub(crate) own: Latencies,
+    /// The same where others want the lock as well: their work is in it.
+    pub(crate) shared: Latencies,
+    /// Everything that went wrong.
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Measured {
+    fn new(when: &str) -> Self {
+        Self {
+            own: Latencies::new(format!("{when}: own names")),
+            shared: Latencies::new(format!("{when}: shared names")),
+            wrong: Vec::new(),
+        }
+    }
+}
+
+/// The clients. Each also keeps one lock for as long as it lives.
+pub(crate) struct Neighbours {
+    measured: Arc<Mutex<Measured>>,
+    stop: watch::Sender<bool>,
+    clients: JoinSet<()>,
+}
+
+impl Neighbours {
+    pub(crate) async fn start(endpoint: &str) -> Self {
+        let measured = Arc::new(Mutex::new(Measured::new("start")));
+        let stop = watch::Sender::new(false);
+        let mut clients = JoinSet::new();
+        for number in 0..ALONE + SHARING {
+            let client = Client::connect(endpoint).await.unwrap();
+            let kept = client
+                .lock(format!("kept/{number}"))
+                .acquire()
+                .await
+                .unwrap();
+            let neighbour = Neighbour {
+                number,
+                token: kept.fencing_token(),
+                kept,
+                client,
+                measured: Arc::clone(&measured),
+            };
+            clients.spawn(neighbour.live(stop.subscribe()));
+        }
+        Self {
+            measured,
+            stop,
+            clients,
+        }
+    }
+
+    /// Measures for a while.
+    pub(crate) async fn measure(&self, when: &str, time: Duration) -> Measured {
+        *self.measured.lock().unwrap() = Measured::new(when);
+        tokio::time::sleep(time).await;
+        std::mem::replace(
+            &mut *self.measured.lock().unwrap(),
+            Measured::new("between"),
+        )
+    }
+
+    /// Ends them; what they keep must still be theirs.
+    pub(crate) async fn stop(self) -> Vec<String> {
+        self.stop.send_replace(true);
+        self.clients.join_all().await;
+        std::mem::take(&mut self.measured.lock().unwrap().wrong)
+    }
+}
+
+struct Neighbour {
+    number: usize,
+    client: Client,
+    kept: LockGuard,
+    token: FencingToken,
+    measured: Arc<Mutex<Measured>>,
+}
+
+impl Neighbour {
+    async fn live(self, mut stop: watch::Receiver<bool>) {
+        let lost = self.kept.lost();
+        let mut chance = StdRng::seed_from_u64(self.number as u64);
+        let work = async {
+            while !*stop.borrow() {
+                self.cycle().await;
+                // In no step with the others.
+                let rest = chance.random_range(200..600);
+                let rest = tokio::time::sleep(Duration::from_millis(rest));
+                tokio::select! {
+                    () = rest => {}
+                    _ = stop.changed() => {}
+                }
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            reason = lost => self.wrong(format!("lost what it keeps: {reason:?}")),
+        }
+        if self.kept.fencing_token() != self.token || self.kept.release().await.is_err() {
+            let wrong = format!(
+                "client {}: what it kept was not its own at the end",
+                self.number
+            );
+            self.measured.lock().unwrap().wrong.push(wrong);
+        }
+        self.client.close().await;
+    }
+
+    async fn cycle(&self) {
+        let is_shared = self.number >= ALONE;
+        let name = if is_shared {
+            format!("shared/{}", self.number / SHARED_BY)
+        } else {
+            format!("own/{}", self.number)
+        };
+        let asked = Instant::now();
+        let guard = match self.client.lock(name).acquire().await {
+            Ok(guard) => guard,
+            Err(error) => return self.wrong(format!("was not granted: {error}")),
+        };
+        self.note(is_shared, asked);
+        tokio::time::sleep(WORK).await;
+        if !guard.is_held() {
+            self.wrong("lost what it worked with".to_owned());
+        }
+        let asked = Instant::now();
+        if let Err(error) = guard.release().await {
+            return self.wrong(format!("could not give back: {error}"));
+        }
+        self.note(is_shared, asked);
+    }
+
+    fn note(&self, is_shared: bool, since: Instant) {
+        let mut measured = self.measured.lock().unwrap();
+        let latencies = if is_shared {
+            &mut measured.shared
+        } else {
+            &mut measured.own
+        };
+        latencies.record(since.elapsed());
+    }
+
+    fn wrong(&self, what: String) {
+        let what = format!("client {}: {what}", self.number);
+        self.measured.lock().unwrap().wrong.push(what);
+    }
+}

@@ -1,0 +1,126 @@
+//! Every abuse, one after the other, of the same coordinator. `ABUSE=KIND` has but one of them.
+
+use std::{fs, time::Duration};
+
+use leasehold_tests::{Abuser, Coordinator, RedisServer, alone::alone, report};
+
+use crate::neighbours::{Measured, Neighbours};
+
+/// An abuse, with what of `docs/limits.md`'s table it makes the coordinator keep at most.
+struct Abuse {
+    kind: &'static str,
+    connections: u64,
+    /// Streams on which much is unread.
+    unread: u64,
+    /// Connections on which much is sent that is not complete.
+    filled: u64,
+}
+
+const fn abuse(kind: &'static str, connections: u64, unread: u64, filled: u64) -> Abuse {
+    Abuse {
+        kind,
+        connections,
+        unread,
+        filled,
+    }
+}
+
+const ABUSES: [Abuse; 10] = [
+    abuse("slow", 1000, 0, 0),
+    abuse("unread-sessions", 40, 40, 0),
+    abuse("unread-watches", 20, 200, 0),
+    abuse("flood-one-name", 40, 40, 0),
+    abuse("flood-names", 40, 40, 0),
+    abuse("flood-one-session", 1, 40, 0),
+    abuse("malformed", 16, 0, 16),
+    abuse("huge", 8, 0, 8),
+    abuse("rapid-reset", 20, 0, 20),
+    abuse("connections", 10_000, 0, 0),
+];
+/// Of the measuring clients: each has one for its session and one for calls.
+const CONNECTIONS: u64 = 200;
+const QUIET: Duration = Duration::from_secs(5);
+const SETTLE: Duration = Duration::from_secs(1);
+const ABUSE: Duration = Duration::from_secs(3);
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+impl Abuse {
+    /// What `docs/limits.md` says that the coordinator needs at most.
+    fn memory(&self) -> u64 {
+        64 * MIB
+            + (CONNECTIONS + self.connections) * 48 * KIB
+            + self.unread * MIB
+            + self.filled * 6 * MIB
+    }
+}
+
+/// The memory that a process has, in bytes.
+fn resident(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = line.unwrap().trim_end_matches("kB").trim().parse().unwrap();
+    kib * KIB
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_that_behave_are_not_disturbed() {
+    let _alone = alone().await;
+    let redis = RedisServer::start();
+    let mut coordinator = Coordinator::process()
+        .store(redis.url())
+        .arguments(
+            std::env::var("WT")
+                .iter()
+                .map(|n| format!("--worker-threads={n}")),
+        )
+        .start();
+    let neighbours = Neighbours::start(&coordinator.endpoint()).await;
+    let quiet = neighbours.measure("quiet", QUIET).await;
+    report(format!("quiet: {} MiB", resident(coordinator.id()) / MIB));
+    quiet.own.print();
+    quiet.shared.print();
+    let mut wrong = quiet.wrong;
+    let only = std::env::var("ABUSE").ok();
+    let mut at_most = 0;
+    for abuse in ABUSES {
+        let kind = abuse.kind;
+        if only.as_ref().is_some_and(|only| only != kind) {
+            continue;
+        }
+        let abuser = Abuser::start(&coordinator.endpoint(), kind).await;
+        // What came at once at its beginning is served.
+        tokio::time::sleep(SETTLE).await;
+        let measured = neighbours.measure(kind, ABUSE).await;
+        let memory = resident(coordinator.id());
+        let did = abuser.stop().await;
+        // What was needed before may still be there.
+        at_most = at_most.max(abuse.memory());
+        report(format!(
+            "{kind}: {} MiB of {} MiB at most; {did}",
+            memory / MIB,
+            at_most / MIB
+        ));
+        if memory > at_most {
+            wrong.push(format!("{kind}: {memory} bytes of memory, of {at_most}"));
+        }
+        let Measured {
+            own,
+            shared,
+            wrong: went_wrong,
+        } = measured;
+        wrong.extend(went_wrong);
+        for (now, quiet) in [(own, &quiet.own), (shared, &quiet.shared)] {
+            now.print();
+            if now.quantile(0.99) >= quiet.quantile(0.99) * 10 {
+                wrong.push(format!("{now}, beside {quiet}"));
+            }
+        }
+    }
+    wrong.extend(neighbours.stop().await);
+    if !coordinator.child().is_running() {
+        wrong.push("the coordinator has ended".to_owned());
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
