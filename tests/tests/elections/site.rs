@@ -254,7 +254,8 @@ impl Site {
         let connection = self.plain().await;
         audit::until_only(&connection, limit, audit::is_token).await;
         let audited = self.looking.finish().await;
-        assert!(audited.passes > 2, "{audited:?}");
+        // It looked while there was something to see, however soon all was over.
+        assert!(audited.passes > 0 && audited.keys > 0, "{audited:?}");
     }
 }
 

@@ -26,7 +26,7 @@ const RECEIVE_BUFFER: u32 = 4096;
 /// Connections with sessions; each asks for a lock that somebody has, over and over.
 const SESSIONS: usize = 40;
 /// Questions of each session in 10 ms.
-const QUESTIONS: usize = 5;
+const QUESTIONS: usize = 2;
 /// Connections with watches, and watches on each.
 const WATCHING: (usize, u32) = (20, 10);
 
