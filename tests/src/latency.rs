@@ -26,6 +26,12 @@ impl Latencies {
         self.histogram.record(micros).expect("any number fits");
     }
 
+    /// Adds those of another collection.
+    pub fn add(&mut self, other: &Self) {
+        let added = self.histogram.add(&other.histogram);
+        added.expect("it grows as needed");
+    }
+
     /// How many were recorded.
     pub fn count(&self) -> u64 {
         self.histogram.len()

@@ -37,6 +37,15 @@ impl Measured {
     }
 }
 
+impl Measured {
+    /// Takes what was measured at another time in.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.own.add(&other.own);
+        self.shared.add(&other.shared);
+        self.wrong.extend(other.wrong);
+    }
+}
+
 /// The clients. Each also keeps one lock for as long as it lives.
 pub(crate) struct Neighbours {
     measured: Arc<Mutex<Measured>>,

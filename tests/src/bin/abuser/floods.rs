@@ -20,8 +20,8 @@ use tonic::transport::{Channel, Endpoint};
 use crate::{http2, ready, tally::Tally};
 
 /// Sessions that flood, and callers of the unary API.
-const SESSIONS: usize = 20;
-const CALLERS: usize = 20;
+const SESSIONS: usize = 10;
+const CALLERS: usize = 10;
 /// What each session has in flight.
 const IN_FLIGHT: usize = 256;
 

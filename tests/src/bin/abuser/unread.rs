@@ -26,9 +26,9 @@ const RECEIVE_BUFFER: u32 = 4096;
 /// Connections with sessions; each asks for a lock that somebody has, over and over.
 const SESSIONS: usize = 40;
 /// Questions of each session in 10 ms.
-const QUESTIONS: usize = 2;
+const QUESTIONS: usize = 1;
 /// Connections with watches, and watches on each.
-const WATCHING: (usize, u32) = (20, 10);
+const WATCHING: (usize, u32) = (20, 5);
 
 /// Windows as large as can be, so that nothing but the connection itself holds the answers up.
 async fn greedy(server: SocketAddr) -> Option<TcpStream> {
