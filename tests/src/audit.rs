@@ -97,6 +97,8 @@ impl TtlAudit {
         let task = tokio::spawn(async move {
             let mut audited = Audited::default();
             loop {
+                // What is there at the end is looked at as well.
+                let is_last = stopped.is_cancelled();
                 let seen = Instant::now();
                 let keys = keys(&mut connection, "*").await;
                 let keys = keys.map_err(|error| format!("failed to scan Redis: {error}"))?;
@@ -109,8 +111,11 @@ impl TtlAudit {
                 }
                 audited.passes += 1;
                 audited.keys += keys.len() as u64;
+                if is_last {
+                    return Ok(audited);
+                }
                 tokio::select! {
-                    () = stopped.cancelled() => return Ok(audited),
+                    () = stopped.cancelled() => {}
                     () = tokio::time::sleep(pause) => {}
                 }
             }

@@ -151,7 +151,7 @@ impl Site {
         }
         for audit in self.looking {
             let audited = audit.finish().await;
-            assert!(audited.passes > 2, "{audited:?}");
+            assert!(audited.passes > 1, "{audited:?}");
         }
     }
 }

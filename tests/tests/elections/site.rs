@@ -254,8 +254,7 @@ impl Site {
         let connection = self.plain().await;
         audit::until_only(&connection, limit, audit::is_token).await;
         let audited = self.looking.finish().await;
-        // It looked while there was something to see, however soon all was over.
-        assert!(audited.passes > 0 && audited.keys > 0, "{audited:?}");
+        assert!(audited.passes > 1, "{audited:?}");
     }
 }
 

@@ -175,7 +175,7 @@ impl Site {
         let connection = redis.async_connection().await;
         audit::until_only(&connection, CLEAN, audit::is_token).await;
         let audited = looking.finish().await;
-        assert!(audited.passes > 2, "{audited:?}");
+        assert!(audited.passes > 1, "{audited:?}");
     }
 }
 
