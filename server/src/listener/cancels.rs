@@ -3,7 +3,7 @@
 //! A call costs its client two small frames, and us a task, a permission, and perhaps a question to the store and another to take it
 //! back: cancelled at once, over and over, it is an attack (CVE-2023-44487, "rapid reset"). HTTP/2's own defence ends the
 //! connection, and with it every session on it, and counts only calls that nobody has looked at yet. Here a connection that
-//! cancels more than a client can have reason to is read from more slowly, which costs nobody else anything.
+//! cancels more than a client can have reason to has fewer turns than others, which costs nobody else anything.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -19,7 +19,7 @@ const AT_ONCE: Duration = Duration::from_millis(20);
 const EACH: Duration = Duration::from_millis(20);
 /// So many may come at a time.
 const BURST: u32 = 20;
-/// The longest rest, however many there were: what else there is on the connection is kept alive, and closes of it are heard.
+/// For how long after the last it is remembered at most that there were too many.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// A call that is under way on a connection. Dropped before it has [ended](Self::ended), it was cancelled.
@@ -40,7 +40,7 @@ impl UnderWay {
         connection.note_call();
         // Where there is much to do, what becomes of a call is known late, and many more would be read until then.
         let suspected = connection
-            .has_to_rest()
+            .cancels_too_many()
             .then(|| connection.note_cancelled_at_once());
         Self {
             connection,
@@ -78,7 +78,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// By how much a rest is longer for one of them.
+/// For how much longer it is remembered because of one of them.
 #[derive(Debug)]
 pub(super) struct Counted(u64);
 
@@ -109,18 +109,6 @@ impl Cancels {
             .store(before.saturating_sub(counted.0), Ordering::Relaxed);
     }
 
-    /// How long to read nothing.
-    pub(super) fn rest(&self, now: impl FnOnce() -> Duration) -> Option<Duration> {
-        let paid_until = self.paid_until.load(Ordering::Relaxed);
-        if paid_until == 0 {
-            return None;
-        }
-        let rest = Duration::from_nanos(paid_until)
-            .checked_sub(EACH * BURST)?
-            .checked_sub(now())?;
-        (!rest.is_zero()).then_some(rest)
-    }
-
     /// Whether as many as may come at a time have come, or nearly.
     pub(super) fn are_many(&self, now: impl FnOnce() -> Duration) -> bool {
         let paid_until = self.paid_until.load(Ordering::Relaxed);
@@ -137,34 +125,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_a_client_may_have_reason_to_cancel_cost_no_rest() {
+    fn as_many_as_a_client_may_have_reason_to_cancel_are_not_too_many() {
         let cancels = Cancels::default();
-        assert_eq!(cancels.rest(|| Duration::ZERO), None);
+        assert!(!cancels.are_many(|| Duration::ZERO));
         for number in 0..1000 {
             let now = EACH * number;
             assert!(!cancels.add(now).1);
-            assert_eq!(cancels.rest(|| now), None);
+            assert!(!cancels.are_many(|| now));
         }
     }
 
     #[test]
-    fn beyond_a_burst_each_has_to_be_waited_for() {
+    fn more_are_remembered_for_a_while() {
         let cancels = Cancels::default();
         let now = Duration::from_secs(5);
-        let too_many = (0..BURST + 20).filter(|_| cancels.add(now).1).count();
-        assert_eq!(too_many, 1, "it is told once");
-        assert_eq!(cancels.rest(|| now), Some(EACH * 20));
-        assert_eq!(cancels.rest(|| now + EACH * 5), Some(EACH * 15));
-        assert_eq!(cancels.rest(|| now + EACH * 20), None);
+        let told = (0..BURST + 20).filter(|_| cancels.add(now).1).count();
+        assert_eq!(told, 1, "it is told once");
+        let last = EACH * (20 + BURST / 2);
+        let are_many = |after| cancels.are_many(|| now + after);
+        assert!(are_many(last - EACH) && !are_many(last));
         cancels.take_back(cancels.add(now).0);
-        assert_eq!(cancels.rest(|| now), Some(EACH * 20));
-        assert!(cancels.are_many(|| now));
-        assert!(!cancels.are_many(|| now + EACH * 30));
+        assert!(
+            are_many(last - EACH) && !are_many(last),
+            "nothing is left of it"
+        );
         for _ in 0..10_000 {
             cancels.add(now);
         }
-        assert_eq!(cancels.rest(|| now), Some(LONGEST));
         cancels.take_back(cancels.add(now).0);
-        assert_eq!(cancels.rest(|| now), Some(LONGEST), "it cost nothing more");
+        assert!(are_many(LONGEST) && !are_many(LONGEST * 2));
     }
 }

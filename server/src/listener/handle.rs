@@ -261,7 +261,7 @@ impl ConnectionHandle {
         if is_first {
             tracing::info!(
                 peer = %self.link.peer,
-                "a client cancels calls as soon as it makes them: it is read from more slowly"
+                "a client cancels calls as soon as it makes them: it has fewer turns"
             );
         }
         counted
@@ -272,13 +272,8 @@ impl ConnectionHandle {
     }
 
     /// Whether it cancels as many calls at once as it may, or nearly.
-    pub(super) fn has_to_rest(&self) -> bool {
+    pub(super) fn cancels_too_many(&self) -> bool {
         self.link.cancels.are_many(|| self.link.opened.elapsed())
-    }
-
-    /// How long to read nothing from it, if at all.
-    pub(super) fn rest(&self) -> Option<Duration> {
-        self.link.cancels.rest(|| self.link.opened.elapsed())
     }
 
     pub(super) fn note_handshake(&self) {

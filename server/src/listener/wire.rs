@@ -11,7 +11,6 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
     task::coop::poll_proceed,
-    time::{Sleep, sleep},
 };
 
 use super::{ConnectionHandle, Ending};
@@ -23,6 +22,9 @@ const BYTES: usize = 2048;
 /// Most calls that begin in a turn, but for those that are read already.
 const CALLS: usize = 16;
 
+/// How many times as much a call counts on a connection that cancels too many: others have so many turns for each of its own.
+const PASSES: usize = 64;
+
 /// The socket of one connection, as it is on the wire. Dropping it closes the socket.
 #[derive(Debug)]
 pub(super) struct Wire {
@@ -30,8 +32,6 @@ pub(super) struct Wire {
     handle: ConnectionHandle,
     /// What is still to be counted of what it has had.
     owed: usize,
-    /// While nothing is read.
-    rest: Option<Pin<Box<Sleep>>>,
     /// We have closed our sending side: what fails after that says nothing about the peer.
     closed: bool,
 }
@@ -42,7 +42,6 @@ impl Wire {
             socket,
             handle,
             owed: 0,
-            rest: None,
             closed: false,
         }
     }
@@ -72,24 +71,15 @@ impl Wire {
         }
     }
 
-    /// Waits until there is no reason to read nothing. How the connection ends meanwhile, the watchdog notices.
-    fn poll_rested(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            if let Some(rest) = &mut self.rest {
-                ready!(rest.as_mut().poll(cx));
-                self.rest = None;
-            }
-            match self.handle.rest() {
-                Some(rest) => self.rest = Some(Box::pin(sleep(rest))),
-                None => return Poll::Ready(()),
-            }
-        }
-    }
-
     /// Counts what was read, and what it has led to, as part of the task's turn. HTTP/2 reads again after each call that it takes
     /// in, so a client that sends without end would otherwise never let go of its turn.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.owed += self.handle.calls_begun() * BUDGET / CALLS;
+        let begun = self.handle.calls_begun() * BUDGET / CALLS;
+        self.owed += if begun > 0 && self.handle.cancels_too_many() {
+            begun * PASSES
+        } else {
+            begun
+        };
         while self.owed > 0 {
             ready!(poll_proceed(cx)).made_progress();
             self.owed -= 1;
@@ -142,7 +132,6 @@ impl AsyncRead for Wire {
             if this.handle.is_killed() {
                 return Poll::Ready(Err(killed()));
             }
-            ready!(this.poll_rested(cx));
             ready!(this.poll_turn(cx));
             ready!(this.socket.poll_read_ready(cx))?;
             match this.try_read(buf, BYTES.min(buf.remaining())) {
