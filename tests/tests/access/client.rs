@@ -223,7 +223,10 @@ async fn a_permission_that_is_revoked_is_the_reason_and_the_rest_goes_on() {
 
     // Nothing of that ended the session, nor does it need another one when it may again.
     site.permit(&rules());
-    let guard = client.lock("a/1").acquire().await.unwrap();
+    let guard = wait::until("it to be permitted again", LIMIT, || async {
+        client.lock("a/1").acquire().await
+    })
+    .await;
     assert_eq!(client.default_session().info(), session);
     guard.release().await.unwrap();
     kept.release().await.unwrap();

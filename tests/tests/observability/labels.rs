@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_tests::{Coordinator, RedisServer};
+use leasehold_tests::{Authority, Coordinator, RedisServer};
 
 use crate::work::work;
 
@@ -14,7 +14,7 @@ type LabelsOf<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 fn documented() -> LabelsOf<'static> {
     let rows = DOCUMENTATION
         .lines()
-        .filter(|line| line.starts_with("| `leasehold_"));
+        .filter(|line| line.starts_with("| `leasehold_") || line.starts_with("| `process_"));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let labels = cells[3].split(", ").filter(|label| !label.is_empty());
@@ -29,10 +29,16 @@ async fn every_series_of_a_coordinator_at_work_is_documented() {
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     work(&coordinator).await;
-    let metrics = coordinator.metrics().await;
+    // What there is only of who shows a certificate.
+    let authority = Authority::new("servers");
+    let certificate = authority.server().issue();
+    let with_tls = Coordinator::process()
+        .arguments(certificate.flags())
+        .start();
+    let shown = [coordinator.metrics().await, with_tls.metrics().await];
     let documented = documented();
     let mut seen = BTreeSet::new();
-    for series in metrics.series() {
+    for series in shown.iter().flat_map(|metrics| metrics.series()) {
         let (name, labels) = series.split_once('{').unwrap_or((series, ""));
         let family = ["_bucket", "_sum", "_count"]
             .iter()
