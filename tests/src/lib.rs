@@ -45,6 +45,7 @@ pub mod replicas;
 pub mod resource;
 pub mod sentinels;
 pub mod stalls;
+pub mod usage;
 pub mod wait;
 pub mod worker;
 

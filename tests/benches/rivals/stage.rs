@@ -1,14 +1,11 @@
 //! A Redis server and coordinators on it, and what both have spent.
 
-use std::{collections::BTreeMap, fs, time::Instant};
+use std::{collections::BTreeMap, time::Instant};
 
 use anyhow::Context;
-use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer};
+use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, usage};
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
-
-/// Linux reports CPU time to programs in hundredths of a second.
-const TICKS: f64 = 100.0;
 
 /// Every row has its own, so that nothing that one leaves behind is counted in the next.
 pub(crate) struct Stage {
@@ -88,8 +85,8 @@ impl Stage {
         }
         let (mut coordinator_cpu, mut rss_kib) = (0.0, 0.0);
         for process in &self.processes {
-            coordinator_cpu += cpu_seconds(*process)?;
-            rss_kib += resident_kib(*process)?;
+            coordinator_cpu += usage::cpu_time(*process).as_secs_f64();
+            rss_kib += usage::resident(*process) as f64 / 1024.0;
         }
         let (at, redis_cpu) = (Instant::now(), self.redis_cpu().await?);
         Ok(Reading {
@@ -238,24 +235,4 @@ impl Spent {
             "redis_commands": commands,
         })
     }
-}
-
-fn cpu_seconds(process: u32) -> anyhow::Result<f64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    let (_, fields) = stat.rsplit_once(") ").context("no name in stat")?;
-    // User and system time are the 14th and 15th field, of which two are before the split.
-    let mut seconds = 0.0;
-    for field in fields.split_whitespace().skip(11).take(2) {
-        seconds += field.parse::<f64>()? / TICKS;
-    }
-    Ok(seconds)
-}
-
-fn resident_kib(process: u32) -> anyhow::Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|rest| rest.split_whitespace().next());
-    Ok(line.context("no VmRSS in status")?.parse()?)
 }

@@ -1,8 +1,8 @@
 //! Every abuse, one after the other, of the same coordinator. `ABUSE=KIND` has but one of them.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
-use leasehold_tests::{Abuser, Coordinator, RedisServer, alone::alone, report};
+use leasehold_tests::{Abuser, Coordinator, RedisServer, alone::alone, report, usage::resident};
 
 use crate::neighbours::{Measured, Neighbours};
 
@@ -55,14 +55,6 @@ impl Abuse {
             + self.unread * MIB
             + self.filled * 6 * MIB
     }
-}
-
-/// The memory that a process has, in bytes.
-fn resident(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib: u64 = line.unwrap().trim_end_matches("kB").trim().parse().unwrap();
-    kib * KIB
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,7 @@ use std::{
 
 use leasehold_tests::{
     Coordinator, certificates::Authority, coordinator::CoordinatorProcess, raw::connect,
+    usage::cpu_time,
 };
 use rustix::process::Signal;
 
@@ -14,16 +15,6 @@ use super::{
     signed::{RSA_PUBLIC, good_for},
     site::{Caller, NOTICED, Site, TTL, reason},
 };
-
-/// How much of a processor a coordinator has used so far.
-fn used(coordinator: &CoordinatorProcess) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", coordinator.id())).unwrap();
-    // Behind the name in brackets, the third field.
-    let (_, fields) = stat.rsplit_once(") ").unwrap();
-    let ticks = fields.split(' ').skip(11).take(2);
-    let ticks: u64 = ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum();
-    Duration::from_millis(ticks * 10)
-}
 
 #[tokio::test]
 async fn a_stream_rests_when_its_identity_expires_and_nobody_is_asked_for_one_any_more() {
@@ -58,9 +49,9 @@ async fn a_stream_rests_when_its_identity_expires_and_nobody_is_asked_for_one_an
     let rest = expires.duration_since(SystemTime::now());
     let rest = rest.expect("it was noticed before the token is over");
     tokio::time::sleep(rest + Duration::from_millis(200)).await;
-    let (before, while_it_is) = (used(&coordinator), Duration::from_secs(1));
+    let (before, while_it_is) = (cpu_time(coordinator.id()), Duration::from_secs(1));
     tokio::time::sleep(while_it_is).await;
-    let used = used(&coordinator) - before;
+    let used = cpu_time(coordinator.id()) - before;
     assert!(used < while_it_is / 4, "{used:?} of {while_it_is:?}");
     session.heartbeat().await;
 }

@@ -11,7 +11,9 @@ use leasehold_proto::v1::{
 };
 use leasehold_tests::{
     raw::{exclusive, with_value},
-    report, wait,
+    report,
+    usage::resident,
+    wait,
 };
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -174,15 +176,4 @@ async fn a_change_reaches_the_last_of_a_thousand_observers_and_a_thousand_watche
     assert!(grown < 64 << 20, "{grown}");
     assert_eq!(metrics().await.sum("leasehold_watch_gaps_total"), 0.0);
     crowd.shutdown().await;
-}
-
-/// Resident memory of a process, in bytes.
-fn resident(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process)).unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap();
-    let kib: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
-    kib * 1024
 }
