@@ -5,10 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use leasehold_tests::{
-    Coordinator, certificates::Authority, coordinator::CoordinatorProcess, raw::connect,
-    usage::cpu_time,
-};
+use leasehold_tests::{Coordinator, certificates::Authority, raw::connect, usage::cpu_time};
 use rustix::process::Signal;
 
 use super::{
