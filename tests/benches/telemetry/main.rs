@@ -1,7 +1,8 @@
 //! What it costs to be watched: `leasehold bench` against a coordinator with metrics and with one request in a hundred traced,
 //! and against one with neither, in turns, on one Redis.
 //!
-//! `cargo bench -p leasehold-tests --bench telemetry`; `ROUNDS=9 SECONDS=3` are how often and how long.
+//! `cargo bench -p leasehold-tests --bench telemetry`; `ROUNDS=60 SECONDS=1` are how often and how long,
+//! `SHARE=0.01` what is traced.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a program that measures")]
 
 use std::process::{Command, Stdio};
@@ -20,11 +21,10 @@ const LOADS: [(&str, &str); 3] = [
 
 fn main() {
     binaries::build_visibly();
-    let number = |name: &str, default: usize| {
-        let said = std::env::var(name).ok();
-        said.map_or(default, |said| said.parse().unwrap())
-    };
-    let (rounds, seconds) = (number("ROUNDS", 9), number("SECONDS", 3));
+    let said = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
+    let number = |name: &str, default: &str| said(name, default).parse().unwrap();
+    let (rounds, seconds) = (number("ROUNDS", "60"), number("SECONDS", "1"));
+    let share = said("SHARE", "0.01");
     // The collector has threads of its own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -40,29 +40,27 @@ fn main() {
             .start()
     };
     let endpoint = collector.endpoint();
-    let quiet = start(&["--metrics=false"]);
-    let watched = start(&["--otlp-endpoint", &endpoint, "--trace-sample", "0.01"]);
-    let unsampled = start(&["--otlp-endpoint", &endpoint, "--trace-sample", "0"]);
-    let coordinators = [&quiet, &watched, &unsampled];
+    let neither = start(&["--metrics=false"]);
+    let both = start(&["--otlp-endpoint", &endpoint, "--trace-sample", &share]);
     for (name, load) in LOADS {
-        let mut measured = [Vec::new(), Vec::new(), Vec::new()];
+        let [mut without, mut with] = [Vec::new(), Vec::new()];
         for round in 0..rounds {
-            // Each is the first as often as the others.
-            for turn in 0..coordinators.len() {
-                let which = (round + turn) % coordinators.len();
-                measured[which].push(measure(coordinators[which], load, seconds));
+            // Each is the first as often as the other.
+            if round % 2 == 0 {
+                without.push(measure(&neither, load, seconds));
+                with.push(measure(&both, load, seconds));
+            } else {
+                with.push(measure(&both, load, seconds));
+                without.push(measure(&neither, load, seconds));
             }
         }
-        let [quiet, others @ ..] = &measured;
-        report(format_args!("{name}: {} without either", figures(quiet)));
-        for (other, what) in others.iter().zip(["1 % traced", "nothing sampled"]) {
-            report(format_args!(
-                "{name}: {} with metrics and {what}: {} of cycles, {} of CPU",
-                figures(other),
-                change(quiet, other, |measured| measured.cycles),
-                change(quiet, other, |measured| measured.micros),
-            ));
-        }
+        report(format_args!("{name}: {} with neither", figures(&without)));
+        report(format_args!(
+            "{name}: {} with metrics and {share} traced: {} of cycles, {} of CPU",
+            figures(&with),
+            change(&without, &with, |measured| measured.cycles),
+            change(&without, &with, |measured| measured.micros),
+        ));
     }
     let spans = collector.spans().len();
     assert!(spans > 100, "only {spans} spans came");
@@ -98,21 +96,25 @@ fn measure(coordinator: &CoordinatorProcess, load: &str, seconds: usize) -> Meas
 
 /// Medians.
 fn figures(measured: &[Measured]) -> String {
-    let [_, cycles, _] = quartiles(measured.iter().map(|measured| measured.cycles));
-    let [_, micros, _] = quartiles(measured.iter().map(|measured| measured.micros));
+    let [_, cycles, _] = median(measured.iter().map(|measured| measured.cycles));
+    let [_, micros, _] = median(measured.iter().map(|measured| measured.micros));
     format!("{cycles:.0} cycles/s, {micros:.1} µs of CPU a cycle")
 }
 
-/// By how much one is more than the other, as percentages: the median of all rounds and its quartiles. The machine is not the
-/// same all the time, but nearly so within a round.
+/// By how much one is more than the other, as a percentage: the median of all rounds, and between what it is with 95 %
+/// confidence. The machine is not the same all the time, but nearly so within a round.
 fn change(from: &[Measured], to: &[Measured], of: impl Fn(&Measured) -> f64) -> String {
     let rounds = from.iter().zip(to);
-    let [low, median, high] = quartiles(rounds.map(|(from, to)| 100.0 * (of(to) / of(from) - 1.0)));
+    let [low, median, high] = median(rounds.map(|(from, to)| 100.0 * (of(to) / of(from) - 1.0)));
     format!("{median:+.1} % ({low:+.1} to {high:+.1})")
 }
 
-fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
+/// The median, between what bounds its own is with 95 % confidence: whatever the distribution, how many values are below it is
+/// binomial.
+fn median(values: impl Iterator<Item = f64>) -> [f64; 3] {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
-    [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
+    let (middle, last) = (values.len() / 2, values.len() - 1);
+    let off = (0.98 * (values.len() as f64).sqrt()).ceil() as usize;
+    [middle.saturating_sub(off), middle, (middle + off).min(last)].map(|rank| values[rank])
 }
