@@ -44,8 +44,9 @@ Exit codes:
   0    done
   1    no cycle was completed, or something else went wrong
   64   the command line is wrong
-  69   no coordinator could be reached
+  69   no coordinator could be reached, or it does not serve at present
   76   exclusion or the order of fencing tokens was violated
+  77   the coordinator does not know who asks, or does not allow it; or the certificates don't fit
   128 + n if it was interrupted by signal n: 130 for Ctrl-C";
 
 /// What `bench` is told.

@@ -36,12 +36,14 @@ Examples:
   leasehold observe scheduler
 
 Exit codes:
-  the command's own, or 128 + n if it was ended by signal n
+  the command's own, which may be any of these as well, or 128 + n if it was ended by signal n
   128 + n if signal n came while there was no command, or had been passed on when the leadership was
        lost
+  1    something else went wrong
   64   the command line or the election's name is wrong
-  69   no coordinator could be reached at the start
+  69   no coordinator could be reached at the start, or it did not serve then
   70   the leadership was lost; the command was stopped (--once)
+  77   the coordinator does not know who asks, or does not allow it; or the certificates don't fit
   126  the command could not be executed
   127  there is no such command";
 

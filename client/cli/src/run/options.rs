@@ -43,11 +43,13 @@ Examples:
   leasehold run --semaphore 3 gpu -- ./train.sh        three at a time
 
 Exit codes:
-  the command's own, or 128 + n if it was ended by signal n
+  the command's own, which may be any of these as well, or 128 + n if it was ended by signal n
+  1    something else went wrong
   64   the command line or the lock's name is wrong, or others use another --semaphore limit
-  69   no coordinator could be reached
+  69   no coordinator could be reached, or it does not serve at present
   70   the lock was lost; the command was stopped
   75   the lock was not granted: busy, or not free within --wait
+  77   the coordinator does not know who asks, or does not allow it; or the certificates don't fit
   126  the command could not be executed
   127  there is no such command";
 
