@@ -16,6 +16,7 @@ use leasehold_server::{
     reload::Reloader,
     run, service_manager,
     telemetry::init_logging,
+    tls::check_expiry,
 };
 use tokio::{
     runtime::{Builder, Runtime},
@@ -45,6 +46,9 @@ fn main() -> ExitCode {
             let wrong = files::check(&config);
             for error in &wrong {
                 complain(error);
+            }
+            for warning in check_expiry(&config) {
+                complain(&format!("warning: {warning}"));
             }
             return if wrong.is_empty() {
                 print("ok\n")

@@ -209,7 +209,7 @@ fn command() -> Command {
         ))
         .subcommand(Command::new("check-config").about(
             "Check the configuration and the files that it names, and exit: with 0 after \"ok\", with 64 after everything that \
-             is wrong",
+             is wrong. Warns of certificates that expire within 14 days",
         ))
         .arg(
             Arg::new("config")

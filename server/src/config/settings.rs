@@ -93,6 +93,7 @@ macro_rules! a_number {
         }
     };
 }
+use a_number;
 
 /// Every setting, in the order of the help and of the reference file.
 pub(super) static SETTINGS: &[Setting] = &[

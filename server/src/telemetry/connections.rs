@@ -33,7 +33,7 @@ impl Collector for ConnectionCollector {
             ),
             (
                 "connections_refused",
-                "Connections closed at once because max-connections was reached.",
+                "Connections closed at once because max-connections or max-connections-per-address was reached.",
                 &totals.refused,
             ),
             (

@@ -173,6 +173,32 @@ fn tell(setting: &'static str, expires: Option<SystemTime>) {
     }
 }
 
+/// What there is to say of the certificates that the configuration names, a line for each that is soon over, or is over. One that
+/// can't be read is not spoken of here.
+pub fn check_expiry(config: &Config) -> Vec<String> {
+    let named = [
+        ("tls-cert", &config.tls_cert),
+        ("store-cert", &config.store_cert),
+    ];
+    let told = named.into_iter().filter_map(|(setting, path)| {
+        let path = path.as_ref()?;
+        let expires = in_file(path)?;
+        let until = humantime::format_rfc3339_seconds(expires);
+        let path = path.display();
+        match Standing::of(expires, SystemTime::now()) {
+            Standing::Good => None,
+            Standing::Soon(days) => Some(format!(
+                "{path} ({setting}) expires at {until}, in less than {} days: renew it in time",
+                days + 1
+            )),
+            Standing::Over => Some(format!(
+                "{path} ({setting}) expired at {until}: whoever checks it refuses to connect until it is renewed"
+            )),
+        }
+    });
+    told.collect()
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]

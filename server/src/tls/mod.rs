@@ -18,6 +18,7 @@ mod reason;
 mod reload;
 mod trust;
 
+pub use expiry::check_expiry;
 pub(crate) use expiry::follow_expiry;
 pub(crate) use load::HTTP2;
 pub use load::{TlsError, check};

@@ -1,8 +1,11 @@
 //! `leasehold-server check-config`.
 
-use std::process::{Command, Output};
+use std::{
+    process::{Command, Output},
+    time::{Duration, SystemTime},
+};
 
-use leasehold_tests::binaries;
+use leasehold_tests::{Authority, binaries};
 
 fn check(arguments: &[&str]) -> Output {
     let mut command = Command::new(binaries::path("leasehold-server"));
@@ -66,4 +69,45 @@ fn files_that_it_names_are_looked_at() {
     assert_eq!(output.status.code(), Some(64), "{said}");
     assert!(said.contains("/no/such/ca.pem"), "{said}");
     assert!(said.contains("store-ca"), "{said}");
+}
+
+#[test]
+fn certificates_that_are_about_to_expire_are_named_and_wrong_is_something_else() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let authority = Authority::new("servers");
+    let now = SystemTime::now();
+    let issue = |until| authority.server().valid(now - DAY * 30, until).issue();
+    let good = issue(now + DAY * 15);
+    let soon = issue(now + DAY * 13 + DAY / 2);
+    let over = issue(now - DAY);
+    for (serving, to_store, told) in [
+        (&good, &good, vec![]),
+        (&soon, &good, vec![(&soon, "tls-cert", "less than 14 days")]),
+        (
+            &over,
+            &soon,
+            vec![
+                (&over, "tls-cert", "expired at"),
+                (&soon, "store-cert", "less than 14 days"),
+            ],
+        ),
+    ] {
+        let store = [
+            "--store=rediss://h".to_owned(),
+            format!("--store-cert={}", to_store.cert.display()),
+            format!("--store-key={}", to_store.key.display()),
+        ];
+        let flags = [&serving.flags()[..], &store].concat();
+        let output = check(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(output.stdout, b"ok\n");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.lines().count(), told.len(), "{said}");
+        for (line, (issued, setting, what)) in said.lines().zip(told) {
+            let file = issued.cert.display().to_string();
+            for word in ["warning: ", &file, setting, what] {
+                assert!(line.contains(word), "no {word:?} in {line:?}");
+            }
+        }
+    }
 }

@@ -1,23 +1,8 @@
 //! The settings that say how much anybody may have and ask for.
 
-use super::{Setting, Shape, number, put};
+use super::{Setting, Shape, a_number, number, put};
 
-/// A limit, with its bounds.
-macro_rules! limit {
-    ($name:literal, $field:ident, $min:literal, $max:literal, $help:literal) => {
-        Setting {
-            name: $name,
-            shape: Shape::Number,
-            value_name: "NUMBER",
-            help: $help,
-            set: |config, text| put(&mut config.$field, number(text, &($min..=$max))),
-            show: |config| Some(config.$field.to_string()),
-            example: None,
-        }
-    };
-}
-
-pub(super) const MAX_CONNECTIONS_PER_ADDRESS: Setting = limit!(
+pub(super) const MAX_CONNECTIONS_PER_ADDRESS: Setting = a_number!(
     "max-connections-per-address",
     max_connections_per_address,
     0,
@@ -26,7 +11,7 @@ pub(super) const MAX_CONNECTIONS_PER_ADDRESS: Setting = limit!(
      behind one proxy or address translation share its address."
 );
 
-pub(super) const MAX_SESSIONS_PER_IDENTITY: Setting = limit!(
+pub(super) const MAX_SESSIONS_PER_IDENTITY: Setting = a_number!(
     "max-sessions-per-identity",
     max_sessions_per_identity,
     1,
@@ -34,7 +19,7 @@ pub(super) const MAX_SESSIONS_PER_IDENTITY: Setting = limit!(
     "Sessions of one identity at the same time, or of one address where nobody shows who it is: 1 to 10000000."
 );
 
-pub(super) const MAX_NAMES_PER_ACQUIRE: Setting = limit!(
+pub(super) const MAX_NAMES_PER_ACQUIRE: Setting = a_number!(
     "max-names-per-acquire",
     max_names_per_acquire,
     1,
@@ -42,7 +27,7 @@ pub(super) const MAX_NAMES_PER_ACQUIRE: Setting = limit!(
     "Names that one acquire may be for: 1 to 1000."
 );
 
-pub(super) const MAX_WAITERS_PER_NAME: Setting = limit!(
+pub(super) const MAX_WAITERS_PER_NAME: Setting = a_number!(
     "max-waiters-per-name",
     max_waiters_per_name,
     1,
@@ -50,7 +35,7 @@ pub(super) const MAX_WAITERS_PER_NAME: Setting = limit!(
     "Acquires that may wait for one name at this coordinator: 1 to 10000000."
 );
 
-pub(super) const MAX_WATCHERS: Setting = limit!(
+pub(super) const MAX_WATCHERS: Setting = a_number!(
     "max-watchers",
     max_watchers,
     1,
@@ -59,17 +44,17 @@ pub(super) const MAX_WATCHERS: Setting = limit!(
      concerns."
 );
 
-pub(super) const MAX_REQUESTS_PER_SECOND: Setting = limit!(
+pub(super) const MAX_REQUESTS_PER_SECOND: Setting = a_number!(
     "max-requests-per-second",
     max_requests_per_second,
     0,
     1_000_000_000,
     "Requests of one identity in a second, or of one address where nobody shows who it is: calls, streams that are opened, and \
-     what is asked on sessions. As many may come at once. Heartbeats, releases, cancels and closes do not count and are never \
+     what is asked on sessions. As many may come at once. Heartbeats, renewals, releases, cancels and closes do not count and are never \
      refused. 1 to 1000000000, or 0 for any number."
 );
 
-pub(super) const MAX_MESSAGE_SIZE: Setting = limit!(
+pub(super) const MAX_MESSAGE_SIZE: Setting = a_number!(
     "max-message-size",
     max_message_size,
     65_536,
@@ -78,7 +63,7 @@ pub(super) const MAX_MESSAGE_SIZE: Setting = limit!(
      Taken over by a restart only."
 );
 
-pub(super) const MAX_PAGE_SIZE: Setting = limit!(
+pub(super) const MAX_PAGE_SIZE: Setting = a_number!(
     "max-page-size",
     max_page_size,
     1,
