@@ -1,8 +1,9 @@
 //! The same cases on every store: what a store does not offer is refused with the reason that the documentation gives, and
 //! that is a case as well.
 //!
-//! All cases of a store run beside one another, on names of their own, behind the same two coordinators; then nothing may be
-//! left of them, and no key may ever have been without a TTL.
+//! All cases of a store run beside one another, on names of their own, behind the same two coordinators, which may do in Redis
+//! what `docs/deployment.md` says that they need, and nothing else; then nothing may be left of them, no key may ever have been
+//! without a TTL, and Redis may have refused nothing.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -12,6 +13,7 @@
 mod cases;
 mod site;
 mod topology;
+mod user;
 
 use std::time::Instant;
 
@@ -24,6 +26,9 @@ async fn conforms(topology: Topology) {
     let site = Site::start(topology).await;
     let ready = started.elapsed();
     let number = cases::all(&site).await;
+    if let Some(cluster) = site.cluster() {
+        user::while_a_slot_moves(&site, cluster).await;
+    }
     site.nothing_is_left().await;
     report(format_args!(
         "{topology:?}: {number} cases, ready after {ready:.1?}, done after {:.1?}",

@@ -7,7 +7,7 @@ use leasehold_proto::v1::{
     election_service_client::ElectionServiceClient, lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
-    Coordinator, CoordinatorProcess, RawSession,
+    Cluster, Coordinator, CoordinatorProcess, RawSession,
     audit::{self, TtlAudit},
     coordinator::Metrics,
     wait,
@@ -15,7 +15,10 @@ use leasehold_tests::{
 use redis::aio::MultiplexedConnection;
 use tonic::transport::Channel;
 
-use super::topology::{Offers, Servers, Topology};
+use super::{
+    topology::{Offers, Servers, Topology},
+    user,
+};
 
 /// The TTL of sessions that nothing happens to.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -58,6 +61,13 @@ impl Site {
             channels,
             servers,
             looking,
+        }
+    }
+
+    pub(crate) fn cluster(&self) -> Option<&Cluster> {
+        match &self.servers {
+            Servers::Cluster(cluster) => Some(cluster),
+            _ => None,
         }
     }
 
@@ -148,6 +158,9 @@ impl Site {
         for redis in self.servers.masters() {
             let connection = redis.async_connection().await;
             audit::until_only(&connection, CLEAN, may_stay).await;
+        }
+        for redis in self.servers.all() {
+            user::was_enough(redis);
         }
         for audit in self.looking {
             let audited = audit.finish().await;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use leasehold_tests::{Cluster, Masters, RedisServer, Sentinels};
 
+use crate::user::{self, LOGIN};
+
 /// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topology {
@@ -66,25 +68,41 @@ impl Topology {
     }
 
     pub(crate) fn start(self) -> Servers {
-        match self {
+        let servers = match self {
             Self::Memory => Servers::None,
             Self::Single => Servers::Single(RedisServer::start()),
             Self::Sentinel | Self::Replicated => Servers::Sentinel(Box::new(Sentinels::start())),
             Self::Cluster => Servers::Cluster(Cluster::start()),
             Self::Quorum => Servers::Quorum(Masters::start(5)),
+        };
+        for server in servers.all() {
+            user::make(server, self == Self::Cluster);
         }
+        servers
     }
 }
 
 impl Servers {
-    /// What `--store` is given.
+    /// What `--store` is given, by which coordinators come as the [user](user) that documentation gives them.
     pub(crate) fn url(&self) -> String {
-        match self {
+        let url = match self {
             Self::None => "memory:".to_owned(),
             Self::Single(redis) => redis.url(),
             Self::Sentinel(sentinels) => sentinels.url(),
             Self::Cluster(cluster) => cluster.url(),
             Self::Quorum(masters) => format!("redis+quorum://{}", masters.hosts()),
+        };
+        url.replacen("://", &format!("://{LOGIN}@"), 1)
+    }
+
+    /// All servers that coordinators use, with those that would take a master's place.
+    pub(crate) fn all(&self) -> Vec<&RedisServer> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Single(redis) => vec![redis],
+            Self::Sentinel(sentinels) => sentinels.redis().servers().iter().collect(),
+            Self::Cluster(cluster) => cluster.nodes().iter().collect(),
+            Self::Quorum(masters) => masters.servers().iter().collect(),
         }
     }
 
