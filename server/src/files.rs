@@ -1,6 +1,7 @@
 //! Files that may be replaced while the coordinator runs: certificates, keys, tokens.
 
 use std::{
+    fmt::Display,
     fs::Metadata,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -20,10 +21,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub struct FileWatch {
     files: Vec<(PathBuf, Seen)>,
     ticks: Interval,
+    /// What was found could not be used.
+    again: bool,
 }
 
-/// What tells one state of a file from another; `None` if it can't be looked at.
-type Seen = Option<(u64, u64, u64, i64, i64)>;
+/// What tells one state of a file from another; `None` if it can't be looked at. With the time of its last change of any kind: a
+/// file that becomes readable has no other time of writing.
+type Seen = Option<((u64, u64, u64), (i64, i64), (i64, i64))>;
 
 impl FileWatch {
     /// Watches these files, as they are now. Must be called within a Tokio runtime.
@@ -37,7 +41,14 @@ impl FileWatch {
         Self {
             files: files.collect(),
             ticks,
+            again: false,
         }
+    }
+
+    /// What was read could not be used: at the next look it counts as changed, whatever is found. Why it could not may be over by
+    /// then, and not be seen of the files.
+    pub fn look_again(&mut self) {
+        self.again = true;
     }
 
     /// Waits until one of the files is another than when it was looked at last; for ever if there are none. May be dropped at
@@ -48,7 +59,7 @@ impl FileWatch {
         }
         loop {
             self.ticks.tick().await;
-            let mut changed = false;
+            let mut changed = std::mem::take(&mut self.again);
             for (path, seen) in &mut self.files {
                 let now = look(path);
                 changed |= now != *seen;
@@ -58,6 +69,25 @@ impl FileWatch {
                 return;
             }
         }
+    }
+}
+
+/// The error that was met last, so that one that is met again and again is told once.
+#[derive(Debug, Default)]
+pub struct LastError(Option<String>);
+
+impl LastError {
+    /// Whether it is another one than the last.
+    pub fn is_news(&mut self, error: &impl Display) -> bool {
+        let error = Some(error.to_string());
+        let is_news = self.0 != error;
+        self.0 = error;
+        is_news
+    }
+
+    /// There is none any more, or the next one is to be told whatever it is.
+    pub fn forget(&mut self) {
+        self.0 = None;
     }
 }
 
@@ -83,11 +113,9 @@ pub fn check(config: &Config) -> Vec<String> {
 fn look(path: &Path) -> Seen {
     let of = |file: Metadata| {
         (
-            file.dev(),
-            file.ino(),
-            file.len(),
-            file.mtime(),
-            file.mtime_nsec(),
+            (file.dev(), file.ino(), file.len()),
+            (file.mtime(), file.mtime_nsec()),
+            (file.ctime(), file.ctime_nsec()),
         )
     };
     std::fs::metadata(path).ok().map(of)
@@ -96,11 +124,14 @@ fn look(path: &Path) -> Seen {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
-    use std::{fs, os::unix::fs::symlink};
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    };
 
     use futures_util::FutureExt;
 
-    use super::FileWatch;
+    use super::{FileWatch, LOOK_EVERY, LastError};
 
     #[tokio::test(start_paused = true)]
     async fn writing_replacing_removing_and_swapping_a_link_are_changes() {
@@ -123,7 +154,47 @@ mod tests {
         fs::write(folder.path().join("new"), "22").unwrap();
         fs::rename(folder.path().join("new"), &two).unwrap();
         watch.changed().await;
-        let unchanged = tokio::time::timeout(super::LOOK_EVERY * 3, watch.changed()).await;
+        let unchanged = tokio::time::timeout(LOOK_EVERY * 3, watch.changed()).await;
         assert!(unchanged.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_becomes_readable_is_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "1").unwrap();
+        let mut watch = FileWatch::new([file.clone()]);
+        assert!(watch.changed().now_or_never().is_none());
+        // File systems keep times in steps.
+        let changed = || fs::metadata(&file).map(|file| (file.ctime(), file.ctime_nsec()));
+        let before = changed().unwrap();
+        while changed().unwrap() == before {
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        }
+        let changed = tokio::time::timeout(LOOK_EVERY * 3, watch.changed()).await;
+        assert!(changed.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_could_not_be_used_is_looked_at_once_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut watch = FileWatch::new([folder.path().join("file")]);
+        assert!(watch.changed().now_or_never().is_none());
+        watch.look_again();
+        // Not at once: whoever tries again and again would do nothing else.
+        assert!(watch.changed().now_or_never().is_none());
+        let changed = tokio::time::timeout(LOOK_EVERY * 2, watch.changed()).await;
+        assert!(changed.is_ok());
+        let unchanged = tokio::time::timeout(LOOK_EVERY * 3, watch.changed()).await;
+        assert!(unchanged.is_err());
+    }
+
+    #[test]
+    fn an_error_is_told_once_until_there_is_another_or_none() {
+        let mut last = LastError::default();
+        let met = ["a", "a", "b", "a"].map(|error| last.is_news(&error));
+        assert_eq!(met, [true, false, true, true]);
+        last.forget();
+        assert!(last.is_news(&"a"));
     }
 }

@@ -9,10 +9,26 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::wait;
+
+/// Lets a process have so many files open from now on, and returns how many it might before. With none it opens none, and keeps
+/// those that it has.
+///
+/// # Panics
+///
+/// If there is no such process.
+pub fn limit_open_files(process: u32, files: u64) -> u64 {
+    let id = Pid::from_raw(process.cast_signed());
+    let limit = |current| {
+        let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
+        let limits = Rlimit { current, maximum };
+        prlimit(id, Resource::Nofile, limits).expect("the process is there")
+    };
+    limit(Some(files)).current.unwrap_or(u64::MAX)
+}
 
 /// A child process that is killed when its handle is dropped, and by the kernel when this process dies.
 #[derive(Debug)]

@@ -9,7 +9,13 @@ use super::{
     Access, AccessError,
     policy::{Given, Policy},
 };
-use crate::{Liveness, config::Config, files::FileWatch, reload::Reload, tls::Tls};
+use crate::{
+    Liveness,
+    config::Config,
+    files::{FileWatch, LastError},
+    reload::Reload,
+    tls::Tls,
+};
 
 /// How long a file that is being written gets to be complete.
 const SETTLES_IN: Duration = Duration::from_millis(50);
@@ -50,24 +56,34 @@ async fn keep(
     publish: watch::Sender<Arc<Policy>>,
 ) {
     let mut trust = given.trust.clone().unwrap_or_default();
+    let mut last = LastError::default();
     for number in 2.. {
+        let mut revoked = false;
         tokio::select! {
             changed = reload.changed() => {
                 config = changed;
                 files = FileWatch::new(Policy::files(&config));
+                last.forget();
             }
-            () = trust.changed() => {}
+            () = trust.changed() => revoked = true,
             () = files.changed() => tokio::time::sleep(SETTLES_IN).await,
         }
         match Policy::load(&config, &given, number) {
             Ok(policy) => {
                 tracing::info!("identities and permissions were read anew");
                 publish.send_replace(Arc::new(policy));
+                last.forget();
             }
             Err(error) => {
-                tracing::error!(%error, "identities and permissions stay as they were");
+                // A file that may not be read yet may be in a moment, and nothing else tells of that.
+                files.look_again();
+                if last.is_news(&error) {
+                    tracing::error!(%error, "identities and permissions stay as they were; the files are looked at again each second");
+                }
                 // Certificates may have been revoked all the same.
-                publish.send_modify(|policy| *policy = Arc::new(policy.renumbered(number)));
+                if revoked {
+                    publish.send_modify(|policy| *policy = Arc::new(policy.renumbered(number)));
+                }
             }
         }
     }

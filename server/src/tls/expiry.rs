@@ -74,7 +74,7 @@ pub(crate) fn follow_expiry(
             certificates,
         }
     });
-    if let Some(of_store) = &of_store {
+    if let Some(of_store) = &mut of_store {
         of_store.note();
     }
     async move {
@@ -126,9 +126,10 @@ struct OfStore {
 }
 
 impl OfStore {
-    fn note(&self) {
+    fn note(&mut self) {
         // What can't be read is told by whoever connects with it.
         let Some(expires) = in_file(&self.path) else {
+            self.watch.look_again();
             return;
         };
         self.certificates.note(Purpose::Store, Some(expires));

@@ -10,7 +10,11 @@ use super::{
     ClientTrust, TlsError,
     load::{Loaded, files, load},
 };
-use crate::{Liveness, Reload, config::Config, files::FileWatch};
+use crate::{
+    Liveness, Reload,
+    config::Config,
+    files::{FileWatch, LastError},
+};
 
 /// TLS as it is now. Clones share it.
 #[derive(Clone, Debug)]
@@ -82,26 +86,35 @@ async fn follow(
     mut watch: FileWatch,
     sender: watch::Sender<Arc<Loaded>>,
 ) {
+    let mut last = LastError::default();
     loop {
         tokio::select! {
             changed = reload.changed() => {
                 config = changed;
                 watch = FileWatch::new(files(&config));
+                last.forget();
             }
             () = watch.changed() => {}
         }
         match load(&config) {
             Ok(Some(loaded)) => {
+                last.forget();
                 sender.send_replace(Arc::new(loaded));
                 tracing::info!("took the certificates over: new connections are served with them");
             }
             Ok(None) => tracing::warn!(
                 "tls-cert is not set any more, which needs a restart: new connections are served as before"
             ),
-            Err(error) => tracing::error!(
-                %error,
-                "failed to take changed certificates over: new connections are served as before"
-            ),
+            Err(error) => {
+                // A file that may not be read yet may be in a moment, and nothing else tells of that.
+                watch.look_again();
+                if last.is_news(&error) {
+                    tracing::error!(
+                        %error,
+                        "failed to take changed certificates over: new connections are served as before; the files are looked at again each second"
+                    );
+                }
+            }
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use leasehold_tests::{Coordinator, process::limit_open_files, raw::connect, wait};
 use tonic::Code;
 
-use super::site::{Site, reason};
+use super::site::{Caller, NOTICED, Site, reason, token};
 
 #[tokio::test]
 async fn only_a_whole_token_of_the_file_lets_in() {
@@ -65,4 +66,38 @@ async fn a_file_that_makes_no_sense_leaves_the_one_before_in_force() {
     let second = site.newcomer("b").await;
     first.is_known().await.unwrap();
     second.is_known().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_that_is_taken_away_while_the_file_cannot_be_read_is_gone_when_it_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    let (token, line) = token("a");
+    fs::write(&file, line).unwrap();
+    let coordinator = Coordinator::process()
+        .arguments(["--token-file", file.to_str().unwrap()])
+        .start();
+    let caller = Caller {
+        channel: connect(&coordinator.endpoint()).await,
+        token: Some(token),
+    };
+    let mut session = caller.session().await;
+    // The file says nothing of why it can't be read, nor of when it can.
+    let before = limit_open_files(coordinator.id(), 0);
+    fs::write(&file, "").unwrap();
+    let refused = "identities and permissions stay as they were";
+    wait::until("the error to be logged", NOTICED, || async {
+        let log = coordinator.log();
+        if log.contains(refused) {
+            Ok(())
+        } else {
+            Err(log)
+        }
+    })
+    .await;
+    caller.is_known().await.unwrap();
+    limit_open_files(coordinator.id(), before);
+    let status = session.end(NOTICED).await.unwrap_err();
+    assert_eq!(reason(&status), "UNAUTHENTICATED");
+    assert_eq!(coordinator.log().matches(refused).count(), 1);
 }

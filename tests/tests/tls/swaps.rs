@@ -3,7 +3,9 @@
 use std::{fs, time::Duration};
 
 use leasehold_server::tls::ClientTrust;
-use leasehold_tests::{Authority, Coordinator, RawSession, certificates, wait};
+use leasehold_tests::{
+    Authority, Coordinator, RawSession, certificates, process::limit_open_files, wait,
+};
 use tokio::io::AsyncWriteExt;
 
 use crate::{
@@ -78,6 +80,28 @@ async fn half_a_swap_leaves_what_was_there_in_force() {
     certificates::replace(&server.key, &fs::read_to_string(&next.key).unwrap());
     wait::until("the new certificate to be served", PATIENCE, || async {
         ask(&successors, &endpoint, None).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_can_not_be_read_for_a_moment_is_read_again() {
+    let authority = Authority::new("servers");
+    let server = authority.server().issue();
+    let coordinator = Coordinator::process().arguments(server.flags()).start();
+    let successors = Authority::new("successors");
+    // The files say nothing of why they can't be read, nor of when they can.
+    let before = limit_open_files(coordinator.id(), 0);
+    server.replace_with(&successors.server().issue());
+    wait::until("the error to be logged", PATIENCE, || async {
+        let log = coordinator.log();
+        let told = log.contains("failed to take changed certificates over");
+        if told { Ok(()) } else { Err(log) }
+    })
+    .await;
+    limit_open_files(coordinator.id(), before);
+    wait::until("the new certificate to be served", PATIENCE, || async {
+        ask(&successors, &coordinator.endpoint(), None).await
     })
     .await;
 }

@@ -60,22 +60,32 @@ impl TlsFiles {
     /// What tells one state of the files from another.
     fn look(&self) -> Vec<Seen> {
         let seen = |file: Metadata| {
-            let changed = (file.mtime(), file.mtime_nsec());
-            (file.dev(), file.ino(), file.len(), changed)
+            let written = (file.mtime(), file.mtime_nsec());
+            let changed = (file.ctime(), file.ctime_nsec());
+            ((file.dev(), file.ino(), file.len()), written, changed)
         };
         let look = |path| std::fs::metadata(path).ok().map(seen);
         self.all().map(look).collect()
     }
 }
 
-/// The state of a file; none if it can't be looked at.
-type Seen = Option<(u64, u64, u64, (i64, i64))>;
+/// The state of a file; none if it can't be looked at. With the time of its last change of any kind: a file that becomes readable
+/// has no other time of writing.
+type Seen = Option<((u64, u64, u64), (i64, i64), (i64, i64))>;
 
 /// What connections are set up with: the files as they were when they were read last. They are looked at for each new connection,
 /// of which there are few, and read again if they are others.
 pub(in crate::redis) struct TlsSettings {
     files: TlsFiles,
-    now: Mutex<(Vec<Seen>, Arc<ClientConfig>)>,
+    now: Mutex<Now>,
+}
+
+struct Now {
+    /// The files that it was made of.
+    seen: Vec<Seen>,
+    config: Arc<ClientConfig>,
+    /// Why others that came since could not be used.
+    refused: Option<String>,
 }
 
 impl TlsSettings {
@@ -84,30 +94,45 @@ impl TlsSettings {
         // Before they are read, so that a change in between is seen.
         let seen = files.look();
         let config = Arc::new(read(&files)?);
+        let refused = None;
         Ok(Self {
             files,
-            now: Mutex::new((seen, config)),
+            now: Mutex::new(Now {
+                seen,
+                config,
+                refused,
+            }),
         })
     }
 
-    /// How to set a new connection up. Files that have changed and can't be used are told of, once, and leave what was there.
+    /// How to set a new connection up. Files that have changed and can't be used leave what was there, and are tried again for the
+    /// next connection; why is told once.
     pub(in crate::redis) fn current(&self) -> Arc<ClientConfig> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = self.files.look();
-        if seen != now.0 {
-            now.0 = seen;
+        if seen != now.seen {
             match read(&self.files) {
                 Ok(config) => {
-                    now.1 = Arc::new(config);
+                    *now = Now {
+                        seen,
+                        config: Arc::new(config),
+                        refused: None,
+                    };
                     info!("took the certificates for the store over: new connections use them");
                 }
-                Err(error) => warn!(
-                    %error,
-                    "failed to take changed certificates for the store over: new connections use those before"
-                ),
+                Err(error) => {
+                    let refused = Some(error.to_string());
+                    if now.refused != refused {
+                        warn!(
+                            %error,
+                            "failed to take changed certificates for the store over: new connections use those before"
+                        );
+                    }
+                    now.refused = refused;
+                }
             }
         }
-        Arc::clone(&now.1)
+        Arc::clone(&now.config)
     }
 }
 
@@ -185,4 +210,48 @@ fn add_ca_file(roots: &mut RootCertStore, path: &Path) -> Result<(), StoreUrlErr
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::{MetadataExt, PermissionsExt},
+        sync::Arc,
+    };
+
+    use super::{TlsFiles, TlsSettings};
+
+    #[test]
+    fn what_could_not_be_used_is_read_for_the_next_connection_and_so_is_what_becomes_readable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        let ca = rcgen::generate_simple_self_signed(vec!["h".to_owned()]).unwrap();
+        let pem = ca.cert.pem();
+        fs::write(&path, &pem).unwrap();
+        let settings = TlsSettings::read(TlsFiles::from(Some(path.as_path()))).unwrap();
+        let first = settings.current();
+        assert!(Arc::ptr_eq(&first, &settings.current()));
+
+        // File systems keep times in steps.
+        let changed = || fs::metadata(&path).map(|file| (file.ctime(), file.ctime_nsec()));
+        let before = changed().unwrap();
+        while changed().unwrap() == before {
+            fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        }
+        let second = settings.current();
+        assert!(!Arc::ptr_eq(&first, &second));
+
+        fs::write(&path, "").unwrap();
+        for _ in 0..2 {
+            assert!(Arc::ptr_eq(&second, &settings.current()));
+            let now = settings.now.lock().unwrap();
+            assert_ne!(now.seen, settings.files.look());
+            assert!(now.refused.is_some());
+        }
+        fs::write(&path, &pem).unwrap();
+        assert!(!Arc::ptr_eq(&second, &settings.current()));
+        assert!(settings.now.lock().unwrap().refused.is_none());
+    }
 }
