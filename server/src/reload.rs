@@ -65,12 +65,14 @@ impl Reloader {
     }
 
     /// Puts what was read in force, and logs what changes by that. If anything is wrong with it, or with the files that it names,
-    /// it is refused as a whole, with an error in the log for each thing that is wrong.
+    /// it is refused as a whole, with an error in the log for each thing that is wrong. So is one that would let everybody in who
+    /// can reach this coordinator from another machine: a file that was emptied, or written half, says that, too.
     ///
     /// Returns whether it is in force.
     pub fn apply(&mut self, read: Result<Config, Vec<String>>) -> bool {
         let checked = read.and_then(|config| {
-            let wrong = files::check(&config);
+            let mut wrong = files::check(&config);
+            wrong.extend(self.opens_to_all(&config));
             if wrong.is_empty() {
                 Ok(config)
             } else {
@@ -104,6 +106,19 @@ impl Reloader {
         self.now.send_replace(Arc::new(config));
         true
     }
+
+    /// Why a configuration must not take effect that asks nobody who they are any more. The address is the one that is listened
+    /// on, whatever the configuration says of the next start.
+    fn opens_to_all(&self, config: &Config) -> Option<String> {
+        let listen = self.started_with.listen;
+        let opens = self.now.borrow().asks_who_calls() && !config.asks_who_calls();
+        (opens && !listen.ip().to_canonical().is_loopback()).then(|| {
+            format!(
+                "token-file, jwt-keys and tls-client-ca are all unset, so that everybody might do everything who can reach {listen}, \
+                 and until now callers were asked who they are; set one of them, or restart the coordinator for that"
+            )
+        })
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +147,40 @@ mod tests {
         assert_eq!(*reload.current(), Config::default());
         assert!(reloader.apply(Ok(other.clone())));
         assert_eq!(*reload.current(), other);
+    }
+
+    #[tokio::test]
+    async fn nobody_is_asked_any_more_who_they_are_on_loopback_alone() {
+        let asks = |listen: [u8; 4], by: fn(&mut Config)| {
+            let mut config = Config {
+                listen: (listen, 7420).into(),
+                ..Config::default()
+            };
+            by(&mut config);
+            config
+        };
+        let tokens: fn(&mut Config) = |config| config.token_file = Some("/dev/null".into());
+        let authority: fn(&mut Config) = |config| config.tls_client_ca = Some("ca.pem".into());
+        // Beyond loopback, whatever the new configuration says of the address: it does not count until a restart.
+        for listen in [[0, 0, 0, 0], [192, 0, 2, 1]] {
+            for by in [tokens, authority] {
+                let started = asks(listen, by);
+                let (mut reloader, reload) = Reloader::start(started.clone());
+                assert!(!reloader.apply(Ok(Config::default())));
+                assert!(!reloader.apply(Ok(asks(listen, |_| {}))));
+                assert_eq!(*reload.current(), started);
+                // To ask for something else is no such thing.
+                let other = asks(listen, tokens);
+                assert!(reloader.apply(Ok(other.clone())));
+                assert_eq!(*reload.current(), other);
+                assert!(!reloader.apply(Ok(Config::default())));
+            }
+        }
+        // Who never asked goes on so.
+        let (mut reloader, _) = Reloader::start(asks([0, 0, 0, 0], |_| {}));
+        assert!(reloader.apply(Ok(Config::default())));
+        let (mut reloader, _) = Reloader::start(asks([127, 0, 0, 1], tokens));
+        assert!(reloader.apply(Ok(asks([0, 0, 0, 0], |_| {}))));
     }
 
     #[tokio::test]

@@ -46,11 +46,8 @@ impl Policy {
     /// What a configuration says, and the files that it names.
     pub(super) fn load(config: &Config, given: &Given, number: u64) -> Result<Self, AccessError> {
         let trust = given.trust.clone();
-        let asks = config.token_file.is_some()
-            || config.jwt_keys.is_some()
-            || config.tls_client_ca.is_some();
         Ok(Self {
-            asks,
+            asks: config.asks_who_calls(),
             rules: Rules::new(&config.permissions),
             tokens: tokens(config)?,
             jwt: jwt(config)?,

@@ -29,7 +29,10 @@ const FOLLOWED: &[&str] = &[
     "trace-sample",
 ];
 
-/// Which settings differ, by name, in the order of the reference file.
+/// What the tables of permissions are called among the settings.
+const PERMISSIONS: &str = "permission";
+
+/// Which settings differ, by name, in the order of the reference file; the tables of permissions after them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Those that take effect at once.
@@ -60,6 +63,9 @@ impl Changes {
                 changes.at_next_start.push(setting.name);
             }
         }
+        if config.permissions != other.permissions {
+            changes.followed.push(PERMISSIONS);
+        }
         changes
     }
 }
@@ -68,7 +74,7 @@ impl Changes {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
     use super::{super::settings::position, *};
-    use crate::config::StoreUrl;
+    use crate::{access::rules::Rule, config::StoreUrl};
 
     #[test]
     fn differences_are_told_apart() {
@@ -96,6 +102,17 @@ mod tests {
         assert_eq!(changes.followed, ["tls-cert"]);
         let changes = Changes::between(&with(Some("/a")), &with(None));
         assert_eq!(changes.at_next_start, ["tls-cert"]);
+    }
+
+    #[test]
+    fn permissions_are_among_what_differs() {
+        let mut other = Config::default();
+        other.permissions.push(Rule::default());
+        for (one, another) in [(&Config::default(), &other), (&other, &Config::default())] {
+            let changes = Changes::between(one, another);
+            assert_eq!(changes.followed, ["permission"]);
+            assert!(changes.at_next_start.is_empty());
+        }
     }
 
     #[test]

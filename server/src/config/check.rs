@@ -171,8 +171,7 @@ fn about_identities(config: &Config) -> Option<String> {
             ));
         }
     }
-    let asks_who_calls = keys || config.token_file.is_some() || config.tls_client_ca.is_some();
-    (!config.permissions.is_empty() && !asks_who_calls).then(|| {
+    (!config.permissions.is_empty() && !config.asks_who_calls()).then(|| {
         "the file has tables [[permission]], and callers show no identity that they could be for; expected token-file, \
          jwt-keys or tls-client-ca as well"
             .to_owned()

@@ -171,6 +171,12 @@ impl Config {
 }
 
 impl Config {
+    /// Whether callers are asked who they are: there is something that they could show.
+    #[must_use]
+    pub const fn asks_who_calls(&self) -> bool {
+        self.token_file.is_some() || self.jwt_keys.is_some() || self.tls_client_ca.is_some()
+    }
+
     /// The files for connections to a store with TLS.
     #[must_use]
     pub fn store_tls(&self) -> TlsFiles {
