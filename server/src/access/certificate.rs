@@ -12,7 +12,7 @@ use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::identity::check_name;
-use crate::tls::ClientTrust;
+use crate::tls::{ClientTrust, over_at};
 
 /// The certificate of a connection's peer, which the handshake found good.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Shown {
     chain: Arc<[CertificateDer<'static>]>,
     /// The identity's name.
     pub(super) name: Arc<str>,
-    /// When it is over.
+    /// When it is over, or one of those between it and its authority.
     pub(super) expires: SystemTime,
     /// The number of the policy under which it was found good last; 0 is none.
     good_under: AtomicU64,
@@ -29,7 +29,12 @@ pub(crate) struct Shown {
 impl Shown {
     /// What a chain shows, the peer's own certificate first; `None` if it names nobody.
     pub(crate) fn new(chain: Arc<[CertificateDer<'static>]>) -> Option<Self> {
-        let (name, expires) = named(chain.first()?)?;
+        let (own, between) = chain.split_first()?;
+        let (name, own_is_over) = named(own)?;
+        let now = SystemTime::now();
+        // What was over already at the handshake was not needed for it.
+        let between = between.iter().filter_map(over_at).filter(|at| *at > now);
+        let expires = between.fold(own_is_over, SystemTime::min);
         Some(Self {
             chain,
             name: format!("cert:{name}").into(),
@@ -87,12 +92,12 @@ fn named(certificate: &CertificateDer<'_>) -> Option<(String, SystemTime)> {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
     use rcgen::{CertificateParams, DnType, KeyPair, SanType, date_time_ymd};
     use rustls::pki_types::CertificateDer;
 
-    use super::named;
+    use super::{Shown, named};
 
     fn certificate(common: &str, names: Vec<SanType>) -> CertificateDer<'static> {
         let mut params = CertificateParams::default();
@@ -104,6 +109,36 @@ mod tests {
         params.not_after = date_time_ymd(2030, 1, 1);
         let key = KeyPair::generate().unwrap();
         params.self_signed(&key).unwrap().der().clone()
+    }
+
+    #[test]
+    fn it_counts_no_longer_than_those_between_it_and_its_authority() {
+        let certificate = |until: SystemTime| {
+            let mut params = CertificateParams::default();
+            params.distinguished_name.push(DnType::CommonName, "cn");
+            params.not_after = until.into();
+            let key = KeyPair::generate().unwrap();
+            params.self_signed(&key).unwrap().der().clone()
+        };
+        // Certificates tell whole seconds.
+        let hour = 60 * 60;
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs();
+        let at = |seconds: u64| UNIX_EPOCH + Duration::from_secs(seconds);
+        for (chain, expires) in [
+            (vec![now + hour], now + hour),
+            (vec![now + hour, now + 2 * hour], now + hour),
+            (vec![now + 2 * hour, now + 3 * hour, now + hour], now + hour),
+            // It was let in without that one.
+            (vec![now + 2 * hour, now - hour], now + 2 * hour),
+            (vec![now - hour, now + hour], now - hour),
+        ] {
+            let chain = chain.into_iter().map(|until| certificate(at(until)));
+            let shown = Shown::new(chain.collect()).unwrap();
+            assert_eq!(shown.expires, at(expires));
+        }
     }
 
     #[test]

@@ -23,7 +23,10 @@ use crate::{
 };
 
 /// What orchestrators ask, who have no identity: it tells nothing of locks.
-const HEALTH: &str = "/grpc.health.v1.Health/";
+pub(crate) const HEALTH: [&str; 2] = [
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
+];
 
 /// Puts the [`Caller`] into the extensions of each request, and refuses those of nobody.
 #[derive(Clone, Debug)]
@@ -68,7 +71,7 @@ impl Access {
         })?;
         let policy = self.policies.borrow();
         match policy.identify(request.headers(), connection, SystemTime::now()) {
-            Err(_) if request.uri().path().starts_with(HEALTH) => {
+            Err(_) if HEALTH.contains(&request.uri().path()) => {
                 Ok(Caller::anonymous(connection.peer_addr()))
             }
             identified => identified,

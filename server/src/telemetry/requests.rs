@@ -20,18 +20,14 @@ use tonic::{
 };
 use tower::Layer;
 
-use super::traces::{Traced, Traces};
+use super::{
+    rpc::{Kind, Method},
+    traces::{Traced, Traces},
+};
 use crate::access::Caller;
 
-/// The calls that are streams: what is asked on them is traced and told for itself.
-const STREAMS: [&str; 6] = [
-    "/leasehold.v1.LockService/Session",
-    "/leasehold.v1.ElectionService/Campaign",
-    "/leasehold.v1.ElectionService/Observe",
-    "/leasehold.v1.AdminService/WatchLocks",
-    "/grpc.health.v1.Health/Watch",
-    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-];
+/// Of a path that no method has, so many characters are told in the log at most.
+const SHOWN: usize = 128;
 
 /// Whether requests are told in the log, one line each.
 pub(crate) fn are_logged() -> bool {
@@ -95,7 +91,9 @@ where
             return Either::Left(self.inner.call(request));
         }
         let caller = self.traces.context(request.headers());
-        if STREAMS.contains(&request.uri().path()) {
+        // What is asked on a stream is traced and told for itself.
+        let method = Method::at(request.uri().path());
+        if method.kind == Kind::Stream {
             request.extensions_mut().insert(caller);
             return Either::Left(self.inner.call(request));
         }
@@ -103,7 +101,7 @@ where
         if traced.is_none() && !is_logged {
             return Either::Left(self.inner.call(request));
         }
-        let told = Told::of(&request, traced);
+        let told = Told::of(&request, method, traced);
         request.extensions_mut().insert(told.followed.clone());
         let answered = self.inner.call(request);
         Either::Right(told.follow(answered).boxed())
@@ -121,18 +119,15 @@ struct Told {
 }
 
 impl Told {
-    fn of<B>(request: &Request<B>, mut traced: Option<Traced>) -> Self {
+    /// Spans have the names of methods that there are alone: callers choose none.
+    fn of<B>(request: &Request<B>, method: Method, mut traced: Option<Traced>) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = request.uri().path();
-        // Of CONNECT there is none.
-        let called = path.strip_prefix('/').unwrap_or(path);
         if let Some(traced) = &mut traced {
-            let (service, method) = called.split_once('/').unwrap_or((path, ""));
-            traced.rename(called.to_owned());
+            traced.rename(format!("{}/{}", method.service, method.name));
             traced.set("rpc.system", "grpc");
-            traced.set("rpc.service", service.to_owned());
-            traced.set("rpc.method", method.to_owned());
+            traced.set("rpc.service", method.service);
+            traced.set("rpc.method", method.name);
             traced.set(
                 "leasehold.request",
                 i64::try_from(number).unwrap_or(i64::MAX),
@@ -140,7 +135,7 @@ impl Told {
         }
         Self {
             number,
-            path: path.to_owned(),
+            path: request.uri().path().chars().take(SHOWN).collect(),
             caller: request.extensions().get::<Caller>().cloned(),
             since: Instant::now(),
             trace: traced.as_ref().map(Traced::id),

@@ -21,13 +21,15 @@ const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// When the first of these certificates is over; `None` if none of them can be read.
 pub(super) fn earliest(chain: &[CertificateDer<'_>]) -> Option<SystemTime> {
-    let expires = |certificate: &CertificateDer<'_>| {
-        let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-        // One that was over before 1970 is over at any rate.
-        let seconds = certificate.validity().not_after.timestamp();
-        Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
-    };
-    chain.iter().filter_map(expires).min()
+    chain.iter().filter_map(over_at).min()
+}
+
+/// When a certificate is over, if it can be read.
+pub(crate) fn over_at(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    // One that was over before 1970 is over at any rate.
+    let seconds = certificate.validity().not_after.timestamp();
+    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
 /// What there is to say of a certificate at a moment.

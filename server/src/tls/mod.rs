@@ -19,7 +19,7 @@ mod reload;
 mod trust;
 
 pub use expiry::check_expiry;
-pub(crate) use expiry::follow_expiry;
+pub(crate) use expiry::{follow_expiry, over_at};
 pub(crate) use load::HTTP2;
 pub use load::{TlsError, check};
 pub(crate) use port::TlsPort;

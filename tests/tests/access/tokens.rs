@@ -4,6 +4,7 @@ use std::fs;
 
 use leasehold_tests::{Coordinator, process::limit_open_files, raw::connect, wait};
 use tonic::Code;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use super::site::{Caller, NOTICED, Site, reason, token};
 
@@ -100,4 +101,22 @@ async fn a_token_that_is_taken_away_while_the_file_cannot_be_read_is_gone_when_i
     let status = session.end(NOTICED).await.unwrap_err();
     assert_eq!(reason(&status), "UNAUTHENTICATED");
     assert_eq!(coordinator.log().matches(refused).count(), 1);
+}
+
+#[tokio::test]
+async fn of_health_nothing_is_open_but_what_there_is() {
+    let site = Site::start("");
+    let nobody = site.caller(None).await;
+    let mut client = tonic::client::Grpc::new(nobody.channel);
+    for (method, code) in [("Check", Code::Ok), ("X", Code::Unauthenticated)] {
+        client.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<HealthCheckRequest, HealthCheckResponse>::default();
+        let path = format!("/grpc.health.v1.Health/{method}");
+        let request = tonic::Request::new(HealthCheckRequest::default());
+        let answer = client.unary(request, path.parse().unwrap(), codec).await;
+        assert_eq!(
+            answer.map_or_else(|status| status.code(), |_| Code::Ok),
+            code
+        );
+    }
 }

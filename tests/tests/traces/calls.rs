@@ -87,3 +87,34 @@ async fn a_refused_call_ends_with_its_code() {
         "{spans:?}"
     );
 }
+
+#[tokio::test]
+async fn callers_choose_no_names_of_spans() {
+    let collector = Collector::start().await;
+    let coordinator = coordinator(&collector, "0");
+    let mut client = tonic::client::Grpc::new(coordinator.channel().await);
+    for path in [
+        format!("/grpc.health.v1.Health/{}", "x".repeat(8 << 10)),
+        "/grpc.reflection.v1alpha.ServerReflection/X".to_owned(),
+        "/X/Acquire".to_owned(),
+    ] {
+        client.ready().await.unwrap();
+        let request = asking(AcquireRequest::default(), &sampled());
+        let codec = tonic_prost::ProstCodec::<_, AcquireRequest>::default();
+        let path = path.parse().unwrap();
+        let status = client.unary(request, path, codec).await.unwrap_err();
+        assert_eq!(status.code(), tonic::Code::Unimplemented);
+    }
+    leasehold_tests::wait::until("three spans", LIMIT, || async {
+        let spans = collector.spans();
+        if spans.len() == 3 { Ok(()) } else { Err(spans) }
+    })
+    .await;
+    for span in collector.spans() {
+        assert_eq!(span.name, "unknown/unknown");
+        assert_said(
+            &span,
+            &[("rpc.service", "unknown"), ("rpc.method", "unknown")],
+        );
+    }
+}

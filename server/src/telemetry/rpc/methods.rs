@@ -21,6 +21,14 @@ pub struct Method {
     pub kind: Kind,
 }
 
+impl Method {
+    /// The one that a request's path names, or what stands for all others.
+    #[must_use]
+    pub fn at(path: &str) -> Self {
+        METHODS[place(path)]
+    }
+}
+
 const LOCKS: &str = "leasehold.v1.LockService";
 const ELECTIONS: &str = "leasehold.v1.ElectionService";
 const ADMIN: &str = "leasehold.v1.AdminService";
