@@ -37,6 +37,7 @@ pub use self::{
 };
 pub(crate) use self::{
     certificate::Shown,
+    layer::HEALTH,
     policy::check,
     rights::{check_granted, denied},
 };

@@ -1,7 +1,7 @@
 //! Calls that never come to the end of what they ask.
 //!
 //! Whoever sends the headers of a call and not the rest has it, and what it sent, kept. A call that is for one message gets a
-//! time for that; streams on which clients go on speaking have rules of their own.
+//! time for that; sessions and campaigns have rules of their own.
 
 use std::{
     pin::Pin,
@@ -11,15 +11,19 @@ use std::{
 
 use http_body::{Body as _, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tonic::{Status, body::Body};
 
 use crate::status::{Reason, Refusal};
 
-/// The methods whose clients speak for as long as they want.
-const CLIENT_STREAMS: [&str; 4] = [
+/// The methods whose clients speak for as long as they want, and have rules of their own.
+const CLIENT_STREAMS: [&str; 2] = [
     "/leasehold.v1.LockService/Session",
     "/leasehold.v1.ElectionService/Campaign",
+];
+
+/// Those whose clients have the time of a call for each of their messages.
+const REFLECTION: [&str; 2] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
@@ -33,6 +37,7 @@ pub(super) fn in_time(path: &str, body: Body, patience: Duration) -> Body {
     Body::new(InTime {
         inner: body,
         patience,
+        goes_on: REFLECTION.contains(&path),
         over: tokio::time::sleep(patience),
     })
 }
@@ -42,6 +47,7 @@ pin_project! {
         #[pin]
         inner: Body,
         patience: Duration,
+        goes_on: bool,
         // Costs nothing until something has to be waited for.
         #[pin]
         over: Sleep,
@@ -56,8 +62,11 @@ impl http_body::Body for InTime {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
-        let this = self.project();
+        let mut this = self.project();
         if let Poll::Ready(frame) = this.inner.poll_frame(cx) {
+            if *this.goes_on {
+                this.over.as_mut().reset(Instant::now() + *this.patience);
+            }
             return Poll::Ready(frame);
         }
         ready!(this.over.poll(cx));
@@ -87,7 +96,7 @@ mod tests {
     use prost::Message;
     use prost_types::FileDescriptorSet;
 
-    use super::CLIENT_STREAMS;
+    use super::{CLIENT_STREAMS, REFLECTION};
 
     #[test]
     fn the_methods_on_which_clients_go_on_speaking_are_known() {
@@ -112,7 +121,7 @@ mod tests {
             }
         }
         streams.sort_unstable();
-        let mut known = CLIENT_STREAMS;
+        let mut known = [CLIENT_STREAMS, REFLECTION].concat();
         known.sort_unstable();
         assert_eq!(streams, known);
     }

@@ -17,9 +17,9 @@ use tonic::{
 use tower::Layer;
 
 use super::{Limits, bodies};
-use crate::access::Caller;
+use crate::access::{Caller, HEALTH};
 
-/// The methods of ours begin like this; others, of health and reflection, are not counted.
+/// The methods of ours begin like this; others are those of health and reflection, and what there is not.
 const OURS: &str = "/leasehold.";
 /// Whoever shows life keeps its lock, and whoever gives something back is not hindered.
 const NEVER_REFUSED: [&str; 2] = [
@@ -82,28 +82,40 @@ where
         let (head, body) = request.into_parts();
         let body = bodies::in_time(head.uri.path(), body, limits.shared.patience);
         let mut request = Request::from_parts(head, body);
-        if request.uri().path().starts_with(OURS) {
-            let account = limits.account(&Caller::of(request.extensions()));
-            if !NEVER_REFUSED.contains(&request.uri().path())
-                && let Err(refusal) = limits.request(&account)
-            {
-                let refused = Status::from(refusal).into_http();
-                return Either::Left(ready(Ok(refused)));
-            }
+        let caller = Caller::of(request.extensions());
+        let path = request.uri().path();
+        let is_ours = path.starts_with(OURS);
+        let account = if HEALTH.contains(&path) {
+            limits.account_for_health(&caller)
+        } else {
+            limits.account(&caller)
+        };
+        if !NEVER_REFUSED.contains(&path)
+            && let Err(refusal) = limits.request(&account)
+        {
+            let refused = Status::from(refusal).into_http();
+            return Either::Left(ready(Ok(refused)));
+        }
+        if is_ours {
             request.extensions_mut().insert(account);
         }
         let limits = limits.clone();
-        let words: InOurWords = Box::new(move |response| in_our_words(response, &limits));
+        let words: InOurWords = Box::new(move |response| in_our_words(response, &limits, is_ours));
         Either::Right(self.inner.call(request).map_ok(words))
     }
 }
 
 /// Messages that are too large are refused before they are ours, as out of range; nothing else is.
-fn in_our_words(response: Response<Body>, limits: &Limits) -> Response<Body> {
+fn in_our_words(response: Response<Body>, limits: &Limits, is_ours: bool) -> Response<Body> {
     let is_too_large = Status::from_header_map(response.headers())
         .is_some_and(|status| status.code() == Code::OutOfRange);
     if is_too_large {
-        return Status::from(limits.message_too_large()).into_http();
+        let refusal = if is_ours {
+            limits.message_too_large()
+        } else {
+            limits.message_of_others_too_large()
+        };
+        return Status::from(refusal).into_http();
     }
     response
 }

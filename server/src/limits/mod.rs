@@ -47,6 +47,9 @@ const LATER: Duration = Duration::from_secs(1);
 /// When to try again where something has to be answered first.
 const SOON: Duration = Duration::from_millis(100);
 
+/// Bytes of a message to health or reflection, which ask with little; fewer where `max-message-size` is less.
+pub const LARGEST_OF_OTHERS: usize = 64 << 10;
+
 /// A cheap handle on the limits of one coordinator.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -134,6 +137,27 @@ impl Limits {
             None,
             format!("a message is larger than {limit} bytes, which is the limit; it was not read"),
         )
+    }
+
+    /// The same of one to health or reflection.
+    #[must_use]
+    pub fn message_of_others_too_large(&self) -> Refusal {
+        let limit = self.shared.max_message_size.min(LARGEST_OF_OTHERS);
+        Refusal::new(
+            Reason::MessageTooLarge,
+            format!(
+                "a message to health or reflection is larger than {limit} bytes, which is the limit; it was not read"
+            ),
+        )
+        .with("limit", limit)
+    }
+
+    /// What this caller has of calls to health. They are counted apart, so that a coordinator is not taken for dead because of
+    /// what else is asked from the same place.
+    #[must_use]
+    pub fn account_for_health(&self, caller: &Caller) -> Arc<Account> {
+        let key = format!("health {}", caller.key());
+        self.shared.accounts.of(key.into(), self.now())
     }
 
     /// What this caller has.

@@ -27,7 +27,7 @@ use crate::{
     admin_http::{self, AdminState, AdminTls, Readiness},
     config::Config,
     coordinator::{Coordinator, Parts},
-    limits::{LimitLayer, Limits},
+    limits::{LARGEST_OF_OTHERS, LimitLayer, Limits},
     listener::{self, Connections, ListenerOptions, http2_server},
     reload::Reload,
     service_manager,
@@ -133,14 +133,19 @@ pub async fn run(
             builder.register_encoded_file_descriptor_set(set)
         })
     };
+    let small = config.max_message_size.min(LARGEST_OF_OTHERS);
     let router = http2_server(&config)
         .layer(metrics.rpc_layer())
         .layer(AccessLayer::new(access.clone()))
         .layer(RequestLayer::new(traces.clone()))
         .layer(LimitLayer::new(limits.clone()))
-        .add_service(health)
-        .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?)
+        .add_service(health.max_decoding_message_size(small))
+        .add_service(reflection().build_v1()?.max_decoding_message_size(small))
+        .add_service(
+            reflection()
+                .build_v1alpha()?
+                .max_decoding_message_size(small),
+        )
         .add_service(
             LockServiceServer::new(locks).max_decoding_message_size(config.max_message_size),
         )

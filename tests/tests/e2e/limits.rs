@@ -16,6 +16,7 @@ use leasehold_tests::{
 use rustix::process::Signal;
 use tokio::{io::AsyncReadExt, net::TcpStream};
 use tonic::{Code, Status};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tonic_types::StatusExt;
 
 const TTL: Duration = Duration::from_secs(60);
@@ -196,6 +197,46 @@ async fn names_pages_and_messages() {
         assert_over(&status, "MESSAGE_TOO_LARGE", limit, false);
     }
     session.heartbeat().await;
+}
+
+#[tokio::test]
+async fn what_is_not_ours_takes_small_messages() {
+    let coordinator = Coordinator::in_process();
+    let mut health = HealthClient::new(connect(&coordinator.endpoint()).await);
+    let mut check = async |length| {
+        let service = "n".repeat(length);
+        health.check(HealthCheckRequest { service }).await
+    };
+    // There is no such service: it was read.
+    assert_eq!(check(60_000).await.unwrap_err().code(), Code::NotFound);
+    let status = check(65_536).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    let details = status.get_error_details();
+    let info = details.error_info().expect("an error has its info");
+    assert_eq!(info.reason, "MESSAGE_TOO_LARGE");
+    assert_eq!(info.metadata["limit"], "65536");
+}
+
+#[tokio::test]
+async fn what_is_not_ours_is_counted_and_health_apart() {
+    let coordinator = Coordinator::in_process_with(["--max-requests-per-second", "1"]);
+    let channel = connect(&coordinator.endpoint()).await;
+    let mut health = HealthClient::new(channel.clone());
+    let mut check = async || health.check(HealthCheckRequest::default()).await;
+    let mut unknown = tonic::client::Grpc::new(channel);
+    let mut ask = async || {
+        unknown.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<AcquireRequest, AcquireRequest>::default();
+        let request = tonic::Request::new(AcquireRequest::default());
+        let path = "/x/Y".parse().unwrap();
+        unknown.unary(request, path, codec).await.unwrap_err()
+    };
+    let limit = ("max-requests-per-second", "1");
+    assert_eq!(ask().await.code(), Code::Unimplemented);
+    assert_over(&ask().await, "RATE_LIMITED", limit, true);
+    check().await.unwrap();
+    let status = check().await.unwrap_err();
+    assert_over(&status, "RATE_LIMITED", limit, true);
 }
 
 #[tokio::test]

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_tests::{Coordinator, raw::connect};
+use leasehold_tests::{
+    Coordinator,
+    raw::{PROMPT, connect},
+};
 use prost::Message;
 use prost_types::FileDescriptorProto;
+use tokio_stream::StreamExt;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
@@ -89,6 +93,35 @@ async fn both_versions_of_reflection_list_every_service() {
     let channel = connect(&coordinator.endpoint()).await;
     both_answers!(v1, channel.clone());
     both_answers!(v1alpha, channel);
+}
+
+#[tokio::test]
+async fn a_stream_on_which_nothing_is_asked_any_more_ends() {
+    use v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest,
+    };
+    let coordinator = Coordinator::in_process_with(["--handshake-timeout", "300ms"]);
+    let mut client = ServerReflectionClient::new(connect(&coordinator.endpoint()).await);
+    for asked in [0, 1] {
+        let request = ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(MessageRequest::ListServices(String::new())),
+        };
+        let asks = tokio_stream::iter(vec![request; asked]).chain(tokio_stream::pending());
+        let ended = tokio::time::timeout(PROMPT, async {
+            let Ok(answers) = client.server_reflection_info(asks).await else {
+                return 0;
+            };
+            let mut answers = answers.into_inner();
+            let mut answered = 0;
+            while let Ok(Some(_)) = answers.message().await {
+                answered += 1;
+            }
+            answered
+        });
+        assert_eq!(ended.await.unwrap(), asked);
+    }
 }
 
 #[tokio::test]
