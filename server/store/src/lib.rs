@@ -12,6 +12,7 @@
 pub mod clock;
 mod error;
 mod feed;
+mod lane;
 pub mod measure;
 pub mod memory;
 pub mod quorum;

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     clock,
     error::StoreError,
+    lane::Lane,
     measure::{Meter, Script},
     redis::{
         errors::{call_error, link_error, server_error},
@@ -33,8 +34,6 @@ use crate::{
     },
 };
 
-/// Most commands in one pipeline.
-const BATCH: usize = 256;
 /// Pipelines in flight.
 const IN_FLIGHT: usize = 4;
 
@@ -42,7 +41,7 @@ const IN_FLIGHT: usize = 4;
 pub(super) struct Master {
     pub(super) place: usize,
     pub(super) link: Link,
-    lane: Mutex<Lane>,
+    lane: Mutex<Lane<Item>>,
     /// Held while a batch is taken out and handed to the connection, so that none overtakes another in between.
     turn: tokio::sync::Mutex<()>,
     nonce: AtomicU64,
@@ -52,12 +51,6 @@ pub(super) struct Master {
     pub(super) meter: Meter,
     /// Releases that are to be made here as soon as it answers.
     pub(super) owed: AtomicUsize,
-}
-
-#[derive(Default)]
-struct Lane {
-    waiting: Vec<Item>,
-    in_flight: usize,
 }
 
 /// What is known of its present run.
@@ -149,7 +142,7 @@ impl Master {
     fn push(self: &Arc<Self>, item: Item) {
         self.meter.queued();
         let mut lane = self.lane();
-        lane.waiting.push(item);
+        lane.push(item);
         if lane.in_flight < IN_FLIGHT {
             lane.in_flight += 1;
             drop(lane);
@@ -160,15 +153,14 @@ impl Master {
     async fn drive(self: Arc<Self>) {
         loop {
             let turn = self.turn.lock().await;
-            let batch: Vec<Item> = {
+            let batch = {
                 let mut lane = self.lane();
-                if lane.waiting.is_empty() {
+                let batch = lane.take_batch();
+                if batch.is_empty() {
                     lane.in_flight -= 1;
                     return;
                 }
-                let rest = lane.waiting.len().min(BATCH);
-                let rest = lane.waiting.split_off(rest);
-                std::mem::replace(&mut lane.waiting, rest)
+                batch
             };
             let now = clock::now();
             // What nobody could say when it is too late for would be carried out whenever it gets there.
@@ -312,7 +304,7 @@ impl Master {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lane(&self) -> MutexGuard<'_, Lane> {
+    fn lane(&self) -> MutexGuard<'_, Lane<Item>> {
         // A panic elsewhere can't leave it torn: each use is a push, or a drain with its count.
         self.lane.lock().unwrap_or_else(PoisonError::into_inner)
     }

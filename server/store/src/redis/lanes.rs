@@ -39,19 +39,18 @@ use super::{
 use crate::{
     clock,
     error::StoreError,
+    lane::Lane,
     measure::{Meter, Script},
     store::{Answer, Observer, Stamped},
 };
 
-/// Most commands in one call.
-const BATCH: usize = 256;
 /// Calls in flight on a lane: one under way to Redis while the other is carried out.
 const IN_FLIGHT: usize = 2;
 
 /// The lanes of a store.
 pub struct Lanes {
     link: Link,
-    lanes: Vec<Mutex<Lane>>,
+    lanes: Vec<Mutex<Lane<Item>>>,
     /// One for each lane: held while a batch is taken out and handed to the connection, so that of two tasks that send none
     /// overtakes the other in between.
     turns: Vec<Turn>,
@@ -68,12 +67,6 @@ pub struct Lanes {
 }
 
 type Turn = tokio::sync::Mutex<()>;
-
-#[derive(Default)]
-struct Lane {
-    waiting: Vec<Item>,
-    in_flight: usize,
-}
 
 impl Lanes {
     /// A lane for each connection of the link, which loads the script. A command that is not answered within `timeout` is given up.
@@ -146,7 +139,7 @@ impl Lanes {
         let index = usize::from(item.keys.slot) % self.lanes.len();
         self.meter.queued();
         let mut lane = self.lane(index);
-        lane.waiting.push(item);
+        lane.push(item);
         if lane.in_flight < IN_FLIGHT {
             lane.in_flight += 1;
             drop(lane);
@@ -158,15 +151,14 @@ impl Lanes {
     async fn drive(self: Arc<Self>, index: usize) {
         loop {
             let turn = self.turns[index].lock().await;
-            let batch: Vec<Item> = {
+            let batch = {
                 let mut lane = self.lane(index);
-                if lane.waiting.is_empty() {
+                let batch = lane.take_batch();
+                if batch.is_empty() {
                     lane.in_flight -= 1;
                     return;
                 }
-                let rest = lane.waiting.len().min(BATCH);
-                let rest = lane.waiting.split_off(rest);
-                std::mem::replace(&mut lane.waiting, rest)
+                batch
             };
             let mut call = pin!(self.call(index, batch));
             // The first poll hands it to the connection, which has room for more calls than can be in flight.
@@ -432,7 +424,7 @@ impl Lanes {
         }
     }
 
-    fn lane(&self, index: usize) -> MutexGuard<'_, Lane> {
+    fn lane(&self, index: usize) -> MutexGuard<'_, Lane<Item>> {
         // A panic elsewhere can't leave it torn: each use is a push, or a drain with its count.
         self.lanes[index]
             .lock()
