@@ -116,6 +116,16 @@ pub struct Line {
 struct State {
     share: Share,
     waiting: VecDeque<oneshot::Sender<Turn>>,
+    /// How many of those were given up, or nearly: one that is given its turn as it is given up may count.
+    given_up: usize,
+}
+
+/// One that waits in a line. Dropped before it was given its turn, it was given up.
+#[derive(Debug)]
+struct Waiting<'a> {
+    line: &'a Line,
+    given: oneshot::Receiver<Turn>,
+    is_given: bool,
 }
 
 /// The right to have one acquire under way. It ends when this is dropped.
@@ -132,6 +142,7 @@ impl Line {
             state: Mutex::new(State {
                 share,
                 waiting: VecDeque::new(),
+                given_up: 0,
             }),
         }
     }
@@ -148,8 +159,29 @@ impl Line {
             state.waiting.push_back(turn);
             state.share.set_waiting(true);
         }
+        let mut waiting = Waiting {
+            line: self,
+            given,
+            is_given: false,
+        };
+        let given = (&mut waiting.given).await;
+        waiting.is_given = true;
         // It is given before the line is gone.
-        given.await.unwrap_or(Turn { line: None })
+        given.unwrap_or(Turn { line: None })
+    }
+
+    /// One that waits was given up. They leave when they are most of those who wait, so that what is kept of them is never more
+    /// than what is kept of others, and each costs little.
+    fn given_up(&self) {
+        let mut state = self.state();
+        state.given_up += 1;
+        if state.given_up <= state.waiting.len() / 2 {
+            return;
+        }
+        state.waiting.retain(|waiting| !waiting.is_closed());
+        state.given_up = 0;
+        let is_waiting = !state.waiting.is_empty();
+        state.share.set_waiting(is_waiting);
     }
 
     fn own(self: &Arc<Self>) -> Turn {
@@ -179,6 +211,7 @@ impl Line {
             .is_some_and(oneshot::Sender::is_closed)
         {
             state.waiting.pop_front();
+            state.given_up = state.given_up.saturating_sub(1);
         }
         let next = if state.share.has_room() {
             state.waiting.pop_front()
@@ -196,6 +229,19 @@ impl Line {
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_given {
+            return;
+        }
+        self.given.close();
+        // One that was given its turn and never knew is not in line any more.
+        if self.given.try_recv().is_err() {
+            self.line.given_up();
+        }
     }
 }
 
@@ -285,5 +331,36 @@ mod tests {
         drop(turns);
         assert_eq!(counted(&crowd), (0, 0));
         assert!(line.state().waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn those_given_up_leave_the_line_wherever_they_are_in_it() {
+        let crowd = Crowd::default();
+        let line = Arc::new(Line::new(crowd.share()));
+        let turns = join_all((0..ROOM).map(|_| line.turn())).await;
+        let wait = || {
+            let mut waiting = Box::pin(line.turn());
+            assert!((&mut waiting).now_or_never().is_none());
+            waiting
+        };
+        let first = wait();
+        let mut last = Vec::new();
+        for _ in 0..1000 {
+            drop(wait());
+            last.push(wait());
+            let waiting = line.state().waiting.len();
+            assert!(waiting <= 2 * last.len() + 2, "{waiting}");
+        }
+        last.truncate(3);
+        assert!(line.state().waiting.len() <= 8);
+        drop(turns);
+        assert_eq!(join_all(last).await.len(), 3);
+        drop(first);
+        assert_eq!(counted(&crowd), (0, 0));
+
+        let turns = join_all((0..ROOM).map(|_| line.turn())).await;
+        drop([wait(), wait()]);
+        assert_eq!(counted(&crowd), (ROOM, 0), "nobody waits any more");
+        drop(turns);
     }
 }

@@ -139,7 +139,7 @@ pub struct Config {
     pub max_page_size: usize,
     /// Calls in flight on one connection. 10000 by default.
     pub max_concurrent_streams: u32,
-    /// Messages that may wait for a client to read them before it is cut off. 1024 by default.
+    /// Answers that are handed over for sending before a backlog begins. 16 by default.
     pub outbound_queue: usize,
     /// Whether deadlocks are found and ended. True by default.
     pub deadlock_detection: bool,
@@ -259,7 +259,7 @@ impl Default for Config {
             max_message_size: 2 * 1024 * 1024,
             max_page_size: 1000,
             max_concurrent_streams: 10_000,
-            outbound_queue: 1024,
+            outbound_queue: 16,
             deadlock_detection: true,
             worker_threads: half_of_the_processors(),
             metrics: true,

@@ -325,7 +325,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         outbound_queue,
         8,
         1_000_000,
-        "Answers handed over for sending before a backlog begins: 8 to 1000000. A client that takes nothing of its backlog for keepalive-timeout is cut off."
+        "Answers handed over for sending before a backlog begins: 8 to 1000000. A client that takes none of its answers for keepalive-timeout is cut off."
     ),
     Setting {
         name: "deadlock-detection",

@@ -8,6 +8,7 @@
 //! - [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
 //! - `refresh`: what that task asks of the store.
 //! - [`inbox`]: what a session hears from the store and from others.
+//! - `listing`: the locks of a listing, a few at a time.
 //! - [`cleanup`]: releases that nobody waits for.
 //! - [`deadlock`]: which actors wait while they hold something, and the task that ends their deadlocks.
 
@@ -17,6 +18,7 @@ pub mod contention;
 pub mod deadlock;
 pub mod hold;
 pub mod inbox;
+mod listing;
 mod refresh;
 pub mod registry;
 pub mod resume;
@@ -44,6 +46,7 @@ use self::{
     cleanup::Leftover,
     contention::Contention,
     deadlock::Blocked,
+    listing::Listings,
     registry::{Delivery, Registry},
 };
 use crate::{Liveness, crowd::Crowd, limits::Limits, telemetry::Metrics};
@@ -73,6 +76,7 @@ struct Shared {
     metrics: Metrics,
     limits: Limits,
     crowd: Crowd,
+    listings: Listings,
     /// One more than the largest token seen of any name.
     floor: AtomicI64,
 }
@@ -125,6 +129,7 @@ impl Coordinator {
                 metrics: parts.metrics,
                 limits: parts.limits,
                 crowd: Crowd::default(),
+                listings: Listings::default(),
                 floor: AtomicI64::new(0),
             }),
         };

@@ -6,7 +6,10 @@
 //! cancels more than a client can have reason to has fewer turns than others, which costs nobody else anything.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -29,8 +32,8 @@ pub struct UnderWay {
     /// When its first step was taken.
     since: Option<Instant>,
     ended: bool,
-    /// What it was counted for as one that is cancelled at once, before anybody could know.
-    suspected: Option<Counted>,
+    /// It counts as one that is cancelled at once, before anybody could know.
+    suspected: Option<Suspected>,
 }
 
 impl UnderWay {
@@ -41,7 +44,7 @@ impl UnderWay {
         // Where there is much to do, what becomes of a call is known late, and many more would be read until then.
         let suspected = connection
             .cancels_too_many()
-            .then(|| connection.note_cancelled_at_once());
+            .then(|| connection.note_suspected());
         Self {
             connection,
             since: None,
@@ -68,52 +71,119 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let is_at_once = self.since.is_none_or(|since| since.elapsed() < AT_ONCE);
-        match (is_at_once && !self.ended, self.suspected.take()) {
-            (true, None) => {
-                self.connection.note_cancelled_at_once();
-            }
-            (false, Some(counted)) => self.connection.note_suspected_wrongly(counted),
-            (true, Some(_)) | (false, None) => {}
+        if let Some(suspected) = self.suspected.take() {
+            self.connection.note_known(suspected);
+        }
+        if is_at_once && !self.ended {
+            self.connection.note_cancelled_at_once();
         }
     }
 }
 
-/// For how much longer it is remembered because of one of them.
+/// One that was suspected, and when.
 #[derive(Debug)]
-pub(super) struct Counted(u64);
+pub(super) struct Suspected {
+    span: u64,
+}
 
 /// Those of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Cancels {
     /// Until when those that were read would have come if they came as they may; nanoseconds since it was opened, 0 at first.
     paid_until: AtomicU64,
+    suspects: Mutex<Suspects>,
+}
+
+/// Calls that began while there were too many, and of which it is not known how they end. One that is not over after
+/// [`AT_ONCE`] was none: it is forgotten in the span of that length after its own.
+#[derive(Debug, Default)]
+struct Suspects {
+    /// The number of the present span.
+    span: u64,
+    /// Those that began in it.
+    young: u32,
+    /// Those that began in the one before.
+    old: u32,
+}
+
+impl Suspects {
+    /// Those of a span, if they are not forgotten.
+    fn of(&mut self, span: u64) -> Option<&mut u32> {
+        match self.span.checked_sub(span)? {
+            0 => Some(&mut self.young),
+            1 => Some(&mut self.old),
+            _ => None,
+        }
+    }
+
+    fn go_on_to(&mut self, span: u64) {
+        match span.saturating_sub(self.span) {
+            0 => return,
+            1 => self.old = self.young,
+            _ => self.old = 0,
+        }
+        self.young = 0;
+        self.span = span;
+    }
 }
 
 impl Cancels {
-    /// Takes one in, so long after the connection was opened. Also tells whether it is the first that is too many.
-    pub(super) fn add(&self, now: Duration) -> (Counted, bool) {
+    /// Takes one in, so long after the connection was opened; tells whether it is the first that is too many.
+    pub(super) fn add(&self, now: Duration) -> bool {
         let before = self.paid_until.load(Ordering::Relaxed);
         let from = before.max(nanos(now));
         let free = nanos(now) + nanos(EACH * BURST);
         // Two at the same moment may count as one: it is about many.
         let after = (from + nanos(EACH)).min(free + nanos(LONGEST));
         self.paid_until.store(after, Ordering::Relaxed);
-        let counted = Counted(after.saturating_sub(from));
-        (counted, after > free && before <= free)
+        after > free && before <= free
     }
 
-    /// Takes one back.
-    pub(super) fn take_back(&self, counted: Counted) {
-        let before = self.paid_until.load(Ordering::Relaxed);
-        self.paid_until
-            .store(before.saturating_sub(counted.0), Ordering::Relaxed);
+    /// A call begins while there are too many.
+    pub(super) fn suspect(&self, now: Duration) -> Suspected {
+        let mut suspects = self.suspects();
+        suspects.go_on_to(span(now));
+        suspects.young = suspects.young.saturating_add(1);
+        Suspected {
+            span: suspects.span,
+        }
     }
 
-    /// Whether as many as may come at a time have come, or nearly.
+    /// It is known how that ended.
+    pub(super) fn is_known(&self, suspected: &Suspected) {
+        if let Some(count) = self.suspects().of(suspected.span) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Whether more have come than may come at a time. Those that are suspected count too, but only beside others that are known: so
+    /// that suspicion is not its own cause.
     pub(super) fn are_many(&self, now: impl FnOnce() -> Duration) -> bool {
         let paid_until = self.paid_until.load(Ordering::Relaxed);
-        paid_until > 0 && paid_until > nanos(now()) + nanos(EACH * BURST / 2)
+        if paid_until == 0 {
+            return false;
+        }
+        let now = now();
+        let known = paid_until.saturating_sub(nanos(now));
+        let free = nanos(EACH * BURST);
+        if known == 0 || known > free {
+            return known > 0;
+        }
+        let mut suspects = self.suspects();
+        suspects.go_on_to(span(now));
+        let suspected = u64::from(suspects.young) + u64::from(suspects.old);
+        known + suspected * nanos(EACH) > free
     }
+
+    fn suspects(&self) -> MutexGuard<'_, Suspects> {
+        // Nothing panics while it is held.
+        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The span of [`AT_ONCE`] in which a time is.
+fn span(now: Duration) -> u64 {
+    nanos(now) / nanos(AT_ONCE)
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -130,29 +200,79 @@ mod tests {
         assert!(!cancels.are_many(|| Duration::ZERO));
         for number in 0..1000 {
             let now = EACH * number;
-            assert!(!cancels.add(now).1);
+            assert!(!cancels.add(now));
             assert!(!cancels.are_many(|| now));
         }
+        let now = EACH * 10_000;
+        for _ in 0..BURST {
+            assert!(!cancels.add(now));
+            assert!(!cancels.are_many(|| now), "so many may come at a time");
+        }
+        assert!(cancels.add(now), "it is told");
+        assert!(cancels.are_many(|| now));
     }
 
     #[test]
     fn more_are_remembered_for_a_while() {
         let cancels = Cancels::default();
         let now = Duration::from_secs(5);
-        let told = (0..BURST + 20).filter(|_| cancels.add(now).1).count();
+        let told = (0..BURST + 20).filter(|_| cancels.add(now)).count();
         assert_eq!(told, 1, "it is told once");
-        let last = EACH * (20 + BURST / 2);
+        let last = EACH * 20;
         let are_many = |after| cancels.are_many(|| now + after);
         assert!(are_many(last - EACH) && !are_many(last));
-        cancels.take_back(cancels.add(now).0);
-        assert!(
-            are_many(last - EACH) && !are_many(last),
-            "nothing is left of it"
-        );
         for _ in 0..10_000 {
             cancels.add(now);
         }
-        cancels.take_back(cancels.add(now).0);
-        assert!(are_many(LONGEST) && !are_many(LONGEST * 2));
+        assert!(are_many(LONGEST - EACH) && !are_many(LONGEST));
+    }
+
+    #[test]
+    fn a_suspicion_is_over_when_the_call_is_or_was_not_cancelled_at_once() {
+        let cancels = Cancels::default();
+        let now = Duration::from_secs(5);
+        for _ in 0..=BURST {
+            cancels.add(now);
+        }
+        // One of them is over by then.
+        let now = now + EACH;
+        let are_many = |after| cancels.are_many(|| now + after);
+        assert!(!are_many(Duration::ZERO));
+        let suspected: Vec<Suspected> = (0..100).map(|_| cancels.suspect(now)).collect();
+        assert!(are_many(Duration::ZERO));
+        for suspected in &suspected[1..] {
+            cancels.is_known(suspected);
+        }
+        assert!(are_many(Duration::ZERO) && !are_many(EACH));
+        cancels.is_known(&suspected[0]);
+        assert!(!are_many(Duration::ZERO));
+
+        // A hundred that take long count no longer than what is cancelled at once takes.
+        let now = now + AT_ONCE;
+        let suspected: Vec<Suspected> = (0..100).map(|_| cancels.suspect(now)).collect();
+        assert!(cancels.are_many(|| now + AT_ONCE));
+        assert!(!cancels.are_many(|| now + 2 * AT_ONCE));
+        for suspected in &suspected {
+            cancels.is_known(suspected);
+        }
+        assert!(!cancels.are_many(|| now + 2 * AT_ONCE));
+    }
+
+    #[test]
+    fn a_suspicion_is_not_its_own_cause() {
+        let cancels = Cancels::default();
+        let mut now = Duration::from_secs(5);
+        for _ in 0..=BURST {
+            cancels.add(now);
+        }
+        let until = now + EACH * (BURST + 1);
+        while now < until {
+            assert!(cancels.are_many(|| now), "it goes on");
+            for _ in 0..100 {
+                cancels.suspect(now);
+            }
+            now += Duration::from_millis(1);
+        }
+        assert!(!cancels.are_many(|| now), "nothing else is known of it");
     }
 }

@@ -16,7 +16,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::{net::TcpStream, sync::Notify};
 use tonic::Status;
 
-use super::cancels::{Cancels, Counted};
+use super::cancels::{Cancels, Suspected};
 use crate::{
     access::Shown,
     crowd::{Crowd, Line},
@@ -256,22 +256,24 @@ impl ConnectionHandle {
         self.link.begun.swap(0, Ordering::Relaxed)
     }
 
-    pub(super) fn note_cancelled_at_once(&self) -> Counted {
-        let (counted, is_first) = self.link.cancels.add(self.link.opened.elapsed());
-        if is_first {
+    pub(super) fn note_cancelled_at_once(&self) {
+        if self.link.cancels.add(self.link.opened.elapsed()) {
             tracing::info!(
                 peer = %self.link.peer,
                 "a client cancels calls as soon as it makes them: it has fewer turns"
             );
         }
-        counted
     }
 
-    pub(super) fn note_suspected_wrongly(&self, counted: Counted) {
-        self.link.cancels.take_back(counted);
+    pub(super) fn note_suspected(&self) -> Suspected {
+        self.link.cancels.suspect(self.link.opened.elapsed())
     }
 
-    /// Whether it cancels as many calls at once as it may, or nearly.
+    pub(super) fn note_known(&self, suspected: Suspected) {
+        self.link.cancels.is_known(&suspected);
+    }
+
+    /// Whether it cancels more calls at once than it may.
     pub(super) fn cancels_too_many(&self) -> bool {
         self.link.cancels.are_many(|| self.link.opened.elapsed())
     }

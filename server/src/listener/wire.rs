@@ -24,6 +24,9 @@ const CALLS: usize = 16;
 
 /// How many times as much a call counts on a connection that cancels too many: others have so many turns for each of its own.
 const PASSES: usize = 64;
+/// Most that is counted of a read, and of the calls that came with it: so many turns. What else is on such a connection, the
+/// heartbeats of its sessions above all, is behind what was sent before, and that has to be read in time.
+const MOST_OWED: usize = 8 * BUDGET;
 
 /// The socket of one connection, as it is on the wire. Dropping it closes the socket.
 #[derive(Debug)]
@@ -80,6 +83,7 @@ impl Wire {
         } else {
             begun
         };
+        self.owed = self.owed.min(MOST_OWED);
         while self.owed > 0 {
             ready!(poll_proceed(cx)).made_progress();
             self.owed -= 1;
@@ -196,4 +200,57 @@ pub(super) fn killed() -> io::Error {
         io::ErrorKind::ConnectionAborted,
         "the coordinator closed the connection",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::future::poll_fn;
+
+    use tokio::{io::AsyncWriteExt, net::TcpListener};
+
+    use super::*;
+
+    /// In how many turns a connection on which so many calls have begun reads what is there.
+    async fn turns(calls: usize, cancels: usize) -> usize {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let (socket, address) = listener.accept().await.unwrap();
+        let socket = Arc::new(socket);
+        let handle = ConnectionHandle::new(1, address, &socket);
+        peer.write_all(b"a heartbeat").await.unwrap();
+        socket.readable().await.unwrap();
+        for _ in 0..cancels {
+            handle.note_cancelled_at_once();
+        }
+        for _ in 0..calls {
+            handle.note_call();
+        }
+        let mut wire = Wire::new(socket, handle);
+        let reading = tokio::spawn(async move {
+            let (mut bytes, mut turns) = ([0; 64], 0);
+            let mut buf = ReadBuf::new(&mut bytes);
+            poll_fn(|cx| {
+                turns += 1;
+                Pin::new(&mut wire).poll_read(cx, &mut buf)
+            })
+            .await
+            .unwrap();
+            turns
+        });
+        reading.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_cancels_too_much_waits_longer_and_is_read_in_time_all_the_same() {
+        assert_eq!(turns(1, 0).await, 1);
+        assert_eq!(turns(CALLS, 0).await, 2);
+        let passed = turns(2, 40).await;
+        assert!((8..=9).contains(&passed), "{passed} turns for two calls");
+        let passed = turns(1000, 40).await;
+        assert!((8..=9).contains(&passed), "{passed} turns, however many");
+    }
 }

@@ -12,7 +12,7 @@ use leasehold_proto::v1::{
     ListSessionsResponse, SessionView, WatchLocksRequest, WatchLocksResponse,
     admin_service_server::AdminService,
 };
-use leasehold_store::{LockStore, Page, StoreError, clock};
+use leasehold_store::{LockStore, Page, clock};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
@@ -63,16 +63,11 @@ impl AdminService for Admin {
         check_prefix(&request.prefix)?;
         let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
         let page = self.visible(&request, size, rights.granted()).await?;
-        let views = page.names.iter().map(|name| self.coordinator.view(name, 0));
-        let views = futures_util::future::join_all(views).await;
+        let views = self.coordinator.views(&page.names).await;
+        let views = views.map_err(Refusal::from)?;
         let mut locks = Vec::with_capacity(views.len());
         for (name, view) in page.names.iter().zip(views) {
-            let view = match view {
-                Ok(view) => view,
-                // Somebody else's key with a name like ours: it is not a lock, and hides none.
-                Err(StoreError::WrongType { .. }) => continue,
-                Err(error) => return Err(Refusal::from(error).into()),
-            };
+            let Some(view) = view else { continue };
             // One that came free since it was found is not listed.
             if view.holder_count > 0 || view.closed_for.is_some() || view.waiter_count > 0 {
                 locks.push(convert::lock_view(name, &view));

@@ -101,9 +101,19 @@ impl LockService for Locks {
         });
         let acquired = async {
             let since = Instant::now();
-            let mut turn = match &line {
-                Some(line) => Some(line.turn().await),
-                None => None,
+            let turn = async {
+                match &line {
+                    Some(line) => Some(line.turn().await),
+                    None => None,
+                }
+            };
+            let turn = match wait {
+                Wait::For(wait) => tokio::time::timeout(wait, turn).await,
+                Wait::No | Wait::Forever => Ok(turn.await),
+            };
+            // It waits for its turn no longer than it would for the lock.
+            let Ok(mut turn) = turn else {
+                return Ok(Acquired::TimedOut(None));
             };
             let wait = wait.after(since.elapsed());
             followed.script();

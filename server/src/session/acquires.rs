@@ -45,11 +45,11 @@ pub(super) struct Wanted {
 /// How far it is.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// It waits for its turn to be sent.
-    Turn,
+    /// It waits for its turn to be sent, under this number.
+    Turn(u64),
     /// On its way to the store.
     Asked,
-    /// One of these, and cancelled: if it has to wait, it does not.
+    /// That, and cancelled: if it has to wait, it does not.
     Cancelled,
     /// In the queue, with what cancels it, once.
     InLine(Option<oneshot::Sender<()>>),
@@ -65,11 +65,11 @@ impl Acquiring {
         }
     }
 
-    /// Ends the wait. A grant that is there before stands.
+    /// Ends the wait. A grant that is there before stands. One that waits for its turn is to be taken out of the line.
     pub(super) fn cancel(&mut self) {
         match &mut self.stage {
-            Stage::Turn | Stage::Asked => self.stage = Stage::Cancelled,
-            Stage::Cancelled => {}
+            Stage::Asked => self.stage = Stage::Cancelled,
+            Stage::Turn(_) | Stage::Cancelled => {}
             Stage::InLine(cancel) => {
                 if let Some(cancel) = cancel.take() {
                     // Its answer may have crossed the cancel: then there is nothing to do.
@@ -234,10 +234,11 @@ impl<W: Wire> Session<W> {
                 wait,
             }
         };
-        self.turns.line_up(request_id, ask);
+        let number = self.turns.line_up(request_id, ask);
         self.acquiring
-            .insert(request_id, Acquiring::new(Stage::Turn, wanted));
+            .insert(request_id, Acquiring::new(Stage::Turn(number), wanted));
         self.take_turns();
+        self.wait_for_turn(number);
         self.count();
     }
 }

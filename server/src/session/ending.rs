@@ -103,6 +103,7 @@ impl<W: Wire> Session<W> {
             .drain()
             .map(|(_, held)| held.hold.given_back())
             .collect();
+        self.cancel_those_in_line();
         // Those that fail go on in the background.
         futures_util::future::join_all(given_back.into_iter().map(Hold::release)).await;
         let patience = self.coordinator.store_timeout();

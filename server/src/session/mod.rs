@@ -3,6 +3,7 @@
 //! - [`task`]: one task owns one session: what it holds and waits for, and its lease.
 //! - `hearing`: what a client says, and how its side of the stream ends.
 //! - `requests`: what a client may ask on its stream; `acquires`, `grants`: how an acquire goes on.
+//! - `turns`, `line`: whose turn it is among its acquires, while there is no room for more on the way to the store.
 //! - `actors`, `counts`: what each flow of a client holds, and how many times.
 //! - `renewal`: keeping the holds alive, and telling what could not be.
 //! - [`resume`]: what it takes over from another stream before it opens.
@@ -16,6 +17,7 @@
 //! - [`traces`]: its requests, as traces and the log tell of them.
 //! - [`sessions`]: the sessions of this coordinator, for operators and limits.
 
+mod line;
 pub mod outbox;
 pub mod resume;
 pub mod sessions;

@@ -31,12 +31,13 @@ const BYTES_OWED: usize = 128 * 1024;
 pub struct Reading {
     /// Most answers that a session may owe for what it was asked. When as many wait, it is asked for no more.
     pub owed: usize,
-    /// How long a client may have a backlog without taking anything.
+    /// How long answers may wait for a client that takes none.
     pub patience: Duration,
 }
 
 /// The bounded queue of one session's answers. A session may owe many at once, so what is not read yet waits; but a client
-/// that reads nothing for a while is disconnected, and its reading never slows the session down.
+/// that reads nothing for a while is disconnected, and its reading never slows the session down. Few are handed over before they
+/// are taken: what is, is not counted.
 ///
 /// Answers are put into the client's words as they are made, however late they are read.
 #[derive(Debug)]
@@ -48,7 +49,11 @@ pub struct Outbox<W: Wire> {
     /// Bytes of all that.
     bytes: usize,
     unread: Tracked,
-    /// When the backlog began, or last got shorter.
+    /// How many were handed over.
+    handed: u64,
+    /// How many of those had been taken when that was looked at last.
+    taken: u64,
+    /// When the first that is not taken came, or another was seen to be taken.
     moved_at: Moment,
     stuck: SecondLook,
     reading: Reading,
@@ -75,6 +80,8 @@ impl<W: Wire> Outbox<W> {
             backlog: VecDeque::new(),
             bytes: 0,
             unread: metrics.unread_answers.track_none(),
+            handed: 0,
+            taken: 0,
             moved_at: clock::now(),
             stuck: SecondLook::default(),
             reading,
@@ -152,36 +159,62 @@ impl<W: Wire> Outbox<W> {
         self.bytes < BYTES_OWED && self.backlog.len() + self.wire.kept_back() < self.reading.owed
     }
 
-    /// When to [`check`](Self::check) next; `None` while there is no backlog.
+    /// When to [`check`](Self::check) next; `None` while everything is taken.
     pub(super) fn check_at(&self) -> Option<Moment> {
-        self.has_backlog()
+        self.is_unread()
             .then(|| self.stuck.due(self.moved_at.after(self.reading.patience)))
     }
 
-    /// Cuts off a client that has had a backlog for too long without taking anything.
+    /// Cuts off a client for which answers have waited for too long without its taking any.
     pub(super) fn check(&mut self, now: Moment) {
+        let taken = self.handed - self.untaken();
+        if taken != std::mem::replace(&mut self.taken, taken) {
+            self.moved(now);
+        }
         let deadline = self.moved_at.after(self.reading.patience);
-        if self.has_backlog() && self.stuck.is_missed(deadline, now) {
+        if self.is_unread() && self.stuck.is_missed(deadline, now) {
             self.cut_off();
         }
     }
 
+    /// Whether there are answers that are not taken.
+    fn is_unread(&self) -> bool {
+        !self.cut && (self.has_backlog() || self.untaken() > 0)
+    }
+
+    /// How many of those that were handed over are not taken.
+    fn untaken(&self) -> u64 {
+        // A stream that is gone has another half that tells why.
+        if self.answers.is_closed() {
+            return 0;
+        }
+        let untaken = self.answers.max_capacity() - self.answers.capacity();
+        u64::try_from(untaken).unwrap_or(u64::MAX).min(self.handed)
+    }
+
+    fn moved(&mut self, now: Moment) {
+        self.moved_at = now;
+        self.stuck.kept();
+    }
+
     /// Moves the backlog on as soon as there is room. May be dropped at any point.
     pub(super) async fn drain(&mut self) {
-        match self.answers.reserve().await {
-            Ok(permit) => {
-                if let Some((answer, bytes)) = self.backlog.pop_front() {
-                    self.bytes -= bytes;
-                    permit.send(answer);
-                }
-                self.moved_at = clock::now();
-                self.stuck.kept();
+        let is_gone = self.answers.reserve().await.is_err();
+        if is_gone {
+            // The stream's other half tells why.
+            self.backlog.clear();
+            self.bytes = 0;
+        } else {
+            // As many as there is room for, where there was none before one was taken.
+            while let Ok(permit) = self.answers.try_reserve() {
+                let Some((answer, bytes)) = self.backlog.pop_front() else {
+                    break;
+                };
+                self.bytes -= bytes;
+                self.handed += 1;
+                permit.send(answer);
             }
-            // The stream is gone; its other half tells why.
-            Err(_) => {
-                self.backlog.clear();
-                self.bytes = 0;
-            }
+            self.moved(clock::now());
         }
         self.unread.set(self.backlog.len());
     }
@@ -207,19 +240,22 @@ impl<W: Wire> Outbox<W> {
         if self.cut {
             return;
         }
+        if !self.is_unread() {
+            self.moved(clock::now());
+        }
         let answer = if self.backlog.is_empty() {
             match self.answers.try_send(answer) {
+                Ok(()) => {
+                    self.handed += 1;
+                    return;
+                }
                 // A stream that is gone has another half that tells why.
-                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => return,
+                Err(mpsc::error::TrySendError::Closed(_)) => return,
                 Err(mpsc::error::TrySendError::Full(answer)) => answer,
             }
         } else {
             answer
         };
-        if self.backlog.is_empty() {
-            self.moved_at = clock::now();
-            self.stuck.kept();
-        }
         let bytes = answer.as_ref().map_or(0, Message::encoded_len);
         self.bytes += bytes;
         self.backlog.push_back((answer, bytes));
@@ -337,6 +373,48 @@ mod tests {
         assert!(outbox.is_cut());
         assert_eq!(connection.handle().ending(), Some(Ending::Local));
         assert_eq!(metrics.slow_readers.get(), 1);
+        assert_eq!(outbox.check_at(), None);
+    }
+
+    #[tokio::test]
+    async fn who_takes_nothing_is_cut_off_without_a_backlog_too() {
+        let (mut outbox, mut answers, metrics, _ends) = outbox().await;
+        assert_eq!(outbox.check_at(), None, "there is nothing to take");
+        say(&mut outbox, 1..=3);
+        assert!(!outbox.has_backlog());
+        let first = outbox.check_at().unwrap();
+        // It takes one, late as it is, and others come meanwhile.
+        outbox.check(first);
+        answers.recv().await.unwrap().unwrap();
+        say(&mut outbox, 4..=5);
+        outbox.check(first.after(Duration::from_secs(1)));
+        let second = outbox.check_at().unwrap();
+        assert!(second >= first.after(PATIENCE), "that counts from then on");
+        outbox.check(second);
+        assert!(!outbox.is_cut(), "the second look is still to come");
+        outbox.check(outbox.check_at().unwrap());
+        assert!(outbox.is_cut());
+        assert_eq!(metrics.slow_readers.get(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_has_taken_everything_is_not_cut_off() {
+        let (mut outbox, mut answers, _metrics, _ends) = outbox().await;
+        say(&mut outbox, 1..=20);
+        let long_after = outbox.check_at().unwrap().after(10 * PATIENCE);
+        for _ in 1..=20 {
+            answers.recv().await.unwrap().unwrap();
+            if outbox.has_backlog() {
+                outbox.drain().await;
+            }
+        }
+        assert_eq!(outbox.check_at(), None);
+        outbox.check(long_after);
+        outbox.check(long_after.after(PATIENCE));
+        assert!(!outbox.is_cut());
+        // A stream that is gone waits for nothing.
+        say(&mut outbox, 21..=22);
+        drop(answers);
         assert_eq!(outbox.check_at(), None);
     }
 

@@ -98,9 +98,7 @@ impl<W: Wire> Session<W> {
             Some(Request::SetValue(set_value)) => self.on_set_value(request_id, &set_value),
             Some(Request::Downgrade(downgrade)) => self.on_downgrade(request_id, &downgrade),
             Some(Request::Cancel(cancel)) => {
-                if let Some(acquiring) = self.acquiring.get_mut(&cancel.acquire_request_id) {
-                    acquiring.cancel();
-                }
+                self.cancel(cancel.acquire_request_id);
                 Ok(())
             }
             Some(Request::Close(_)) => {

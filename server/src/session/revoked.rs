@@ -149,7 +149,7 @@ impl<W: Wire> Session<W> {
         for (request_id, refusal) in denied {
             if let Some(acquiring) = self.acquiring.get_mut(&request_id) {
                 acquiring.denied = Some(Box::new(refusal));
-                acquiring.cancel();
+                self.cancel(request_id);
             }
         }
         let revoked = self.holds.iter().filter(|(_, held)| {

@@ -254,7 +254,6 @@ pub async fn serve<W: Wire>(
             consume_budget().await;
             owed -= 1;
         }
-        session.take_turns();
         let now = clock::now();
         // Before anything else, so that no flood of messages holds it up.
         if session.next_deadline() <= now
@@ -262,6 +261,7 @@ pub async fn serve<W: Wire>(
         {
             break end;
         }
+        session.take_turns();
         if session.outbox.is_cut() {
             break End::Cut;
         }
@@ -340,6 +340,7 @@ impl<W: Wire> Session<W> {
             self.check_at,
             self.outbox.check_at(),
             self.revoked.due(),
+            self.turn_overdue_at(),
         ]
         .into_iter()
         .flatten()
@@ -359,6 +360,7 @@ impl<W: Wire> Session<W> {
         }
         self.outbox.check(now);
         self.revoked.end_due(now);
+        self.end_overdue(now);
         if self.check_at.is_some_and(|at| at <= now) {
             self.expire(now);
         }

@@ -1,16 +1,19 @@
 //! Whose turn it is among a session's own acquires, while it has no more room on the way to the store (see [`crate::crowd`]).
 //!
 //! What waits for its turn does so here, and not in the stream, so that what its client says after it (a heartbeat, above all) is
-//! heard.
+//! heard. An acquire that is given up, or has waited for as long as it wanted to, leaves the line at once: nobody but this session
+//! knew of it.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
-use leasehold_core::{command::Acquire, name::LockName};
-use tokio::{sync::oneshot, time::Instant};
+use leasehold_core::{command::Acquire, name::LockName, time::Moment};
+use leasehold_store::clock;
+use tokio::sync::oneshot;
 
 use super::{
     acquires::{Stage, fresh_owner, told_queued},
+    line::Line,
     requests::Asked,
     task::{Done, Session},
     wire::Wire,
@@ -26,10 +29,13 @@ use crate::{
     limits::WaiterPlace,
 };
 
+/// After so many that have waited for too long a session lets others have their turn.
+const OVERDUE_IN_A_ROW: usize = 32;
+
 /// A session's acquires that wait for their turn, the oldest first.
 #[derive(Debug)]
 pub(super) struct Turns {
-    waiting: VecDeque<Turn>,
+    waiting: Line<Turn>,
     share: Share,
 }
 
@@ -37,7 +43,7 @@ pub(super) struct Turns {
 struct Turn {
     request_id: u64,
     ask: Ask,
-    since: Instant,
+    since: Moment,
 }
 
 /// What is asked for when its turn comes.
@@ -62,61 +68,115 @@ impl Turns {
     /// Those of a session that has this share.
     pub(super) fn new(share: Share) -> Self {
         Self {
-            waiting: VecDeque::new(),
+            waiting: Line::default(),
             share,
         }
     }
 
-    /// An acquire lines up behind those that wait.
-    pub(super) fn line_up(&mut self, request_id: u64, ask: Ask) {
-        let since = Instant::now();
-        self.waiting.push_back(Turn {
+    /// An acquire lines up behind those that wait; gives its number among them.
+    pub(super) fn line_up(&mut self, request_id: u64, ask: Ask) -> u64 {
+        let since = clock::now();
+        self.waiting.join(Turn {
             request_id,
             ask,
             since,
-        });
+        })
     }
 
     /// None waits any more; gives the request ids of those that did.
     fn clear(&mut self) -> impl Iterator<Item = u64> + use<> {
         self.share.set_waiting(false);
-        std::mem::take(&mut self.waiting)
-            .into_iter()
-            .map(|turn| turn.request_id)
+        self.waiting.take_all().map(|turn| turn.request_id)
+    }
+}
+
+impl Ask {
+    const fn wait(&self) -> Wait {
+        match self {
+            Self::One { wait, .. } | Self::Several { wait, .. } => *wait,
+        }
     }
 }
 
 impl<W: Wire> Session<W> {
     /// Sends the acquires whose turn it is.
     pub(super) fn take_turns(&mut self) {
-        while let Some(next) = self.turns.waiting.front() {
-            let acquiring = self.acquiring.get(&next.request_id);
-            let is_cancelled =
-                acquiring.is_none_or(|acquiring| matches!(acquiring.stage, Stage::Cancelled));
+        if !self.outbox.has_room() {
+            // Nothing more is asked for who does not read, and no room is kept from others.
+            return self.turns.share.set_waiting(false);
+        }
+        while !self.turns.waiting.is_empty() {
             // While the store is out of reach, each is told so at once, and not after those before it.
-            if !is_cancelled && !self.turns.share.has_room() && self.store_is_up() {
+            if !self.turns.share.has_room() && self.store_is_up() {
                 break;
             }
-            let Some(Turn {
-                request_id,
-                ask,
-                since,
-            }) = self.turns.waiting.pop_front()
-            else {
+            let Some(turn) = self.turns.waiting.take_first() else {
                 break;
             };
-            if is_cancelled {
-                // Nobody but this session knew of it.
-                self.on_acquired(request_id, Ok(Acquired::<[Hold; 0]>::Cancelled));
-            } else {
-                self.take_turn(request_id, ask, since);
-            }
+            self.take_turn(turn);
         }
         let is_waiting = !self.turns.waiting.is_empty();
         self.turns.share.set_waiting(is_waiting);
     }
 
-    fn take_turn(&mut self, request_id: u64, ask: Ask, since: Instant) {
+    /// One that has lined up and has to wait waits for its turn no longer than it would for the lock. One that did not want to wait for
+    /// the lock is asked for when its turn comes.
+    pub(super) fn wait_for_turn(&mut self, number: u64) {
+        if let Some(turn) = self.turns.waiting.get(number)
+            && let Wait::For(wait) = turn.ask.wait()
+        {
+            let until = turn.since.after(wait);
+            self.turns.waiting.wait_until(number, until);
+        }
+    }
+
+    /// When the first of those in line has waited for as long as it wanted to.
+    pub(super) fn turn_overdue_at(&self) -> Option<Moment> {
+        // What there is no room to say is not said.
+        let due = self.turns.waiting.due()?;
+        self.outbox.has_room().then_some(due)
+    }
+
+    /// Answers those in line that have waited for as long as they wanted to, or some of them.
+    pub(super) fn end_overdue(&mut self, now: Moment) {
+        for _ in 0..OVERDUE_IN_A_ROW {
+            if !self.outbox.has_room() {
+                return;
+            }
+            let Some(turn) = self.turns.waiting.take_due(now) else {
+                return;
+            };
+            let acquired = Acquired::<[Hold; 0]>::TimedOut(None);
+            self.on_acquired(turn.request_id, Ok(acquired));
+        }
+    }
+
+    /// Ends the wait of an acquire. A grant that is there before stands.
+    pub(super) fn cancel(&mut self, request_id: u64) {
+        let Some(acquiring) = self.acquiring.get_mut(&request_id) else {
+            return;
+        };
+        let Stage::Turn(number) = acquiring.stage else {
+            return acquiring.cancel();
+        };
+        if self.turns.waiting.take(number).is_some() {
+            self.on_acquired(request_id, Ok(Acquired::<[Hold; 0]>::Cancelled));
+        }
+    }
+
+    /// Ends the waits of all that wait for their turn.
+    pub(super) fn cancel_those_in_line(&mut self) {
+        for request_id in self.leave_the_line() {
+            self.on_acquired(request_id, Ok(Acquired::<[Hold; 0]>::Cancelled));
+        }
+    }
+
+    fn take_turn(&mut self, turn: Turn) {
+        let Turn {
+            request_id,
+            ask,
+            since,
+        } = turn;
         let Some(acquiring) = self.acquiring.get_mut(&request_id) else {
             return;
         };
@@ -124,7 +184,7 @@ impl<W: Wire> Session<W> {
         self.turns.share.went();
         self.outbox.following.script(request_id);
         let holding = self.actors.holds_any(acquiring.wanted.actor);
-        let waited = since.elapsed();
+        let waited = since.until(clock::now());
         match ask {
             Ask::One {
                 name,

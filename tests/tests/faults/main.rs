@@ -13,6 +13,8 @@ mod contended;
 mod flood;
 mod kill;
 mod last_words;
+mod line;
+mod listings;
 mod load;
 mod pauses;
 mod redis_blackhole;

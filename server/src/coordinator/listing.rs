@@ -1,0 +1,59 @@
+//! The locks of a listing, looked at.
+//!
+//! A page may have a thousand names, and each look is a command to the store. All at once they would be ahead of everybody's
+//! renewals, and those of many listings in a row for seconds: so the looks of all listings together share a small part of the way.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use leasehold_core::{name::LockName, view::NameView};
+use leasehold_store::StoreError;
+use tokio::sync::Semaphore;
+
+use super::{Coordinator, unexpected};
+
+/// How many names are looked at in one go.
+const SLICE: usize = 16;
+/// How many times that is on its way to the store, for all listings together.
+const SLICES: usize = 4;
+
+/// The part of the way to the store that listings have.
+#[derive(Clone, Debug)]
+pub(super) struct Listings(Arc<Semaphore>);
+
+impl Default for Listings {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(SLICES)))
+    }
+}
+
+impl Coordinator {
+    /// Shows these names, each without its waiters; `None` for one that is somebody else's key. Slice by slice, between those of
+    /// other listings.
+    ///
+    /// May be dropped at any point; what is on its way then counts until it has arrived.
+    ///
+    /// # Errors
+    ///
+    /// The first that the store gives: what is behind it is not looked at.
+    pub async fn views(&self, names: &[LockName]) -> Result<Vec<Option<NameView>>, StoreError> {
+        let mut views = Vec::with_capacity(names.len());
+        for slice in names.chunks(SLICE) {
+            let part = Arc::clone(&self.shared.listings.0).acquire_owned().await;
+            let (coordinator, slice) = (self.clone(), slice.to_vec());
+            let looked = tokio::spawn(async move {
+                let _part = part;
+                join_all(slice.iter().map(|name| coordinator.view(name, 0))).await
+            });
+            for view in looked.await.map_err(|_| unexpected("view"))? {
+                views.push(match view {
+                    Ok(view) => Some(view),
+                    // With a name like ours: it is not a lock, and hides none.
+                    Err(StoreError::WrongType { .. }) => None,
+                    Err(error) => return Err(error),
+                });
+            }
+        }
+        Ok(views)
+    }
+}
