@@ -13,6 +13,8 @@ use std::{
 use super::take_one;
 
 const SECOND: u64 = 1_000_000_000;
+/// What is owed is paid after so long at most: who lost much at once is not kept from asking for it anew.
+const DEBT: u64 = 10 * SECOND;
 /// So many accounts may be kept that nobody uses.
 const UNUSED: usize = 1024;
 
@@ -20,7 +22,7 @@ const UNUSED: usize = 1024;
 #[derive(Debug, Default)]
 pub struct Account {
     /// By when its requests so far would have been made at the rate that it may have them at, in nanoseconds since the
-    /// coordinator's start. Never more than a second ahead: that is how many it may make at once.
+    /// coordinator's start. Not more than a second ahead, as many as it may make at once, unless it owes some.
     paid_until: AtomicU64,
     sessions: AtomicUsize,
     /// How many of those have no stream any more.
@@ -44,6 +46,23 @@ impl Account {
             // In whole milliseconds, upwards: timers have no others.
             Duration::from_millis(wait.div_ceil(1_000_000))
         })
+    }
+
+    /// Counts requests that were carried out without having been asked for one by one, of so many a second: the next ones wait
+    /// until these are paid for.
+    pub(super) fn owe(&self, requests: u32, rate: u32, now: u64) {
+        let Some(each) = SECOND.checked_div(u64::from(rate)) else {
+            return;
+        };
+        let most = now + SECOND + DEBT;
+        let more = each.saturating_mul(u64::from(requests));
+        // None are no news, and no time, either.
+        if more > 0 {
+            let owed = |before: u64| before.max(now).saturating_add(more).min(most.max(before));
+            let owed = |before| Some(owed(before));
+            let paid_until = &self.paid_until;
+            let _ = paid_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, owed);
+        }
     }
 
     /// Whether there is nothing to remember of it.

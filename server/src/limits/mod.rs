@@ -183,6 +183,12 @@ impl Limits {
         })
     }
 
+    /// Counts requests of this caller that were carried out already, and never refuses them.
+    pub fn owe(&self, account: &Account, requests: u32) {
+        let rate = self.config().max_requests_per_second;
+        account.owe(requests, rate, self.now());
+    }
+
     /// A place for one more session of this caller. One that `resumes` what another session has takes the place of one whose
     /// stream has ended.
     ///

@@ -51,6 +51,25 @@ fn over_any_time_no_more_is_served_than_the_rate_allows() {
 }
 
 #[test]
+fn what_is_owed_is_paid_before_anything_else_and_within_seconds() {
+    let account = Account::default();
+    account.owe(0, 100, SECOND);
+    account.owe(300, 100, SECOND);
+    // A second of them may come at once, so two are left.
+    assert_eq!(account.take(100, SECOND), Err(Duration::from_millis(2_010)));
+    assert!(account.take(100, 3 * SECOND).is_err());
+    assert!(account.take(100, 3 * SECOND + SECOND / 100).is_ok());
+    for _ in 0..2 {
+        account.owe(u32::MAX, 1, 4 * SECOND);
+    }
+    assert!(account.take(100, 14 * SECOND).is_err());
+    assert!(account.take(100, 14 * SECOND + SECOND / 100).is_ok());
+    // Any number may be made.
+    account.owe(u32::MAX, 0, 15 * SECOND);
+    assert!(account.take(100, 16 * SECOND).is_ok());
+}
+
+#[test]
 fn callers_do_not_pay_for_one_another() {
     let limits = limits(|config| config.max_requests_per_second = 1);
     let (one, other) = (caller("192.0.2.1"), caller("192.0.2.2"));

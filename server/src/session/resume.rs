@@ -31,8 +31,12 @@ use crate::{
         acquire::{InLine, Wait},
         resume::{TakenOver, Takeover},
     },
+    limits::Account,
     status::{Reason, Refusal},
 };
+
+/// So many are asked of the store at a time: a session that takes thousands over leaves room for others in between.
+const SLICE: usize = 256;
 
 /// Something that a client wants to take over.
 #[derive(Debug)]
@@ -88,7 +92,7 @@ pub(super) async fn before_it_opens<W: Wire>(
     };
     let mut outcome = resuming.register(&opened, resumptions);
     if outcome.is_ok() {
-        outcome = resuming.carry_out(shutdown).await;
+        outcome = resuming.carry_out(&opened.account, shutdown).await;
     }
     let Err(why) = outcome else {
         return Some((opened, resuming));
@@ -134,24 +138,29 @@ impl Resuming {
         Ok(())
     }
 
-    /// Carries it out, and tries again for a while what the store did not answer.
-    async fn carry_out(&mut self, shutdown: &Shutdown) -> Result<(), Refusal> {
+    /// Carries it out, a slice at a time, and tries again for a while what the store did not answer. What there was not to take
+    /// over counts as requests of the caller: whoever asks for what it does not have asks for no less than others do.
+    async fn carry_out(&mut self, account: &Account, shutdown: &Shutdown) -> Result<(), Refusal> {
         let patience = self.coordinator.store_timeout() * 2;
-        let give_up_at = clock::now().after(patience);
+        let mut give_up_at = clock::now().after(patience);
         while !self.open.is_empty() {
-            let commands = self.open.iter_mut();
-            let commands = commands.map(|(_, takeover)| takeover.command()).collect();
+            let slice = self.open.iter_mut().take(SLICE);
+            let commands: Vec<_> = slice.map(|(_, takeover)| takeover.command()).collect();
+            let asked = commands.len();
             let results = tokio::select! {
                 biased;
                 () = shutdown.stopping.cancelled() => return Err(stopping()),
                 results = self.coordinator.store().execute_all(commands) => results,
             };
-            let mut failed = None;
-            for ((resumption, takeover), result) in
-                std::mem::take(&mut self.open).into_iter().zip(results)
-            {
+            let rest = self.open.split_off(asked);
+            let slice = std::mem::replace(&mut self.open, rest);
+            let (mut failed, mut refused) = (None, 0);
+            for ((resumption, takeover), result) in slice.into_iter().zip(results) {
                 match takeover.answered(result) {
-                    Ok(taken_over) => self.settled.push((resumption, taken_over)),
+                    Ok(taken_over) => {
+                        refused += u32::from(matches!(taken_over, TakenOver::Refused(_)));
+                        self.settled.push((resumption, taken_over));
+                    }
                     Err(open) => {
                         let (takeover, error) = *open;
                         self.open.push((resumption, takeover));
@@ -159,8 +168,10 @@ impl Resuming {
                     }
                 }
             }
+            self.coordinator.limits().owe(account, refused);
             let Some(error) = failed else {
-                break;
+                give_up_at = clock::now().after(patience);
+                continue;
             };
             if give_up_at <= clock::now() || !error.is_retryable() {
                 return Err(unanswered(error));

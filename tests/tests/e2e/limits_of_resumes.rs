@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use leasehold_proto::v1::{SessionOpen, SessionResume};
+use leasehold_proto::v1::{GrantedLock, SessionOpen, SessionResume};
 use leasehold_tests::{
     Coordinator, RawSession, RedisServer,
-    raw::{PROMPT, Resumed, connect, exclusive, resume_hold, resume_wait, several, wire},
+    raw::{
+        PROMPT, Resumed, connect, exclusive, fresh_owner_id, resume_hold, resume_wait, several,
+        wire,
+    },
     wait,
 };
 use rustix::process::Signal;
@@ -153,4 +156,67 @@ async fn a_session_that_is_resumed_counts_once() {
         next.close().await;
         resumed.heartbeat().await;
     }
+}
+
+/// Holds that there are not.
+fn not_there(number: usize) -> Vec<SessionResume> {
+    let hold = |number| {
+        resume_hold(&GrantedLock {
+            name: format!("lock/{number}"),
+            owner_id: fresh_owner_id(),
+            fencing_token: 1,
+            ..GrantedLock::default()
+        })
+    };
+    (0..number).map(hold).collect()
+}
+
+#[tokio::test]
+async fn what_is_not_there_to_resume_counts_as_requests_and_what_is_does_not() {
+    let coordinator = Coordinator::in_process_with(["--max-requests-per-second", "50"]);
+    let endpoint = coordinator.endpoint();
+    let (mut before, _) = try_open(&endpoint, Vec::new()).await.unwrap();
+    let mut resume = Vec::new();
+    for number in 0..40 {
+        let held = before.acquire(&format!("held/{number}")).await;
+        resume.push(resume_hold(&held.lock));
+    }
+    let (mut session, resumed) = try_open(&endpoint, resume).await.unwrap();
+    assert_eq!(resumed.resumed.len(), 40, "{:?}", resumed.refused);
+    session.acquire("more").await;
+
+    let (mut session, resumed) = try_open(&endpoint, not_there(200)).await.unwrap();
+    assert_eq!(resumed.refused.len(), 200);
+    let id = session.ask("more", None).await;
+    assert_eq!(session.refusal(id, PROMPT).await.reason, "RATE_LIMITED");
+    session.heartbeat().await;
+}
+
+#[tokio::test]
+async fn a_large_resume_leaves_room_at_the_store() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process()
+        .store(redis.url())
+        .arguments(["--store-timeout", "30s"])
+        .start();
+    let mut session = RawSession::stream(coordinator.channel().await)
+        .await
+        .unwrap();
+    redis.stop();
+    let id = session.ask_open(open(not_there(2000))).await;
+    let asked = async || {
+        let metrics = coordinator.metrics().await;
+        metrics.sum("leasehold_store_in_flight") + metrics.sum("leasehold_store_queue")
+    };
+    wait::until("the first to be asked for", PROMPT, || async {
+        let asked = asked().await;
+        if asked >= 256.0 { Ok(()) } else { Err(asked) }
+    })
+    .await;
+    // A few more are of the coordinator itself.
+    let asked = asked().await;
+    assert!(asked < 300.0, "{asked}");
+    redis.cont();
+    let resumed = session.try_opened(id).await.unwrap();
+    assert_eq!(resumed.refused.len(), 2000);
 }
