@@ -1,6 +1,6 @@
 //! The admin port: metrics for Prometheus and probes for orchestrators, over HTTP/1.1 with or without TLS.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, pin::pin, time::Duration};
 
 use axum::{
     Router,
@@ -9,7 +9,18 @@ use axum::{
     routing::get,
     serve::Listener,
 };
-use tokio::{net::TcpListener, sync::watch};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpListener,
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -18,12 +29,17 @@ use crate::{
     tls::{Tls, TlsPort},
 };
 
+/// Connections at the same time: this port is for a few probes and scrapers.
+const CONNECTIONS: usize = 256;
+/// How long a connection is kept: whoever does not read what it asked for takes no place for longer.
+const LIFE: Duration = Duration::from_secs(120);
+
 /// What those who accept it get, as Prometheus does.
 const OPEN_METRICS_TYPE: &str = "application/openmetrics-text";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What everybody else gets.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// How long requests in progress get when the coordinator shuts down.
+/// How long requests in progress get when the coordinator shuts down, or their connection is over.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
 const INDEX: &str = concat!(
@@ -74,62 +90,74 @@ pub struct AdminState {
     pub liveness: Liveness,
 }
 
-/// How the admin port is encrypted.
-#[derive(Clone, Debug)]
-pub struct AdminTls {
-    /// The certificates; clients are asked for none.
-    pub tls: Tls,
-    /// Time within which a handshake must be done.
-    pub handshake_timeout: Duration,
-}
-
-/// Serves the admin port, encrypted or not, until `shutdown` is cancelled; requests in progress then get a second.
-///
-/// # Errors
-///
-/// When the listening socket fails for good.
+/// Serves the admin port, encrypted or not, until `shutdown` is cancelled; requests in progress then get a second. What a client
+/// has to do before it is served, it has `patience` for: the handshake, and each request.
 pub async fn serve(
     listener: TcpListener,
-    tls: Option<AdminTls>,
+    tls: Option<Tls>,
+    patience: Duration,
     state: AdminState,
     shutdown: CancellationToken,
-) -> io::Result<()> {
+) {
     match tls {
-        None => serve_on(listener, state, shutdown).await,
-        Some(AdminTls {
-            tls,
-            handshake_timeout,
-        }) => {
-            let port = TlsPort::new(listener, tls, handshake_timeout);
-            serve_on(port, state, shutdown).await
+        None => serve_on(listener, patience, state, shutdown).await,
+        Some(tls) => {
+            let port = TlsPort::new(listener, tls, patience);
+            serve_on(port, patience, state, shutdown).await;
         }
     }
 }
 
 async fn serve_on(
-    listener: impl Listener<Addr = SocketAddr>,
+    mut listener: impl Listener<Addr = SocketAddr>,
+    patience: Duration,
     state: AdminState,
     shutdown: CancellationToken,
-) -> io::Result<()> {
+) {
     let router = Router::new()
         .route("/", get(|| async { INDEX }))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .with_state(state);
-    let server = axum::serve(listener, router)
-        .with_graceful_shutdown(shutdown.clone().cancelled_owned())
-        .into_future();
-    tokio::pin!(server);
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            Some(_) = connections.join_next() => {}
+            (io, peer) = listener.accept() => {
+                if connections.len() >= CONNECTIONS {
+                    tracing::debug!(%peer, "a connection to the admin port was closed: {CONNECTIONS} are open");
+                    continue;
+                }
+                let router = router.clone();
+                connections.spawn(serve_one(io, router, patience, shutdown.clone()));
+            }
+        }
+    }
+    drop(listener);
+    // Somebody who holds a half-sent request open must not hold up the shutdown.
+    let last = async { while connections.join_next().await.is_some() {} };
+    let _ = timeout(LAST_REQUESTS, last).await;
+}
+
+async fn serve_one<I>(io: I, router: Router, patience: Duration, shutdown: CancellationToken)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
+    let mut served = pin!(served);
     tokio::select! {
-        biased;
-        served = &mut server => return served,
+        _ = &mut served => return,
+        () = sleep(LIFE) => {}
         () = shutdown.cancelled() => {}
     }
-    // Somebody who holds a half-sent request open must not hold up the shutdown.
-    tokio::time::timeout(LAST_REQUESTS, server)
-        .await
-        .unwrap_or(Ok(()))
+    served.as_mut().graceful_shutdown();
+    let _ = timeout(LAST_REQUESTS, served).await;
 }
 
 async fn livez(State(state): State<AdminState>) -> (StatusCode, String) {

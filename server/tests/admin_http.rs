@@ -26,10 +26,15 @@ struct Admin {
     readiness: watch::Sender<Readiness>,
     liveness: Liveness,
     shutdown: CancellationToken,
-    serving: JoinHandle<std::io::Result<()>>,
+    serving: JoinHandle<()>,
 }
 
 async fn start() -> Admin {
+    start_with(LONG).await
+}
+
+/// One that waits so long for requests.
+async fn start_with(patience: Duration) -> Admin {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let metrics = Metrics::default();
@@ -46,7 +51,7 @@ async fn start() -> Admin {
         metrics,
         readiness,
         liveness,
-        serving: tokio::spawn(serve(listener, None, state, shutdown.clone())),
+        serving: tokio::spawn(serve(listener, None, patience, state, shutdown.clone())),
         shutdown,
     }
 }
@@ -163,10 +168,55 @@ async fn a_half_sent_request_does_not_hold_up_the_shutdown() {
         .unwrap();
     admin.get("/livez").await;
     admin.shutdown.cancel();
-    timeout(LONG, admin.serving)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
+    timeout(LONG, admin.serving).await.unwrap().unwrap();
     assert!(TcpStream::connect(admin.address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_complete_in_time_ends_its_connection() {
+    let admin = start_with(Duration::from_millis(300)).await;
+    for said in [&b"GET /livez HTTP/1.1\r\nhost:"[..], b""] {
+        let mut slow = TcpStream::connect(admin.address).await.unwrap();
+        slow.write_all(said).await.unwrap();
+        let mut answer = Vec::new();
+        let ended = timeout(LONG / 2, slow.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok());
+        assert!(!answer.starts_with(b"HTTP/1.1 200 "), "{answer:?}");
+    }
+    let (head, _) = admin.get("/livez").await;
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+}
+
+#[tokio::test]
+async fn connections_beyond_the_bound_are_closed() {
+    let admin = start_with(LONG * 10).await;
+    let request = b"GET /livez HTTP/1.1\r\nhost: admin\r\n\r\n";
+    let mut there = Vec::new();
+    for _ in 0..256 {
+        let mut socket = TcpStream::connect(admin.address).await.unwrap();
+        socket.write_all(request).await.unwrap();
+        let mut answer = [0; 12];
+        let answered = timeout(LONG, socket.read_exact(&mut answer)).await;
+        answered.unwrap().unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        there.push(socket);
+    }
+    let mut one_more = TcpStream::connect(admin.address).await.unwrap();
+    let mut answer = Vec::new();
+    let closed = timeout(LONG, one_more.read_to_end(&mut answer)).await;
+    assert!(closed.is_ok() && answer.is_empty(), "{answer:?}");
+    drop(there);
+    let served = timeout(LONG, async {
+        loop {
+            let mut socket = TcpStream::connect(admin.address).await.unwrap();
+            let mut answer = [0; 12];
+            // It may be refused until the end of the others was noticed.
+            if socket.write_all(request).await.is_ok()
+                && socket.read_exact(&mut answer).await.is_ok()
+            {
+                return answer;
+            }
+        }
+    });
+    assert_eq!(&served.await.unwrap(), b"HTTP/1.1 200");
 }

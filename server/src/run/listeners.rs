@@ -61,9 +61,6 @@ pub enum RunError {
     /// The gRPC server failed.
     #[error("failed to serve gRPC: {0}")]
     Serve(#[from] tonic::transport::Error),
-    /// The admin port failed.
-    #[error("failed to serve the admin port: {0}")]
-    Admin(#[source] io::Error),
 }
 
 impl Listeners {

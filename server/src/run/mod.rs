@@ -24,7 +24,7 @@ use self::{
 use crate::{
     Liveness,
     access::{Access, AccessLayer},
-    admin_http::{self, AdminState, AdminTls, Readiness},
+    admin_http::{self, AdminState, Readiness},
     config::Config,
     coordinator::{Coordinator, Parts},
     limits::{LARGEST_OF_OTHERS, LimitLayer, Limits},
@@ -179,11 +179,16 @@ pub async fn run(
         readiness: ready.clone(),
         liveness,
     };
-    let admin_tls = tls.filter(|_| config.admin_tls).map(|tls| AdminTls {
-        tls,
-        handshake_timeout: config.handshake_timeout,
-    });
-    let admin = admin_http::serve(listeners.admin, admin_tls, admin_state, background.clone());
+    let admin_tls = tls.filter(|_| config.admin_tls);
+    let patience = config.handshake_timeout;
+    let stop_admin = background.clone();
+    let admin = admin_http::serve(
+        listeners.admin,
+        admin_tls,
+        patience,
+        admin_state,
+        stop_admin,
+    );
     let stop = async {
         shutdown.cancelled().await;
         service_manager::stopping();
@@ -199,8 +204,7 @@ pub async fn run(
     tokio::pin!(grpc, admin);
     tokio::select! {
         served = &mut grpc => served?,
-        // The admin port only ends when it fails.
-        served = &mut admin => served.map_err(RunError::Admin)?,
+        () = &mut admin => {}
         () = stop => {}
     }
     traces.shutdown().await;

@@ -158,7 +158,8 @@ async fn nobody_else_gets_anywhere() {
 
 #[tokio::test]
 async fn its_certificate_is_swapped_without_a_word_to_those_who_are_there() {
-    let site = Site::start(&[]);
+    // A connection on which nothing is asked is kept for this long.
+    let site = Site::start(&["--handshake-timeout=1m"]);
     let before = Site::trusting(&site.servers);
     let mut there = hello(site.address(), Arc::clone(&before)).await.unwrap();
     ask(&mut there, "/readyz").await.unwrap();
