@@ -23,6 +23,8 @@ pub struct FileWatch {
     ticks: Interval,
     /// What was found could not be used.
     again: bool,
+    /// Why not, as it was told of the files as they are.
+    told: Option<String>,
 }
 
 /// What tells one state of a file from another; `None` if it can't be looked at. With the time of its last change of any kind: a
@@ -42,6 +44,7 @@ impl FileWatch {
             files: files.collect(),
             ticks,
             again: false,
+            told: None,
         }
     }
 
@@ -49,6 +52,20 @@ impl FileWatch {
     /// then, and not be seen of the files.
     pub fn look_again(&mut self) {
         self.again = true;
+    }
+
+    /// The same, because of an error. Tells whether it is news: not the one that was met last, if the files are the same since.
+    pub fn failed(&mut self, error: &impl Display) -> bool {
+        self.look_again();
+        let error = Some(error.to_string());
+        let is_news = self.told != error;
+        self.told = error;
+        is_news
+    }
+
+    /// What was read is used: an error after that is news.
+    pub fn used(&mut self) {
+        self.told = None;
     }
 
     /// Waits until one of the files is another than when it was looked at last; for ever if there are none. May be dropped at
@@ -59,35 +76,20 @@ impl FileWatch {
         }
         loop {
             self.ticks.tick().await;
-            let mut changed = std::mem::take(&mut self.again);
+            let again = std::mem::take(&mut self.again);
+            let mut changed = false;
             for (path, seen) in &mut self.files {
                 let now = look(path);
                 changed |= now != *seen;
                 *seen = now;
             }
             if changed {
+                self.told = None;
+            }
+            if changed || again {
                 return;
             }
         }
-    }
-}
-
-/// The error that was met last, so that one that is met again and again is told once.
-#[derive(Debug, Default)]
-pub struct LastError(Option<String>);
-
-impl LastError {
-    /// Whether it is another one than the last.
-    pub fn is_news(&mut self, error: &impl Display) -> bool {
-        let error = Some(error.to_string());
-        let is_news = self.0 != error;
-        self.0 = error;
-        is_news
-    }
-
-    /// There is none any more, or the next one is to be told whatever it is.
-    pub fn forget(&mut self) {
-        self.0 = None;
     }
 }
 
@@ -131,7 +133,7 @@ mod tests {
 
     use futures_util::FutureExt;
 
-    use super::{FileWatch, LOOK_EVERY, LastError};
+    use super::{FileWatch, LOOK_EVERY};
 
     #[tokio::test(start_paused = true)]
     async fn writing_replacing_removing_and_swapping_a_link_are_changes() {
@@ -189,12 +191,19 @@ mod tests {
         assert!(unchanged.is_err());
     }
 
-    #[test]
-    fn an_error_is_told_once_until_there_is_another_or_none() {
-        let mut last = LastError::default();
-        let met = ["a", "a", "b", "a"].map(|error| last.is_news(&error));
-        assert_eq!(met, [true, false, true, true]);
-        last.forget();
-        assert!(last.is_news(&"a"));
+    #[tokio::test(start_paused = true)]
+    async fn an_error_is_told_once_until_there_is_another_or_none_or_the_files_are_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        let mut watch = FileWatch::new([file.clone()]);
+        let told = ["a", "a", "b", "a"].map(|error| watch.failed(&error));
+        assert_eq!(told, [true, false, true, true]);
+        watch.changed().await;
+        assert!(!watch.failed(&"a"), "it was only looked at again");
+        fs::write(&file, "1").unwrap();
+        watch.changed().await;
+        assert!(watch.failed(&"a"), "it is another file");
+        watch.used();
+        assert!(watch.failed(&"a"));
     }
 }

@@ -9,13 +9,7 @@ use super::{
     Access, AccessError,
     policy::{Given, Policy},
 };
-use crate::{
-    Liveness,
-    config::Config,
-    files::{FileWatch, LastError},
-    reload::Reload,
-    tls::Tls,
-};
+use crate::{Liveness, config::Config, files::FileWatch, reload::Reload, tls::Tls};
 
 /// How long a file that is being written gets to be complete.
 const SETTLES_IN: Duration = Duration::from_millis(50);
@@ -56,14 +50,12 @@ async fn keep(
     publish: watch::Sender<Arc<Policy>>,
 ) {
     let mut trust = given.trust.clone().unwrap_or_default();
-    let mut last = LastError::default();
     for number in 2.. {
         let mut revoked = false;
         tokio::select! {
             changed = reload.changed() => {
                 config = changed;
                 files = FileWatch::new(Policy::files(&config));
-                last.forget();
             }
             () = trust.changed() => revoked = true,
             () = files.changed() => tokio::time::sleep(SETTLES_IN).await,
@@ -72,12 +64,11 @@ async fn keep(
             Ok(policy) => {
                 tracing::info!("identities and permissions were read anew");
                 publish.send_replace(Arc::new(policy));
-                last.forget();
+                files.used();
             }
             Err(error) => {
                 // A file that may not be read yet may be in a moment, and nothing else tells of that.
-                files.look_again();
-                if last.is_news(&error) {
+                if files.failed(&error) {
                     tracing::error!(%error, "identities and permissions stay as they were; the files are looked at again each second");
                 }
                 // Certificates may have been revoked all the same.

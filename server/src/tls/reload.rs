@@ -10,11 +10,7 @@ use super::{
     ClientTrust, TlsError,
     load::{Loaded, files, load},
 };
-use crate::{
-    Liveness, Reload,
-    config::Config,
-    files::{FileWatch, LastError},
-};
+use crate::{Liveness, Reload, config::Config, files::FileWatch};
 
 /// TLS as it is now. Clones share it.
 #[derive(Clone, Debug)]
@@ -86,19 +82,17 @@ async fn follow(
     mut watch: FileWatch,
     sender: watch::Sender<Arc<Loaded>>,
 ) {
-    let mut last = LastError::default();
     loop {
         tokio::select! {
             changed = reload.changed() => {
                 config = changed;
                 watch = FileWatch::new(files(&config));
-                last.forget();
             }
             () = watch.changed() => {}
         }
         match load(&config) {
             Ok(Some(loaded)) => {
-                last.forget();
+                watch.used();
                 sender.send_replace(Arc::new(loaded));
                 tracing::info!("took the certificates over: new connections are served with them");
             }
@@ -107,8 +101,7 @@ async fn follow(
             ),
             Err(error) => {
                 // A file that may not be read yet may be in a moment, and nothing else tells of that.
-                watch.look_again();
-                if last.is_news(&error) {
+                if watch.failed(&error) {
                     tracing::error!(
                         %error,
                         "failed to take changed certificates over: new connections are served as before; the files are looked at again each second"
