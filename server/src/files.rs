@@ -1,13 +1,8 @@
 //! Files that may be replaced while the coordinator runs: certificates, keys, tokens.
 
-use std::{
-    fmt::Display,
-    fs::Metadata,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{fmt::Display, path::PathBuf, time::Duration};
 
+use leasehold_store::Stamp;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::{access, config::Config, tls};
@@ -19,7 +14,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// links that orchestrators swap.
 #[derive(Debug)]
 pub struct FileWatch {
-    files: Vec<(PathBuf, Seen)>,
+    /// Each with what it was known by at the last look.
+    files: Vec<(PathBuf, Option<Stamp>)>,
     ticks: Interval,
     /// What was found could not be used.
     again: bool,
@@ -27,17 +23,13 @@ pub struct FileWatch {
     told: Option<String>,
 }
 
-/// What tells one state of a file from another; `None` if it can't be looked at. With the time of its last change of any kind: a
-/// file that becomes readable has no other time of writing.
-type Seen = Option<((u64, u64, u64), (i64, i64), (i64, i64))>;
-
 impl FileWatch {
     /// Watches these files, as they are now. Must be called within a Tokio runtime.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let mut ticks = tokio::time::interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let files = files.into_iter().map(|path| {
-            let seen = look(&path);
+            let seen = Stamp::of(&path);
             (path, seen)
         });
         Self {
@@ -79,7 +71,7 @@ impl FileWatch {
             let again = std::mem::take(&mut self.again);
             let mut changed = false;
             for (path, seen) in &mut self.files {
-                let now = look(path);
+                let now = Stamp::of(path);
                 changed |= now != *seen;
                 *seen = now;
             }
@@ -112,17 +104,6 @@ pub fn check(config: &Config) -> Vec<String> {
 }
 
 /// Looks at what the path leads to.
-fn look(path: &Path) -> Seen {
-    let of = |file: Metadata| {
-        (
-            (file.dev(), file.ino(), file.len()),
-            (file.mtime(), file.mtime_nsec()),
-            (file.ctime(), file.ctime_nsec()),
-        )
-    };
-    std::fs::metadata(path).ok().map(of)
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]

@@ -2,8 +2,6 @@
 
 use std::{
     fmt,
-    fs::Metadata,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -15,6 +13,7 @@ use rustls::{
 use tracing::{info, warn};
 
 use super::StoreUrlError;
+use crate::Stamp;
 
 /// Files (PEM) for connections with TLS. The default names none: what this machine trusts is trusted, and nothing is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,20 +57,10 @@ impl TlsFiles {
     }
 
     /// What tells one state of the files from another.
-    fn look(&self) -> Vec<Seen> {
-        let seen = |file: Metadata| {
-            let written = (file.mtime(), file.mtime_nsec());
-            let changed = (file.ctime(), file.ctime_nsec());
-            ((file.dev(), file.ino(), file.len()), written, changed)
-        };
-        let look = |path| std::fs::metadata(path).ok().map(seen);
-        self.all().map(look).collect()
+    fn look(&self) -> Vec<Option<Stamp>> {
+        self.all().map(Stamp::of).collect()
     }
 }
-
-/// The state of a file; none if it can't be looked at. With the time of its last change of any kind: a file that becomes readable
-/// has no other time of writing.
-type Seen = Option<((u64, u64, u64), (i64, i64), (i64, i64))>;
 
 /// What connections are set up with: the files as they were when they were read last. They are looked at for each new connection,
 /// of which there are few, and read again if they are others.
@@ -82,7 +71,7 @@ pub(in crate::redis) struct TlsSettings {
 
 struct Now {
     /// The files that it was made of.
-    seen: Vec<Seen>,
+    seen: Vec<Option<Stamp>>,
     config: Arc<ClientConfig>,
     /// Why others that came since could not be used.
     refused: Option<String>,
