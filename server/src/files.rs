@@ -85,25 +85,39 @@ impl FileWatch {
     }
 }
 
-/// Reads every file that the configuration names, as they will be read to serve, and says what is wrong, each with the setting
-/// that names the file.
+/// Reads every file that the configuration names as it is read to serve, and keeps nothing of it. Returns every fault, each with
+/// the setting that names the file. Also tells if this machine has no authorities for a store with TLS that names none.
 #[must_use]
 pub fn check(config: &Config) -> Vec<String> {
     let mut wrong = Vec::new();
     let store = config.store_tls();
-    if !store.is_empty()
-        && let Err(error) = store.check()
-    {
-        wrong.push(format!(
-            "failed to use what store-ca, store-cert and store-key name: {error}"
-        ));
+    if !store.is_empty() || config.store.wants_tls() {
+        let faults = store.check();
+        wrong.extend(faults.iter().map(|error| {
+            format!("failed to use the files of store-ca, store-cert and store-key: {error}")
+        }));
     }
-    wrong.extend(tls::check(config).err().map(|error| error.to_string()));
+    wrong.extend(alone(config));
+    wrong.extend(tls::check(config).iter().map(ToString::to_string));
     wrong.extend(access::check(config).iter().map(ToString::to_string));
     wrong
 }
 
-/// Looks at what the path leads to.
+/// Tells whether the file of `store-cert` or `store-key` can't be read where the other setting is missing: the two are used
+/// together only.
+fn alone(config: &Config) -> Option<String> {
+    let (setting, path) = match (&config.store_cert, &config.store_key) {
+        (Some(path), None) => ("store-cert", path),
+        (None, Some(path)) => ("store-key", path),
+        _ => return None,
+    };
+    let error = std::fs::read(path).err()?;
+    Some(format!(
+        "failed to read {} ({setting}): {error}",
+        path.display()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]

@@ -1,4 +1,4 @@
-//! The coordinator's binary: reads the configuration and runs.
+//! The coordinator's binary. Checks the configuration, then serves.
 
 use std::{
     env,
@@ -9,12 +9,13 @@ use std::{
 use anyhow::Context;
 use leasehold_server::{
     Config, Listeners,
-    config::{Action, ClientAuth, ConfigErrors},
+    config::{Action, ClientAuth, ConfigErrors, unknown_variables},
     files,
     limits::allow_many_files,
     probe::probe,
     reload::Reloader,
-    run, service_manager,
+    run::{RunError, run_and_announce},
+    service_manager,
     telemetry::init_logging,
     tls::check_expiry,
 };
@@ -43,37 +44,45 @@ fn main() -> ExitCode {
             };
         }
         Ok(Action::Check(config)) => {
-            let wrong = files::check(&config);
-            for error in &wrong {
-                complain(error);
-            }
-            for warning in check_expiry(&config) {
+            let expiring = check_expiry(&config);
+            for warning in warnings().iter().chain(&expiring) {
                 complain(&format!("warning: {warning}"));
             }
-            return if wrong.is_empty() {
-                print("ok\n")
-            } else {
-                ExitCode::from(USAGE)
-            };
+            return print("ok\n");
         }
         Ok(Action::Print(text)) => return print(&text),
         Err(errors) => {
             complain(&errors.to_string());
+            for warning in warnings() {
+                complain(&format!("warning: {warning}"));
+            }
             return ExitCode::from(USAGE);
         }
     };
     match runtime(&config).and_then(|runtime| runtime.block_on(serve(config))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("leasehold-server: {error}"));
-            ExitCode::FAILURE
+            for line in error.to_string().lines() {
+                complain(&format!("leasehold-server: {line}"));
+            }
+            // A file may have changed since it was checked.
+            match error.downcast_ref::<RunError>() {
+                Some(error) if error.is_configuration() => ExitCode::from(USAGE),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }
 
-/// What this process was started with, read anew at each call, but for the flags and the environment, which stay.
+/// Reads the command line, and anew at each call the files that it names. Where it asks to serve, or to check, everything that
+/// the settings name is read, too.
 fn from_command_line() -> Result<Action, ConfigErrors> {
-    Config::from_args(env::args_os(), |name| env::var_os(name))
+    Config::from_args_and_files(env::args_os(), |name| env::var_os(name), files::check)
+}
+
+/// Returns what an operator should know of the environment although nothing is wrong.
+fn warnings() -> Vec<String> {
+    unknown_variables(env::vars_os().map(|(name, _)| name))
 }
 
 /// What runs the coordinator's tasks.
@@ -90,14 +99,15 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     // First of all: this signal would end the process.
     let hangup = signal(SignalKind::hangup())?;
     let log_level = init_logging(&config)?;
-    allow_many_files(config.max_connections);
     let shutdown = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listeners = Listeners::bind(&config).await?;
     let grpc = listeners.grpc.local_addr()?;
     let admin = listeners.admin.local_addr()?;
-    announce(&config, &grpc.to_string(), &admin.to_string())?;
+    let (grpc, admin) = (grpc.to_string(), admin.to_string());
+    log_start(&config, &grpc, &admin);
+    allow_many_files(config.max_connections);
     let stop = shutdown.clone();
     tokio::spawn(async move {
         tokio::select! {
@@ -106,11 +116,36 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         }
         stop.cancel();
     });
+    let announced = config.clone();
     let (reloader, reload) = Reloader::start(config);
     tokio::spawn(log_level.follow(reload.clone()));
     tokio::spawn(reload_at(hangup, reloader));
-    run(reload, listeners, shutdown).await?;
+    let announce = || announce(&announced, &grpc, &admin);
+    run_and_announce(reload, listeners, shutdown, announce).await?;
     Ok(())
+}
+
+/// Logs what starts here, and what is odd about its environment. It is the first thing that is logged.
+fn log_start(config: &Config, grpc: &str, admin: &str) {
+    let tls = match (&config.tls_cert, config.client_auth()) {
+        (None, _) => "off",
+        (Some(_), ClientAuth::None) => "on",
+        (Some(_), ClientAuth::Optional) => "on, client certificates optional",
+        (Some(_), ClientAuth::Required) => "on, client certificates required",
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        name = config.name,
+        store = %config.store,
+        grpc,
+        admin,
+        tls,
+        admin_tls = if config.admin_tls { "on" } else { "off" },
+        "starting"
+    );
+    for warning in warnings() {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// Reads the configuration anew at each signal.
@@ -128,7 +163,7 @@ async fn reload_at(mut hangup: Signal, mut reloader: Reloader) {
     }
 }
 
-/// Says where it listens, on one line that programs can read, and what to try.
+/// Says where the coordinator serves, on one line that programs can read, and what to try.
 fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(

@@ -20,7 +20,7 @@ pub enum Action {
     Serve(Box<Config>),
     /// Ask the coordinator that serves with this configuration whether it is ready.
     Probe(Box<Config>),
-    /// Look whether this configuration, which makes sense, also finds what it names.
+    /// Tell that this configuration is right.
     Check(Box<Config>),
     /// Print this on stdout and exit with success: help, version, or the configuration in force.
     Print(String),
@@ -79,6 +79,21 @@ impl Config {
         args: impl IntoIterator<Item = OsString>,
         env: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Action, ConfigErrors> {
+        Self::from_args_and_files(args, env, |_| Vec::new())
+    }
+
+    /// Does what [`from_args`](Self::from_args) does, and for an action that needs the files which the settings name, also has
+    /// `check_files` read them: [`files::check`](crate::files::check). The files are read even if settings are wrong, so that
+    /// all faults are told at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_args`](Self::from_args), and with each fault that `check_files` returns.
+    pub fn from_args_and_files(
+        args: impl IntoIterator<Item = OsString>,
+        env: impl Fn(&str) -> Option<OsString>,
+        check_files: impl FnOnce(&Self) -> Vec<String>,
+    ) -> Result<Action, ConfigErrors> {
         let matches = match command().try_get_matches_from(args) {
             Ok(matches) => matches,
             Err(error) => {
@@ -115,10 +130,17 @@ impl Config {
         if draft.errors.is_empty() {
             check(&mut draft);
         }
+        let only_prints = matches.get_flag("print-config");
+        if !only_prints && matches.subcommand_name() != Some("probe") {
+            let faults = check_files(&draft.config);
+            draft
+                .errors
+                .extend(faults.into_iter().map(ConfigError::File));
+        }
         if !draft.errors.is_empty() {
             return Err(ConfigErrors(draft.errors));
         }
-        if matches.get_flag("print-config") {
+        if only_prints {
             return Ok(Action::Print(print::in_force(&draft)));
         }
         let config = Box::new(draft.config);

@@ -73,6 +73,9 @@ pub enum ConfigError {
         /// What was expected.
         message: String,
     },
+    /// A file that a setting names can't be used.
+    #[error("{0}")]
+    File(String),
     /// Settings contradict each other.
     #[error("settings contradict each other: {message}")]
     Contradiction {

@@ -11,7 +11,7 @@ use super::{
     ConfigError, Origin,
     cli::Draft,
     permissions,
-    settings::{SETTINGS, Shape, position},
+    settings::{SETTINGS, Shape, nearest, position},
 };
 
 /// Reads the file into the draft.
@@ -112,19 +112,8 @@ fn scalar(place: usize, value: &Spanned<DeValue<'_>>) -> Result<String, String> 
 }
 
 fn unknown(name: &str) -> String {
-    let dashed = name.replace('_', "-");
-    let nearest = SETTINGS
-        .iter()
-        .map(|setting| {
-            (
-                strsim::damerau_levenshtein(&dashed, setting.name),
-                setting.name,
-            )
-        })
-        .min()
-        .filter(|(distance, _)| *distance <= 3);
-    match nearest {
-        Some((_, nearest)) => format!("unknown setting {name:?}; did you mean {nearest:?}?"),
+    match nearest(&name.replace('_', "-")) {
+        Some(nearest) => format!("unknown setting {name:?}; did you mean {nearest:?}?"),
         None => format!("unknown setting {name:?}; leasehold-server --help lists them all"),
     }
 }

@@ -4,11 +4,13 @@
 //! Each setting has one name. `store-timeout` is the flag `--store-timeout`, the environment variable
 //! `LEASEHOLD_STORE_TIMEOUT` and the key `store-timeout` of the file, and takes the same text in all three; the table in
 //! `settings` is the one place that knows them, and what `--help` and the commented reference file `leasehold.toml` say
-//! comes from it. Only these names are read from the environment: orchestrators put others there that begin alike.
+//! comes from it. Only these names are read from the environment: orchestrators put others there that begin alike. Of the rest
+//! [`unknown_variables`] warns.
 
 mod changes;
 mod check;
 mod cli;
+mod environment;
 mod error;
 mod file;
 mod origin;
@@ -28,6 +30,7 @@ pub use changes::Changes;
 use leasehold_store::TlsFiles;
 
 pub use cli::Action;
+pub use environment::unknown_variables;
 pub use error::{ConfigError, ConfigErrors};
 pub use origin::Origin;
 pub use share::Share;

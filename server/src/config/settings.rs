@@ -392,3 +392,13 @@ pub(super) static SETTINGS: &[Setting] = &[
 pub(super) fn position(name: &str) -> Option<usize> {
     SETTINGS.iter().position(|setting| setting.name == name)
 }
+
+/// Returns the setting whose name is most like `name`, which is written as flags are; none where no name is much like it.
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    let all = SETTINGS.iter().map(|setting| {
+        let distance = strsim::damerau_levenshtein(name, setting.name);
+        (distance, setting.name)
+    });
+    let (distance, nearest) = all.min()?;
+    (distance <= (name.len() / 3).min(3)).then_some(nearest)
+}

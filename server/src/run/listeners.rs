@@ -21,18 +21,12 @@ pub struct Listeners {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A port could not be had.
-    #[error(
-        "failed to listen on {address} ({setting}): {source}; choose another port with --{setting}, or 0 for any free one"
-    )]
-    Bind {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// What the system said.
-        source: io::Error,
-    },
+    /// The coordinator can't listen on each of these addresses. The text has a line for each.
+    #[error("{}", lines(.0))]
+    Bind(Vec<BindError>),
+    /// The coordinator can't say where it listens.
+    #[error("failed to print where the coordinator listens: {0}")]
+    Announce(io::Error),
     /// The certificate files make no sense.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -63,21 +57,59 @@ pub enum RunError {
     Serve(#[from] tonic::transport::Error),
 }
 
+/// Why a coordinator can't listen on an address.
+#[derive(Debug, Error)]
+#[error(
+    "failed to listen on {address} ({setting}): {source}; choose another port with --{setting}, or 0 for any free one"
+)]
+pub struct BindError {
+    /// The setting that names it.
+    pub setting: &'static str,
+    /// The address.
+    pub address: SocketAddr,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+fn lines(errors: &[BindError]) -> String {
+    let lines: Vec<_> = errors.iter().map(BindError::to_string).collect();
+    lines.join("\n")
+}
+
+impl RunError {
+    /// Whether the settings or the files that they name are wrong, so that another start with the same ones would fail likewise.
+    #[must_use]
+    pub const fn is_configuration(&self) -> bool {
+        matches!(
+            self,
+            Self::Tls(_) | Self::Access(_) | Self::Store(_) | Self::Traces(_)
+        )
+    }
+}
+
 impl Listeners {
     /// Binds what the configuration says; port 0 picks a free one.
+    ///
+    /// # Errors
+    ///
+    /// When a port can't be had: with every one that can't.
     pub async fn bind(config: &Config) -> Result<Self, RunError> {
         let bind = async |setting, address| {
-            TcpListener::bind(address)
-                .await
-                .map_err(|source| RunError::Bind {
-                    setting,
-                    address,
-                    source,
-                })
+            let bound = TcpListener::bind(address).await;
+            bound.map_err(|source| BindError {
+                setting,
+                address,
+                source,
+            })
         };
-        Ok(Self {
-            grpc: bind("listen", config.listen).await?,
-            admin: bind("admin-listen", config.admin_listen).await?,
-        })
+        let grpc = bind("listen", config.listen).await;
+        let admin = bind("admin-listen", config.admin_listen).await;
+        match (grpc, admin) {
+            (Ok(grpc), Ok(admin)) => Ok(Self { grpc, admin }),
+            (grpc, admin) => {
+                let errors = [grpc.err(), admin.err()];
+                Err(RunError::Bind(errors.into_iter().flatten().collect()))
+            }
+        }
     }
 }

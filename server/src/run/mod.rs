@@ -4,7 +4,7 @@ mod drain;
 mod health;
 mod listeners;
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use leasehold_core::{id::CoordinatorId, name::TtlBounds};
 use leasehold_proto::v1::{
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
-pub use self::listeners::{Listeners, RunError};
+pub use self::listeners::{BindError, Listeners, RunError};
 use self::{
     drain::drain,
     health::{Followed, follow_health, said_to_be_leaving},
@@ -50,10 +50,29 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Serves until `shutdown` is cancelled and what was open has ended, which takes at most the drain time-out and a little. A [`Config`] alone
 /// stays as it is; a [`Reload`] is followed. Where the environment names a service manager, it is told when this serves, and when
 /// it goes away.
+///
+/// # Errors
+///
+/// When a file or a setting can't be used, when a store that is required is out of reach, and when the server fails.
 pub async fn run(
     config: impl Into<Reload>,
     listeners: Listeners,
     shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    run_and_announce(config, listeners, shutdown, || Ok(())).await
+}
+
+/// Does what [`run`] does, and calls `announce` once nothing is left that can keep the coordinator from serving: all files are
+/// read, and the store is reached if it is required.
+///
+/// # Errors
+///
+/// As [`run`], and when `announce` fails.
+pub async fn run_and_announce(
+    config: impl Into<Reload>,
+    listeners: Listeners,
+    shutdown: CancellationToken,
+    announce: impl FnOnce() -> io::Result<()>,
 ) -> Result<(), RunError> {
     let reload = config.into();
     let config = reload.current();
@@ -156,6 +175,10 @@ pub async fn run(
         .add_service(
             AdminServiceServer::new(admin).max_decoding_message_size(config.max_message_size),
         );
+    // Connections wait in the backlog meanwhile: a store that is there should not fail the first requests.
+    wait_for_store(&config, coordinator.store()).await?;
+    announce().map_err(RunError::Announce)?;
+    // The accept loop counts as ended if it is dropped before `closing`, so nothing may fail from here on.
     let closing = CancellationToken::new();
     let incoming = listener::accept(
         listeners.grpc,
@@ -170,8 +193,6 @@ pub async fn run(
     // From here on: what it bounds begins with what the configuration said at the start.
     let following = limits.follow(connections.clone(), background.clone());
     tokio::spawn(following);
-    // Connections wait in the backlog meanwhile: a store that is there should not fail the first requests.
-    wait_for_store(&config, coordinator.store()).await?;
     service_manager::ready();
     let grpc = router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned());
     let admin_state = AdminState {

@@ -74,13 +74,36 @@ impl fmt::Debug for Loaded {
     }
 }
 
-/// Reads all files that the `tls-…` settings name, and keeps nothing of them.
-///
-/// # Errors
-///
-/// When one can't be read, or does not hold what it should; when the key is not the certificate's.
-pub fn check(config: &Config) -> Result<(), TlsError> {
-    load(config).map(drop)
+/// Reads all files that the `tls-…` settings name, and keeps nothing of them. Returns every fault: a file that can't be read or
+/// does not hold what it should, and a key that is not the certificate's. A file is read even if the setting that it needs
+/// beside it is missing.
+#[must_use]
+pub fn check(config: &Config) -> Vec<TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut faults = Vec::new();
+    let chain = config.tls_cert.as_deref().map(|cert| (cert, chain(cert)));
+    let private = config.tls_key.as_deref().map(|key| (key, private(key)));
+    match (chain, private) {
+        (Some((cert, Ok(chain))), Some((key, Ok(private)))) => {
+            faults.extend(pair((cert, chain), (key, private), &provider).err());
+        }
+        (chain, private) => {
+            faults.extend(chain.and_then(|(_, chain)| chain.err()));
+            faults.extend(private.and_then(|(_, private)| private.err()));
+        }
+    }
+    let roots = config.tls_client_ca.as_deref().map(|ca| (ca, roots(ca)));
+    let lists = config.tls_client_crl.as_deref().map(lists).transpose();
+    match (roots, lists) {
+        (Some((ca, Ok(roots))), Ok(lists)) => {
+            faults.extend(verifier(config, (ca, roots), lists, &provider).err());
+        }
+        (roots, lists) => {
+            faults.extend(roots.and_then(|(_, roots)| roots.err()));
+            faults.extend(lists.err());
+        }
+    }
+    faults
 }
 
 /// The files that the settings name.
@@ -102,11 +125,14 @@ pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
     };
     // The provider is named, so that no default one needs to be installed.
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let certified = identity(cert, key, &provider)?;
+    let certified = pair((cert, chain(cert)?), (key, private(key)?), &provider)?;
     let expires = earliest(&certified.cert);
     let identity = Arc::new(SingleCertAndKey::from(certified));
     let clients = match &config.tls_client_ca {
-        Some(ca) => Some(verifier(config, ca, &provider)?),
+        Some(ca) => {
+            let lists = config.tls_client_crl.as_deref().map(lists).transpose()?;
+            Some(verifier(config, (ca, roots(ca)?), lists, &provider)?)
+        }
         None => None,
     };
     let server = |clients: Option<Arc<dyn ClientCertVerifier>>, protocol: &[u8]| {
@@ -131,10 +157,15 @@ pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
     }))
 }
 
-fn identity(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
-    let chain = all::<CertificateDer<'static>>("tls-cert", cert, "CERTIFICATE")?;
+/// Reads the certificates of the file `tls-cert`.
+fn chain(cert: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    all("tls-cert", cert, "CERTIFICATE")
+}
+
+/// Reads the key of the file `tls-key`.
+fn private(key: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let pem = read("tls-key", key)?;
-    let private = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {
+    PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {
         let detail = match error {
             pem::Error::NoItemsFound if holds(&pem, "ENCRYPTED PRIVATE KEY") => {
                 "its key is encrypted; expected one without a passphrase, in a file that only the coordinator's user may read".to_owned()
@@ -143,7 +174,15 @@ fn identity(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<Certif
             other => other.to_string(),
         };
         unusable("tls-key", key, detail)
-    })?;
+    })
+}
+
+/// Puts a chain and its key together.
+fn pair(
+    (cert, chain): (&Path, Vec<CertificateDer<'static>>),
+    (key, private): (&Path, PrivateKeyDer<'static>),
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
     CertifiedKey::from_der(chain, private, provider).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => unusable(
             "tls-key",
@@ -158,26 +197,31 @@ fn identity(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<Certif
     })
 }
 
-fn verifier(
-    config: &Config,
-    ca: &Path,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+/// Reads the authorities of the file `tls-client-ca`.
+fn roots(ca: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in all::<CertificateDer<'static>>("tls-client-ca", ca, "CERTIFICATE")? {
         roots
             .add(certificate)
             .map_err(|error| unusable("tls-client-ca", ca, error.to_string()))?;
     }
+    Ok(roots)
+}
+
+/// Reads the revocation lists of the file `tls-client-crl`.
+fn lists(crl: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    all("tls-client-crl", crl, "X509 CRL")
+}
+
+fn verifier(
+    config: &Config,
+    (ca, roots): (&Path, RootCertStore),
+    lists: Option<Vec<CertificateRevocationListDer<'static>>>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let mut builder =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-    if let Some(crl) = &config.tls_client_crl {
-        builder = builder.with_crls(all::<CertificateRevocationListDer<'static>>(
-            "tls-client-crl",
-            crl,
-            "X509 CRL",
-        )?);
-    }
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+            .with_crls(lists.unwrap_or_default());
     if config.client_auth() == ClientAuth::Optional {
         builder = builder.allow_unauthenticated();
     }

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod bad_starts;
 mod check_config;
 mod reload;
 mod service_manager;

@@ -14,7 +14,7 @@ fn checked(flags: &[String]) -> Result<(), TlsError> {
         .into_iter()
         .chain(flags.iter().cloned());
     match Config::from_args(args.map(Into::into), |_| None).unwrap() {
-        Action::Serve(config) => tls::check(&config),
+        Action::Serve(config) => tls::check(&config).into_iter().next().map_or(Ok(()), Err),
         other => panic!("{flags:?} serves nothing: {other:?}"),
     }
 }

@@ -41,13 +41,26 @@ impl TlsFiles {
         *self == Self::default()
     }
 
-    /// Reads the files, and keeps nothing of them.
-    ///
-    /// # Errors
-    ///
-    /// When one can't be read, or does not hold what it should.
-    pub fn check(&self) -> Result<(), StoreUrlError> {
-        read(self).map(drop)
+    /// Reads the files, and keeps nothing of them. Returns every fault: a file that can't be read or does not hold what it
+    /// should, a key that is not the certificate's, and a machine without authorities where no file names any.
+    #[must_use]
+    pub fn check(&self) -> Vec<StoreUrlError> {
+        let mut faults: Vec<_> = roots(self.ca.as_deref()).err().into_iter().collect();
+        let Some((cert, key)) = &self.identity else {
+            return faults;
+        };
+        match (chain(cert), private(key)) {
+            // A key and its certificate are compared whoever is trusted.
+            (Ok(chain), Ok(private)) => {
+                let identity = (chain, (key.as_path(), private));
+                faults.extend(config(RootCertStore::empty(), Some(identity)).err());
+            }
+            (chain, private) => {
+                faults.extend(chain.err());
+                faults.extend(private.err());
+            }
+        }
+        faults
     }
 
     fn all(&self) -> impl Iterator<Item = &Path> {
@@ -133,8 +146,44 @@ impl fmt::Debug for TlsSettings {
 }
 
 fn read(files: &TlsFiles) -> Result<ClientConfig, StoreUrlError> {
+    let roots = roots(files.ca.as_deref())?;
+    let identity = match &files.identity {
+        Some((cert, key)) => Some((chain(cert)?, (key.as_path(), private(key)?))),
+        None => None,
+    };
+    config(roots, identity)
+}
+
+/// A chain, and its key with the file that it is from.
+type Identity<'a> = (
+    Vec<CertificateDer<'static>>,
+    (&'a Path, PrivateKeyDer<'static>),
+);
+
+fn config(
+    roots: RootCertStore,
+    identity: Option<Identity<'_>>,
+) -> Result<ClientConfig, StoreUrlError> {
+    // The provider is named, so that no default one needs to be installed before a URL can be parsed.
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots);
+    let Some((chain, (key, private))) = identity else {
+        return Ok(builder.with_no_client_auth());
+    };
+    builder
+        .with_client_auth_cert(chain, private)
+        .map_err(|error| {
+            let detail = format!("{error}; expected the key of the certificate beside it");
+            unusable(key, detail)
+        })
+}
+
+/// Reads the authorities that are trusted: those of `file`, else those that this machine trusts.
+fn roots(file: Option<&Path>) -> Result<RootCertStore, StoreUrlError> {
     let mut roots = RootCertStore::empty();
-    match &files.ca {
+    match file {
         Some(path) => add_ca_file(&mut roots, path)?,
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -143,34 +192,33 @@ fn read(files: &TlsFiles) -> Result<ClientConfig, StoreUrlError> {
             }
         }
     }
-    // The provider is named, so that no default one needs to be installed before a URL can be parsed.
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots);
-    let Some((cert, key)) = &files.identity else {
-        return Ok(builder.with_no_client_auth());
-    };
-    let unusable = |path: &Path, detail: String| StoreUrlError::IdentityUnusable {
-        file: path.display().to_string(),
-        detail,
-    };
+    Ok(roots)
+}
+
+/// Reads the certificates that are shown to the store.
+fn chain(cert: &Path) -> Result<Vec<CertificateDer<'static>>, StoreUrlError> {
     let pem = open(cert)?;
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let chain = chain.map_err(|error| unusable(cert, error.to_string()))?;
     if chain.is_empty() {
         return Err(unusable(cert, "it has no CERTIFICATE section".to_owned()));
     }
-    let private = PrivateKeyDer::from_pem_slice(&open(key)?).map_err(|error| {
+    Ok(chain)
+}
+
+/// Reads the key of the first of them.
+fn private(key: &Path) -> Result<PrivateKeyDer<'static>, StoreUrlError> {
+    PrivateKeyDer::from_pem_slice(&open(key)?).map_err(|error| {
         let detail = format!("{error}; expected a PRIVATE KEY section without a passphrase");
         unusable(key, detail)
-    })?;
-    builder
-        .with_client_auth_cert(chain, private)
-        .map_err(|error| {
-            let cert = cert.display();
-            unusable(key, format!("{error}; expected the key of {cert}"))
-        })
+    })
+}
+
+fn unusable(path: &Path, detail: String) -> StoreUrlError {
+    StoreUrlError::IdentityUnusable {
+        file: path.display().to_string(),
+        detail,
+    }
 }
 
 fn open(path: &Path) -> Result<Vec<u8>, StoreUrlError> {
