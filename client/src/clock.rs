@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// A point on a monotonic clock that also counts the time for which the machine was suspended.
 ///
-/// `std::time::Instant` does not count it on Linux: a laptop that slept through the TTL would wake up believing that it
-/// still holds its locks.
+/// `std::time::Instant` counts it neither on Linux nor on Apple systems: a laptop that slept through the TTL would wake up
+/// believing that it still holds its locks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Moment(u64);
 
@@ -46,15 +46,34 @@ pub(crate) fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
     }
 }
 
-#[cfg(any(target_os = "linux", target_os = "android"))]
+/// The system's clock that counts suspended time. On Apple systems `CLOCK_MONOTONIC` does; `Instant` reads
+/// `CLOCK_UPTIME_RAW` there, which does not. `docs/promises.md` tells what other systems count.
+#[cfg(unix)]
+const CLOCK: rustix::time::ClockId = {
+    use rustix::time::ClockId;
+
+    #[cfg(all(
+        any(target_os = "linux", target_os = "android", target_os = "openbsd"),
+        not(leasehold_portable)
+    ))]
+    let clock = ClockId::Boottime;
+    #[cfg(not(all(
+        any(target_os = "linux", target_os = "android", target_os = "openbsd"),
+        not(leasehold_portable)
+    )))]
+    let clock = ClockId::Monotonic;
+    clock
+};
+
+#[cfg(unix)]
 fn read() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let time = rustix::time::clock_gettime(CLOCK);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(not(unix))]
 fn read() -> u64 {
     use std::{sync::OnceLock, time::Instant};
 
@@ -80,6 +99,27 @@ mod tests {
             std::hint::spin_loop();
         }
         assert!(Moment::now() > first);
+    }
+
+    /// `Instant` is not this clock: what it reads begins with this process.
+    #[test]
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+    fn the_clock_is_the_systems_that_counts_suspended_time() {
+        use rustix::time::{ClockId, clock_gettime};
+
+        #[cfg(all(target_os = "linux", not(leasehold_portable)))]
+        let clock = ClockId::Boottime;
+        #[cfg(any(target_vendor = "apple", leasehold_portable))]
+        let clock = ClockId::Monotonic;
+        let read = || {
+            let time = clock_gettime(clock);
+            Moment::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+        };
+        let (before, now, after) = (read(), Moment::now(), read());
+        assert!(
+            before <= now && now <= after,
+            "{before:?} {now:?} {after:?}"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use rustix::process::{Pid, Signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::wait;
@@ -20,7 +20,10 @@ use crate::wait;
 /// # Panics
 ///
 /// If there is no such process.
+#[cfg(target_os = "linux")]
 pub fn limit_open_files(process: u32, files: u64) -> u64 {
+    use rustix::process::{Resource, Rlimit, prlimit};
+
     let id = Pid::from_raw(process.cast_signed());
     let limit = |current| {
         let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
@@ -163,11 +166,9 @@ impl ChildProcess {
         Pid::from_child(&self.child)
     }
 
-    /// The state letter of proc(5): R, S, D, T, Z…
+    /// The state letter of ps(1): R, S, D, T, Z…
     fn state(&self) -> Option<char> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).ok()?;
-        // The name before it is in parentheses and may hold anything.
-        stat.rsplit_once(") ")?.1.chars().next()
+        state(self.id())
     }
 }
 
@@ -175,6 +176,23 @@ impl Drop for ChildProcess {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The state letter of a process, as proc(5) and ps(1) have it: R, S, D, T, Z…; none if there is no such process.
+#[cfg(all(target_os = "linux", not(leasehold_portable)))]
+pub fn state(process: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name before it is in parentheses and may hold anything.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The state letter of a process, as ps(1) has it: R, S, D, T, Z…; none if there is no such process.
+#[cfg(not(all(target_os = "linux", not(leasehold_portable))))]
+pub fn state(process: u32) -> Option<char> {
+    let mut ps = Command::new("ps");
+    let ps = ps.args(["-o", "state=", "-p", &process.to_string()]);
+    let output = ps.output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().chars().next()
 }
 
 /// The lines that a process prints, with the time at which each was read.
@@ -238,6 +256,7 @@ fn try_spawn(mut command: Command) -> io::Result<Child> {
     static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
     let parent = rustix::process::getpid();
     let prepare = move || {
+        #[cfg(target_os = "linux")]
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         // The parent may have died before the line above.
         if rustix::process::getppid() == Some(parent) {

@@ -5,22 +5,33 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Files beside connections of clients: listeners, connections to the store, files that are read.
 const OTHERS: u64 = 128;
 
+/// What Apple systems let a process have open that does not ask the kernel for its own bound.
+const OPEN_MAX: u64 = 10_240;
+
 /// Raises this process's limit of open files to what the system lets it have, and tells if that is too few for so many
 /// connections. Many systems give a process a thousand, and more to whoever asks.
 pub fn allow_many_files(max_connections: usize) {
     let limits = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limits.maximum,
-        maximum: limits.maximum,
-    };
-    let allowed = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limits.maximum,
-        Err(error) => {
-            tracing::debug!(%error, "failed to raise the limit of open files");
-            limits.current
-        }
-    };
     let wanted = max_connections as u64 + OTHERS;
+    // Apple systems refuse what their kernel can't have open, and say "unlimited" all the same.
+    let attempts = [limits.maximum, Some(wanted), Some(OPEN_MAX)];
+    let raises = |current: &Option<u64>| match (current, limits.current) {
+        (Some(new), Some(now)) => *new > now,
+        (None, now) => now.is_some(),
+        (Some(_), None) => false,
+    };
+    let raised = attempts.into_iter().filter(raises).find(|current| {
+        let limits = Rlimit {
+            current: *current,
+            maximum: limits.maximum,
+        };
+        let set = setrlimit(Resource::Nofile, limits);
+        set.inspect_err(|error| {
+            tracing::debug!(%error, limit = ?current, "failed to raise the limit of open files");
+        })
+        .is_ok()
+    });
+    let allowed = raised.unwrap_or(limits.current);
     if let Some(allowed) = allowed
         && allowed < wanted
     {

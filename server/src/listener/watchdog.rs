@@ -2,6 +2,7 @@
 
 use std::{
     future::pending,
+    io,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -66,8 +67,7 @@ pub(super) async fn watch(
 /// does not: it wakes the writer.) Where the server does read, it finds the close itself, after everything that was
 /// sent before it; this only steps in late.
 async fn half_closed(socket: &TcpStream, handle: &ConnectionHandle) {
-    // `PRIORITY` is signalled when the peer closes, but, unlike `READABLE`, not whenever there is something to read.
-    if socket.ready(Interest::PRIORITY).await.is_err() {
+    if closed(socket).await.is_err() {
         return pending().await;
     }
     for _ in 0..READ_UPS {
@@ -82,6 +82,29 @@ async fn half_closed(socket: &TcpStream, handle: &ConnectionHandle) {
     if socket.peer_addr().is_err() {
         pending().await
     }
+}
+
+/// Waits until the kernel knows that the peer has closed its sending side, or that the connection is gone.
+#[cfg(all(
+    any(target_os = "linux", target_os = "android"),
+    not(leasehold_portable)
+))]
+async fn closed(socket: &TcpStream) -> io::Result<()> {
+    // `PRIORITY` is signalled when the peer closes, but, unlike `READABLE`, not whenever there is something to read.
+    socket.ready(Interest::PRIORITY).await.map(drop)
+}
+
+/// Waits until the kernel knows that the peer has closed its sending side, or that the connection is gone. Elsewhere than on
+/// Linux the same signal tells of data, so the watchdog looks once in a while as long as there are data.
+#[cfg(not(all(
+    any(target_os = "linux", target_os = "android"),
+    not(leasehold_portable)
+)))]
+async fn closed(socket: &TcpStream) -> io::Result<()> {
+    while !socket.ready(Interest::READABLE).await?.is_read_closed() {
+        sleep(READ_UP).await;
+    }
+    Ok(())
 }
 
 async fn overdue(handle: &ConnectionHandle, options: &ListenerOptions) -> Overdue {

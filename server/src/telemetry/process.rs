@@ -16,8 +16,7 @@ use rustix::{
 /// standard library knows Linux on.
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// Reads the process's numbers at each scrape, from Linux's `/proc`; elsewhere there is nothing to read, and what can't be read
-/// is left out.
+/// Reads the process's numbers at each scrape, most of them from Linux's `/proc`. What a system does not tell is left out.
 #[derive(Debug)]
 pub(super) struct ProcessCollector;
 
@@ -70,12 +69,8 @@ impl Collector for ProcessCollector {
     }
 }
 
-fn is_linux() -> bool {
-    cfg!(target_os = "linux")
-}
-
 fn cpu_seconds() -> Option<f64> {
-    let time = is_linux().then(|| clock_gettime(ClockId::ProcessCPUTime))?;
+    let time = clock_gettime(ClockId::ProcessCPUTime);
     // Years of it are whole to the microsecond.
     Some(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
 }
@@ -101,7 +96,7 @@ fn open_descriptors() -> Option<f64> {
 
 fn max_descriptors() -> Option<f64> {
     // Without a limit there is none that could be reached.
-    let limit = is_linux().then(|| getrlimit(Resource::Nofile).current)?;
+    let limit = getrlimit(Resource::Nofile).current;
     limit.map(|limit| limit as f64)
 }
 
@@ -131,7 +126,6 @@ fn started_by(of_process: &str, of_machine: &str) -> Option<f64> {
 mod tests {
     #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::{resident_of, started_by};
-    use crate::telemetry::Metrics;
 
     #[test]
     fn what_the_kernel_says_is_understood() {
@@ -148,7 +142,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn they_are_those_of_this_process() {
-        let text = Metrics::default().encode_for_prometheus();
+        let text = crate::telemetry::Metrics::default().encode_for_prometheus();
         let of = |name: &str| -> f64 {
             let line = text
                 .lines()

@@ -3,9 +3,7 @@
 use std::{fs, time::Duration};
 
 use leasehold_server::tls::ClientTrust;
-use leasehold_tests::{
-    Authority, Coordinator, RawSession, certificates, process::limit_open_files, wait,
-};
+use leasehold_tests::{Authority, Coordinator, RawSession, certificates, wait};
 use tokio::io::AsyncWriteExt;
 
 use crate::{
@@ -85,7 +83,10 @@ async fn half_a_swap_leaves_what_was_there_in_force() {
 }
 
 #[tokio::test]
+#[cfg(target_os = "linux")]
 async fn what_can_not_be_read_for_a_moment_is_read_again() {
+    use leasehold_tests::process::limit_open_files;
+
     let authority = Authority::new("servers");
     let server = authority.server().issue();
     let coordinator = Coordinator::process().arguments(server.flags()).start();

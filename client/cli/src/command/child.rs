@@ -9,10 +9,7 @@ use std::{
 
 use rustix::{
     io::Errno,
-    process::{
-        Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group,
-        set_parent_process_death_signal, waitid,
-    },
+    process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group, waitid},
 };
 use serde_json::Value;
 use tokio::{
@@ -31,6 +28,8 @@ use crate::{
     say::say,
 };
 
+/// Whether the kernel ends the command if this process is killed. Where it does not, the guardian has to.
+const HAS_PARENT_DEATH_SIGNAL: bool = cfg!(all(target_os = "linux", not(leasehold_portable)));
 /// The variables that tell the command its lock and its token, and those of all locks as JSON.
 const NAME: &str = "LEASEHOLD_LOCK_NAME";
 const TOKEN: &str = "LEASEHOLD_FENCING_TOKEN";
@@ -106,7 +105,15 @@ pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, SpawnErro
         .process_group(0)
         .kill_on_drop(true);
     tell(&mut prepared, order, watch);
-    let guardian = Guardian::start();
+    let guardian = match Guardian::start() {
+        Ok(guardian) => Some(guardian),
+        // The parent-death signal does the most important part.
+        Err(_) if HAS_PARENT_DEATH_SIGNAL => None,
+        Err(source) => {
+            let error = format!("its guardian process did not start: {source}");
+            return Err(failed(io::Error::new(source.kind(), error)));
+        }
+    };
     let line = guardian.as_ref().map(Guardian::line);
     tie_to_parent(&mut prepared, foreground.is_some(), line);
     // Only where the terminal's user could stop it: then somebody has to start it again. Listened for
@@ -180,8 +187,9 @@ fn tie_to_parent(command: &mut Command, foreground: bool, guardian: Option<RawFd
             // SAFETY: the guardian's handle lives until the command has been started, and with it this end of its line.
             guardian::report(unsafe { BorrowedFd::borrow_raw(line) });
         }
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have died before the signal was asked for.
+        #[cfg(all(target_os = "linux", not(leasehold_portable)))]
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+        // It may have died before the signal was asked for, or before the guardian knew what to watch.
         if getppid() == Some(parent) {
             Ok(())
         } else {

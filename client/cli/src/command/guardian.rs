@@ -1,5 +1,5 @@
-//! A second process that outlives a killed `run` or `elect`: the parent-death signal reaches the command alone, this one ends
-//! whatever else is in its group.
+//! A second process that outlives a killed `run` or `elect`. On Linux the parent-death signal reaches the command alone, and the
+//! guardian ends whatever else is in its group. Other systems have no such signal: there the guardian ends all of it.
 
 use std::{
     env,
@@ -18,6 +18,12 @@ use rustix::{
 
 /// The hidden first argument that makes this program a guardian.
 pub(crate) const GUARDIAN: &str = "__guardian";
+/// With this, writing to a guardian that is gone fails rather than raising SIGPIPE. Apple systems have an option of the socket
+/// for that instead.
+#[cfg(not(target_vendor = "apple"))]
+const QUIETLY: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+const QUIETLY: SendFlags = SendFlags::empty();
 /// Said when the command has ended and nothing is left to be watched.
 const DISMISSED: &str = "dismissed";
 
@@ -29,20 +35,21 @@ pub(super) struct Guardian {
 }
 
 impl Guardian {
-    /// Starts one; none if that fails, since the parent-death signal does the most important part.
-    pub(super) fn start() -> Option<Self> {
+    /// Starts one.
+    pub(super) fn start() -> io::Result<Self> {
         use std::os::unix::process::CommandExt;
 
-        let (line, its_end) = UnixStream::pair().ok()?;
-        let process = Command::new(env::current_exe().ok()?)
+        let (line, its_end) = UnixStream::pair()?;
+        #[cfg(target_vendor = "apple")]
+        rustix::net::sockopt::set_socket_nosigpipe(&line, true)?;
+        let process = Command::new(env::current_exe()?)
             .arg(GUARDIAN)
             .stdin(OwnedFd::from(its_end))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
-            .spawn()
-            .ok()?;
-        Some(Self { process, line })
+            .spawn()?;
+        Ok(Self { process, line })
     }
 
     /// Where it is told what to watch, by [`report`]. Good for as long as this lives.
@@ -75,7 +82,7 @@ pub(super) fn report(line: BorrowedFd<'_>) {
     }
     let begin = text.len() - 1 - digits;
     // If there is no guardian any more, its signal is not to be this process's end.
-    send(line, &text[begin..], SendFlags::NOSIGNAL).ok();
+    send(line, &text[begin..], QUIETLY).ok();
 }
 
 /// What the guardian does: reads which group to watch, and kills it when its input ends without a word.

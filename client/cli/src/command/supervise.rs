@@ -119,7 +119,17 @@ fn exit_of(status: ExitStatus) -> Exit {
 
 /// A monotonic clock that counts suspended time.
 fn now() -> Duration {
+    #[cfg(all(
+        any(target_os = "linux", target_os = "android", target_os = "openbsd"),
+        not(leasehold_portable)
+    ))]
     let time = clock_gettime(ClockId::Boottime);
+    // Apple systems count suspended time by this one.
+    #[cfg(not(all(
+        any(target_os = "linux", target_os = "android", target_os = "openbsd"),
+        not(leasehold_portable)
+    )))]
+    let time = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
     Duration::new(seconds, nanos)

@@ -16,12 +16,14 @@ mod unread;
 
 use std::{
     os::unix::process::CommandExt,
-    path::Path,
     process::{Command, Output, Stdio},
     time::Duration,
 };
 
-use leasehold_tests::{ChildProcess, process::Lines};
+use leasehold_tests::{
+    ChildProcess,
+    process::{self, Lines},
+};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -106,6 +108,6 @@ fn spawn_merged(endpoint: &str, args: &[&str]) -> (ChildProcess, Lines) {
 
 /// Whether a process is there and not just waiting to be collected.
 fn lives(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
-    stat.is_ok_and(|stat| !stat.contains(") Z"))
+    let state = pid.parse().ok().and_then(process::state);
+    state.is_some_and(|state| state != 'Z')
 }

@@ -33,7 +33,12 @@ impl Terminal {
         reason = "`pre_exec` is the only way to give a child a terminal"
     )]
     fn open(endpoint: &str, script: &str) -> Self {
-        let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        #[cfg(not(target_vendor = "apple"))]
+        let flags = flags | OpenptFlags::CLOEXEC;
+        let pty = openpt(flags).unwrap();
+        #[cfg(target_vendor = "apple")]
+        rustix::io::fcntl_setfd(&pty, rustix::io::FdFlags::CLOEXEC).unwrap();
         grantpt(&pty).unwrap();
         unlockpt(&pty).unwrap();
         let path = ptsname(&pty, Vec::new()).unwrap();
