@@ -13,7 +13,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Build and serve on 127.0.0.1:7420; STORE=redis://127.0.0.1:6379 keeps the locks in Redis, ARGS="…" adds flags
-	$(CARGO) run --quiet --release -p leasehold-server -- --store $(STORE) $(ARGS)
+	$(CARGO) run --release -p leasehold-server -- --store $(STORE) $(ARGS)
 
 setup: ## Install what the tests need (redis-server), or say what to install
 	@tests/setup

@@ -191,6 +191,13 @@ fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
         "     curl {}://{admin}/metrics",
         scheme(config.admin_tls)
     )?;
+    if config.listen.ip().to_canonical().is_loopback() {
+        writeln!(
+            out,
+            "note: only programs on this host, or in this container, reach it; to serve others, set --listen 0.0.0.0:7420 with \
+             --tls-cert and --tls-key, or with --insecure if the network is trusted"
+        )?;
+    }
     out.flush()
 }
 
