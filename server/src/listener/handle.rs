@@ -338,3 +338,61 @@ fn http2_cause(status: &Status) -> Option<&h2::Error> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use rustix::io::Errno;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn handle() -> ConnectionHandle {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let socket = Arc::new(TcpStream::connect(address).await.unwrap());
+        ConnectionHandle::new(1, address, &socket)
+    }
+
+    #[tokio::test]
+    async fn only_a_peer_that_ended_the_connection_has_its_locks_released() {
+        for (errors, by_peer) in [
+            (&[Errno::CONNRESET, Errno::PIPE][..], true),
+            (
+                &[
+                    Errno::TIMEDOUT,
+                    Errno::HOSTUNREACH,
+                    Errno::HOSTDOWN,
+                    Errno::NETUNREACH,
+                    Errno::NETDOWN,
+                    Errno::NETRESET,
+                    Errno::CONNABORTED,
+                    Errno::NOPROTOOPT,
+                    Errno::PROTO,
+                    Errno::ACCESS,
+                    Errno::NOBUFS,
+                    Errno::IO,
+                ],
+                false,
+            ),
+        ] {
+            for errno in errors {
+                let handle = handle().await;
+                handle.record(Ending::of(&io::Error::from(*errno)));
+                assert_eq!(handle.ended().await.by_peer(), by_peer, "{errno:?}");
+                // However the stream shows it, which does not know.
+                let broken = Status::unknown("the transport broke");
+                assert_eq!(handle.peer_ended_stream(None), by_peer, "{errno:?}");
+                assert_eq!(
+                    handle.peer_ended_stream(Some(&broken)),
+                    by_peer,
+                    "{errno:?}"
+                );
+                // What follows an unreachable peer looks like its doing, and is not.
+                handle.record(Ending::PeerReset);
+                assert_eq!(handle.peer_ended_stream(None), by_peer, "{errno:?}");
+            }
+        }
+    }
+}

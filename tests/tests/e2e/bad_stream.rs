@@ -1,14 +1,14 @@
 //! Streams that break the protocol: they end with the documented status, and nobody else notices.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{
-    SessionAcquire, SessionHeartbeat, SessionOpen, SessionRequest,
+    SessionAcquire, SessionHeartbeat, SessionOpen, SessionRequest, SessionResponse,
     lock_service_client::LockServiceClient, session_request::Request, session_response::Response,
 };
 use leasehold_tests::{
     Coordinator, RawSession,
-    raw::{PROMPT, connect},
+    raw::{PROMPT, connect, parse, wire},
     raw_bytes::RawBytes,
 };
 use prost::Message;
@@ -166,6 +166,86 @@ async fn bytes_that_are_no_message_end_their_stream_only() {
     assert!(beside.release(&kept.lock).await);
     holder.heartbeat().await;
     assert_held(holder).await;
+}
+
+/// Ends a stream that holds a lock with a message that breaks the protocol. The stream's end is the coordinator's doing, and
+/// its client may not have heard of it: nobody else may have the lock before what the client was promised has passed.
+async fn ends_and_keeps_its_lock(coordinator: &Coordinator, name: &str, last: Vec<u8>) -> Status {
+    let ttl = Duration::from_secs(2);
+    let channel = connect(&coordinator.endpoint()).await;
+    let request = |request_id, request| {
+        let request = SessionRequest {
+            request_id,
+            request: Some(request),
+            ..SessionRequest::default()
+        };
+        request.encode_to_vec()
+    };
+    let open = SessionOpen {
+        ttl: wire(ttl),
+        ..SessionOpen::default()
+    };
+    let acquire = SessionAcquire {
+        name: name.to_owned(),
+        ..SessionAcquire::default()
+    };
+    let (messages, stream) = tokio::sync::mpsc::channel(4);
+    // Every promise is counted from here: this is heartbeat 0, and there is no other.
+    let sent = Instant::now();
+    let first = [
+        request(1, Request::Open(open)),
+        request(2, Request::Acquire(acquire)),
+    ];
+    for message in first {
+        messages.send(message).await.unwrap();
+    }
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.unwrap();
+    let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
+    let session = PathAndQuery::from_static("/leasehold.v1.LockService/Session");
+    let answers = client.streaming(tonic::Request::new(stream), session, RawBytes);
+    let mut answers = answers.await.unwrap().into_inner();
+    let good_until = loop {
+        let answer = answers.message().await.unwrap().unwrap();
+        let answer = SessionResponse::decode(&*answer).unwrap();
+        if let Some(Response::Granted(granted)) = answer.response {
+            break sent + parse(granted.valid_for);
+        }
+    };
+    let mut next = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let waits = next.ask(name, None).await;
+    assert_eq!(next.queued(waits).await, 1);
+    messages.send(last).await.unwrap();
+    let ended = tokio::time::timeout(PROMPT, async {
+        loop {
+            match answers.message().await {
+                Ok(Some(_)) => {}
+                end => return end,
+            }
+        }
+    });
+    let status = ended.await.unwrap().expect_err("it ends the stream");
+    next.granted(waits, ttl + PROMPT).await;
+    assert!(Instant::now() >= good_until, "it was granted too early");
+    next.close().await;
+    status
+}
+
+#[tokio::test]
+async fn a_holder_that_sends_garbage_keeps_its_lock_until_its_last_promise_has_passed() {
+    let coordinator = Coordinator::in_process();
+    let status = ends_and_keeps_its_lock(&coordinator, "garbage", vec![0xff; 64]).await;
+    assert!(
+        [Code::InvalidArgument, Code::Internal].contains(&status.code()),
+        "{status:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_holder_that_sends_too_much_keeps_its_lock_until_its_last_promise_has_passed() {
+    let coordinator = Coordinator::in_process();
+    let status = ends_and_keeps_its_lock(&coordinator, "large", vec![0; 64 << 20]).await;
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
 }
 
 #[tokio::test]
