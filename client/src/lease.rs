@@ -56,10 +56,12 @@ pub enum LostReason {
     /// The coordinator does not know any more who this client is: its token or certificate has expired, or was removed, and no
     /// newer one came in time for the session to go on with it.
     Unauthenticated = 10,
+    /// Another stream resumed it, and this session did not ask for that: whoever knew its owner id has it now.
+    Resumed = 11,
 }
 
 impl LostReason {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Expired,
         Self::Deleted,
         Self::Taken,
@@ -70,6 +72,7 @@ impl LostReason {
         Self::Unknown,
         Self::PermissionRevoked,
         Self::Unauthenticated,
+        Self::Resumed,
     ];
 
     fn from_code(code: u64) -> Self {
@@ -88,8 +91,7 @@ impl LostReason {
             v1::LostReason::Taken => Self::Taken,
             v1::LostReason::Forced => Self::Forced,
             v1::LostReason::PermissionRevoked => Self::PermissionRevoked,
-            // It lives on, on another stream: this one has lost it.
-            v1::LostReason::Resumed => Self::SessionEnded,
+            v1::LostReason::Resumed => Self::Resumed,
         }
     }
 }
@@ -106,6 +108,7 @@ impl fmt::Display for LostReason {
             Self::Released => "it was released",
             Self::Unknown => "the coordinator no longer holds it for us",
             Self::PermissionRevoked => "this client is not allowed to hold it any more",
+            Self::Resumed => "another stream resumed it",
             Self::Unauthenticated => {
                 "the coordinator does not know any more who this client is, and no newer credentials came in time"
             }

@@ -418,14 +418,10 @@ impl<W: Wire> Session<W> {
             let Some(hold) = self.unhold(&owner) else {
                 continue;
             };
-            // It lives on elsewhere, as its client knows.
-            if loss == Loss::Resumed {
-                hold.forget();
-                continue;
+            if loss != Loss::Resumed {
+                let label = convert::lost_reason_label(loss);
+                self.coordinator.metrics().count_lost(label);
             }
-            self.coordinator
-                .metrics()
-                .count_lost(convert::lost_reason_label(loss));
             locks.push(convert::lost_lock(hold.name(), &owner, loss));
             match loss {
                 // Nobody could say what is in the store now.

@@ -6,9 +6,9 @@ use std::{
 };
 
 use leasehold_proto::v1::{
-    GrantedLock, LostLock, ResumedHold, ResumedLock, ResumedWait, SessionOpen, SessionOpened,
-    SessionQueued, SessionResume, resumed_lock, session_request::Request,
-    session_response::Response, session_resume,
+    GrantedLock, LostLock, LostReason, ResumedHold, ResumedLock, ResumedWait, SessionOpen,
+    SessionOpened, SessionQueued, SessionResponse, SessionResume, resumed_lock,
+    session_request::Request, session_response::Response, session_resume,
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -215,4 +215,29 @@ impl RawSession {
             other => panic!("not queued: {other:?}"),
         }
     }
+
+    /// Returns the owner ids of the holds that this session was told another stream has resumed, so far.
+    pub fn resumed_elsewhere(&self) -> Vec<Vec<u8>> {
+        let unasked = self.unread_unasked().into_iter();
+        let lost = unasked.filter_map(|message| match &message.response {
+            Some(Response::Lost(lost)) => Some(&lost.locks),
+            _ => None,
+        });
+        let resumed = lost.flatten().filter(|lock| is_resumed(lock));
+        resumed.map(|lock| lock.owner_id.clone()).collect()
+    }
+
+    /// Returns what this session was told unasked, except that another stream has resumed its holds.
+    pub fn unread_but_resumed(&self) -> Vec<&SessionResponse> {
+        let mut unasked = self.unread_unasked();
+        unasked.retain(|message| match &message.response {
+            Some(Response::Lost(lost)) => !lost.locks.iter().all(is_resumed),
+            _ => true,
+        });
+        unasked
+    }
+}
+
+fn is_resumed(lock: &LostLock) -> bool {
+    lock.reason() == LostReason::Resumed
 }

@@ -136,7 +136,7 @@ impl Scene {
         }
     }
 
-    /// Both have been taken over by a session: the old streams can do nothing to them and are told nothing, and they are what
+    /// Both have been taken over by a session: the old streams can do nothing to them and are told no loss, and they are what
     /// they were. Gives the last token.
     async fn end(mut self, site: &Site, mut heir: RawSession, opened: &SessionOpened) -> i64 {
         let name = &self.moving.name;
@@ -159,7 +159,7 @@ impl Scene {
 
         assert!(!self.holder.release(held).await);
         for session in [&self.holder, &self.waiter] {
-            assert!(session.unread_unasked().is_empty());
+            assert!(session.unread_but_resumed().is_empty());
         }
         drop((self.holder, self.waiter));
         let old = &site.places[0].coordinator;

@@ -84,7 +84,7 @@ async fn a_lock_that_went_on_elsewhere_outlives_the_old_session_and_its_socket()
     for client in &mut clients {
         // It was told that it fell silent, or that the connection was closed.
         assert!(client.old.end(PROMPT).await.is_err());
-        assert!(client.old.unread_unasked().is_empty());
+        assert!(client.old.unread_but_resumed().is_empty());
     }
     proxy.cut(leasehold_tests::proxy::Cut::Rst).await;
     let mut stayed = 0;

@@ -116,6 +116,7 @@ impl Worker {
             LostReason::SessionEnded => "session_ended",
             LostReason::PermissionRevoked => "permission_revoked",
             LostReason::Unauthenticated => "unauthenticated",
+            LostReason::Resumed => "resumed",
             _ => "unknown",
         };
         self.tally.lost(self.client, kind, &reason.to_string());
