@@ -19,9 +19,6 @@ use crate::{
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The reason with which a coordinator that goes away refuses what is asked of it.
-const DRAINING: &str = "DRAINING";
-
 /// The channels for it, which connect when they are first used, and again when needed. Cheap to clone.
 ///
 /// All calls go to one coordinator, until that can't be reached or its connection breaks; then to the next.
@@ -99,7 +96,7 @@ impl Calls {
                 Ok(answer) => return Ok(answer),
                 Err(status) => Failure::from(status),
             };
-            let draining = failure.reason() == DRAINING;
+            let draining = failure.is_draining();
             if !failure.is_transport() && !draining {
                 return Err(failure);
             }

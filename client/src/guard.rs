@@ -192,7 +192,8 @@ impl LockGuard {
     }
 
     /// Gives the lock back and hands it to the next waiter. From the call on, the lock counts as not held. If this
-    /// future is dropped, the release is carried out all the same.
+    /// future is dropped, the release is carried out all the same. Returns within ten seconds, also when the coordinator
+    /// can't be reached.
     ///
     /// Of a lock that its actor holds more than once, it ends this guard alone: the lock is handed on when the last of
     /// them is released.
@@ -207,9 +208,9 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// If the lock was lost before, if the stream ended before the answer (what the session held ends with it, unless the
-    /// session has a [grace](crate::SessionBuilder::disconnect_grace): then the release is repeated on the next stream, and
-    /// this waits for it), or if the coordinator could not carry it out (it is then repeated in the background).
+    /// If the lock was lost before, if no answer came within ten seconds or before the stream ended, or if the coordinator
+    /// could not carry it out. What was not carried out is repeated in the background, also on the next stream where the
+    /// session resumes what it held; otherwise the lock ends with its lease.
     pub async fn release(mut self) -> Result<(), HoldError> {
         let name = self.lease.name.clone();
         let (reply, answer) = oneshot::channel();
@@ -232,7 +233,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// If the lock has been lost, if the stream ended before the answer, or if the coordinator could not carry it out.
+    /// If the lock has been lost, if no answer came within ten seconds or before the stream ended, or if the coordinator could
+    /// not carry it out.
     pub async fn set_value(&self, value: impl Into<Vec<u8>>) -> Result<(), HoldError> {
         self.change(Change::Value(value.into())).await
     }
@@ -256,8 +258,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// If the lock has been lost, if the stream ended before the answer, or if the coordinator could not carry it
-    /// out, as with permits of a semaphore. An exclusive hold that is still held after an error may be shared already.
+    /// If the lock has been lost, if no answer came within ten seconds or before the stream ended, or if the coordinator could
+    /// not carry it out, as with permits of a semaphore. An exclusive hold that is still held after an error may be shared already.
     pub async fn downgrade(&self) -> Result<(), HoldError> {
         self.change(Change::Downgrade).await
     }

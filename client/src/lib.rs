@@ -44,12 +44,17 @@
 //!
 //! A lost stream is made again in the background, with growing pauses. Acquires that wait go on waiting on the new one.
 //!
+//! A coordinator that **stops on purpose** says so. Its locks are left to expire, so guards stay held until their own deadlines,
+//! whatever the grace, and the session resumes them on the first coordinator that it reaches: the same one, once it has been
+//! restarted, or another. A guard that is not resumed by its deadline is [lost](LostReason::Expired).
+//!
 //! # Several coordinators
 //!
 //! Given several [`Endpoints`], or names that resolve to several addresses, a client begins with any of them. Its sessions
 //! move to another coordinator, with their locks and their places in queues, when their own
 //!
-//! - **goes away in order** (it drains): before it is gone; guards are held throughout, and no acquire fails;
+//! - **goes away in order** (it drains): before it is gone if there is another one, else when it is back; guards are held
+//!   throughout, and no acquire fails;
 //! - **falls silent** (it hangs, or the network swallows what is said): when no heartbeat has been answered for half the TTL,
 //!   before anything is lost;
 //! - **breaks the connection** (it crashes): within the grace, if there is one; else the locks are lost at once, as always.

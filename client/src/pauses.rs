@@ -54,6 +54,11 @@ impl Pauses {
         self.next.next().unwrap_or(self.max)
     }
 
+    /// Makes the next pause the first of the row, though nothing lived.
+    pub(crate) fn start_anew(&mut self) {
+        self.next = self.builder.build();
+    }
+
     /// The same, after somebody has asked for a pause of at least so long: as much comes at random on top of that, lest all
     /// who were asked come back at once.
     pub(crate) fn pause_as_asked(&mut self, now: Moment, asked: Option<Duration>) -> Duration {

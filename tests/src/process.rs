@@ -228,6 +228,12 @@ impl Lines {
         }
     }
 
+    /// The lines that have been read and not taken, without waiting for more.
+    pub fn ready(&mut self) -> Vec<String> {
+        let lines = std::iter::from_fn(|| self.lines.try_recv().ok());
+        lines.map(|(_, line)| line).collect()
+    }
+
     /// The next line that begins with `prefix`; others before it are dropped.
     ///
     /// # Panics

@@ -105,14 +105,14 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// If the leadership has been lost, if the stream ended before the answer, or if the coordinator could not carry it
-    /// out.
+    /// If the leadership has been lost, if no answer came within ten seconds or before the stream ended, or if the coordinator
+    /// could not carry it out.
     pub async fn proclaim(&self, value: impl Into<Vec<u8>>) -> Result<(), HoldError> {
         self.0.set_value(value).await
     }
 
     /// Lets the next candidate lead. From the call on, this process counts as not leading. If this future is dropped,
-    /// it resigns all the same.
+    /// it resigns all the same. Returns within ten seconds, also when the coordinator can't be reached.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -124,8 +124,9 @@ impl Leadership {
     ///
     /// # Errors
     ///
-    /// If the leadership was lost before, if the stream ended before the answer (the leadership ends with it), or if
-    /// the coordinator could not carry it out (it is then repeated in the background).
+    /// If the leadership was lost before, if no answer came within ten seconds or before the stream ended, or if the
+    /// coordinator could not carry it out. What was not carried out is repeated in the background, as with
+    /// [`LockGuard::release`](crate::LockGuard::release).
     pub async fn resign(self) -> Result<(), HoldError> {
         self.0.release().await
     }

@@ -157,6 +157,11 @@ impl Failure {
         self.0.code == Code::Unauthenticated && !self.is_transport()
     }
 
+    /// Whether a coordinator answered that it is going away or has stopped.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.reason() == "DRAINING" && !self.is_transport()
+    }
+
     /// Whether there was no connection that the request could have been sent on.
     pub(crate) fn is_unsent(&self) -> bool {
         let mut cause = self.source();

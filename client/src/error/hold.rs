@@ -29,9 +29,11 @@ pub enum HoldError {
         /// Why.
         reason: LostReason,
     },
-    /// The stream ended before the answer came. What the session held ends with it, unless there is a
-    /// [grace](crate::SessionBuilder::disconnect_grace): then this is told when that has passed too.
-    #[error("the stream ended before the coordinator answered about lock {name:?}")]
+    /// No answer came within ten seconds, or the stream ended before and with it all that the session held. What was asked
+    /// may have been done or may be done later; a release goes on in the background while the session has a stream.
+    #[error(
+        "the coordinator did not answer about lock {name:?}, so it is not known whether that was done"
+    )]
     Unconfirmed {
         /// The lock's name.
         name: Arc<str>,

@@ -88,7 +88,7 @@ impl<A, H> Machine<A, H> {
     }
 
     /// What this is the answer to, if that is still in flight.
-    pub(super) fn answered(&mut self, id: u64) -> Option<InFlight<H>> {
+    pub(super) fn answered(&mut self, id: u64) -> Option<InFlight> {
         self.stream.as_mut()?.in_flight.remove(&id)
     }
 
@@ -234,6 +234,9 @@ impl<A, H> Machine<A, H> {
         if let Some(stream) = &mut self.stream {
             let until = now.after(duration(draining.deadline));
             stream.draining = Some(until);
+            if let Some(opened) = &mut stream.opened {
+                opened.next_heartbeat = now;
+            }
             self.outputs.push_back(Output::Draining(until));
         }
     }

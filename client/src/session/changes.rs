@@ -2,6 +2,7 @@
 
 use super::{
     machine::{Machine, Output},
+    replies::ReplyId,
     stream::{InFlight, traceparent},
 };
 use crate::{
@@ -31,6 +32,19 @@ impl<A, H> Machine<A, H> {
         reply: H,
     ) {
         self.expire(now);
+        let reply = self.replies.add(now, reply);
+        self.send_change(now, key, change, trace, reply);
+    }
+
+    /// Asks for a change, now or on the next stream.
+    pub(super) fn send_change(
+        &mut self,
+        now: Moment,
+        key: u64,
+        change: Change,
+        trace: Option<TraceContext>,
+        reply: ReplyId,
+    ) {
         let takes_changes = self.takes_changes();
         match (self.holds.owned(key, now), &mut self.stream) {
             (Ok((name, owner_id)), Some(stream)) if takes_changes => {
@@ -66,7 +80,7 @@ impl<A, H> Machine<A, H> {
             return;
         };
         if changed {
-            self.outputs.push_back(Output::HoldDone(reply, Ok(())));
+            self.hold_done(Some(reply));
         } else {
             let reason = self.holds.gone(key, now, LostReason::Unknown);
             self.hold_failed(Some(reply), HoldFailure::Lost(reason));

@@ -1,6 +1,6 @@
 //! How the driver comes to the next connection: one round over all coordinators after the other.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     connection::Connection,
@@ -13,6 +13,12 @@ use crate::{
     clock::Moment,
     error::{ConnectError, Failure},
 };
+
+/// Returns the longest pause between two rounds while what a stopped coordinator left can still be resumed: half a second
+/// at most, partly at random, since all of its clients come back at once.
+fn orphaned_pause() -> Duration {
+    Duration::from_millis(fastrand::u64(250..=500))
+}
 
 impl Driver {
     /// Begins to look for a further connection if there is to be one, and stops if there is not.
@@ -43,7 +49,7 @@ impl Driver {
             Event::Found(found) => self.found(now, found),
             Event::Dialled(Ok(channel)) => {
                 let requests = next.outbound.begin();
-                if self.machine.is_moving() {
+                if self.machine.is_moving() || self.machine.is_orphaned(now) {
                     // What there is is not touched before somebody is there to take it over.
                     let limit = self.machine.attempt_limit(now);
                     next.link = Link::start(channel, requests, Some(limit));
@@ -122,7 +128,11 @@ impl Driver {
             return;
         }
         self.machine.connect_failed(now, &Arc::new(error));
-        self.pause = Some(self.pauses.pause_as_asked(now, asked));
+        let pause = match asked {
+            None if self.machine.is_orphaned(now) => self.pauses.pause(now).min(orphaned_pause()),
+            _ => self.pauses.pause_as_asked(now, asked),
+        };
+        self.pause = Some(pause);
     }
 
     fn attempt_failed(&mut self, now: Moment, error: ConnectError) {
@@ -146,6 +156,15 @@ impl Driver {
         let elsewhere = self.route.is_several() && self.pauses.lived(now);
         let pause = self.pauses.pause(now);
         self.pause = (!elsewhere).then_some(pause);
+    }
+
+    /// The coordinator stopped, and may be back any moment, or another one may be there. Attempts go on without the pauses
+    /// that they had come to while it was going away.
+    pub(super) fn current_stopped(&mut self, now: Moment) {
+        self.next
+            .take_if(|next| matches!(next.link, Link::Down(_) | Link::Finding(_)));
+        self.pauses.start_anew();
+        self.current_ended(now);
     }
 
     pub(super) fn hang_up(&mut self, number: u64, error: Option<ConnectError>) {

@@ -214,7 +214,17 @@ impl Driver {
             Event::Message(message) => self.machine.message(now, number, message),
             Event::Ended(status) => {
                 let failure = status.map(Failure::from);
+                // Its own word, or a plain end after it said `draining`. A connection that breaks meanwhile is neither: the
+                // coordinator may still be there, hear of that, and release everything.
+                let stopped = match &failure {
+                    Some(failure) => failure.is_draining(),
+                    None => self.machine.is_draining_on(number),
+                };
                 match &failure {
+                    _ if stopped => tracing::info!(
+                        endpoint = &*endpoint,
+                        "the coordinator stopped; looking for one to resume the session on"
+                    ),
                     Some(failure) => tracing::warn!(
                         endpoint = &*endpoint,
                         "the stream to the coordinator broke: {failure}"
@@ -223,12 +233,18 @@ impl Driver {
                         tracing::info!(endpoint = &*endpoint, "the coordinator ended the stream")
                     }
                 }
-                if failure.is_some_and(|failure| failure.is_unauthenticated()) {
+                if stopped {
+                    self.machine.stream_stopped(now, number);
+                } else if failure.is_some_and(|failure| failure.is_unauthenticated()) {
                     self.machine.stream_disowned(now, number);
                 } else {
                     self.machine.stream_ended(now, number);
                 }
-                self.current_ended(now);
+                if stopped {
+                    self.current_stopped(now);
+                } else {
+                    self.current_ended(now);
+                }
             }
             Event::RetryDue | Event::Found(_) | Event::Dialled(_) | Event::Started => {}
         }

@@ -49,7 +49,8 @@ pub struct SessionInfo {
 /// are gone, it is closed.
 ///
 /// When its coordinator is about to go away, or falls silent, it moves to another one, and takes along what it holds and
-/// waits for. When its stream breaks, every lock of it is lost at once, or [suspended](crate::LockState::Suspended) if it
+/// waits for. When its coordinator stops before that, guards stay held until their own deadlines, and the session resumes them on
+/// the first coordinator that it reaches. When its stream breaks, every lock of it is lost at once, or [suspended](crate::LockState::Suspended) if it
 /// has a [grace](crate::SessionBuilder::disconnect_grace), and it reconnects by itself; acquires that were waiting go on waiting,
 /// in their old place where that still stands. Locks are never re-taken by themselves.
 ///
@@ -184,10 +185,10 @@ impl Session {
         self.0.status.borrow().info.clone()
     }
 
-    /// Completes when the coordinator is about to go away, with the time left to move or to finish: what is still held there
-    /// then is lost. Completes with zero if the session has been closed. Nothing needs to be done about it where another
-    /// coordinator can be reached: the session moves there by itself, with all that it holds and waits for, and
-    /// [`Session::info`] tells of the new one.
+    /// Completes when the coordinator is about to go away, with the time left until it does. Completes with zero if the
+    /// session has been closed. Nothing needs to be done about it: the session moves to another coordinator by itself, with
+    /// all that it holds and waits for, and [`Session::info`] tells of the new one. If there is none, its guards stay held until
+    /// their own deadlines, and it goes on when it reaches one, the same one after a restart included.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

@@ -13,6 +13,7 @@ use super::{
     holds::Holds,
     moving::Fate,
     releases::{Release, Retry},
+    replies::{Replies, ReplyId},
     stream::{CLOSE_TIMEOUT, InFlight, Stream, duration},
     waits::Waiting,
 };
@@ -62,7 +63,16 @@ enum Ended {
     Left { grace: Duration },
     /// The coordinator does not know any more who is there.
     Disowned,
+    /// The coordinator stopped, and left what was held to expire: guards stay held until their own deadlines.
+    Stopped,
 }
+
+/// How many heartbeats a session sends per TTL to a coordinator that is going away: the more recent the last one, the more
+/// of the TTL is left to resume in when that coordinator has stopped. With more than six, some would renew nothing.
+const DRAINING_HEARTBEATS: u32 = 5;
+
+/// How long the store keeps the places of waiters whose coordinator has stopped.
+const PLACES_KEPT: Duration = Duration::from_secs(10);
 
 /// One session, over all the streams that it has in its life.
 ///
@@ -77,7 +87,8 @@ enum Ended {
 /// | to be left | connected | held | the confirmed one | are put off | are put off |
 /// | to be left, not heard | asked | held | that or `next` | are put off | are put off |
 /// | to be left, deaf | – or connected | held | that or one tried | are put off | are put off |
-/// | – | any | suspended, if there is a grace; else lost | as above | are put off, or fail | are put off |
+/// | –, it broke | any | suspended, if there is a grace; else lost | as above | are put off, or fail | are put off |
+/// | –, its coordinator stopped | any | held | as above | are put off | are put off |
 ///
 /// - `next` is **asked** when what `stream` has been asked has been answered, or after a while. From then on what `stream`
 ///   says is withheld, since it may know less of what is held than it did.
@@ -88,6 +99,8 @@ enum Ended {
 ///   what `stream` says counts no more. If the coordinator may have heard of that end, it may have let go of it, so that
 ///   guards are suspended or lost.
 /// - `stream` **ends**: guards are suspended or lost, and whatever `next` resumes of what is lost is given back there.
+/// - `stream` **ends because its coordinator stops**: the coordinator left the keys in the store to expire, so guards stay
+///   held until their own deadlines, and `next` resumes what it can before that.
 pub(super) struct Machine<A, H> {
     pub(super) open: v1::SessionOpen,
     /// How long a session may take to open once there is a connection.
@@ -101,15 +114,19 @@ pub(super) struct Machine<A, H> {
     pub(super) waiting: BTreeMap<u64, Waiting<A>>,
     /// No wait ends before this: a lower bound.
     pub(super) waits_end_at: Option<Moment>,
-    pub(super) retries: Vec<Retry<H>>,
+    pub(super) retries: Vec<Retry>,
     /// What no stream could be asked so far.
-    pub(super) unsent_releases: Vec<Release<H>>,
-    pub(super) unsent_changes: Vec<(u64, Change, Option<TraceContext>, H)>,
-    pub(super) stream: Option<Stream<H>>,
-    pub(super) next: Option<Stream<H>>,
+    pub(super) unsent_releases: Vec<Release>,
+    pub(super) unsent_changes: Vec<(u64, Change, Option<TraceContext>, ReplyId)>,
+    /// Who waits for the answers to releases and changes.
+    pub(super) replies: Replies<H>,
+    pub(super) stream: Option<Stream>,
+    pub(super) next: Option<Stream>,
     pub(super) last_stream: u64,
     /// There is no stream, and until then what the last one held may be resumed.
     pub(super) resume_until: Option<Moment>,
+    /// There is no stream since its coordinator stopped, and until then the store keeps what was held or waited for.
+    pub(super) stopped_until: Option<Moment>,
     /// This process wants the session to end.
     pub(super) ending: bool,
     /// Why there is no stream, if attempts to connect have failed since the last.
@@ -134,10 +151,12 @@ impl<A, H> Machine<A, H> {
             retries: Vec::new(),
             unsent_releases: Vec::new(),
             unsent_changes: Vec::new(),
+            replies: Replies::default(),
             stream: None,
             next: None,
             last_stream: 0,
             resume_until: None,
+            stopped_until: None,
             ending: false,
             unreachable: None,
             outputs: VecDeque::new(),
@@ -170,8 +189,9 @@ impl<A, H> Machine<A, H> {
         let retry = self.retries.iter().map(|retry| retry.at).min();
         let stream = self.stream.as_ref().and_then(Stream::alarm);
         let next = self.next.as_ref().and_then(Stream::alarm);
+        let first = earlier(self.waits_end_at, self.replies.first_due());
         earlier(
-            earlier(self.holds.check_at(), self.waits_end_at),
+            earlier(self.holds.check_at(), first),
             earlier(earlier(retry, self.resume_until), earlier(stream, next)),
         )
     }
@@ -186,11 +206,6 @@ impl<A, H> Machine<A, H> {
             |waiting| waiting.sent_as.is_none() && (doomed || waiting.spec.is_try()),
             |name| AcquireError::unconnected(name, error),
         );
-        // Until then a coordinator may come that takes places in queues over.
-        let stream = self.stream.as_ref();
-        if stream.is_some_and(|stream| stream.is_about_to_go(now)) {
-            self.leave_if_idle(now);
-        }
     }
 
     /// A stream has ended, for whatever reason. If the session was open on it: its locks are lost or suspended, before
@@ -206,12 +221,30 @@ impl<A, H> Machine<A, H> {
         self.stream_ended_with(now, number, Ended::Disowned);
     }
 
+    /// A stream has ended since its coordinator stopped. The coordinator has left what was held on it to expire, and the
+    /// places in queues for as long as the store keeps them, so that nobody else can have any of it before that.
+    pub(super) fn stream_stopped(&mut self, now: Moment, number: u64) {
+        self.stream_ended_with(now, number, Ended::Stopped);
+    }
+
+    /// Whether the coordinator of this stream has said that it is going away.
+    pub(super) fn is_draining_on(&self, number: u64) -> bool {
+        let stream = self.stream.as_ref();
+        stream.is_some_and(|stream| stream.number == number && stream.draining.is_some())
+    }
+
+    /// Whether a coordinator stopped so recently that what was held or waited for there can still be resumed.
+    pub(super) fn is_orphaned(&self, now: Moment) -> bool {
+        let has_any = !self.holds.is_empty() || !self.waiting.is_empty();
+        has_any && self.stopped_until.is_some_and(|until| now < until)
+    }
+
     fn stream_ended_with(&mut self, now: Moment, number: u64, how: Ended) {
         self.expire(now);
         let grace = match how {
             Ended::Left { grace } => grace,
             // Deadlines are earlier.
-            Ended::Disowned => self.ttl.unwrap_or_default(),
+            Ended::Disowned | Ended::Stopped => self.ttl.unwrap_or_default(),
         };
         if self.is_next(number) {
             return self.attempt_failed(now, Fate::Dropped);
@@ -229,6 +262,7 @@ impl<A, H> Machine<A, H> {
             match how {
                 Ended::Left { .. } => self.holds.suspend(now, until),
                 Ended::Disowned => self.holds.disown(now),
+                Ended::Stopped => self.stopped_until = Some(until.max(now.after(PLACES_KEPT))),
             }
             self.put_off_unanswered(stream);
         }
@@ -281,6 +315,7 @@ impl<A, H> Machine<A, H> {
     pub(super) fn tick(&mut self, now: Moment) {
         self.expire(now);
         self.end_waits(now);
+        self.end_overdue_replies(now);
         self.repeat_releases(now);
         if self.resume_until.is_some_and(|until| until <= now) {
             self.resume_until = None;
@@ -319,7 +354,13 @@ impl<A, H> Machine<A, H> {
             stream.silent = true;
         }
         if opened.next_heartbeat <= now {
-            opened.next_heartbeat = now.after(opened.heartbeat_interval);
+            let interval = match stream.draining {
+                None => opened.heartbeat_interval,
+                Some(_) => opened
+                    .heartbeat_interval
+                    .min(opened.ttl / DRAINING_HEARTBEATS),
+            };
+            opened.next_heartbeat = now.after(interval);
             let sequence = stream.heartbeats.note(now);
             let body = Body::Heartbeat(v1::SessionHeartbeat { sequence });
             let request = stream.request(body, InFlight::Other);

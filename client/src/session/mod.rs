@@ -1,7 +1,7 @@
 //! Sessions: one lease stream each, and everything that is held through it.
 //!
 //! - `spec`: what is asked;
-//! - `machine`, `waits`, `answers`, `changes`, `releases`, `stream`, `holds`, `ids`, `heartbeats`: what to do upon each event,
+//! - `machine`, `waits`, `answers`, `changes`, `releases`, `replies`, `stream`, `holds`, `ids`, `heartbeats`: what to do upon each event,
 //!   without I/O;
 //! - `moving`, `resume`: the same, on the way from one stream to the next;
 //! - `route`, `link`, `connection`: where to connect, and a connection;
@@ -24,6 +24,7 @@ mod machine_tests;
 mod moving;
 mod releases;
 mod renewing;
+mod replies;
 mod resume;
 mod route;
 mod spec;

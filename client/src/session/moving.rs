@@ -233,6 +233,7 @@ impl<A, H> Machine<A, H> {
             self.leave(former, news.left_behind);
         }
         self.resume_until = None;
+        self.stopped_until = None;
         self.unreachable = None;
         let number = self.last_stream;
         self.outputs.push_back(Output::Opened(number, news.info));
@@ -242,7 +243,7 @@ impl<A, H> Machine<A, H> {
     }
 
     /// Says goodbye to the stream that the session has moved from: whatever it still holds there is nobody's.
-    fn leave(&mut self, mut former: Stream<H>, left_behind: bool) {
+    fn leave(&mut self, mut former: Stream, left_behind: bool) {
         // What is lost, but is to stay closed for its lock-delay, must not be released cleanly.
         if former.closing.is_none() && !left_behind {
             let request = former.request(Body::Close(v1::SessionClose {}), InFlight::Other);
@@ -272,7 +273,7 @@ impl<A, H> Machine<A, H> {
     pub(super) fn send_unsent(&mut self, now: Moment) {
         if self.takes_changes() {
             for (key, change, trace, reply) in std::mem::take(&mut self.unsent_changes) {
-                self.change(now, key, change, trace, reply);
+                self.send_change(now, key, change, trace, reply);
             }
             for release in std::mem::take(&mut self.unsent_releases) {
                 self.send_release(release);
@@ -286,7 +287,7 @@ impl<A, H> Machine<A, H> {
 
     /// Keeps what this stream was asked about holds, and has not answered, for the next one. Returns the acquires that it
     /// has not answered, in the order in which they were asked.
-    pub(super) fn put_off_unanswered(&mut self, mut stream: Stream<H>) -> Vec<u64> {
+    pub(super) fn put_off_unanswered(&mut self, mut stream: Stream) -> Vec<u64> {
         let mut acquires = Vec::new();
         for request in stream.take_in_flight().into_values() {
             match request {

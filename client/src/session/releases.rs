@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{
     holds::{Owned, Removed},
     machine::{Machine, Output},
+    replies::ReplyId,
     stream::{InFlight, traceparent},
 };
 use crate::{
@@ -24,11 +25,11 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// A lock to be given back.
-pub(super) struct Release<H> {
+pub(super) struct Release {
     pub(super) owned: Owned,
     /// Which of its owner ids it is asked by. If nothing is under one, it may be under a later one.
     pub(super) index: usize,
-    pub(super) reply: Option<H>,
+    pub(super) reply: Option<ReplyId>,
     /// What it is part of.
     trace: Option<TraceContext>,
     /// How long to wait before it is repeated, should it fail.
@@ -39,8 +40,8 @@ pub(super) struct Release<H> {
     pub(super) counted: bool,
 }
 
-impl<H> Release<H> {
-    pub(super) fn new(owned: Owned, reply: Option<H>) -> Self {
+impl Release {
+    pub(super) fn new(owned: Owned, reply: Option<ReplyId>) -> Self {
         Self {
             owned,
             index: 0,
@@ -63,9 +64,9 @@ impl<H> Release<H> {
 }
 
 /// A release to be repeated, since the coordinator could not serve it.
-pub(super) struct Retry<H> {
+pub(super) struct Retry {
     pub(super) at: Moment,
-    pub(super) release: Release<H>,
+    pub(super) release: Release,
 }
 
 impl<A, H> Machine<A, H> {
@@ -78,6 +79,7 @@ impl<A, H> Machine<A, H> {
         reply: Option<H>,
     ) {
         self.expire(now);
+        let reply = reply.map(|reply| self.replies.add(now, reply));
         match self.holds.remove(key) {
             Some(Removed::Release(owned)) => {
                 let release = Release {
@@ -93,7 +95,7 @@ impl<A, H> Machine<A, H> {
     }
 
     /// Once for each grant: a hold that was granted three times is given back three times.
-    pub(super) fn send_release(&mut self, release: Release<H>) {
+    pub(super) fn send_release(&mut self, release: Release) {
         let takes_changes = self.takes_changes();
         let Some(stream) = self.stream.as_mut().filter(|_| takes_changes) else {
             return self.put_off(release);
@@ -113,7 +115,7 @@ impl<A, H> Machine<A, H> {
     }
 
     /// Keeps it for the next stream, if there may be anything left to give back then.
-    pub(super) fn put_off(&mut self, release: Release<H>) {
+    pub(super) fn put_off(&mut self, release: Release) {
         let waits = self.stream.is_some() || self.resume_until.is_some();
         if waits || release.owned.ids.in_doubt() {
             self.unsent_releases.push(release);
@@ -142,12 +144,7 @@ impl<A, H> Machine<A, H> {
         self.leave_if_drained(now);
     }
 
-    pub(super) fn release_failed(
-        &mut self,
-        now: Moment,
-        mut release: Release<H>,
-        failure: Failure,
-    ) {
+    pub(super) fn release_failed(&mut self, now: Moment, mut release: Release, failure: Failure) {
         let reply = release.reply.take();
         // Without its guard nobody else would give it back, and the coordinator goes on renewing it.
         if failure.is_retryable() {
@@ -173,42 +170,21 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// A coordinator that goes away, and has nothing of ours that could move, is left at once.
+    /// Closes the session at a coordinator that goes away, unless there is something that could move: a hold, a place in a
+    /// queue, or a request without its answer.
     pub(super) fn leave_if_drained(&mut self, now: Moment) {
-        let waits = self.stream.as_ref().is_none_or(|stream| {
-            let mut in_flight = stream.in_flight.values();
-            in_flight.any(|request| matches!(request, InFlight::Acquire(_)))
-        });
-        if !waits {
-            self.leave_if_idle(now);
-        }
-    }
-
-    /// The same, where places in queues do not count: there is nobody to move them to at present.
-    pub(super) fn leave_if_idle(&mut self, now: Moment) {
         let Some(stream) = &self.stream else {
             return;
         };
-        let busy = self.is_unsettled()
+        let mut in_flight = stream.in_flight.values();
+        let busy = in_flight.any(|request| matches!(request, InFlight::Acquire(_)))
+            || self.is_unsettled()
             || !self.retries.is_empty()
             || !self.unsent_releases.is_empty()
             || !self.holds.is_empty();
         let leaves = stream.draining.is_some() && stream.closing.is_none() && stream.is_heard();
         if leaves && self.next.is_none() && !busy {
             self.send_close(now);
-        }
-    }
-
-    pub(super) fn hold_done(&mut self, reply: Option<H>) {
-        if let Some(reply) = reply {
-            self.outputs.push_back(Output::HoldDone(reply, Ok(())));
-        }
-    }
-
-    pub(super) fn hold_failed(&mut self, reply: Option<H>, failure: HoldFailure) {
-        if let Some(reply) = reply {
-            self.outputs
-                .push_back(Output::HoldDone(reply, Err(failure)));
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct News {
 
 impl<A, H> Machine<A, H> {
     /// What opens a session on the next stream, in one message or several.
-    pub(super) fn opens(&mut self, now: Moment, next: &mut Stream<H>) -> Vec<v1::SessionOpen> {
+    pub(super) fn opens(&mut self, now: Moment, next: &mut Stream) -> Vec<v1::SessionOpen> {
         let holds = self.resume_holds(now, next);
         let waits = self.resume_waits(now, next);
         self.count_releases(next);
@@ -66,7 +66,7 @@ impl<A, H> Machine<A, H> {
         opens
     }
 
-    fn resume_holds(&mut self, now: Moment, next: &mut Stream<H>) -> Vec<v1::SessionResume> {
+    fn resume_holds(&mut self, now: Moment, next: &mut Stream) -> Vec<v1::SessionResume> {
         let mut resumes = Vec::new();
         for resumable in self.holds.resumable(now) {
             let Owned { name, ids, number } = resumable.owned;
@@ -85,7 +85,7 @@ impl<A, H> Machine<A, H> {
         resumes
     }
 
-    fn resume_waits(&mut self, now: Moment, next: &mut Stream<H>) -> Vec<v1::SessionResume> {
+    fn resume_waits(&mut self, now: Moment, next: &mut Stream) -> Vec<v1::SessionResume> {
         let mut resumes = Vec::new();
         for (acquire, waiting) in &mut self.waiting {
             let remaining = waiting.remaining(now);
@@ -113,8 +113,8 @@ impl<A, H> Machine<A, H> {
     }
 
     /// The counts in the request are without what has been asked to be released already.
-    fn count_releases(&mut self, next: &Stream<H>) {
-        let resumes = |release: &Release<H>| {
+    fn count_releases(&mut self, next: &Stream) {
+        let resumes = |release: &Release| {
             let number = release.owned.number;
             let asked = |asked: &Asked| matches!(asked, Asked::Hold(hold) if *hold == number);
             next.resuming.values().any(asked)
@@ -179,7 +179,7 @@ impl<A, H> Machine<A, H> {
     pub(super) fn take_over(
         &mut self,
         now: Moment,
-        mut next: Stream<H>,
+        mut next: Stream,
         opened: v1::SessionOpened,
     ) -> News {
         let ttl = duration(opened.ttl);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{changes::Change, heartbeats::Heartbeats, releases::Release};
+use super::{changes::Change, heartbeats::Heartbeats, releases::Release, replies::ReplyId};
 use crate::{
     clock::{Moment, earlier},
     proto::v1::{self, session_request::Request as Body},
@@ -17,7 +17,7 @@ use crate::{
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A request that waits for its answer.
-pub(super) enum InFlight<H> {
+pub(super) enum InFlight {
     Open,
     /// An acquire, by its number in the session.
     Acquire(u64),
@@ -26,14 +26,14 @@ pub(super) enum InFlight<H> {
         /// Who asked; 0 for nobody.
         actor: u64,
     },
-    Release(Release<H>),
+    Release(Release),
     /// A change of a hold.
     Change {
         /// The guard's key.
         key: u64,
         change: Change,
         trace: Option<TraceContext>,
-        reply: H,
+        reply: ReplyId,
     },
     /// A heartbeat or a close.
     Other,
@@ -82,7 +82,7 @@ pub(super) enum Asked {
     },
 }
 
-pub(super) struct Stream<H> {
+pub(super) struct Stream {
     /// Never used again in this session.
     pub(super) number: u64,
     /// Where it leads to, for messages.
@@ -106,13 +106,13 @@ pub(super) struct Stream<H> {
     pub(super) hearing: Hearing,
     /// `close` was sent; the stream is cut if it has not ended by then.
     pub(super) closing: Option<Moment>,
-    pub(super) in_flight: HashMap<u64, InFlight<H>>,
+    pub(super) in_flight: HashMap<u64, InFlight>,
     /// By the number of the actor, which is not nobody.
     abandoning: HashMap<u64, Abandoning>,
     last_request_id: u64,
 }
 
-impl<H> Stream<H> {
+impl Stream {
     pub(super) fn new(number: u64, endpoint: Arc<str>, open_by: Moment) -> Self {
         Self {
             number,
@@ -142,7 +142,7 @@ impl<H> Stream<H> {
     }
 
     /// What has not been answered, in the order in which it was asked.
-    pub(super) fn take_in_flight(&mut self) -> BTreeMap<u64, InFlight<H>> {
+    pub(super) fn take_in_flight(&mut self) -> BTreeMap<u64, InFlight> {
         std::mem::take(&mut self.in_flight).into_iter().collect()
     }
 
@@ -156,12 +156,6 @@ impl<H> Stream<H> {
         self.draining.is_some() || self.silent || !self.is_heard()
     }
 
-    /// Whether the coordinator goes away as soon as it may not even answer a `close` any more.
-    pub(super) fn is_about_to_go(&self, now: Moment) -> bool {
-        self.draining
-            .is_some_and(|gone_at| gone_at <= now.after(CLOSE_TIMEOUT))
-    }
-
     /// Whether what the coordinator says counts.
     pub(super) fn is_heard(&self) -> bool {
         matches!(self.hearing, Hearing::Open)
@@ -173,14 +167,14 @@ impl<H> Stream<H> {
     }
 
     /// The number of a request that is told of within another.
-    pub(super) fn number_request(&mut self, expects: InFlight<H>) -> u64 {
+    pub(super) fn number_request(&mut self, expects: InFlight) -> u64 {
         self.last_request_id += 1;
         self.in_flight.insert(self.last_request_id, expects);
         self.last_request_id
     }
 
     /// Numbers a request and remembers what its answer is for. Numbers are never used again on a stream.
-    pub(super) fn request(&mut self, body: Body, expects: InFlight<H>) -> v1::SessionRequest {
+    pub(super) fn request(&mut self, body: Body, expects: InFlight) -> v1::SessionRequest {
         self.last_request_id += 1;
         if !matches!(expects, InFlight::Other) {
             self.in_flight.insert(self.last_request_id, expects);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_client::{AcquireError, Client, ConnectError, LostReason};
+use leasehold_client::{AcquireError, Client, ConnectError, HoldError, LostReason};
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut};
 use tokio::time::timeout;
 
@@ -83,6 +83,38 @@ async fn a_black_hole_loses_the_guard_at_its_deadline_and_for_good() {
     drop(guard);
     again.set_value("still ours").await.unwrap();
     again.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_release_that_nobody_answers_returns_within_its_bound() {
+    let bound = Duration::from_secs(10);
+    let coordinator = Coordinator::in_process();
+    let proxy = FaultProxy::before(&coordinator.endpoint()).await;
+    let client = Client::builder().ttl(Duration::from_secs(120));
+    let client = client.connect(proxy.endpoint()).await.unwrap();
+    let released = client.lock("released").acquire().await.unwrap();
+    let changed = client.lock("changed").acquire().await.unwrap();
+    let leading = client.election("led").campaign("").await.unwrap();
+    proxy.black_hole();
+    let began = Instant::now();
+    let asked = async { tokio::join!(released.release(), leading.resign(), changed.set_value("")) };
+    // Far less than the TTL, after which the stream is given up.
+    let (released, resigned, set) = timeout(3 * bound, asked).await.unwrap();
+    assert!(began.elapsed() >= bound, "it is waited for so long");
+    for answer in [released, resigned, set] {
+        assert!(
+            matches!(answer, Err(HoldError::Unconfirmed { .. })),
+            "{answer:?}"
+        );
+    }
+    // It goes on in the background, and is carried out as soon as it gets through.
+    proxy.forward();
+    let direct = Client::connect(coordinator.endpoint()).await.unwrap();
+    for name in ["released", "led"] {
+        let next = direct.lock(name).wait(LIMIT).acquire().await;
+        next.unwrap().release().await.unwrap();
+    }
+    assert!(changed.is_held());
 }
 
 #[tokio::test]

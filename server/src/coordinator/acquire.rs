@@ -17,7 +17,7 @@ use super::{
     Coordinator,
     contention::Waiting,
     deadlock::BlockedHere,
-    hold::{Claim, Hold, OnDrop},
+    hold::{Claim, Hold, OnDrop, Places},
     registry::Delivery,
     unexpected,
 };
@@ -169,6 +169,7 @@ impl Coordinator {
             // It may wait for its turn for about as long as it may take.
             may_arrive_until: Some(clock::now().after(self.shared.store_timeout * 3)),
             on_drop: OnDrop::Release(End::Clean),
+            place: None,
         };
         let asked = Asked {
             claim,
@@ -316,6 +317,16 @@ impl InLine {
     /// Its place when it joined: 1 is next.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Notes that its client knows its ticket, and so can resume its place where the session leaves that.
+    pub fn resumable(&mut self, places: &Places) {
+        self.claim.place = Some(places.clone());
+    }
+
+    /// Leaves its place, because this process ends while its client may know of it.
+    pub fn leave_place(mut self) {
+        self.claim.on_drop = OnDrop::Keep;
     }
 
     /// Its ticket.

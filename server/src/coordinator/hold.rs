@@ -1,6 +1,12 @@
 //! What an owner id stands for at the store: a claim from before its acquire is sent, a hold once it is granted.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use leasehold_core::{
     command::{End, Op},
@@ -33,6 +39,23 @@ pub(super) struct Claim {
     /// Until when the acquire may still reach the store though its reply was given up.
     pub(super) may_arrive_until: Option<Moment>,
     pub(super) on_drop: OnDrop,
+    /// Of a waiter whose client knows its ticket.
+    pub(super) place: Option<Places>,
+}
+
+/// Whether a session that ends leaves its places in queues for its client to resume, rather than giving them up.
+#[derive(Clone, Debug, Default)]
+pub struct Places(Arc<AtomicBool>);
+
+impl Places {
+    /// Makes every waiter that shares this leave its place when it is dropped from now on.
+    pub fn leave(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn are_left(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +76,7 @@ impl Claim {
     }
 
     pub(super) fn held(mut self, token: FencingToken, sent_at: Moment) -> Hold {
+        self.place = None;
         // From here on the client may learn of it: if it is lost before it gives the lock back, the lock-delay applies.
         self.on_drop = OnDrop::Release(End::Unclean);
         Hold {
@@ -71,6 +95,7 @@ impl Claim {
 
     /// Leaves the queue, or gives back a grant that came meanwhile; gives who holds the lock instead, if that is known.
     pub(super) async fn give_up(mut self) -> Option<HolderView> {
+        self.place = None;
         // It waits no more: nobody may put it back into the queue behind the release.
         self.coordinator.registry().in_flight(&self.owner);
         let op = Op::Release {
@@ -90,7 +115,9 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        let is_left = self.place.as_ref().is_some_and(Places::are_left);
         match self.on_drop {
+            OnDrop::Release(_) if is_left => self.coordinator.registry().in_flight(&self.owner),
             OnDrop::Forget => self.coordinator.registry().forget(&self.owner),
             OnDrop::Keep => self.coordinator.registry().in_flight(&self.owner),
             OnDrop::Release(end) => {

@@ -68,6 +68,7 @@ impl Coordinator {
                 lock_delay: self.bounds().max,
                 may_arrive_until: None,
                 on_drop: OnDrop::Forget,
+                place: None,
             },
             resume,
             wait,

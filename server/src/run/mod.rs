@@ -44,8 +44,9 @@ use crate::{
     watch::Watching,
 };
 
-/// How long the last answers of sessions that were ended may take to reach their clients.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long the last answers of sessions that were ended may take to reach their clients. A client that does not get its
+/// own takes the end for a broken connection, and its locks for lost.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves until `shutdown` is cancelled and what was open has ended, which takes at most the drain time-out and a little. A [`Config`] alone
 /// stays as it is; a [`Reload`] is followed. Where the environment names a service manager, it is told when this serves, and when

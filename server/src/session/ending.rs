@@ -75,7 +75,7 @@ impl<W: Wire> Session<W> {
             End::Stopping => {
                 let refusal = Refusal::new(
                     Reason::Draining,
-                    "the coordinator has stopped; what the session still held is left to expire",
+                    "the coordinator has stopped; its locks expire when they would have, and its places are kept for 10 s: resume them on another coordinator, or on this one when it is back",
                 );
                 self.outbox.fail(refusal.into());
                 self.abandon();
@@ -176,8 +176,11 @@ impl<W: Wire> Session<W> {
         }
     }
 
-    /// Leaves what it holds to expire.
+    /// Leaves what it holds to expire, and its places in queues for as long as the store keeps them, because the process
+    /// ends: the client may still believe in its locks, and can resume all of it on another coordinator. Acquires for which
+    /// the client has no ticket are given up.
     pub(super) fn abandon(&mut self) {
+        self.places.leave();
         for (_, held) in self.holds.drain() {
             held.hold.leave_to_expire();
         }

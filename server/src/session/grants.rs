@@ -51,7 +51,7 @@ impl<W: Wire> Session<W> {
         );
     }
 
-    fn on_queued(&mut self, request_id: u64, in_line: InLine) {
+    fn on_queued(&mut self, request_id: u64, mut in_line: InLine) {
         let Some(acquiring) = self.acquiring.get(&request_id) else {
             return;
         };
@@ -59,6 +59,9 @@ impl<W: Wire> Session<W> {
         if is_wanted {
             let queued = told_queued(&in_line);
             self.outbox.send(request_id, Response::Queued(queued));
+            if W::TELLS_TICKETS {
+                in_line.resumable(&self.places);
+            }
         }
         let cancel = self.wait_in_line(request_id, in_line);
         if let Some(acquiring) = self.acquiring.get_mut(&request_id) {

@@ -211,8 +211,10 @@ impl Resuming {
             takeover.leave_to_expire();
         }
         for (_, taken_over) in self.settled {
-            if let TakenOver::Held { hold, .. } = taken_over {
-                hold.leave_to_expire();
+            match taken_over {
+                TakenOver::Held { hold, .. } => hold.leave_to_expire(),
+                TakenOver::InLine { in_line, .. } => in_line.leave_place(),
+                TakenOver::Refused(_) => {}
             }
         }
     }
@@ -289,6 +291,7 @@ impl<W: Wire> Session<W> {
             self.actors.ask(wanted.actor, name.clone());
         }
         self.asked_locks += wanted.locks();
+        in_line.resumable(&self.places);
         let stage = Stage::InLine(Some(self.wait_in_line(request_id, in_line)));
         self.acquiring
             .insert(request_id, Acquiring::new(stage, wanted));

@@ -52,7 +52,7 @@ use crate::{
     coordinator::{
         Coordinator,
         acquire::Acquired,
-        hold::Hold,
+        hold::{Hold, Places},
         inbox::{Inbox, News},
         registry::Taken,
     },
@@ -153,6 +153,8 @@ pub(super) struct Session<W: Wire> {
     pub(super) acquiring: HashMap<u64, Acquiring>,
     /// Those of them whose turn to be sent is still to come.
     pub(super) turns: Turns,
+    /// Whether the places of those that wait in a queue are left for a resume when it ends.
+    pub(super) places: Places,
     /// How many locks those ask for.
     pub(super) asked_locks: usize,
     pub(super) actors: Actors,
@@ -223,6 +225,7 @@ pub async fn serve<W: Wire>(
         revoked: Revoked::default(),
         acquiring: HashMap::new(),
         turns,
+        places: Places::default(),
         asked_locks: 0,
         actors: Actors::default(),
         asked: HashMap::new(),
@@ -411,7 +414,8 @@ impl<W: Wire> Session<W> {
         Some(held.hold)
     }
 
-    /// Removes holds that are gone in the store, and tells the client, but for those that another stream resumed.
+    /// Removes holds that are gone in the store, and tells the client. A hold that another stream resumed lives on there and
+    /// counts as no loss, but this stream's client is told too: it may not be the one that resumed it.
     pub(super) fn lose(&mut self, lost: Vec<(OwnerId, Loss)>) {
         let mut locks = Vec::with_capacity(lost.len());
         for (owner, loss) in lost {

@@ -19,6 +19,9 @@ pub trait Wire: Debug + Send + 'static {
     /// What the client is told.
     type Says: Message + Debug + Send + 'static;
 
+    /// Whether the client is told the tickets of its waiters, and so can resume their places on another stream.
+    const TELLS_TICKETS: bool = true;
+
     /// Takes a message in; gives what it asks of the session, if anything.
     fn hear(&mut self, message: Self::Asks) -> Option<SessionRequest>;
 

@@ -7,5 +7,6 @@
 )]
 
 mod killed;
+mod lone;
 mod rolling;
 mod site;

@@ -1,9 +1,9 @@
 //! Coordinators on one Redis server, each of which comes back where it was.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_client::{Client, ClientBuilder};
-use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer};
+use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, queue::queue_order, wait};
 
 /// How long a coordinator that goes away gives its clients.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
@@ -11,17 +11,24 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 pub(crate) struct Site {
     redis: RedisServer,
     coordinators: Vec<CoordinatorProcess>,
+    drain: Duration,
 }
 
 impl Site {
     pub(crate) fn start(coordinators: usize) -> Self {
+        Self::draining_for(coordinators, DRAIN)
+    }
+
+    /// The same, where a coordinator that goes away gives its clients so long.
+    pub(crate) fn draining_for(coordinators: usize, drain: Duration) -> Self {
         let redis = RedisServer::start();
         let coordinators = (0..coordinators)
-            .map(|_| start(&redis, "127.0.0.1:0"))
+            .map(|_| start(&redis, "127.0.0.1:0", drain))
             .collect();
         Self {
             redis,
             coordinators,
+            drain,
         }
     }
 
@@ -42,16 +49,52 @@ impl Site {
 
     /// Restarts one as an orchestrator does: SIGTERM, and when it has ended another one in its place.
     pub(crate) async fn restart(&mut self, at: usize) -> Duration {
-        let old = &mut self.coordinators[at];
-        let address = old.endpoint().trim_start_matches("http://").to_owned();
-        let begun = std::time::Instant::now();
-        old.terminate();
-        let status = old.child().wait(DRAIN * 2).await;
-        assert!(status.success(), "{status:?}\n{}", old.log());
-        let drained = begun.elapsed();
-        let redis = &self.redis;
-        self.coordinators[at] = tokio::task::block_in_place(|| start(redis, &address));
+        self.restart_after(at, Duration::ZERO).await
+    }
+
+    /// The same, where the other one is started so long after the end of the first.
+    pub(crate) async fn restart_after(&mut self, at: usize, pause: Duration) -> Duration {
+        let begun = Instant::now();
+        let drained = self.stop(at).await - begun;
+        tokio::time::sleep(pause).await;
+        self.start_again(at);
         drained
+    }
+
+    /// Ends one with SIGTERM. Returns when it was gone.
+    pub(crate) async fn stop(&mut self, at: usize) -> Instant {
+        let old = &mut self.coordinators[at];
+        old.terminate();
+        let status = old.child().wait(self.drain + DRAIN).await;
+        assert!(status.success(), "{status:?}\n{}", old.log());
+        Instant::now()
+    }
+
+    /// Starts one that has ended where it was.
+    pub(crate) fn start_again(&mut self, at: usize) {
+        let old = self.coordinators[at].endpoint();
+        let address = old.trim_start_matches("http://");
+        let (redis, drain) = (&self.redis, self.drain);
+        let start = || start(redis, address, drain);
+        self.coordinators[at] = tokio::task::block_in_place(start);
+    }
+
+    /// Who waits for a name, by their tickets, in the order in which they are served.
+    pub(crate) async fn queue(&self, name: &str) -> Vec<Vec<u8>> {
+        queue_order(&mut self.redis.async_connection().await, name).await
+    }
+
+    /// Waits until so many wait for a name.
+    pub(crate) async fn until_waiting(&self, name: &str, number: usize) {
+        wait::until("waiters to be in the queue", DRAIN, || async {
+            let waiting = self.queue(name).await.len();
+            if waiting == number {
+                Ok(())
+            } else {
+                Err(waiting)
+            }
+        })
+        .await;
     }
 
     /// Ends one with SIGKILL.
@@ -60,8 +103,8 @@ impl Site {
     }
 }
 
-fn start(redis: &RedisServer, listen: &str) -> CoordinatorProcess {
-    let drain = format!("{}s", DRAIN.as_secs());
+fn start(redis: &RedisServer, listen: &str, drain: Duration) -> CoordinatorProcess {
+    let drain = format!("{}ms", drain.as_millis());
     Coordinator::process()
         .store(redis.url())
         .arguments(["--listen", listen, "--drain-timeout", &drain])

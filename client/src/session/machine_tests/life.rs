@@ -60,6 +60,41 @@ fn a_release_that_cannot_be_served_is_repeated_until_it_is() {
 }
 
 #[test]
+fn what_is_not_answered_in_time_is_not_confirmed_and_goes_on() {
+    let mut session = Session::open_at(0);
+    held(&mut session);
+    session.acquire(0, 2, None);
+    session.grant(0, 3, 2, 2, 0);
+    session.change(1_000, 1, Change::Downgrade, 90);
+    session.release(2_000, 0, Some(80));
+    session.ack(2_000, 0, 60_000);
+    let mut seen = Vec::new();
+    for now in [10_999, 11_000, 11_999, 12_000] {
+        session.ack(now, 0, 60_000);
+        let replies = session.tick(now).into_iter();
+        seen.extend(replies.filter(|seen| matches!(seen, Seen::HoldFailed(..))));
+        let expected = match now {
+            10_999 => 0,
+            11_000 | 11_999 => 1,
+            _ => 2,
+        };
+        assert_eq!(seen.len(), expected, "{seen:?} at {now}");
+    }
+    assert_eq!(
+        seen,
+        [
+            Seen::HoldFailed(90, "unconfirmed"),
+            Seen::HoldFailed(80, "unconfirmed")
+        ]
+    );
+    // The answers come after all, to nobody.
+    let downgraded = Response::Downgraded(v1::SessionDowngraded { downgraded: true });
+    assert_eq!(session.message(12_100, 4, downgraded), []);
+    assert_eq!(session.message(12_100, 5, released(true)), []);
+    assert!(!session.machine.is_unsettled());
+}
+
+#[test]
 fn the_end_of_the_stream_loses_every_lock_and_repeats_every_wait() {
     let mut session = Session::open_at(0);
     let key = held(&mut session);
@@ -182,23 +217,6 @@ fn a_drain_is_left_when_nothing_is_held_and_waits_move_on() {
         session.reopen(100),
         [Seen::Opened, asked(2, 2, None), asked(3, 3, None)]
     );
-}
-
-#[test]
-fn a_place_is_kept_while_a_draining_coordinator_has_time_left() {
-    let mut session = Session::open_at(0);
-    session.acquire(0, 1, None);
-    session.message(1, 2, Response::Queued(v1::SessionQueued::default()));
-    assert_eq!(session.message(1, 0, draining()), [Seen::Draining]);
-    session
-        .machine
-        .connect_failed(at(6_000), &unreachable(true));
-    assert_eq!(session.seen(), []);
-    assert!(session.machine.wants_connection());
-    session
-        .machine
-        .connect_failed(at(6_001), &unreachable(true));
-    assert_eq!(session.seen(), [Seen::Close]);
 }
 
 #[test]

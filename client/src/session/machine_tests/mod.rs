@@ -10,6 +10,7 @@ mod moves;
 mod reentry;
 mod requests;
 mod simulation;
+mod stopped;
 mod traces;
 
 use uuid::Uuid;

@@ -216,6 +216,9 @@ impl Wire for Campaign {
     type Asks = CampaignRequest;
     type Says = CampaignResponse;
 
+    /// A candidacy can't be resumed: its place would only be in the way of others.
+    const TELLS_TICKETS: bool = false;
+
     fn hear(&mut self, message: CampaignRequest) -> Option<SessionRequest> {
         if self.is_over() {
             return None;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{
     super::{Change, Output, exclusive, ms, unreachable},
-    Connection, Coordinator, LIMIT, Pipe, World,
+    Connection, Coordinator, LIMIT, Pipe, STOPPED, World,
 };
 use crate::{
     error::ConnectError,
@@ -24,6 +24,10 @@ impl World {
             while let Some(message) = self.connections[connection].down.pop(now) {
                 let machine = &mut self.clients[index].machine;
                 match message {
+                    Some(message) if message.request_id == STOPPED => {
+                        machine.stream_stopped(moment, number);
+                        self.hang_up(index, number);
+                    }
                     Some(message) => machine.message(moment, number, message),
                     None => {
                         machine.stream_ended(moment, number);
@@ -149,11 +153,14 @@ impl World {
                 }
                 Output::Opened(number, _) => {
                     let connections = self.clients[index].connections.clone();
-                    if connections.len() > 1 {
-                        let now = self.time();
-                        let guards = self.clients[index].guards.iter();
-                        let held = guards.filter(|(_, lease)| lease.is_held(now));
-                        self.moved += held.count() as u64;
+                    let now = self.time();
+                    let guards = self.clients[index].guards.iter();
+                    let held = guards.filter(|(_, lease)| lease.is_held(now)).count() as u64;
+                    match connections.len() {
+                        // Without a grace, nothing else keeps a guard when its stream has ended.
+                        1 if index == 0 => self.outlived += held,
+                        1 => {}
+                        _ => self.moved += held,
                     }
                     for connection in std::mem::take(&mut self.clients[index].overdue) {
                         self.connections[connection].up.push(self.now, 0, None);

@@ -17,6 +17,8 @@ const TTL: u64 = 1_000;
 const MARGIN: u64 = 12;
 const INTERVAL: u64 = 300;
 const NAMES: usize = 2;
+/// The number under which a coordinator that stops says so, as the status of each stream.
+const STOPPED: u64 = u64::MAX;
 /// Of every semaphore.
 const LIMIT: u32 = 3;
 
@@ -110,6 +112,8 @@ struct World {
     resumed: u64,
     /// The same, of holds whose guard said held all the while.
     moved: u64,
+    /// Holds whose guard said held while their coordinator was gone.
+    outlived: u64,
 }
 
 impl World {
@@ -145,6 +149,7 @@ impl World {
             again: 0,
             resumed: 0,
             moved: 0,
+            outlived: 0,
         }
     }
 
@@ -226,7 +231,7 @@ fn number(name: &str) -> usize {
 
 #[test]
 fn no_guard_lives_without_its_lock_and_nothing_is_left_behind() {
-    let (mut grants, mut again, mut resumed, mut moved) = (0, 0, 0, 0);
+    let (mut grants, mut again, mut resumed, mut moved, mut outlived) = (0, 0, 0, 0, 0);
     for seed in 1..=50 {
         let mut world = World::new(seed);
         for _ in 0..20_000 {
@@ -259,10 +264,12 @@ fn no_guard_lives_without_its_lock_and_nothing_is_left_behind() {
         again += world.again;
         resumed += world.resumed;
         moved += world.moved;
+        outlived += world.outlived;
     }
     // The world is not so hostile that nothing happens.
     assert!(grants > 3_000, "{grants} grants");
     assert!(again > 300, "{again} grants of what was held already");
     assert!(resumed > 500, "{resumed} resumed");
     assert!(moved > 100, "{moved} moved while they were held");
+    assert!(outlived > 20, "{outlived} outlived their coordinator");
 }

@@ -2,7 +2,7 @@
 
 use super::{
     super::{Response, wire_ms},
-    TTL, World,
+    STOPPED, TTL, World,
 };
 use crate::proto::v1;
 
@@ -72,11 +72,14 @@ impl World {
         }
     }
 
-    /// It ends, and what it held is left to expire.
+    /// It ends, and what it held is left to expire. It says so if it has drained, and not if it crashes.
     fn stop(&mut self, index: usize) {
-        self.coordinators[index].drained_at = None;
+        let says_so = self.coordinators[index].drained_at.take().is_some();
         self.coordinators[index].down_until = self.now + self.dice.below(TTL);
         for connection in self.sessions(index) {
+            if says_so {
+                self.fail(connection, STOPPED, "DRAINING");
+            }
             self.end_session(connection);
         }
     }

@@ -1,0 +1,209 @@
+//! A coordinator that stops on purpose, and what becomes of what was held and waited for there.
+
+use super::{
+    life::{draining, released},
+    moves::opened,
+    *,
+};
+use crate::lease::LockState;
+
+fn stop(session: &mut Session, now: u64) -> Vec<Seen> {
+    let stream = session.stream;
+    session.machine.stream_stopped(at(now), stream);
+    session.seen()
+}
+
+fn lost(reason: v1::LostReason) -> Response {
+    let lock = v1::LostLock {
+        name: "lock1".into(),
+        owner_id: vec![1],
+        reason: reason.into(),
+    };
+    Response::Lost(v1::SessionLost { locks: vec![lock] })
+}
+
+#[test]
+fn guards_stay_held_until_they_are_resumed_whatever_the_grace() {
+    // A grace is about streams that break: a shorter one takes nothing away.
+    for grace in [0, 1_000] {
+        let mut session = Session::holding(grace);
+        session.message(1_000, 0, draining());
+        session.tick(1_000);
+        session.ack(1_010, 1, 9_900);
+        assert_eq!(stop(&mut session, 6_000), []);
+        assert_eq!(session.state(9_000), LockState::Held);
+        assert!(session.machine.is_orphaned(at(9_000)));
+        assert!(session.machine.wants_connection());
+        session
+            .machine
+            .connect_failed(at(9_000), &unreachable(true));
+        assert_eq!(session.seen(), []);
+        let next = session.connect(9_100).unwrap().remove(0).2;
+        assert_eq!(session.message(9_200, 1, opened(&[&next])), [Seen::Opened]);
+        assert_eq!(session.held(18_999, 0), Ok(()));
+        assert!(!session.machine.is_orphaned(at(9_200)));
+    }
+}
+
+#[test]
+fn the_word_of_the_coordinator_counts_although_draining_was_never_heard() {
+    let mut session = Session::holding(0);
+    assert_eq!(stop(&mut session, 1_000), []);
+    assert_eq!(session.state(1_000), LockState::Held);
+}
+
+#[test]
+fn a_guard_that_is_not_resumed_is_lost_at_its_own_deadline() {
+    for grace in [0, 10_000] {
+        let mut session = Session::holding(grace);
+        session.message(1_000, 0, draining());
+        stop(&mut session, 6_000);
+        assert_eq!(session.held(9_899, 0), Ok(()));
+        session.tick(9_900);
+        assert_eq!(session.held(9_900, 0), Err(LostReason::Expired));
+        // It is not asked for any more, but given back should it still be there.
+        assert_eq!(session.connect(10_000), Some(Vec::new()));
+        assert_eq!(
+            session.message(10_100, 1, opened(&[])),
+            [Seen::Opened, Seen::Release { id: 2, owner: 1 }]
+        );
+    }
+}
+
+#[test]
+fn what_the_next_coordinator_does_not_know_is_lost_for_its_reason() {
+    // The store lost it: one in memory does when its coordinator stops.
+    let mut session = Session::holding(0);
+    stop(&mut session, 1_000);
+    let next = session.connect(1_100).unwrap().remove(0).2;
+    let refused = v1::SessionOpened {
+        refused: vec![v1::LostLock {
+            name: "lock1".into(),
+            owner_id: next,
+            reason: v1::LostReason::Deleted.into(),
+        }],
+        ttl: wire_ms(TTL),
+        ..Default::default()
+    };
+    session.message(1_200, 1, Response::Opened(refused));
+    assert_eq!(session.held(1_200, 0), Err(LostReason::Deleted));
+}
+
+#[test]
+fn a_connection_that_breaks_while_the_coordinator_drains_ends_the_guards() {
+    // The coordinator may hear of that, and release everything at once.
+    let mut session = Session::holding(0);
+    session.message(1_000, 0, draining());
+    session.stream_ended(1_100);
+    assert_eq!(session.held(1_100, 0), Err(LostReason::SessionEnded));
+    assert!(!session.machine.is_orphaned(at(1_100)));
+}
+
+#[test]
+fn waits_go_on_in_their_places_and_tries_fail() {
+    let mut session = Session::open_at(0);
+    session.acquire(0, 1, None);
+    session.acquire(0, 2, Some(20_000));
+    session.acquire(0, 3, Some(0));
+    let queued = v1::SessionQueued {
+        position: 1,
+        ticket: vec![9],
+    };
+    session.message(10, 2, Response::Queued(queued));
+    session.message(1_000, 0, draining());
+    // Until it stops nothing is given up, though nobody else can be reached.
+    session
+        .machine
+        .connect_failed(at(8_900), &unreachable(true));
+    assert_eq!(session.seen(), []);
+    assert_eq!(
+        stop(&mut session, 9_000),
+        [Seen::Failed(3, "unavailable")],
+        "it may have been granted"
+    );
+    assert!(session.machine.is_orphaned(at(18_999)));
+    session
+        .machine
+        .connect_failed(at(11_000), &unreachable(true));
+    assert_eq!(session.seen(), []);
+    let resumes = session.connect(12_000).unwrap();
+    assert_eq!(resumes.len(), 1);
+    let (ticket, _, next) = &resumes[0];
+    assert_eq!(ticket, &[9]);
+    let place = v1::ResumedLock {
+        name: "lock1".into(),
+        owner_id: next.clone(),
+        what: Some(v1::resumed_lock::What::Position(1)),
+    };
+    let resumed = v1::SessionOpened {
+        resumed: vec![place],
+        ttl: wire_ms(TTL),
+        ..Default::default()
+    };
+    // What has no ticket is asked for anew, for what is left of its wait.
+    assert_eq!(
+        session.message(12_100, 1, Response::Opened(resumed)),
+        [Seen::Opened, asked(3, 2, Some(7_900))]
+    );
+}
+
+#[test]
+fn a_release_that_was_not_answered_is_asked_of_the_next_coordinator() {
+    let mut session = Session::holding(0);
+    session.message(1_000, 0, draining());
+    session.tick(1_000);
+    let seen = session.release(1_010, 0, Some(80));
+    let [Seen::Release { owner: 1, .. }] = seen[..] else {
+        panic!("{seen:?}");
+    };
+    assert_eq!(stop(&mut session, 1_020), []);
+    assert_eq!(session.connect(4_000), Some(Vec::new()));
+    assert_eq!(
+        session.message(4_100, 1, opened(&[])),
+        [Seen::Opened, Seen::Release { id: 2, owner: 1 }]
+    );
+    // The first one may have been carried out.
+    assert_eq!(session.message(4_200, 2, released(false)), [Seen::Done(80)]);
+}
+
+#[test]
+fn heartbeats_come_closer_together_while_the_coordinator_drains() {
+    let mut session = Session::holding(0);
+    assert_eq!(session.alarm(), Some(INTERVAL));
+    session.message(1_000, 0, draining());
+    assert_eq!(session.tick(1_000), [Seen::Heartbeat(1)]);
+    assert_eq!(session.tick(2_999), []);
+    assert_eq!(session.tick(3_000), [Seen::Heartbeat(2)]);
+}
+
+#[test]
+fn a_hold_that_another_stream_resumed_unasked_is_lost() {
+    let mut session = Session::holding(0);
+    session.message(100, 0, lost(v1::LostReason::Resumed));
+    assert_eq!(session.held(100, 0), Err(LostReason::Resumed));
+}
+
+#[test]
+fn what_the_former_stream_says_of_a_hold_that_this_session_moved_is_ignored() {
+    let mut session = Session::holding(0);
+    let former = session.stream;
+    session.message(10, 0, draining());
+    let next = session.connect(20).unwrap().remove(0).2;
+    session.message_on(30, former, 0, lost(v1::LostReason::Resumed));
+    assert_eq!(session.state(30), LockState::Held);
+    session.message(40, 1, opened(&[&next]));
+    session.message_on(50, former, 0, lost(v1::LostReason::Resumed));
+    assert_eq!(session.state(50), LockState::Held);
+}
+
+#[test]
+fn a_hold_that_was_resumed_though_the_attempt_seemed_declined_is_lost() {
+    // Whatever the reasons of failed attempts are taken to mean, the former coordinator knows better.
+    let mut session = Session::holding(0);
+    let former = session.stream;
+    session.message(10, 0, draining());
+    session.connect(20).unwrap();
+    session.message_on(30, former, 0, lost(v1::LostReason::Resumed));
+    session.machine.attempt_failed(at(40), Fate::Declined);
+    assert_eq!(session.held(40, 0), Err(LostReason::Resumed));
+}

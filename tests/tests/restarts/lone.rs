@@ -1,0 +1,237 @@
+//! The only coordinator is restarted: it goes away in order, and comes back where it was.
+
+use std::{
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use leasehold_client::{Client, LockGuard, LockState, LostReason};
+use leasehold_tests::{
+    Latencies,
+    alone::alone,
+    binaries,
+    process::{ChildProcess, Lines},
+    report,
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::site::{Site, clients};
+
+const CLIENTS: usize = 100;
+/// Contended by so many clients each.
+const TOGETHER: usize = 5;
+const TTL: Duration = Duration::from_secs(10);
+/// How long it drains: as it has nowhere to send its clients, all of this passes in each restart.
+const DRAIN: Duration = Duration::from_secs(1);
+/// Longer than a client may take to acquire anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many restarts, and how long the coordinator is gone between its end and the start of the next one at most. In a
+/// normal run three, with a second each, which leaves a busy machine some time; in a full one as many as `RESTARTS` says, with
+/// as much as makes three seconds together with the start.
+fn restarts() -> (u32, Duration) {
+    match std::env::var("RESTARTS") {
+        Ok(number) => (number.parse().unwrap(), Duration::from_millis(2_700)),
+        Err(_) => (3, Duration::from_secs(1)),
+    }
+}
+
+/// What the clients have seen.
+#[derive(Default)]
+struct Seen {
+    cycles: AtomicU64,
+    /// The longest wait for a lock, in µs.
+    longest: AtomicU64,
+    /// The least that was left of a hold, in µs.
+    least: AtomicU64,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn loses_no_lock_fails_no_acquire_and_stops_no_job() {
+    let _alone = alone().await;
+    let mut site = Site::draining_for(1, DRAIN);
+    let builder = Client::builder().client_name("lone").ttl(TTL);
+    let clients = clients(&builder, &site.endpoints(), CLIENTS).await;
+    let (mut job, mut ticks) = job(&site.endpoint(0));
+    ticks.expect("tick 1", PATIENCE).await;
+    let seen = Arc::<Seen>::default();
+    seen.least.store(u64::MAX, Ordering::Relaxed);
+    let stop = CancellationToken::new();
+    let mut work = JoinSet::new();
+    for (number, client) in clients.iter().enumerate() {
+        let held = client.lock(format!("held/{number}"));
+        let held = held.acquire().await.unwrap();
+        work.spawn(keep(held, Arc::clone(&seen), stop.clone()));
+        let name = format!("contended/{}", number / TOGETHER);
+        work.spawn(cycle(client.clone(), name, Arc::clone(&seen), stop.clone()));
+    }
+    let mut stopped = Latencies::new("SIGTERM to exit of the only coordinator");
+    let begun = Instant::now();
+    let (restarts, longest) = restarts();
+    for number in 1..=restarts {
+        let before = seen.cycles.load(Ordering::Relaxed);
+        // Now at once, now as late as it may.
+        let gone = if number % 2 == 1 {
+            longest
+        } else {
+            longest / 10
+        };
+        stopped.record(site.restart_after(0, gone).await);
+        // The clients go on before it goes away once more.
+        let back = Instant::now();
+        while seen.cycles.load(Ordering::Relaxed) < before + 2 * CLIENTS as u64 {
+            assert!(back.elapsed() < PATIENCE, "the clients stand still");
+            if let Some(ended) = work.try_join_next() {
+                ended.unwrap();
+                unreachable!("work ends only when it is told to");
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(job.try_wait(), None, "the job has ended");
+    }
+    stop.cancel();
+    while let Some(ended) = work.join_next().await {
+        ended.unwrap();
+    }
+    // The job was there all the time, the same one, and goes on.
+    let ticked = last_tick(&mut ticks);
+    ticks
+        .expect(&format!("tick {}", ticked + 1), PATIENCE)
+        .await;
+    job.terminate();
+    let ended = job.wait(PATIENCE).await;
+    assert_eq!(ended.code(), Some(128 + 15), "{ended:?}");
+    stopped.print();
+    report(format_args!(
+        "{restarts} restarts of a lone coordinator in {:.1?}: {CLIENTS} clients, 0 locks lost, 0 acquires failed of {}, the \
+         longest took {:?}; the least left of a hold was {:?}; the job ticked {ticked} times and was not stopped",
+        begun.elapsed(),
+        seen.cycles.load(Ordering::Relaxed),
+        Duration::from_micros(seen.longest.load(Ordering::Relaxed)),
+        Duration::from_micros(seen.least.load(Ordering::Relaxed)),
+    ));
+}
+
+/// Starts `leasehold run` with a job that prints a number now and then.
+fn job(endpoint: &str) -> (ChildProcess, Lines) {
+    let ticking = "n=0; while :; do n=$((n+1)); echo tick $n; sleep 0.1; done";
+    let mut command = Command::new(binaries::path("leasehold"));
+    command
+        .args(["--endpoint", endpoint, "run", "--ttl", "10s", "job"])
+        .args(["--", "sh", "-c", ticking])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let mut job = ChildProcess::spawn("leasehold run", command);
+    let lines = job.take_lines();
+    (job, lines)
+}
+
+/// The number that was printed last; all before it must have been printed in turn.
+fn last_tick(ticks: &mut Lines) -> u64 {
+    let mut last = 1;
+    for line in ticks.ready() {
+        assert_eq!(line, format!("tick {}", last + 1));
+        last += 1;
+    }
+    last
+}
+
+/// Holds on to a lock, which is to be held all the time.
+async fn keep(guard: LockGuard, seen: Arc<Seen>, stop: CancellationToken) {
+    let token = guard.fencing_token();
+    while !stop.is_cancelled() {
+        assert_eq!(guard.state(), LockState::Held, "{}", guard.name());
+        let left = u64::try_from(guard.valid_for().as_micros()).unwrap();
+        seen.least.fetch_min(left, Ordering::Relaxed);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(Duration::from_millis(5)) => {}
+        }
+    }
+    assert_eq!(guard.fencing_token(), token);
+    guard.release().await.unwrap();
+}
+
+/// Takes and gives back a lock that others want as well.
+async fn cycle(client: Client, name: String, seen: Arc<Seen>, stop: CancellationToken) {
+    let mut last = None;
+    while !stop.is_cancelled() {
+        let asked = Instant::now();
+        let guard = client.lock(&*name).wait(PATIENCE).acquire().await;
+        let guard = guard.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let took = u64::try_from(asked.elapsed().as_micros()).unwrap();
+        seen.longest.fetch_max(took, Ordering::Relaxed);
+        seen.cycles.fetch_add(1, Ordering::Relaxed);
+        assert!(last < Some(guard.fencing_token()), "tokens rise");
+        last = Some(guard.fencing_token());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert_eq!(guard.state(), LockState::Held, "{name}");
+        guard
+            .release()
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_is_not_back_in_time_loses_each_lock_at_its_deadline() {
+    let _alone = alone().await;
+    let mut site = Site::draining_for(1, Duration::from_millis(200));
+    let builder = Client::builder().ttl(Duration::from_secs(4));
+    let client = builder.connect(site.endpoint(0)).await.unwrap();
+    let held = client.lock("held").acquire().await.unwrap();
+    let waiting = client.clone();
+    let waiting = tokio::spawn(async move { waiting.lock("held").acquire().await });
+    let gone = site.stop(0).await;
+    let left = held.valid_for();
+    assert!(held.is_held(), "it is held on, with {left:?} left");
+    let reason = tokio::time::timeout(PATIENCE, held.lost()).await.unwrap();
+    assert_eq!(reason, LostReason::Expired);
+    assert!(!held.is_held());
+    assert!(gone.elapsed() >= left, "lost before its deadline");
+    // Whoever waits goes on waiting, and is granted what nobody holds any more.
+    site.start_again(0);
+    let next = tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+    let next = next.unwrap().unwrap();
+    assert!(next.fencing_token() > held.fencing_token());
+    next.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keeps_the_places_of_its_waiters() {
+    let _alone = alone().await;
+    let mut site = Site::draining_for(1, Duration::from_millis(200));
+    let clients = clients(&Client::builder().ttl(TTL), &site.endpoint(0), 6).await;
+    let held = clients[0].lock("queue").acquire().await.unwrap();
+    let (granted, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let mut waiting = JoinSet::new();
+    for (number, client) in clients.into_iter().enumerate().skip(1) {
+        let granted = granted.clone();
+        waiting.spawn(async move {
+            let guard = client.lock("queue").acquire().await.unwrap();
+            granted.send(number).unwrap();
+            guard.release().await.unwrap();
+        });
+        site.until_waiting("queue", number).await;
+    }
+    let queue = site.queue("queue").await;
+    site.stop(0).await;
+    assert_eq!(site.queue("queue").await, queue, "no place was given up");
+    site.start_again(0);
+    assert!(held.is_held());
+    held.release().await.unwrap();
+    while let Some(ended) = waiting.join_next().await {
+        ended.unwrap();
+    }
+    drop(granted);
+    let mut seen = Vec::new();
+    while let Some(number) = order.recv().await {
+        seen.push(number);
+    }
+    assert_eq!(seen, [1, 2, 3, 4, 5]);
+}
