@@ -19,6 +19,7 @@ use leasehold_server::{
     telemetry::init_logging,
     tls::check_expiry,
 };
+use leasehold_store::quorum::bootstrap::{self as quorum, Bootstrapped, MasterSet};
 use tokio::{
     runtime::{Builder, Runtime},
     signal::unix::{Signal, SignalKind, signal},
@@ -50,6 +51,15 @@ fn main() -> ExitCode {
             }
             return print("ok\n");
         }
+        Ok(Action::QuorumBootstrap(config)) => {
+            return match bootstrap(&config) {
+                Ok(said) => print(&format!("{said}\n")),
+                Err(error) => {
+                    complain(&format!("leasehold-server: {error}"));
+                    ExitCode::FAILURE
+                }
+            };
+        }
         Ok(Action::Print(text)) => return print(&text),
         Err(errors) => {
             complain(&errors.to_string());
@@ -72,6 +82,23 @@ fn main() -> ExitCode {
             }
         }
     }
+}
+
+/// Declares the masters of the store to be started for the first time, and returns what to tell the operator.
+fn bootstrap(config: &Config) -> anyhow::Result<String> {
+    let set = MasterSet {
+        url: config.store.expose().to_owned(),
+        tls: config.store_tls(),
+        key_prefix: config.key_prefix.clone(),
+        timeout: config.store_timeout,
+    };
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    Ok(match runtime.block_on(quorum::bootstrap(set))? {
+        Bootstrapped::Marked(number) => {
+            format!("marked {number} masters: they vote as soon as a coordinator reaches them")
+        }
+        Bootstrapped::Already => "all masters are marked already".to_owned(),
+    })
 }
 
 /// Reads the command line, and anew at each call the files that it names. Where it asks to serve, or to check, everything that

@@ -1,6 +1,11 @@
 //! Several Redis masters that know nothing of one another.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
+
+use leasehold_store::{
+    TlsFiles,
+    quorum::bootstrap::{MasterSet, bootstrap},
+};
 
 use crate::redis_server::{RedisOptions, RedisServer};
 
@@ -34,6 +39,35 @@ impl Masters {
         Self { servers }
     }
 
+    /// Declares a first start, as the command `quorum-bootstrap` does, so that all of them vote at once.
+    ///
+    /// # Panics
+    ///
+    /// If that is refused.
+    #[must_use]
+    pub fn bootstrapped(self) -> Self {
+        let set = self.set();
+        // Of its own: the caller may be in a runtime that must not block.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime can be built");
+        let done = std::thread::spawn(move || runtime.block_on(bootstrap(set))).join();
+        done.expect("the bootstrap does not panic")
+            .expect("the masters can be bootstrapped");
+        self
+    }
+
+    /// How the command `quorum-bootstrap` reaches them.
+    pub fn set(&self) -> MasterSet {
+        MasterSet {
+            url: format!("redis+quorum://{}", self.hosts()),
+            tls: TlsFiles::default(),
+            key_prefix: "lock:".to_owned(),
+            timeout: Duration::from_secs(2),
+        }
+    }
+
     /// All of them, in the order of their indices.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
@@ -51,6 +85,21 @@ impl Masters {
     /// `host:port,host:port,…`, as store URLs list them.
     pub fn hosts(&self) -> String {
         hosts(&self.servers)
+    }
+
+    /// The `run_id` of one.
+    ///
+    /// # Panics
+    ///
+    /// If it does not answer.
+    pub fn run_id(&self, index: usize) -> String {
+        let mut info = redis::cmd("INFO");
+        info.arg("server");
+        let info: String = info
+            .query(&mut self.servers[index].connection())
+            .expect("the server tells of itself");
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+        run.expect("the server tells its run").trim().to_owned()
     }
 
     /// Ends one with SIGKILL.

@@ -106,13 +106,6 @@ pub(super) fn check(draft: &mut Draft) {
             told("store")
         ));
     }
-    if config.quorum_bootstrap && !scheme.ends_with("+quorum") {
-        contradiction(format!(
-            "{} and {}; a first start is declared of a redis+quorum: store only",
-            told("quorum-bootstrap"),
-            told("store")
-        ));
-    }
     // Read as the store will read it, so that what is wrong is told before anything is served. Certificates are only looked
     // at when it is opened.
     if let Err(wrong) = leasehold_store::check_url(config.store.expose())

@@ -22,6 +22,8 @@ pub enum Action {
     Probe(Box<Config>),
     /// Tell that this configuration is right.
     Check(Box<Config>),
+    /// Declare the masters of the store to be started for the first time.
+    QuorumBootstrap(Box<Config>),
     /// Print this on stdout and exit with success: help, version, or the configuration in force.
     Print(String),
 }
@@ -144,9 +146,16 @@ impl Config {
             return Ok(Action::Print(print::in_force(&draft)));
         }
         let config = Box::new(draft.config);
+        if matches.subcommand_name() == Some("quorum-bootstrap")
+            && !config.store.scheme().ends_with("+quorum")
+        {
+            let message = "quorum-bootstrap is for several independent masters: give --store redis+quorum://HOST,HOST,HOST";
+            return Err(ConfigError::Usage(message.to_owned()).into());
+        }
         Ok(match matches.subcommand_name() {
             Some("probe") => Action::Probe(config),
             Some("check-config") => Action::Check(config),
+            Some("quorum-bootstrap") => Action::QuorumBootstrap(config),
             _ => Action::Serve(config),
         })
     }
@@ -233,6 +242,20 @@ fn command() -> Command {
             "Check the configuration and the files that it names, and exit: with 0 after \"ok\", with 64 after everything that \
              is wrong. Warns of certificates that expire within 14 days",
         ))
+        .subcommand(
+            Command::new("quorum-bootstrap")
+                .about(
+                    "Declare that all masters of a redis+quorum: store are started for the first time, so that they vote at once",
+                )
+                .long_about(
+                    "Declare that all masters of a redis+quorum: store are started for the first time, so that they vote at \
+                     once. Without it, coordinators count a master's votes after they have seen it run for four times max-ttl.\n\n\
+                     Marks each master until it is restarted. Refused, with exit code 1, unless all masters answer and none knows \
+                     a grant of a lock. After an outage that emptied all masters, run it only once no client can hold a lock any \
+                     more: when all coordinators have been stopped, or the masters unreachable, for twice max-ttl.\n\n\
+                     Example: leasehold-server quorum-bootstrap --store redis+quorum://r1,r2,r3",
+                ),
+        )
         .arg(
             Arg::new("config")
                 .long("config")

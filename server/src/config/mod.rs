@@ -100,8 +100,6 @@ pub struct Config {
     pub min_replicas: u32,
     /// Time within which they must have it. 500 ms by default.
     pub replica_timeout: Duration,
-    /// Whether the masters of a `redis+quorum:` store are started for the first time. Off by default.
-    pub quorum_bootstrap: bool,
     /// The shortest TTL that a client may ask for. 1 s by default.
     pub min_ttl: Duration,
     /// The TTL of who asks for none. 10 s by default.
@@ -241,7 +239,6 @@ impl Default for Config {
             store_connections: 1,
             min_replicas: 0,
             replica_timeout: Duration::from_millis(500),
-            quorum_bootstrap: false,
             min_ttl: Duration::from_secs(1),
             default_ttl: Duration::from_secs(10),
             max_ttl: Duration::from_secs(60 * 60),

@@ -216,16 +216,6 @@ pub(super) static SETTINGS: &[Setting] = &[
         Duration::from_secs(1),
         "Time within which min-replicas must have it: 1ms to 1s. A grant that they have not is taken back and refused."
     ),
-    Setting {
-        name: "quorum-bootstrap",
-        shape: Shape::Boolean,
-        value_name: "true|false",
-        help: "Whether the masters of a redis+quorum: store are started for the first time, all of them: they have a vote at \
-               once then, instead of after four times max-ttl. Refused where one of them has served locks before.",
-        set: |config, text| put(&mut config.quorum_bootstrap, boolean(text)),
-        show: |config| Some(config.quorum_bootstrap.to_string()),
-        example: None,
-    },
     a_duration!(
         "min-ttl",
         min_ttl,

@@ -162,7 +162,6 @@ fn every_setting_can_be_given_in_each_way() {
         // Masters that know nothing of one another have no replicas.
         ("min-replicas", "0"),
         ("replica-timeout", "251ms"),
-        ("quorum-bootstrap", "true"),
         ("min-ttl", "2s"),
         ("default-ttl", "3s"),
         ("max-ttl", "4m"),

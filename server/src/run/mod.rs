@@ -253,7 +253,6 @@ fn start_coordinator(
         coordinator: id.clone(),
         // The longest lock-delay is the longest TTL.
         max_hold: config.max_ttl * 2,
-        quorum_bootstrap: config.quorum_bootstrap,
         meter: metrics.meter.clone(),
     };
     let (store, wake_ups) = leasehold_store::open(options)?;

@@ -289,8 +289,6 @@ pub struct Options {
     pub coordinator: CoordinatorId,
     /// The longest TTL and lock-delay together: several independent masters must agree on it.
     pub max_hold: Duration,
-    /// Whether several independent masters are started for the first time.
-    pub quorum_bootstrap: bool,
     /// Measures what its servers are asked; nothing is measured in memory.
     pub meter: Meter,
 }

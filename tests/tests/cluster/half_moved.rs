@@ -33,7 +33,6 @@ async fn open_with(url: String, timeout: Duration) -> Store {
         connections: 1,
         acknowledgement: None,
         max_hold: Duration::from_secs(10),
-        quorum_bootstrap: false,
         meter: leasehold_store::measure::Meter::default(),
         coordinator: CoordinatorId::new("here"),
     })

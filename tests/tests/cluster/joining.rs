@@ -19,7 +19,6 @@ async fn complaint(url: String) -> String {
         connections: 1,
         acknowledgement: None,
         max_hold: Duration::from_secs(10),
-        quorum_bootstrap: false,
         meter: leasehold_store::measure::Meter::default(),
         coordinator: CoordinatorId::new("here"),
     })

@@ -62,7 +62,6 @@ impl Topology {
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Replicated => &["--min-replicas", "2"],
-            Self::Quorum => &["--quorum-bootstrap"],
             _ => &[],
         }
     }
@@ -73,7 +72,7 @@ impl Topology {
             Self::Single => Servers::Single(RedisServer::start()),
             Self::Sentinel | Self::Replicated => Servers::Sentinel(Box::new(Sentinels::start())),
             Self::Cluster => Servers::Cluster(Cluster::start()),
-            Self::Quorum => Servers::Quorum(Masters::start(5)),
+            Self::Quorum => Servers::Quorum(Masters::start(5).bootstrapped()),
         };
         for server in servers.all() {
             user::make(server, self == Self::Cluster);

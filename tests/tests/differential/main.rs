@@ -122,7 +122,6 @@ async fn connect_to(redis: &RedisServer, database: u32) -> (Store, mpsc::Receive
         acknowledgement: None,
         coordinator: CoordinatorId::new("watching"),
         max_hold: Duration::from_secs(7200),
-        quorum_bootstrap: false,
         meter: leasehold_store::measure::Meter::default(),
     })
     .unwrap();

@@ -43,10 +43,9 @@ async fn on_a_cluster() {
 
 #[tokio::test]
 async fn on_several_masters_each_one_counts() {
-    let masters = Masters::start(3);
+    let masters = Masters::start(3).bootstrapped();
     let coordinator = Coordinator::process()
         .store(format!("redis+quorum://{}", masters.hosts()))
-        .arguments(["--quorum-bootstrap"])
         .start();
     let metrics = used(&coordinator).await;
     // A majority at least was asked for each.

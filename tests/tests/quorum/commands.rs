@@ -23,7 +23,7 @@ async fn view(store: &Store) -> leasehold_core::view::NameView {
 
 #[tokio::test]
 async fn a_lock_is_taken_seen_renewed_changed_and_given_back() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let token = take(&store, acquire(1)).await;
     for server in masters.servers() {
@@ -69,7 +69,7 @@ async fn a_lock_is_taken_seen_renewed_changed_and_given_back() {
 
 #[tokio::test]
 async fn an_extend_sets_a_missing_key_again_but_no_majority_of_them() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     take(&store, acquire(1)).await;
     for server in masters.servers() {
@@ -94,7 +94,7 @@ async fn an_extend_sets_a_missing_key_again_but_no_majority_of_them() {
 
 #[tokio::test]
 async fn a_lock_that_was_released_is_not_brought_back_by_a_late_extend() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     take(&store, acquire(1)).await;
     // Released where it can be, and still there on two of them when the extend comes.
@@ -112,7 +112,7 @@ async fn a_lock_that_was_released_is_not_brought_back_by_a_late_extend() {
 
 #[tokio::test]
 async fn a_forced_release_takes_it_and_raises_the_token() {
-    let masters = Masters::start(3);
+    let masters = Masters::start(3).bootstrapped();
     let store = store(&masters, "here").await;
     let token = take(&store, acquire(1)).await;
     let forced = run(&store, Op::ForceRelease).await.reply;
@@ -133,7 +133,7 @@ async fn a_forced_release_takes_it_and_raises_the_token() {
 
 #[tokio::test]
 async fn an_unclean_end_keeps_it_closed_for_its_lock_delay() {
-    let masters = Masters::start(3);
+    let masters = Masters::start(3).bootstrapped();
     let store = store(&masters, "here").await;
     let delay = Duration::from_millis(300);
     let delayed = Acquire {

@@ -16,14 +16,14 @@ use redis::Commands;
 use crate::{
     resumed::{all_hold, held, long, renew, resume, resumed},
     site::{
-        PATIENCE, PROMPT, delete, holds, key, name, options, owner, release, released, run, run_by,
-        store_of_all, take, try_run, try_run_by, up,
+        PATIENCE, PROMPT, all_met, delete, holds, key, name, options, owner, release, released,
+        run, run_by, store, take, try_run, try_run_by, up,
     },
 };
 
 #[tokio::test]
 async fn two_hung_masters_of_five_are_not_waited_for_and_follow_with_the_next_renewal() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (here, there, token) = held(&masters).await;
     masters.pause(3);
     masters.pause(4);
@@ -64,7 +64,7 @@ async fn two_hung_masters_of_five_are_not_waited_for_and_follow_with_the_next_re
 
 #[tokio::test]
 async fn what_hung_while_it_was_resumed_is_ended_with_it() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (_here, there, token) = held(&masters).await;
     masters.pause(3);
     masters.pause(4);
@@ -94,7 +94,7 @@ async fn what_hung_while_it_was_resumed_is_ended_with_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn renewals_of_the_old_one_that_are_in_flight_do_not_bring_it_back() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (here, there, token) = held(&masters).await;
     let is_moved = Arc::new(AtomicBool::new(false));
     let over = Arc::new(AtomicBool::new(false));
@@ -163,10 +163,11 @@ async fn renewals_of_the_old_one_that_are_in_flight_do_not_bring_it_back() {
 
 #[tokio::test]
 async fn what_came_to_a_minority_has_not_happened_and_is_tried_again() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (here, mut wake_ups) = open(options(&masters, "here")).unwrap();
     up(&here).await;
-    let there = store_of_all(&masters, "there").await;
+    all_met(&here, &masters, "here").await;
+    let there = store(&masters, "there").await;
     let token = take(&here, long(1)).await;
     all_hold(&masters, 1).await;
     for place in 2..5 {
@@ -236,7 +237,7 @@ async fn what_came_to_a_minority_has_not_happened_and_is_tried_again() {
 
 #[tokio::test]
 async fn a_stream_finds_what_the_ones_before_it_left_half_done() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (here, there, token) = held(&masters).await;
     // Each reached two of them.
     for (next, reached, silent) in [(11, [0, 1], [2, 3, 4]), (12, [3, 4], [0, 1, 2])] {
@@ -278,5 +279,12 @@ async fn a_stream_finds_what_the_ones_before_it_left_half_done() {
         }
     })
     .await;
-    all_hold(&masters, 13).await;
+    // One that was not connected again then follows with a renewal.
+    wait::until("all masters to follow", PROMPT, || async {
+        assert_eq!(run(&here, renew(13)).await.reply, Reply::Renewed);
+        let found = [0, 1, 2, 3, 4].map(|place| key(masters.server(place)));
+        let all = [(); 5].map(|()| Some(owner(13).as_bytes().to_vec()));
+        if found == all { Ok(()) } else { Err(found) }
+    })
+    .await;
 }

@@ -26,7 +26,7 @@ fn scripts_run(server: &RedisServer) -> u64 {
 
 #[tokio::test]
 async fn what_a_hung_master_was_asked_too_long_ago_does_nothing() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let hung = masters.server(4);
     let before = scripts_run(hung);
@@ -64,7 +64,7 @@ async fn what_a_hung_master_was_asked_too_long_ago_does_nothing() {
 
 #[tokio::test]
 async fn what_a_failed_attempt_left_is_taken_back_behind_its_asker() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     // Somebody else has it on three of them.
     for server in &masters.servers()[..3] {
@@ -82,7 +82,7 @@ async fn what_a_failed_attempt_left_is_taken_back_behind_its_asker() {
 
 #[tokio::test]
 async fn an_extend_sets_nothing_where_a_newer_token_is() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let token = take(&store, acquire(1)).await;
     for place in [0, 1] {
@@ -108,7 +108,7 @@ async fn an_extend_sets_nothing_where_a_newer_token_is() {
 
 #[tokio::test]
 async fn a_release_is_made_up_for_where_nobody_answered() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let long = Acquire {
         ttl: Duration::from_secs(60),
@@ -126,7 +126,7 @@ async fn a_release_is_made_up_for_where_nobody_answered() {
 
 #[tokio::test]
 async fn a_force_is_made_up_for_where_nobody_answered() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let long = Acquire {
         ttl: Duration::from_secs(60),
@@ -150,7 +150,7 @@ async fn a_force_is_made_up_for_where_nobody_answered() {
 
 #[tokio::test]
 async fn what_a_minority_has_of_a_hold_that_is_lost_is_ended() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let long = Acquire {
         ttl: Duration::from_secs(60),
@@ -176,7 +176,7 @@ async fn what_a_minority_has_of_a_hold_that_is_lost_is_ended() {
 
 #[tokio::test]
 async fn what_is_in_line_while_it_holds_the_lock_is_released() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let waits = |number| Acquire {
         ttl: Duration::from_secs(60),

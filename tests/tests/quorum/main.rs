@@ -1,6 +1,7 @@
 //! Locks over several independent masters: what a majority agrees on, whatever becomes of the others.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod bootstrap_command;
 mod commands;
 mod first_start;
 mod half_resumed;
@@ -14,3 +15,4 @@ mod silence;
 mod storm;
 mod trouble;
 mod undone;
+mod unknown;

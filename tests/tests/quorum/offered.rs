@@ -11,14 +11,10 @@ use tonic::Code;
 
 use crate::site::{MAX_TTL, PROMPT};
 
-/// A coordinator process on them, for the first time.
+/// A coordinator process on them.
 pub(crate) fn start(masters: &Masters) -> CoordinatorProcess {
     let options = Coordinator::process().store(format!("redis+quorum://{}", masters.hosts()));
-    let options = options.arguments([
-        "--quorum-bootstrap",
-        "--store-timeout=200ms",
-        "--min-ttl=500ms",
-    ]);
+    let options = options.arguments(["--store-timeout=200ms", "--min-ttl=500ms"]);
     let max = format!("{}ms", MAX_TTL.as_millis());
     options
         .arguments([format!("--max-ttl={max}"), format!("--default-ttl={max}")])
@@ -34,7 +30,7 @@ pub(crate) async fn session(coordinator: &CoordinatorProcess) -> RawSession {
 
 #[tokio::test]
 async fn what_is_not_offered_is_refused_with_its_reason() {
-    let masters = Masters::start(3);
+    let masters = Masters::start(3).bootstrapped();
     let coordinator = start(&masters);
     let mut session = session(&coordinator).await;
     for acquire in [raw::shared("x"), raw::semaphore("x", 1, 2)] {
@@ -68,7 +64,7 @@ async fn what_is_not_offered_is_refused_with_its_reason() {
 
 #[tokio::test]
 async fn waiters_are_served_in_order_at_one_coordinator_and_woken_at_others() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (here, there) = (start(&masters), start(&masters));
     let mut holder = session(&here).await;
     let lock = holder.take_one(raw::exclusive("x")).await;
@@ -104,7 +100,7 @@ async fn waiters_are_served_in_order_at_one_coordinator_and_woken_at_others() {
 
 #[tokio::test]
 async fn a_cancelled_waiter_leaves_nothing_behind() {
-    let masters = Masters::start(3);
+    let masters = Masters::start(3).bootstrapped();
     let coordinator = start(&masters);
     let mut holder = session(&coordinator).await;
     let lock = holder.take_one(raw::exclusive("x")).await;
@@ -123,7 +119,7 @@ async fn a_cancelled_waiter_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn elections_are_held() {
-    let masters = Masters::start(3);
+    let masters = Masters::start(3).bootstrapped();
     let coordinator = start(&masters);
     let channel = coordinator.channel().await;
     let mut first = RawCandidate::campaign(channel.clone(), "e", b"one", MAX_TTL).await;
@@ -135,7 +131,7 @@ async fn elections_are_held() {
 
 #[tokio::test]
 async fn without_a_majority_clients_hear_unavailable_and_why() {
-    let mut masters = Masters::start(5);
+    let mut masters = Masters::start(5).bootstrapped();
     let coordinator = start(&masters);
     let mut session = session(&coordinator).await;
     for place in [0, 2, 4] {

@@ -17,7 +17,7 @@ use crate::{
     offered::{session, start},
     site::{
         MAX_TTL, MEMORY, PROMPT, acquire, delete, holds, key, owner, release, released, run,
-        run_by, store, store_of_all, take,
+        run_by, store, take,
     },
 };
 
@@ -67,7 +67,7 @@ pub(crate) fn resumed(token: FencingToken) -> Reply {
 /// Two coordinators, and the token of a hold of the first.
 pub(crate) async fn held(masters: &Masters) -> (Store, Store, FencingToken) {
     let here = store(masters, "here").await;
-    let there = store_of_all(masters, "there").await;
+    let there = store(masters, "there").await;
     let token = take(&here, long(1)).await;
     all_hold(masters, 1).await;
     (here, there, token)
@@ -87,7 +87,7 @@ fn replaced(server: &RedisServer) -> Option<String> {
 
 #[tokio::test]
 async fn a_hold_goes_on_under_its_next_owner_id_only() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (here, there, token) = held(&masters).await;
     for server in masters.servers() {
         assert_eq!(replaced(server), None);
@@ -169,7 +169,7 @@ async fn a_hold_goes_on_under_its_next_owner_id_only() {
 
 #[tokio::test]
 async fn a_missing_key_is_set_again_but_no_majority_of_them() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (_here, there, token) = held(&masters).await;
     for place in [1, 3] {
         delete(masters.server(place));
@@ -209,7 +209,7 @@ async fn a_missing_key_is_set_again_but_no_majority_of_them() {
 
 #[tokio::test]
 async fn what_is_gone_is_not_resumed_and_it_is_said_why() {
-    let masters = Masters::start(3);
+    let masters = Masters::start(3).bootstrapped();
     let (here, there, _) = held(&masters).await;
     let refused = async |op, why| {
         let reply = run_by(&there, "there", op).await.reply;
@@ -217,6 +217,9 @@ async fn what_is_gone_is_not_resumed_and_it_is_said_why() {
     };
     refused(resume(&[7], 17), Loss::Taken).await;
     assert_eq!(run(&here, release(1)).await.reply, released(true));
+    for server in masters.servers() {
+        holds(server, None).await;
+    }
     refused(resume(&[1], 11), Loss::Deleted).await;
     for server in masters.servers() {
         assert_eq!(replaced(server), None);
@@ -233,7 +236,7 @@ async fn what_is_gone_is_not_resumed_and_it_is_said_why() {
 
 #[tokio::test]
 async fn a_place_is_resumed_where_it_is_and_a_grant_that_came_of_it_anywhere() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (here, there, token) = held(&masters).await;
     for (place, number) in [(1, 2), (2, 3)] {
         let waits = Acquire {
@@ -282,7 +285,7 @@ async fn a_place_is_resumed_where_it_is_and_a_grant_that_came_of_it_anywhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_move_between_coordinators_while_two_masters_hang() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let (here, there) = (start(&masters), start(&masters));
     let mut old = session(&here).await;
     let lock = old.take_one(raw::exclusive("x")).await;

@@ -13,7 +13,7 @@ const TAKEN: u8 = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hung_masters_of_five_slow_nobody_down() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     masters.pause(1);
     masters.pause(3);
@@ -32,7 +32,7 @@ async fn two_hung_masters_of_five_slow_nobody_down() {
 
 #[tokio::test]
 async fn a_hung_master_whose_vote_is_needed_is_waited_for_no_longer_than_its_time() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     for place in 0..3 {
         masters.pause(place);
@@ -71,7 +71,7 @@ async fn a_hung_master_whose_vote_is_needed_is_waited_for_no_longer_than_its_tim
 
 #[tokio::test]
 async fn without_a_majority_nothing_is_granted_and_it_is_said_why() {
-    let mut masters = Masters::start(5);
+    let mut masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     take(&store, acquire(1)).await;
     for place in 0..3 {

@@ -21,7 +21,7 @@ pub(crate) const MEMORY: Duration = Duration::from_secs(120);
 /// How long anything may take on a busy machine.
 pub(crate) const PROMPT: Duration = Duration::from_secs(10);
 
-/// How to open a store on masters that are started for the first time.
+/// How to open a store on them.
 pub(crate) fn options(masters: &Masters, coordinator: &str) -> Options {
     Options {
         url: format!("redis+quorum://{}", masters.hosts()),
@@ -32,21 +32,20 @@ pub(crate) fn options(masters: &Masters, coordinator: &str) -> Options {
         acknowledgement: None,
         coordinator: CoordinatorId::new(coordinator),
         max_hold: MAX_TTL * 2,
-        quorum_bootstrap: true,
         meter: leasehold_store::measure::Meter::default(),
     }
 }
 
-/// The same, opened, once a majority has a vote.
+/// A store that every master has met: each carries out what it asks.
 pub(crate) async fn store(masters: &Masters, coordinator: &str) -> Store {
     let store = open(options(masters, coordinator)).unwrap().0;
     up(&store).await;
+    all_met(&store, masters, coordinator).await;
     store
 }
 
-/// A store that every master has met: each carries out what it asks.
-pub(crate) async fn store_of_all(masters: &Masters, coordinator: &str) -> Store {
-    let store = store(masters, coordinator).await;
+/// Waits until every master carries out what a store asks, which a majority does already.
+pub(crate) async fn all_met(store: &Store, masters: &Masters, coordinator: &str) {
     let met = format!("met by {coordinator}");
     let caller = Caller {
         coordinator: CoordinatorId::new(coordinator),
@@ -72,7 +71,6 @@ pub(crate) async fn store_of_all(masters: &Masters, coordinator: &str) -> Store 
         }
     })
     .await;
-    store
 }
 
 /// Waits until a majority has a vote.
@@ -91,6 +89,17 @@ pub(crate) async fn down(store: &Store) -> String {
         Status::Down { reason, .. } => reason.to_string(),
         Status::Up { .. } => String::new(),
     }
+}
+
+/// Waits until the store is down for a reason that says this.
+pub(crate) async fn down_for(store: &Store, says: &str) -> String {
+    wait::until("the store to say why it is down", PROMPT, || async {
+        match &*store.status().borrow() {
+            Status::Down { reason, .. } if reason.contains(says) => Ok(reason.to_string()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
 }
 
 pub(crate) fn owner(number: u8) -> OwnerId {

@@ -39,7 +39,7 @@ struct Counts {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_two_of_five_may_fail_in_any_way_at_any_time() {
-    let masters = Masters::start(5);
+    let masters = Masters::start(5).bootstrapped();
     let seed = u64::from(std::process::id());
     let coordinators: Vec<CoordinatorProcess> = (0..3).map(|_| start(&masters)).collect();
     let referee = Arc::new(Referee::default());

@@ -9,7 +9,7 @@ use leasehold_tests::{
 };
 use redis::Commands;
 
-use crate::site::{MAX_TTL, PROMPT, acquire, key, options, owner, try_run, up};
+use crate::site::{MAX_TTL, PROMPT, acquire, all_met, key, options, owner, try_run, up};
 
 /// The newest token that a master knows of the lock `x`.
 fn token(masters: &Masters, place: usize) -> i64 {
@@ -21,7 +21,7 @@ fn token(masters: &Masters, place: usize) -> i64 {
 
 #[tokio::test]
 async fn a_grant_of_a_later_try_is_not_undone_with_an_earlier_one() {
-    let masters = Masters::start(3);
+    let masters = Masters::start(3).bootstrapped();
     let mut proxies = Vec::new();
     for server in masters.servers() {
         proxies.push(RedisProxy::start(server.address()).await);
@@ -36,6 +36,7 @@ async fn a_grant_of_a_later_try_is_not_undone_with_an_earlier_one() {
     })
     .unwrap();
     up(&store).await;
+    all_met(&store, &masters, "here").await;
     for proxy in &proxies {
         // It is written back everywhere, and nobody learns of it.
         proxy.lose(Call::With(b"client".to_vec()), Loss::ReplyCut);

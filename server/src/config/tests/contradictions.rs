@@ -68,7 +68,6 @@ fn contradictions_are_refused() {
             ],
             "redis+sentinel://h,i/m?sentinel-password=***",
         ),
-        (&["--quorum-bootstrap"], "redis+quorum: store only"),
         (&["--min-replicas=1"], "no replicas that could acknowledge"),
         (&["--store=redis+quorum://:hunter2@a,b"], "names 2 masters"),
     ] {

@@ -1,23 +1,34 @@
--- Has the coordinators that use a master agree on how long a hold lasts at most, and tells what is known of the master. A
--- script of its own: it is about no lock.
+-- Has the coordinators that use a master agree on how long a hold lasts at most, and keeps for how long they have seen this
+-- run of the master's server. A script of its own: it is about no lock.
 --
 -- KEYS  agreement  hash: hold → the longest TTL and lock-delay together (ms), served → 1 once a coordinator has counted the
---                  master's votes, first → the run of the master that was declared to be a first start. Expires
--- ARGV  the longest hold (ms), how long to remember it (ms), 1 if the master's votes are counted from here on, the run that
---       is declared to be a first start or empty
--- Reply {hold, 1 if the master has served, first or empty}: a master that has served is not declared anything any more, and
---       nothing changes where another hold is agreed on
+--                  master's votes. Expires
+--       mark       hash: run → the run of the server that was seen last, seen → for how long at least it had run by then (ms,
+--                  by coordinators' monotonic clocks), first → the run that an operator declared to be a first start (see
+--                  bootstrap.lua), voted → 1 once the votes of a master with this data were counted. Expires
+-- ARGV  1 the longest hold (ms), 2 how long to remember it (ms), 3 1 if the master's votes are counted from here on, 4 the run
+--       that answers now, 5 for how long the caller has seen it (ms), 6 how long to keep the mark (ms)
+-- Reply {hold, 1 if the master has served, for how long at least this run has run (ms), 1 if this run was declared to be a
+--       first start, 1 if votes of a master with this data were ever counted}. Nothing changes where another hold is agreed on
 
-local call, agreement = redis.call, KEYS[1]
-local known = call('HMGET', agreement, 'hold', 'served', 'first')
-local hold, served, first = known[1], known[2], known[3]
+local call, agreement, mark = redis.call, KEYS[1], KEYS[2]
+local hold, served = unpack(call('HMGET', agreement, 'hold', 'served'))
+local run, seen, first, voted = unpack(call('HMGET', mark, 'run', 'seen', 'first', 'voted'))
+-- What was seen of another run says nothing about this one.
+local is_known = run == ARGV[4]
+seen = is_known and tonumber(seen) or 0
 if not hold or hold == ARGV[1] then
   hold = ARGV[1]
-  if ARGV[4] ~= '' and not served then first = ARGV[4] end
-  if ARGV[3] == '1' then served = '1' end
+  seen = math.max(seen, tonumber(ARGV[5]))
   call('HSET', agreement, 'hold', hold)
-  if served then call('HSET', agreement, 'served', '1') end
-  if first then call('HSET', agreement, 'first', first) end
+  call('HSET', mark, 'run', ARGV[4], 'seen', string.format('%.0f', seen))
+  -- A server that was restarted after it told its run does not know that run: its votes do not count.
+  if ARGV[3] == '1' and is_known then
+    served, voted = '1', '1'
+    call('HSET', agreement, 'served', served)
+    call('HSET', mark, 'voted', voted)
+  end
   call('PEXPIRE', agreement, ARGV[2])
+  call('PEXPIRE', mark, ARGV[6])
 end
-return { hold, served and 1 or 0, first or '' }
+return { hold, served and 1 or 0, seen, first == ARGV[4] and 1 or 0, voted and 1 or 0 }

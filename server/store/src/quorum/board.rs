@@ -1,9 +1,6 @@
 //! Whether enough masters have a vote.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -19,8 +16,6 @@ use crate::{Status, clock, redis::status::DownCause};
 #[derive(Debug)]
 pub(super) struct Board {
     status: watch::Sender<Status>,
-    /// Why this coordinator grants nothing, whoever has a vote.
-    refusal: Mutex<Option<String>>,
     /// Which masters had a vote when it was last reviewed, a bit for each.
     voters: AtomicU64,
     epoch: AtomicU64,
@@ -34,7 +29,6 @@ impl Board {
         });
         Self {
             status,
-            refusal: Mutex::default(),
             voters: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
         }
@@ -44,22 +38,8 @@ impl Board {
         self.status.subscribe()
     }
 
-    /// Has this coordinator grant nothing.
-    pub(super) fn refuse(&self, reason: String) {
-        warn!("{reason}");
-        *self.refusal() = Some(reason);
-    }
-
-    fn refusal(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        // A panic elsewhere can't leave it torn: it is replaced.
-        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Why nothing is to be granted, though there may be a majority.
     pub(super) fn refused(&self, masters: &Masters) -> Option<String> {
-        if let Some(refusal) = self.refusal().clone() {
-            return Some(refusal);
-        }
         let now = clock::now();
         let disagrees = masters.all.iter().find(|master| {
             // One that is not durable has no vote; that is enough.

@@ -1,16 +1,10 @@
-//! The task behind each master: on every new connection, and now and then, asks which run of the server answers and for how
-//! long that has been up, and keeps what the coordinators agree on.
+//! The task behind each master: on every new connection, and regularly, asks which run of the server answers, and keeps what
+//! the coordinators agree on and have seen of that run.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use redis::{Cmd, Value};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{
     board::Board,
@@ -18,7 +12,7 @@ use super::{
     master::Master,
     round::Masters,
     script,
-    standing::{Agreement, Bootstrap, Introduction, Run, Standing, bootstrap},
+    standing::{Agreement, Introduction, Run, Standing},
 };
 use crate::{Status, clock, measure::Script, redis::errors::link_error};
 
@@ -27,16 +21,15 @@ const RETRY: Duration = Duration::from_millis(100);
 /// A master is asked at least this often, and at most.
 const OFTEN: Duration = Duration::from_millis(100);
 const SELDOM: Duration = Duration::from_secs(30);
-/// What somebody has to put right is looked at this often.
-const MENDED: Duration = Duration::from_secs(1);
+/// A master is asked this often at least while it has no vote: an operator may mend what is wrong, or declare a first start, and
+/// other coordinators may know its run for longer.
+const WITHOUT_VOTE: Duration = Duration::from_secs(1);
 
 /// What the tasks share.
 #[derive(Clone)]
 pub(super) struct Keeper {
     pub(super) masters: Arc<Masters>,
     pub(super) board: Arc<Board>,
-    /// Whether it is still to be decided if the masters are to be declared a first start: none begins to serve before that.
-    pub(super) bootstrapping: Arc<AtomicBool>,
 }
 
 impl Keeper {
@@ -50,7 +43,7 @@ impl Keeper {
                     self.forget(&master, reason);
                     None
                 }
-                Status::Up { .. } => Some(match self.introduce(&master, false).await {
+                Status::Up { .. } => Some(match self.introduce(&master).await {
                     Ok(()) => self.next_look(&master),
                     Err(reason) => {
                         self.forget(&master, reason.into());
@@ -79,19 +72,19 @@ impl Keeper {
     fn next_look(&self, master: &Master) -> Duration {
         let usual = (self.masters.terms.hold / 4).clamp(OFTEN, SELDOM);
         match master.membership().standing {
-            Some(Standing::Abstains { until }) => clock::now().until(until).min(usual).max(OFTEN),
-            Some(Standing::Disagrees { .. } | Standing::NotDurable) => usual.min(MENDED),
+            Some(Standing::Abstains { until }) => {
+                let left = clock::now().until(until);
+                left.min(usual).min(WITHOUT_VOTE).max(OFTEN)
+            }
+            Some(Standing::Disagrees { .. } | Standing::NotDurable) => usual.min(WITHOUT_VOTE),
             _ => usual,
         }
     }
 
-    /// Has a master introduce itself, and agrees with it. With `declare`, it is declared to be a first start.
-    async fn introduce(&self, master: &Master, declare: bool) -> Result<(), String> {
+    /// Has a master introduce itself, and agrees with it.
+    async fn introduce(&self, master: &Master) -> Result<(), String> {
         let terms = &self.masters.terms;
-        let before = {
-            let membership = master.membership();
-            membership.run.clone().zip(membership.heard_at)
-        };
+        let before = master.membership().run.clone();
         let sent_at = clock::now();
         let mut asked = vec![redis::cmd("INFO"), redis::cmd("TIME")];
         asked[0].arg("server");
@@ -123,31 +116,23 @@ impl Keeper {
             &info,
             answers.map(|reply| reply.and_then(setting)).collect(),
         )
-        .ok_or_else(|| format!("{} tells neither run_id nor uptime", master.link))?;
-        let run = Run::meet(
-            &introduction,
-            terms,
-            before.as_ref().map(|(run, at)| (run, *at)),
-            sent_at,
-        );
-        let first = declare.then(|| run.id().to_owned());
-        let mut agreement = self.agree(master, false, first.as_deref()).await?;
-        let standing =
-            |agreement: &Agreement| run.standing(&introduction, agreement, terms, clock::now());
-        let may_begin = declare || !self.bootstrapping.load(Ordering::Relaxed);
-        if standing(&agreement) == Standing::Votes && !agreement.has_served && may_begin {
+        .ok_or_else(|| format!("{} does not tell its run_id", master.link))?;
+        // From when it has answered: it surely ran then.
+        let mut run = Run::meet(&introduction, before.as_ref(), clock::now());
+        let mut agreement = self.agree(master, &mut run, false).await?;
+        let standing = |run: &Run, agreement: &Agreement| {
+            run.standing(&introduction, agreement, terms, clock::now())
+        };
+        if standing(&run, &agreement) == Standing::Votes && !agreement.has_served {
             // Before any of its votes is counted.
-            agreement = self.agree(master, true, None).await?;
+            agreement = self.agree(master, &mut run, true).await?;
         }
-        let mut standing = standing(&agreement);
+        let mut standing = standing(&run, &agreement);
         if standing == Standing::Votes && !agreement.has_served {
             standing = Standing::Abstains { until: sent_at };
         }
         let mut membership = master.membership();
         membership.connection = Some(replies.connection);
-        membership.heard_at = Some(sent_at);
-        membership.is_first = run.is_first(&agreement);
-        membership.has_served = agreement.has_served;
         membership.run = Some(run);
         membership.standing = Some(standing);
         membership.trouble = None;
@@ -157,65 +142,34 @@ impl Keeper {
     async fn agree(
         &self,
         master: &Master,
+        run: &mut Run,
         serves: bool,
-        first: Option<&str>,
     ) -> Result<Agreement, String> {
         let terms = &self.masters.terms;
-        let key = self.masters.keys.agreement();
-        let command: Cmd = script::agree(&key, terms.hold_millis(), terms.hold * 4, serves, first);
+        let keys = &self.masters.keys;
+        let hold = (terms.hold_millis(), terms.hold * 4);
+        let age = run.age(clock::now());
+        let command: Cmd = script::agree(keys, hold, serves, (run.id(), age));
         let replies = call(master, Script::Agree, vec![command]).await;
         let mut replies = replies.map_err(|error| error.to_string())?;
         let reply = replies.pop().unwrap_or(Value::Nil);
-        let (hold, has_served, first): (u64, u8, String) = redis::from_redis_value(reply)
-            .map_err(|_| format!("{} keeps something else under {key}", master.link))?;
+        let (hold, has_served, seen, is_first, has_voted): (u64, u8, u64, u8, u8) =
+            redis::from_redis_value(reply).map_err(|_| {
+                let (agreement, mark) = (keys.agreement(), keys.mark());
+                format!(
+                    "{} keeps something else under {agreement} or {mark}",
+                    master.link
+                )
+            })?;
+        let seen = Duration::from_millis(seen);
+        run.learn(seen, clock::now());
         Ok(Agreement {
             hold,
             has_served: has_served != 0,
-            first: Some(first).filter(|first| !first.is_empty()),
+            seen,
+            is_first: is_first != 0,
+            has_voted: has_voted != 0,
         })
-    }
-
-    /// Declares all masters to be a first start, once all of them are reached, unless one has served before.
-    pub(super) async fn bootstrap(self) {
-        self.decide_on_first_start().await;
-        self.bootstrapping.store(false, Ordering::Relaxed);
-    }
-
-    async fn decide_on_first_start(&self) {
-        loop {
-            let known = self.masters.all.iter().map(|master| {
-                let membership = master.membership();
-                let is_known = membership.standing.is_some();
-                is_known.then_some((membership.is_first, membership.has_served))
-            });
-            let known: Vec<_> = known.collect();
-            let Some(decided) = bootstrap(&known) else {
-                sleep(RETRY).await;
-                continue;
-            };
-            match decided {
-                Bootstrap::Done => return,
-                Bootstrap::Declare => {
-                    for master in &self.masters.all {
-                        // One that does not answer is looked at again when it does.
-                        let _ = self.introduce(master, true).await;
-                    }
-                }
-                Bootstrap::Refused(place) => {
-                    if let Some(master) = self.masters.all.get(place) {
-                        self.board.refuse(format!(
-                            "--quorum-bootstrap is for the first start of a set of masters, but {} has served locks \
-                             before: start without it",
-                            master.link
-                        ));
-                    }
-                }
-            }
-            self.board.review(&self.masters);
-            if matches!(decided, Bootstrap::Refused(_)) {
-                return;
-            }
-        }
     }
 }
 
@@ -224,17 +178,13 @@ fn read(info: &Value, settings: Vec<Option<String>>) -> Option<Introduction> {
         return None;
     };
     let info = std::str::from_utf8(info).ok()?;
-    let field = |name: &str| {
-        let line = info.lines().find_map(|line| line.strip_prefix(name));
-        line.map(str::trim)
-    };
+    let run = info.lines().find_map(|line| line.strip_prefix("run_id:"))?;
     let is_durable = match &settings[..] {
         [Some(append_only), Some(fsync)] => Some(append_only == "yes" && fsync == "always"),
         _ => None,
     };
     Some(Introduction {
-        run: field("run_id:")?.to_owned(),
-        uptime: Duration::from_secs(field("uptime_in_seconds:")?.parse().ok()?),
+        run: run.trim().to_owned(),
         is_durable,
     })
 }

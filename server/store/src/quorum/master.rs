@@ -59,11 +59,8 @@ pub(super) struct Membership {
     /// The connection that it introduced itself on; answers that come by another do not count.
     pub(super) connection: Option<ConnectionId>,
     pub(super) run: Option<Run>,
-    pub(super) heard_at: Option<Moment>,
     /// How it stands; or why that is not known.
     pub(super) standing: Option<Standing>,
-    pub(super) is_first: bool,
-    pub(super) has_served: bool,
     /// Why it is not known how it stands.
     pub(super) trouble: Option<Arc<str>>,
 }
@@ -218,7 +215,7 @@ impl Master {
         };
         self.meter
             .answered(tally, Some(sent_at.until(clock::now())));
-        let counts = self.heard(replies.connection);
+        let counts = self.counts(replies.connection);
         let answered = (first..).zip(batch).zip(replies.items);
         for ((nonce, mut item), reply) in answered {
             match self.read(&item.question, reply, nonce, replies.connection) {
@@ -267,14 +264,10 @@ impl Master {
         })
     }
 
-    /// Notes that a connection answered, and says whether what came by it counts.
-    fn heard(&self, connection: ConnectionId) -> bool {
-        let mut membership = self.membership();
-        if membership.connection != Some(connection) {
-            return false;
-        }
-        membership.heard_at = Some(clock::now());
-        membership.standing == Some(Standing::Votes)
+    /// Returns whether what came by a connection counts.
+    fn counts(&self, connection: ConnectionId) -> bool {
+        let membership = self.membership();
+        membership.connection == Some(connection) && membership.standing == Some(Standing::Votes)
     }
 
     /// By its clock, which is known, when whoever asks will have given up.

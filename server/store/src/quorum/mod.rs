@@ -20,7 +20,9 @@
 //! - `extend`, `resume`, `release`, `change`, `look`, `list`: the other operations.
 //! - `wake`: what masters tell without being asked.
 //! - `board`: whether there are enough of them.
+//! - [`bootstrap`](mod@bootstrap): an operator's declaration that all of them are started for the first time.
 
+pub mod bootstrap;
 pub mod claims;
 pub mod decide;
 pub mod line;

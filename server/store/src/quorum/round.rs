@@ -193,7 +193,8 @@ pub(super) fn excuse(master: &Master, now: Moment) -> Option<String> {
     match &membership.standing {
         Some(Standing::Votes) => None,
         Some(Standing::Abstains { until }) => Some(format!(
-            "{link} was started lately and may have come back without what it knew: it has a vote again in {:?}",
+            "{link} has not been seen running for long enough and may have come back without what it knew: it has a vote in \
+             {:?}, or once leasehold-server quorum-bootstrap has declared a first start",
             Duration::from_secs(now.until(*until).as_secs() + 1)
         )),
         Some(Standing::Disagrees { hold }) => Some(format!(

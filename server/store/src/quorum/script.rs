@@ -17,7 +17,7 @@ use crate::measure;
 use crate::redis::{
     encode::millis,
     fields::{Fields, Garbled},
-    keys::{Key, LockKeys},
+    keys::{Key, Keys, LockKeys},
 };
 
 const COMMON: &str = include_str!("../../lua/quorum/common.lua");
@@ -179,6 +179,12 @@ static OPERATIONS: LazyLock<[Operation; 12]> = LazyLock::new(|| {
 static AGREE: LazyLock<Operation> =
     LazyLock::new(|| Operation::of(include_str!("../../lua/quorum/agree.lua").to_owned()));
 
+static BOOTSTRAP: LazyLock<Operation> =
+    LazyLock::new(|| Operation::of(include_str!("../../lua/quorum/bootstrap.lua").to_owned()));
+
+/// How long the mark of a master's run is kept after the last coordinator was there.
+const MARK_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 impl Operation {
     fn of(text: String) -> Self {
         Self {
@@ -190,22 +196,35 @@ impl Operation {
 
 /// Every script, to be loaded.
 pub(super) fn texts() -> Vec<Arc<str>> {
-    let all = OPERATIONS.iter().chain(std::iter::once(&*AGREE));
+    let all = OPERATIONS.iter().chain([&*AGREE, &*BOOTSTRAP]);
     all.map(|operation| Arc::clone(&operation.text)).collect()
 }
 
-/// The call of `agree.lua`.
+/// The call of `agree.lua`: `seen` is for how long the caller has seen this run of the server.
 pub(super) fn agree(
-    key: &str,
-    hold: u64,
-    kept_for: Duration,
+    keys: &Keys,
+    (hold, kept_for): (u64, Duration),
     serves: bool,
-    first: Option<&str>,
+    (run, seen): (&str, Duration),
 ) -> Cmd {
     let mut cmd = redis::cmd("EVALSHA");
-    cmd.arg(&AGREE.hash).arg(1).arg(key);
-    cmd.arg(hold).arg(millis(kept_for));
-    cmd.arg(u8::from(serves)).arg(first.unwrap_or_default());
+    cmd.arg(&AGREE.hash).arg(2);
+    cmd.arg(keys.agreement()).arg(keys.mark());
+    cmd.arg(hold).arg(millis(kept_for)).arg(u8::from(serves));
+    // In whole milliseconds, of which the last is not over.
+    cmd.arg(run).arg(seen.as_millis().to_string());
+    cmd.arg(millis(MARK_KEPT_FOR));
+    cmd
+}
+
+/// The call of `bootstrap.lua`, to declare a run of a server to be a first start or only to ask.
+pub(super) fn bootstrap(keys: &Keys, run: &str, declare: bool) -> Cmd {
+    let mut cmd = redis::cmd("EVALSHA");
+    cmd.arg(&BOOTSTRAP.hash).arg(2);
+    cmd.arg(keys.agreement()).arg(keys.mark());
+    cmd.arg(run)
+        .arg(u8::from(declare))
+        .arg(millis(MARK_KEPT_FOR));
     cmd
 }
 

@@ -1,38 +1,38 @@
-//! Which masters have a vote.
+//! The votes of masters: which masters have one, and since when.
 //!
-//! A master that has come back may have lost what it knew, or know what was long ago: holds that it had agreed to, and
-//! tokens. For as long as those holds could stand it has no vote, and a while longer: twice the longest hold. It takes
-//! every write meanwhile. Which run of the server answers is known by its `run_id`, asked for on every new connection.
+//! A master that has come back may have lost what it knew, or may know what was true long ago: holds that it agreed to, and
+//! tokens. While those holds could stand, and as long again, it has no vote: twice the longest hold. It takes every write
+//! meanwhile. A run of the server is known by its `run_id`, which every new connection asks for.
+//!
+//! Nothing is concluded from what the server says of its own age: it counts that by its wall clock, which may step. The age
+//! of a run is what coordinators have seen of it by their monotonic clocks, and what they have noted on the master itself.
 
 use std::time::Duration;
 
 use leasehold_core::time::Moment;
-
-use super::decide::majority;
-
-/// `uptime_in_seconds` is the difference of two times that are cut to whole seconds.
-const UPTIME_ERROR: Duration = Duration::from_secs(1);
 
 /// What a master tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
     /// Which run of the server it is.
     pub run: String,
-    /// For how long it says that it has run.
-    pub uptime: Duration,
-    /// Whether it writes everything to disk before it answers; `None` where it may not be asked.
+    /// Whether it writes everything to disk before it answers; `None` where the store's user may not ask.
     pub is_durable: Option<bool>,
 }
 
-/// What the coordinators have agreed on at a master: see `lua/quorum/agree.lua`.
+/// What coordinators keep on a master: see `lua/quorum/agree.lua`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreement {
     /// The longest TTL and lock-delay together (ms).
     pub hold: u64,
-    /// Whether its votes have been counted.
+    /// Whether its votes have been counted, as long as coordinators remember.
     pub has_served: bool,
-    /// The run that was declared to be a first start.
-    pub first: Option<String>,
+    /// For how long at least its present run has run, as coordinators have seen it.
+    pub seen: Duration,
+    /// Whether an operator declared its present run to be a first start.
+    pub is_first: bool,
+    /// Whether votes of a master with these data have ever been counted.
+    pub has_voted: bool,
 }
 
 /// What is expected of masters.
@@ -79,34 +79,38 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     id: String,
-    votes_from: Moment,
+    /// When this coordinator last learnt something of its age.
+    known_at: Moment,
+    /// How old the run was then, at least.
+    age: Duration,
 }
 
 impl Run {
-    /// What follows from what it tells of itself at `now`; `before` is what was known, and when that run was last heard.
-    ///
-    /// The server counts its uptime by its wall clock. Where we know better, because another run answered later than that,
-    /// we go by our own.
-    pub fn meet(
-        introduction: &Introduction,
-        terms: &Terms,
-        before: Option<(&Self, Moment)>,
-        now: Moment,
-    ) -> Self {
-        let age = introduction.uptime.saturating_sub(UPTIME_ERROR);
-        let by_uptime = now.after(terms.abstention().saturating_sub(age));
-        let votes_from = match before {
-            Some((run, _)) if run.id == introduction.run => run.votes_from,
-            Some((_, heard_at)) => by_uptime.max(heard_at.after(terms.abstention())),
-            None => by_uptime,
-        };
-        Self {
-            id: introduction.run.clone(),
-            votes_from,
+    /// Returns the run that answered at `now`; `before` is the one that this coordinator knew until then.
+    pub fn meet(introduction: &Introduction, before: Option<&Self>, now: Moment) -> Self {
+        match before {
+            Some(run) if run.id == introduction.run => run.clone(),
+            _ => Self {
+                id: introduction.run.clone(),
+                known_at: now,
+                age: Duration::ZERO,
+            },
         }
     }
 
-    /// How it stands now.
+    /// Returns how old the run is at least.
+    pub fn age(&self, now: Moment) -> Duration {
+        self.age.saturating_add(self.known_at.until(now))
+    }
+
+    /// Notes that the run was at least so old at `now`, which other coordinators have seen.
+    pub fn learn(&mut self, seen: Duration, now: Moment) {
+        if seen > self.age(now) {
+            (self.known_at, self.age) = (now, seen);
+        }
+    }
+
+    /// Decides how the master stands at `now`.
     pub fn standing(
         &self,
         introduction: &Introduction,
@@ -120,62 +124,56 @@ impl Run {
             };
         }
         if terms.durable {
-            // Where it may not be asked, the declaration has to do.
-            return match introduction.is_durable {
-                Some(false) => Standing::NotDurable,
-                _ => Standing::Votes,
-            };
+            match introduction.is_durable {
+                Some(false) => return Standing::NotDurable,
+                // The declaration has to do where it may not be asked. It says nothing of a disk that was replaced: a master
+                // without the mark of its votes has to wait like any other.
+                _ if agreement.has_voted => return Standing::Votes,
+                _ => {}
+            }
         }
-        let is_first = agreement.first.as_ref() == Some(&self.id);
-        if is_first || self.votes_from <= now {
+        let left = terms.abstention().saturating_sub(self.age(now));
+        if agreement.is_first || left.is_zero() {
             Standing::Votes
         } else {
             Standing::Abstains {
-                until: self.votes_from,
+                until: now.after(left),
             }
         }
     }
 
-    /// Whether it was declared to be a first start.
-    pub fn is_first(&self, agreement: &Agreement) -> bool {
-        agreement.first.as_ref() == Some(&self.id)
-    }
-
-    /// Which run it is.
+    /// Returns the `run_id`.
     pub fn id(&self) -> &str {
         &self.id
     }
 }
 
-/// What becomes of `--quorum-bootstrap`, by what all masters tell.
+/// What a master has to say about a bootstrap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Whether its present run is declared to be a first start.
+    pub is_first: bool,
+    /// Whether its votes have been counted, or it has the token of a lock.
+    pub knows_grants: bool,
+}
+
+/// Whether a set of masters may be declared to be started for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bootstrap {
-    /// They were declared to be a first start already, by another coordinator; those that have come back since have to wait
-    /// as ever.
+    /// All are declared already.
     Done,
-    /// None has served: they may be declared.
+    /// None knows a grant: all may be declared.
     Declare,
-    /// This one has served, and was not declared: it knows grants.
+    /// This one knows grants.
     Refused(usize),
 }
 
-/// Decides on a first start, once that can be. `known` says of each master that was reached whether its present run was
-/// declared to be one, and whether it has served.
-pub fn bootstrap(known: &[Option<(bool, bool)>]) -> Option<Bootstrap> {
-    let reached = known.iter().flatten().count();
-    let is =
-        |of: fn(&(bool, bool)) -> bool| move |master: &Option<_>| master.as_ref().is_some_and(of);
-    let served = known.iter().position(is(|(_, has_served)| *has_served));
-    let declared = known
-        .iter()
-        .filter(|master| is(|(is_declared, _)| *is_declared)(master))
-        .count();
-    match served {
-        _ if declared == known.len() => Some(Bootstrap::Done),
-        None if reached == known.len() => Some(Bootstrap::Declare),
-        Some(_) if declared > 0 => Some(Bootstrap::Done),
-        // Others may have been declared.
-        Some(served) if reached >= majority(known.len()) => Some(Bootstrap::Refused(served)),
-        _ => None,
+/// Decides whether masters, all of which have answered, may be declared to be started for the first time.
+pub fn bootstrap(masters: &[Candidate]) -> Bootstrap {
+    if masters.iter().all(|master| master.is_first) {
+        return Bootstrap::Done;
     }
+    // One that was declared and has served since counts too: those that are not declared may have lost what it knows.
+    let knows = masters.iter().position(|master| master.knows_grants);
+    knows.map_or(Bootstrap::Declare, Bootstrap::Refused)
 }

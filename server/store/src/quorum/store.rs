@@ -1,9 +1,6 @@
 //! The store on several independent masters.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicI64},
-};
+use std::sync::{Arc, OnceLock, atomic::AtomicI64};
 
 use leasehold_core::{
     command::{Caller, Command, Op, Reply},
@@ -103,15 +100,11 @@ impl QuorumStore {
         let keeper = Keeper {
             masters: Arc::clone(&masters),
             board: Arc::clone(&inner.board),
-            bootstrapping: Arc::new(AtomicBool::new(options.quorum_bootstrap)),
         };
         let mut tasks = Vec::new();
         for master in &masters.all {
             let kept = keeper.clone().keep(Arc::clone(master));
             tasks.push(AbortOnDropHandle::new(tokio::spawn(kept)));
-        }
-        if options.quorum_bootstrap {
-            tasks.push(AbortOnDropHandle::new(tokio::spawn(keeper.bootstrap())));
         }
         let (wake_ups, receiver) = mpsc::channel(WAKE_UPS);
         let read = wake::read(Arc::clone(&inner), incoming, wake_ups);

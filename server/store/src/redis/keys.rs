@@ -127,6 +127,16 @@ impl Keys {
         format!("{OURS}quorum:{}", self.prefix)
     }
 
+    /// The key of the mark that tells for how long one of several independent masters has run.
+    pub fn mark(&self) -> String {
+        format!("{OURS}run:{}", self.prefix)
+    }
+
+    /// The pattern for `SCAN` of the token records of all locks.
+    pub fn record_pattern(&self) -> String {
+        format!("{OURS}{{*}}:token:{}", self.pattern(""))
+    }
+
     /// The lock whose key this is, if it is one.
     pub fn name_of(&self, key: &[u8]) -> Option<LockName> {
         let key = std::str::from_utf8(key).ok()?;

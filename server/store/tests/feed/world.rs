@@ -82,7 +82,6 @@ pub(crate) async fn connect_with(url: &str, timeout: Duration) -> Store {
         acknowledgement: None,
         coordinator: CoordinatorId::new("here"),
         max_hold: Duration::from_secs(7200),
-        quorum_bootstrap: false,
         meter: Meter::default(),
     })
     .unwrap();

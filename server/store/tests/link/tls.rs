@@ -154,7 +154,6 @@ fn open(url: String, ca: PathBuf) -> (Store, watch::Receiver<LinkStatus>) {
         connections: 1,
         acknowledgement: None,
         max_hold: Duration::from_secs(10),
-        quorum_bootstrap: false,
         meter: Meter::default(),
         coordinator: CoordinatorId::new("tls"),
     };

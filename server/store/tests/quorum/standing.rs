@@ -1,12 +1,12 @@
-//! Which masters have a vote.
+//! The votes of masters.
 
 use std::time::Duration;
 
 use leasehold_core::time::Moment;
 use leasehold_store::quorum::standing::{
-    Agreement, Bootstrap, Introduction, Run, Standing, Terms, bootstrap,
+    Agreement, Bootstrap, Candidate, Introduction, Run, Standing, Terms, bootstrap,
 };
-use proptest::{collection::vec, option, prelude::*};
+use proptest::{collection::vec, prelude::*};
 
 const TERMS: Terms = Terms {
     hold: Duration::from_secs(10),
@@ -17,10 +17,9 @@ fn at(seconds: u64) -> Moment {
     Moment::from_micros(seconds * 1_000_000)
 }
 
-fn introduction(run: &str, uptime: u64) -> Introduction {
+fn introduction(run: &str) -> Introduction {
     Introduction {
         run: run.to_owned(),
-        uptime: Duration::from_secs(uptime),
         is_durable: None,
     }
 }
@@ -29,113 +28,167 @@ fn agreed() -> Agreement {
     Agreement {
         hold: TERMS.hold_millis(),
         has_served: true,
-        first: None,
+        seen: Duration::ZERO,
+        is_first: false,
+        has_voted: false,
     }
 }
 
+/// What happens to one master, in seconds that pass before it.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A coordinator looks at it: one of three.
+    Look(usize),
+    /// A coordinator forgets everything.
+    CoordinatorRestarts(usize),
+    /// The server is started again.
+    ServerRestarts,
+}
+
+fn event() -> impl Strategy<Value = (u64, Event)> {
+    let event = prop_oneof![
+        8 => (0_usize..3).prop_map(Event::Look),
+        1 => (0_usize..3).prop_map(Event::CoordinatorRestarts),
+        1 => Just(Event::ServerRestarts),
+    ];
+    (0_u64..8, event)
+}
+
 proptest! {
-    /// A vote is not counted before what was forgotten can't stand any more: by the true age of the run, however its
-    /// seconds were cut.
+    /// No coordinator counts a vote before its master has run for twice the longest hold, whatever coordinators come and go
+    /// and whatever they note on the master. Their clocks began at different times.
     #[test]
-    fn nobody_votes_too_early(age in 0_u64..60_000_000, cut in 0_u64..1_000_000) {
-        let now = Moment::from_micros(1_000_000_000);
-        // Start and now are cut to seconds, each where it happens to be.
-        let reported = (age + cut) / 1_000_000;
-        let met = introduction("a", reported);
-        let run = Run::meet(&met, &TERMS, None, now);
-        if run.standing(&met, &agreed(), &TERMS, now) == Standing::Votes {
-            prop_assert!(Duration::from_micros(age) >= TERMS.abstention());
+    fn nobody_votes_too_early(events in vec(event(), 1..60)) {
+        let began = [0, 100, 100_000];
+        let (mut now, mut started, mut run) = (0, 0, 0);
+        let mut known: [Option<Run>; 3] = [const { None }; 3];
+        let mut mark: Option<(String, Duration)> = None;
+        for (passed, event) in events {
+            now += passed;
+            match event {
+                Event::ServerRestarts => {
+                    started = now;
+                    run += 1;
+                }
+                Event::CoordinatorRestarts(one) => known[one] = None,
+                Event::Look(one) => {
+                    let clock = at(began[one] + now);
+                    let met = introduction(&run.to_string());
+                    let mut of = Run::meet(&met, known[one].as_ref(), clock);
+                    // As agree.lua does it.
+                    let noted = mark.take().filter(|(id, _)| id == of.id());
+                    let seen = noted.map_or(Duration::ZERO, |(_, seen)| seen).max(of.age(clock));
+                    mark = Some((of.id().to_owned(), seen));
+                    of.learn(seen, clock);
+                    if of.standing(&met, &agreed(), &TERMS, clock) == Standing::Votes {
+                        let age = Duration::from_secs(now - started);
+                        prop_assert!(age >= TERMS.abstention(), "{age:?}");
+                    }
+                    known[one] = Some(of);
+                }
+            }
         }
     }
 
-    /// Another run than the one that was heard last began after that, whatever its clock says.
+    /// A first start is declared only if no master knows a grant.
     #[test]
-    fn a_clock_that_steps_makes_nobody_older(heard in 0_u64..100, later in 0_u64..100, uptime: u32) {
-        let now = at(1000 + heard + later);
-        let before = introduction("a", 500);
-        let old = Run::meet(&before, &TERMS, None, at(1000));
-        let met = introduction("b", u64::from(uptime));
-        let run = Run::meet(&met, &TERMS, Some((&old, at(1000 + heard))), now);
-        if run.standing(&met, &agreed(), &TERMS, now) == Standing::Votes {
-            prop_assert!(Duration::from_secs(later) >= TERMS.abstention());
-        }
-    }
-
-    /// A first start is declared only of masters that were all reached and have not served, and a declaration is never
-    /// doubted.
-    #[test]
-    fn a_first_start_is_no_second_one(known in vec(option::of((any::<bool>(), any::<bool>())), 3..=7)) {
-        match bootstrap(&known) {
-            Some(Bootstrap::Declare) => {
-                prop_assert!(known.iter().all(|master| matches!(master, Some((_, false)))));
+    fn a_first_start_is_no_second_one(known in vec((any::<bool>(), any::<bool>()), 3..=7)) {
+        let candidates: Vec<Candidate> = known
+            .iter()
+            .map(|(is_first, knows_grants)| Candidate { is_first: *is_first, knows_grants: *knows_grants })
+            .collect();
+        let all_are_first = candidates.iter().all(|master| master.is_first);
+        match bootstrap(&candidates) {
+            Bootstrap::Declare => {
+                prop_assert!(candidates.iter().all(|master| !master.knows_grants));
             }
-            Some(Bootstrap::Done) => {
-                prop_assert!(known.iter().any(|master| matches!(master, Some((true, _)))));
+            Bootstrap::Done => prop_assert!(all_are_first),
+            Bootstrap::Refused(master) => {
+                prop_assert!(candidates[master].knows_grants && !all_are_first);
             }
-            Some(Bootstrap::Refused(master)) => {
-                prop_assert!(matches!(known[master], Some((false, true))));
-                prop_assert!(!known.iter().any(|master| matches!(master, Some((true, _)))));
-            }
-            None => prop_assert!(known.iter().any(Option::is_none)),
         }
     }
 }
 
 #[test]
-fn the_same_run_keeps_its_age() {
-    let first = introduction("a", 15);
-    let run = Run::meet(&first, &TERMS, None, at(1000));
+fn what_coordinators_have_seen_of_a_run_adds_up() {
+    let met = introduction("a");
+    let first = Run::meet(&met, None, at(1000));
+    let seen = first.age(at(1012));
+    assert_eq!(seen, Duration::from_secs(12));
+    // Another coordinator, whose machine was started lately, goes on where that one stopped.
+    let mut second = Run::meet(&met, None, at(3));
+    second.learn(seen, at(3));
     assert_eq!(
-        run.standing(&first, &agreed(), &TERMS, at(1000)),
-        Standing::Abstains { until: at(1006) }
+        second.standing(&met, &agreed(), &TERMS, at(3)),
+        Standing::Abstains { until: at(11) }
     );
-    // Its clock has stepped back.
-    let again = introduction("a", 3);
-    let same = Run::meet(&again, &TERMS, Some((&run, at(1001))), at(1006));
     assert_eq!(
-        same.standing(&again, &agreed(), &TERMS, at(1006)),
+        second.standing(&met, &agreed(), &TERMS, at(11)),
         Standing::Votes
+    );
+    // What is less than it knows changes nothing.
+    second.learn(Duration::from_secs(1), at(11));
+    assert_eq!(
+        second.standing(&met, &agreed(), &TERMS, at(11)),
+        Standing::Votes
+    );
+}
+
+#[test]
+fn another_run_starts_from_nothing() {
+    let old = Run::meet(&introduction("a"), None, at(1000));
+    let met = introduction("b");
+    let run = Run::meet(&met, Some(&old), at(2000));
+    assert_eq!(
+        run.standing(&met, &agreed(), &TERMS, at(2000)),
+        Standing::Abstains { until: at(2020) }
     );
 }
 
 #[test]
 fn what_is_agreed_and_declared_counts() {
-    let young = introduction("a", 0);
-    let run = Run::meet(&young, &TERMS, None, at(1000));
+    let young = introduction("a");
     let now = at(1000);
-    let first = |run: &str| Agreement {
-        first: Some(run.to_owned()),
+    let run = Run::meet(&young, None, now);
+    let abstains = Standing::Abstains { until: at(1020) };
+    assert_eq!(run.standing(&young, &agreed(), &TERMS, now), abstains);
+    let first = Agreement {
+        is_first: true,
         ..agreed()
     };
-    assert_eq!(
-        run.standing(&young, &first("a"), &TERMS, now),
-        Standing::Votes
-    );
-    assert!(matches!(
-        run.standing(&young, &first("b"), &TERMS, now),
-        Standing::Abstains { .. }
-    ));
-    let other = Agreement {
-        hold: 1,
-        ..first("a")
-    };
+    assert_eq!(run.standing(&young, &first, &TERMS, now), Standing::Votes);
+    let other = Agreement { hold: 1, ..first };
     assert_eq!(
         run.standing(&young, &other, &TERMS, now),
         Standing::Disagrees { hold: 1 }
     );
+    // That its data once had a vote says nothing of data that may have been lost since.
+    let voted = Agreement {
+        has_voted: true,
+        ..agreed()
+    };
+    assert_eq!(run.standing(&young, &voted, &TERMS, now), abstains);
     let durable = Terms {
         durable: true,
         ..TERMS
     };
-    for (is_durable, expected) in [
-        (None, Standing::Votes),
-        (Some(true), Standing::Votes),
-        (Some(false), Standing::NotDurable),
+    for (is_durable, has_voted, expected) in [
+        (None, true, Standing::Votes),
+        (Some(true), true, Standing::Votes),
+        (Some(false), true, Standing::NotDurable),
+        // Its disk may have been replaced.
+        (Some(true), false, abstains.clone()),
+        (None, false, abstains),
     ] {
         let told = Introduction {
             is_durable,
             ..young.clone()
         };
-        assert_eq!(run.standing(&told, &agreed(), &durable, now), expected);
+        let agreement = Agreement {
+            has_voted,
+            ..agreed()
+        };
+        assert_eq!(run.standing(&told, &agreement, &durable, now), expected);
     }
 }

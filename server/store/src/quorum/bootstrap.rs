@@ -1,0 +1,211 @@
+//! An operator's declaration that all masters are started for the first time, so that they vote at once. No coordinator makes it
+//! by itself: after an outage that emptied all masters it would make them forget locks that clients still hold.
+
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+use tokio::time::timeout;
+
+use super::{
+    script,
+    standing::{Bootstrap, Candidate, bootstrap as decide},
+    url::QuorumTarget,
+};
+use crate::{
+    Status, StoreUrlError, TlsFiles,
+    redis::{
+        errors::{call_error, link_error},
+        keys::Keys,
+        link::{Link, LinkOptions},
+    },
+};
+
+/// How long each master may take to be reached, as a multiple of the time for a command.
+const TO_CONNECT: u32 = 10;
+/// Keys that one `SCAN` looks at.
+const KEYS_AT_A_TIME: usize = 10_000;
+
+/// The set of masters, and how to reach it.
+#[derive(Clone, Debug)]
+pub struct MasterSet {
+    /// The store's URL, `redis+quorum://…`.
+    pub url: String,
+    /// Certificates for where the URL asks for TLS.
+    pub tls: TlsFiles,
+    /// What the key of every lock begins with.
+    pub key_prefix: String,
+    /// How long a command may take.
+    pub timeout: Duration,
+}
+
+/// What a bootstrap did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bootstrapped {
+    /// It marked all masters, of which there are so many.
+    Marked(usize),
+    /// All masters were marked already, and have not been restarted since: nothing was changed.
+    Already,
+}
+
+/// Why masters were not declared to be started for the first time.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BootstrapError {
+    /// The URL makes no sense.
+    #[error(transparent)]
+    Url(#[from] StoreUrlError),
+    /// A master can't be asked.
+    #[error(
+        "failed to reach {master}: {reason}; all masters must answer, as one that does not may know grants. Nothing was marked"
+    )]
+    Unreachable {
+        /// Its address.
+        master: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A master knows grants.
+    #[error(
+        "refused: {master} knows grants of locks, so this is not the first start of this set, and nothing was marked. \
+         Masters that were restarted get their votes back by themselves, four times max-ttl after coordinators reach them"
+    )]
+    KnowsGrants {
+        /// Its address.
+        master: String,
+    },
+    /// A master failed half-way.
+    #[error("failed to mark {master}: {reason}; run the command again")]
+    Unmarked {
+        /// Its address.
+        master: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Marks every master of a set as started for the first time, if none of them knows a grant of a lock. The mark is valid while the
+/// server runs that it was written to: a restart ends it.
+///
+/// # Errors
+///
+/// When a master can't be reached, knows grants, or fails. Nothing is marked then, except where a master fails after others were
+/// marked; the same call marks the rest.
+pub async fn bootstrap(set: MasterSet) -> Result<Bootstrapped, BootstrapError> {
+    let MasterSet {
+        url,
+        tls,
+        key_prefix,
+        timeout,
+    } = set;
+    let target = QuorumTarget::parse(&url, tls)?;
+    let keys = Keys::new(&key_prefix);
+    let links: Vec<Link> = target
+        .masters
+        .into_iter()
+        .map(|master| {
+            let options = LinkOptions {
+                connections: 1,
+                command_timeout: timeout,
+                scripts: script::texts(),
+                ..LinkOptions::default()
+            };
+            Link::start(master, options)
+        })
+        .collect();
+    let mut runs = Vec::with_capacity(links.len());
+    let mut candidates = Vec::with_capacity(links.len());
+    for link in &links {
+        let asked = ask(link, &keys, timeout * TO_CONNECT).await;
+        let (run, candidate) = asked.map_err(|reason| BootstrapError::Unreachable {
+            master: link.to_string(),
+            reason,
+        })?;
+        runs.push(run);
+        candidates.push(candidate);
+    }
+    match decide(&candidates) {
+        Bootstrap::Done => return Ok(Bootstrapped::Already),
+        Bootstrap::Refused(place) => return Err(refused(&links[place])),
+        Bootstrap::Declare => {}
+    }
+    for (link, run) in links.iter().zip(&runs) {
+        let marked = stands(link, &keys, run, true).await;
+        let marked = marked.map_err(|reason| BootstrapError::Unmarked {
+            master: link.to_string(),
+            reason,
+        })?;
+        if !marked.is_first {
+            // A coordinator began to count its votes meanwhile.
+            return Err(refused(link));
+        }
+    }
+    Ok(Bootstrapped::Marked(links.len()))
+}
+
+fn refused(link: &Link) -> BootstrapError {
+    BootstrapError::KnowsGrants {
+        master: link.to_string(),
+    }
+}
+
+/// Returns which run of a master answers, and what it has to say.
+async fn ask(link: &Link, keys: &Keys, patience: Duration) -> Result<(String, Candidate), String> {
+    let mut status = link.status();
+    let is_up = timeout(patience, status.wait_for(Status::is_up)).await;
+    if !matches!(is_up, Ok(Ok(_))) {
+        return Err(match &*link.status().borrow() {
+            Status::Down { reason, .. } => reason.to_string(),
+            Status::Up { .. } => "it comes and goes".to_owned(),
+        });
+    }
+    let mut info = redis::cmd("INFO");
+    info.arg("server");
+    let info: String = read(call(link, info).await?)?;
+    let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+    let run = run.ok_or("it does not tell its run_id")?.trim().to_owned();
+    let mut candidate = stands(link, keys, &run, false).await?;
+    candidate.knows_grants |= has_records(link, keys).await?;
+    Ok((run, candidate))
+}
+
+/// Asks how a run of a master stands, and declares it to be a first start if so desired.
+async fn stands(link: &Link, keys: &Keys, run: &str, declare: bool) -> Result<Candidate, String> {
+    let reply = call(link, script::bootstrap(keys, run, declare)).await?;
+    let (served, is_first): (u8, u8) = read(reply)?;
+    Ok(Candidate {
+        is_first: is_first != 0,
+        knows_grants: served != 0,
+    })
+}
+
+/// Returns whether a master has the token record of any lock: grants leave one, and so do coordinators that restore a hold on a
+/// master that came back empty.
+async fn has_records(link: &Link, keys: &Keys) -> Result<bool, String> {
+    let mut cursor = 0_u64;
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(keys.record_pattern());
+        scan.arg("COUNT").arg(KEYS_AT_A_TIME);
+        let (next, found): (u64, Vec<Vec<u8>>) = read(call(link, scan).await?)?;
+        if !found.is_empty() {
+            return Ok(true);
+        }
+        if next == 0 {
+            return Ok(false);
+        }
+        cursor = next;
+    }
+}
+
+async fn call(link: &Link, command: Cmd) -> Result<Value, String> {
+    let replies = link.execute(0, vec![command]).await;
+    let replies = replies.map_err(|error| link_error(&error).to_string())?;
+    let reply = replies.items.into_iter().next();
+    reply
+        .unwrap_or(Ok(Value::Nil))
+        .map_err(|error| call_error(&error).to_string())
+}
+
+fn read<T: redis::FromRedisValue>(reply: Value) -> Result<T, String> {
+    redis::from_redis_value(reply).map_err(|error| error.to_string())
+}
