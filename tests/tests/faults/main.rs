@@ -13,6 +13,7 @@ mod contended;
 mod flood;
 mod kill;
 mod last_words;
+mod late_grants;
 mod line;
 mod listings;
 mod load;

@@ -6,6 +6,7 @@ mod commands;
 mod first_start;
 mod half_resumed;
 mod late;
+mod late_grant;
 mod offered;
 mod referee;
 mod resumed;

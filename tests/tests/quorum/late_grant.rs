@@ -1,0 +1,67 @@
+//! Grants on which a majority agrees so late that their time is over.
+
+use std::time::Duration;
+
+use leasehold_core::command::{Acquire, Op};
+use leasehold_store::{Options, StoreError, open};
+use leasehold_tests::{
+    Masters, RedisProxy,
+    redis_proxy::{Call, Loss},
+};
+
+use crate::site::{acquire, all_met, holds, options, owner, take, try_run, up};
+
+/// The TTL of what is granted too late, and by how much more than that the masters' replies are delayed.
+const TTL: Duration = Duration::from_millis(500);
+const DELAY: Duration = Duration::from_millis(1_500);
+
+#[tokio::test]
+async fn a_grant_on_which_masters_agreed_after_its_ttl_is_refused_and_taken_back() {
+    let masters = Masters::start(3).bootstrapped();
+    let mut proxies = Vec::new();
+    for server in masters.servers() {
+        proxies.push(RedisProxy::start(server.address()).await);
+    }
+    let hosts: Vec<String> = proxies
+        .iter()
+        .map(|proxy| proxy.address().to_string())
+        .collect();
+    let (store, _) = open(Options {
+        url: format!("redis+quorum://{}", hosts.join(",")),
+        // No master takes too long for this.
+        timeout: Duration::from_secs(30),
+        ..options(&masters, "here")
+    })
+    .unwrap();
+    up(&store).await;
+    all_met(&store, &masters, "here").await;
+    for proxy in &proxies {
+        // The first that names the client is the second round, in which a grant is written back. It is carried out.
+        let write_back = Call::With(b"client".to_vec());
+        proxy.lose(write_back, Loss::ReplyAfter(DELAY));
+    }
+    let short = Acquire {
+        ttl: TTL,
+        // What is left of it is there for long enough to be seen.
+        lock_delay: Duration::from_secs(60),
+        ..acquire(1)
+    };
+    let refused = try_run(&store, Op::Acquire(short)).await;
+    let Err(StoreError::Unavailable { reason }) = refused else {
+        panic!("not refused: {refused:?}")
+    };
+    assert!(
+        reason.contains("took longer to agree than the TTL"),
+        "{reason}"
+    );
+    let lost: Vec<u64> = proxies.iter().map(|proxy| proxy.counts().lost).collect();
+    assert_eq!(lost, [1, 1, 1]);
+    // Nothing of it stands in the way of others.
+    for server in masters.servers() {
+        holds(server, None).await;
+    }
+    take(&store, acquire(2)).await;
+    for server in masters.servers() {
+        holds(server, Some(owner(2))).await;
+    }
+}
