@@ -24,3 +24,4 @@ mod redis_restart;
 mod shutdown;
 mod stop;
 mod transport;
+mod waiters;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_proto::v1::session_response::Response;
+use leasehold_proto::v1::{GrantedLock, session_response::Response};
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, Latencies, RawSession, RedisServer, alone::alone, audit,
     report, wait,
@@ -19,16 +19,21 @@ const DOWN: Duration = Duration::from_secs(1);
 const SESSIONS: usize = 10;
 const LOCKS: usize = 200;
 
-/// Sessions that hold [`LOCKS`] locks together.
-async fn hold(coordinator: &CoordinatorProcess, ttl: Duration) -> Vec<RawSession> {
+/// Sessions that hold [`LOCKS`] locks together, and the locks of each.
+async fn hold(
+    coordinator: &CoordinatorProcess,
+    ttl: Duration,
+) -> Vec<(RawSession, Vec<GrantedLock>)> {
     let mut sessions = Vec::new();
     for number in 0..SESSIONS {
         let mut session = RawSession::open(&coordinator.endpoint(), ttl).await;
         session.keep_alive(ttl / 4);
+        let mut locks = Vec::new();
         for lock in 0..LOCKS / SESSIONS {
-            session.acquire(&format!("restart/{number}/{lock}")).await;
+            let granted = session.acquire(&format!("restart/{number}/{lock}")).await;
+            locks.push(granted.lock);
         }
-        sessions.push(session);
+        sessions.push((session, locks));
     }
     sessions
 }
@@ -85,7 +90,7 @@ async fn with_an_append_only_file_all_locks_are_kept() {
         assert!(keys.values().all(|life| *life > 0), "{keys:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    for (number, session) in sessions.iter_mut().enumerate() {
+    for (number, (session, locks)) in sessions.iter_mut().enumerate() {
         session.heartbeat().await;
         let id = session
             .ask(&format!("restart/after/{number}"), Some(Duration::ZERO))
@@ -96,8 +101,17 @@ async fn with_an_append_only_file_all_locks_are_kept() {
             unasked.is_empty(),
             "nothing is said to be lost: {unasked:?}"
         );
+        // Each is still this session's, and its name's next token is larger than the one before the restart.
+        for lock in locks {
+            assert!(session.release(lock).await, "{}", lock.name);
+            let next = session.acquire(&lock.name).await.lock;
+            assert!(
+                next.fencing_token > lock.fencing_token,
+                "{next:?}, {lock:?}"
+            );
+        }
     }
-    for session in sessions {
+    for (session, _) in sessions {
         session.close().await;
     }
     report(format!(
@@ -121,7 +135,7 @@ async fn without_persistence_all_locks_are_reported_lost_within_a_second_of_the_
         Latencies::new("from the reconnect to the report of each of 200 lost locks");
     let mut lost = BTreeSet::new();
     let deadline = back + Duration::from_secs(1);
-    for session in &mut sessions {
+    for (session, _) in &mut sessions {
         let mut reported = 0;
         while reported < LOCKS / SESSIONS {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -144,9 +158,16 @@ async fn without_persistence_all_locks_are_reported_lost_within_a_second_of_the_
         .unwrap();
     assert!(keys.is_empty(), "{keys:?}");
     // The sessions go on.
-    for (number, mut session) in sessions.into_iter().enumerate() {
+    for (mut session, locks) in sessions {
         session.heartbeat().await;
-        session.acquire(&format!("restart/{number}/0")).await;
+        for lock in locks {
+            // Redis has forgotten the tokens; its time has gone on.
+            let next = session.acquire(&lock.name).await.lock;
+            assert!(
+                next.fencing_token > lock.fencing_token,
+                "{next:?}, {lock:?}"
+            );
+        }
         session.close().await;
     }
 }

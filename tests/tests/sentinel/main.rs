@@ -18,3 +18,4 @@ mod refusals;
 mod replicated;
 mod scene;
 mod start;
+mod waiters;
