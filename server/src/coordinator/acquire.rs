@@ -98,7 +98,7 @@ pub struct Asked {
     started: Instant,
     /// Where it is measured.
     since: Option<Moment>,
-    holding: bool,
+    holding: Option<Arc<str>>,
     place: Option<WaiterPlace>,
 }
 
@@ -149,14 +149,14 @@ impl Coordinator {
         }
     }
 
-    /// Sends an acquire that has its [`place`](Self::place). `holding` says whether its actor holds something while it
+    /// Sends an acquire that has its [`place`](Self::place). `holding` names the caller if its actor holds something while it
     /// waits, and so may be part of a deadlock.
     pub fn ask(
         &self,
         (name, place): (LockName, Option<WaiterPlace>),
         acquire: Acquire,
         wait: Wait,
-        holding: bool,
+        holding: Option<Arc<str>>,
         answer: Answer,
     ) -> Asked {
         self.registry().ask(acquire.owner);
@@ -193,7 +193,7 @@ impl Coordinator {
         name: LockName,
         acquire: Acquire,
         wait: Wait,
-        holding: bool,
+        holding: Option<Arc<str>>,
         queued: impl FnOnce(&InLine),
     ) -> Result<Acquired, StoreError> {
         let place = match self.place(&name, wait) {
@@ -268,8 +268,8 @@ impl Asked {
         };
         let (session, actor) = (acquire.session, acquire.actor);
         let mut in_line = InLine::new(claim, acquire, (position, expires_in), until, place);
-        if holding && let Some(session) = session {
-            in_line.holding(session, actor);
+        if let (Some(caller), Some(session)) = (holding, session) {
+            in_line.holding(&caller, session, actor);
         }
         in_line
     }
@@ -301,17 +301,19 @@ impl InLine {
         }
     }
 
-    /// Tells the detector of deadlocks that the actor which waits holds something meanwhile. Nobody is none of its business.
-    pub fn holding(&mut self, session: SessionId, actor: Actor) {
+    /// Tells the detector of deadlocks that the actor which waits holds something meanwhile. Does nothing for actor 0.
+    pub fn holding(&mut self, caller: &Arc<str>, session: SessionId, actor: Actor) {
         if actor.is_nobody() {
             return;
         }
-        self.blocked = Some(self.claim.coordinator.blocked().add(BlockedWait {
+        let wait = BlockedWait {
             session,
             actor,
             ticket: self.claim.owner,
             name: self.claim.name.clone(),
-        }));
+        };
+        let blocked = self.claim.coordinator.blocked();
+        self.blocked = Some(blocked.add(caller, wait));
     }
 
     /// Its place when it joined: 1 is next.

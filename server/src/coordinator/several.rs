@@ -5,7 +5,7 @@
 //! meanwhile is renewed here, and nobody but the store knows of it: if the rest can't be had, it is given back without a
 //! lock-delay.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use leasehold_core::{
@@ -34,6 +34,8 @@ pub struct Several {
     pub acquire: Acquire,
     /// How long to wait for all of them together.
     pub wait: Wait,
+    /// Whose session it is.
+    pub caller: Arc<str>,
     /// Whether the actor holds something already.
     pub holding: bool,
 }
@@ -78,6 +80,7 @@ impl Coordinator {
             mut names,
             acquire,
             wait,
+            caller,
             holding,
         } = several;
         names.sort_unstable();
@@ -94,7 +97,7 @@ impl Coordinator {
                 owner: fresh_owner(),
                 ..acquire.clone()
             };
-            let holding = holding || !holds.is_empty();
+            let holding = (holding || !holds.is_empty()).then(|| Arc::clone(&caller));
             let next = self.acquire(name.clone(), acquire, wait, holding, &mut *queued);
             let acquired = tokio::select! {
                 biased;

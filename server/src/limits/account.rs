@@ -21,6 +21,8 @@ const UNUSED: usize = 1024;
 /// What one caller has and has asked for.
 #[derive(Debug, Default)]
 pub struct Account {
+    /// Tells callers apart: [`Caller::key`](crate::access::Caller::key).
+    caller: Arc<str>,
     /// By when its requests so far would have been made at the rate that it may have them at, in nanoseconds since the
     /// coordinator's start. Not more than a second ahead, as many as it may make at once, unless it owes some.
     paid_until: AtomicU64,
@@ -30,6 +32,19 @@ pub struct Account {
 }
 
 impl Account {
+    fn new(caller: Arc<str>) -> Self {
+        Self {
+            caller,
+            ..Self::default()
+        }
+    }
+
+    /// What tells its caller apart from others.
+    #[must_use]
+    pub fn caller(&self) -> &Arc<str> {
+        &self.caller
+    }
+
     /// Counts a request at a time, of so many a second; 0 is any number. The error is for how long it has to wait.
     pub(super) fn take(&self, rate: u32, now: u64) -> Result<(), Duration> {
         let Some(each) = SECOND.checked_div(u64::from(rate)) else {
@@ -96,7 +111,8 @@ impl Accounts {
             // Looked at so seldom that it costs next to nothing for each that is added.
             book.look_at = UNUSED.max(2 * book.accounts.len());
         }
-        Arc::clone(book.accounts.entry(key).or_default())
+        let account = Arc::new(Account::new(Arc::clone(&key)));
+        Arc::clone(book.accounts.entry(key).or_insert(account))
     }
 
     #[cfg(test)]

@@ -125,7 +125,7 @@ impl LockService for Locks {
             let acquired =
                 self.streams
                     .coordinator
-                    .acquire(name.clone(), acquire, wait, false, queued);
+                    .acquire(name.clone(), acquire, wait, None, queued);
             acquired.await
         };
         let acquired = tokio::select! {

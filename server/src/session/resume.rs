@@ -285,7 +285,7 @@ impl<W: Wire> Session<W> {
 
     fn wait_again(&mut self, request_id: u64, wanted: Wanted, mut in_line: InLine) {
         if self.actors.holds_any(wanted.actor) {
-            in_line.holding(self.id, wanted.actor);
+            in_line.holding(self.account.caller(), self.id, wanted.actor);
         }
         for name in &wanted.names {
             self.actors.ask(wanted.actor, name.clone());

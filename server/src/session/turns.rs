@@ -184,6 +184,7 @@ impl<W: Wire> Session<W> {
         self.turns.share.went();
         self.outbox.following.script(request_id);
         let holding = self.actors.holds_any(acquiring.wanted.actor);
+        let caller = Arc::clone(self.account.caller());
         let waited = since.until(clock::now());
         match ask {
             Ask::One {
@@ -195,9 +196,9 @@ impl<W: Wire> Session<W> {
                 acquiring.stage = Stage::Asked;
                 let (number, answer) = self.next_answer();
                 let name = (name, place);
-                let asked =
-                    self.coordinator
-                        .ask(name, acquire, wait.after(waited), holding, answer);
+                let wait = wait.after(waited);
+                let holding = holding.then_some(caller);
+                let asked = self.coordinator.ask(name, acquire, wait, holding, answer);
                 self.asked
                     .insert(number, Asked::Acquire { request_id, asked });
             }
@@ -212,6 +213,7 @@ impl<W: Wire> Session<W> {
                     names,
                     acquire,
                     wait: wait.after(waited),
+                    caller,
                     holding,
                 };
                 self.ask_several(request_id, several, cancelled);

@@ -20,9 +20,9 @@ use super::{
     store::StoreCollector,
     waits::{Clocks, Requests, Times, TimesCollector},
 };
-use crate::{convert, listener::Connections};
+use crate::{convert, coordinator::deadlock, listener::Connections};
 
-/// Why a lock was lost.
+/// Why a lock was lost, or which bound was reached.
 type Reason = [(&'static str, &'static str); 1];
 
 /// The values behind [`Metrics`](super::Metrics).
@@ -89,6 +89,7 @@ pub struct Families {
     pub(super) rpcs: RpcLayer,
     pub(super) requests: Requests,
     lost: Family<Reason, Counter>,
+    deadlock_bounds: Family<Reason, Counter>,
     tasks: Gauge,
     runtime_queue: Gauge,
     registry: Registry,
@@ -239,6 +240,7 @@ impl Families {
             rpcs: RpcLayer(is_measured.then_some(rpcs)),
             requests,
             lost: lost(&mut registry),
+            deadlock_bounds: deadlock_bounds(&mut registry),
             tasks: gauge(
                 &mut registry,
                 "tasks",
@@ -256,6 +258,12 @@ impl Families {
 
     pub(super) fn count_lost(&self, reason: &'static str) {
         self.lost.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    pub(super) fn count_deadlock_bound(&self, bound: &'static str) {
+        self.deadlock_bounds
+            .get_or_create(&[("bound", bound)])
+            .inc();
     }
 
     pub(super) fn encode(&self) -> String {
@@ -303,4 +311,17 @@ fn lost(registry: &mut Registry) -> Family<Reason, Counter> {
         lost.clone(),
     );
     lost
+}
+
+fn deadlock_bounds(registry: &mut Registry) -> Family<Reason, Counter> {
+    let bounds = Family::<Reason, Counter>::default();
+    for bound in deadlock::BOUNDS {
+        drop(bounds.get_or_create(&[("bound", bound)]));
+    }
+    registry.register(
+        "deadlock_bounds",
+        "Passes of deadlock detection that left something out because of a bound",
+        bounds.clone(),
+    );
+    bounds
 }

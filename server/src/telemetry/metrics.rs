@@ -37,6 +37,11 @@ impl Metrics {
         self.0.count_lost(reason);
     }
 
+    /// Counts a pass of deadlock detection that this bound made incomplete.
+    pub fn count_deadlock_bound(&self, bound: &'static str) {
+        self.0.count_deadlock_bound(bound);
+    }
+
     /// Counts a message of a client on its session.
     pub fn count_request(&self, request: Option<&Request>) {
         self.0.requests.count(request);

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use leasehold_core::{
     command::{Command, Executed, Handed},
-    deadlock::BlockedWait,
+    deadlock::Publication,
     id::{CoordinatorId, OwnerId},
     name::{Invalid, LockName},
     time::Moment,
@@ -79,13 +79,13 @@ pub trait LockStore {
         size: usize,
     ) -> impl Future<Output = Result<Result<Page, Invalid>, StoreError>> + Send;
 
-    /// Tells the other coordinators which of this one's actors wait while they hold something, in place of what was told
-    /// before, and gives what all of them have told lately, this one included. It is for the detector of deadlocks, and
-    /// forgotten after a few seconds unless it is told again.
+    /// Publishes which of this coordinator's actors wait while they hold something, in place of what it published before, and
+    /// returns what every coordinator published lately, this one included. The detector of deadlocks calls it, one call at a
+    /// time. The store forgets a publication after a few seconds unless its coordinator calls again.
     fn exchange(
         &self,
-        mine: Vec<BlockedWait>,
-    ) -> impl Future<Output = Result<Vec<BlockedWait>, StoreError>> + Send;
+        mine: Arc<Publication>,
+    ) -> impl Future<Output = Result<Vec<Arc<Publication>>, StoreError>> + Send;
 
     /// Whether this store can keep a lock of this name.
     fn check_name(&self, name: &LockName) -> Result<(), Invalid>;
@@ -375,7 +375,7 @@ impl LockStore for Store {
         }
     }
 
-    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
+    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
         match self {
             Self::Memory(store) => store.exchange(mine).await,
             Self::Redis(store) => store.exchange(mine).await,

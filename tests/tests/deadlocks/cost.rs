@@ -7,7 +7,7 @@ use leasehold_tests::report;
 
 use crate::{
     client::{Client, exclusive, several},
-    monitor::Monitor,
+    monitor::{Monitor, PUBLISHED},
     site::{Site, TTL},
 };
 
@@ -94,9 +94,9 @@ async fn wait_with_something(site: &Site) {
     let mut clients = clients(site, 2).await;
     let (waiter, holders) = clients.split_first_mut().unwrap();
     let holder = &mut holders[0];
-    let other = holder.take(exclusive(1, "something/other")).await;
+    let other = holder.take(exclusive(1, PUBLISHED)).await;
     let own = waiter.take(exclusive(1, "something/own")).await;
-    let wait = waiter.wait_for(exclusive(1, "something/other")).await;
+    let wait = waiter.wait_for(exclusive(1, PUBLISHED)).await;
     tokio::time::sleep(WAIT).await;
     holder.release(&other).await;
     let other = waiter.granted_all(wait.request_id, TTL).await;
@@ -144,6 +144,8 @@ async fn what_is_free_or_waited_for_with_nothing_in_hand_is_not_looked_at() {
     assert!(with > without + 3.0, "{with}, without {without}");
     let asked = monitor.finish().await;
     assert!(asked.of_blocked > 0, "{asked:?}");
+    // It waited for several passes, and nothing about it changed.
+    assert_eq!(asked.published, 1, "{asked:?}");
     for site in [on, off] {
         assert_eq!(site.deadlocks().await, 0.0);
         site.nothing_is_left().await;

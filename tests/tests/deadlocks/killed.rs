@@ -67,13 +67,14 @@ async fn ring(site: &Site, order: &[usize]) -> Vec<Member> {
     members
 }
 
-/// How many coordinators have told of blocked actors.
+/// How many coordinators have published blocked actors: each has a field of its own beside the one for all.
 async fn tellers(site: &Site) -> u64 {
     let redis = site.redis.as_ref().expect("locks are in Redis");
     let mut connection = redis.async_connection().await;
     let mut length = redis::cmd("HLEN");
-    length.arg("lh:blocked:lock:");
-    length.query_async(&mut connection).await.unwrap()
+    length.arg("lh:blocked-waits:lock:");
+    let fields: u64 = length.query_async(&mut connection).await.unwrap();
+    fields.saturating_sub(1)
 }
 
 /// What becomes of a survivor: it is granted what it waits for, or, where `may_be_accused`, is told of the deadlock that it

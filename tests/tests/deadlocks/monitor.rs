@@ -6,6 +6,8 @@ use tokio::task::JoinHandle;
 
 use crate::site::within;
 
+/// A name of which publications are counted.
+pub(crate) const PUBLISHED: &str = "something/other";
 /// The last thing that is asked.
 const END: &str = "the monitor has seen enough";
 
@@ -22,6 +24,8 @@ pub(crate) struct Asked {
     pub(crate) calls: u64,
     /// Those, and those inside scripts, that name what coordinators tell one another of blocked actors.
     pub(crate) of_blocked: u64,
+    /// Commands that publish a wait for [`PUBLISHED`].
+    pub(crate) published: u64,
 }
 
 impl Monitor {
@@ -39,7 +43,12 @@ impl Monitor {
                     return asked;
                 }
                 asked.calls += u64::from(line.contains("\"EVALSHA\""));
-                asked.of_blocked += u64::from(line.contains("\"lh:blocked:"));
+                asked.published += u64::from(
+                    line.contains("\"EVALSHA\" ")
+                        && line.contains("\"lh:blocked-waits:")
+                        && line.contains(PUBLISHED),
+                );
+                asked.of_blocked += u64::from(line.contains("\"lh:blocked-waits:"));
             }
         });
         Self {

@@ -97,7 +97,7 @@ impl Site {
     /// The keys by which coordinators tell one another who is blocked.
     pub(crate) async fn told(&self) -> Vec<(String, i64)> {
         let mut keys = self.keys().await;
-        keys.retain(|(key, _)| key.starts_with("lh:blocked:"));
+        keys.retain(|(key, _)| key.starts_with("lh:blocked-waits:"));
         keys
     }
 

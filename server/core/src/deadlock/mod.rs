@@ -23,6 +23,9 @@
 //!   that both passes saw with the same ticket and time was in its place all the time between, *T* included, and two of
 //!   them were in the same order.
 //! - An actor any of whose waits is not in both passes is taken to wait for nothing.
+//! - A coordinator publishes an actor with all of its waits or not at all. When a bound makes the coordinator leave out an
+//!   actor that has several waits, it publishes the actor's session in [`Omissions`]. The actors of that session that are not
+//!   published are then taken to wait for nothing, because a wait that nobody has seen may let them go on.
 //!
 //! So everything that counts was there at *T*, all of it together. The world at *T* may have had more in it, other holds and
 //! other waiters. They could only have kept more actors from going on. Hence who is stuck by what counts was stuck at *T*,
@@ -48,7 +51,7 @@ mod standing;
 mod words;
 mod world;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     id::{Actor, OwnerId, SessionId},
@@ -70,11 +73,70 @@ pub struct BlockedWait {
     pub name: LockName,
 }
 
+/// What one coordinator publishes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Publication {
+    /// The waits of its blocked actors: of each actor all of them, or none. What matters most comes first.
+    pub waits: Vec<BlockedWait>,
+    /// What bounds made it leave out.
+    pub omissions: Omissions,
+}
+
+impl Publication {
+    /// A publication that cannot be read, for example because a newer version of the coordinator wrote it.
+    #[must_use]
+    pub fn unreadable() -> Self {
+        Self {
+            waits: Vec::new(),
+            omissions: Omissions {
+                sessions: BTreeSet::new(),
+                anybody: true,
+            },
+        }
+    }
+
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waits.is_empty() && self.omissions.is_empty()
+    }
+}
+
+/// Whose waits are not all published although they matter: actors that wait for several names at a time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Omissions {
+    /// The sessions of such actors.
+    pub sessions: BTreeSet<SessionId>,
+    /// Whether there may be such actors in any session.
+    pub anybody: bool,
+}
+
+impl Omissions {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && !self.anybody
+    }
+
+    /// Adds those of another coordinator.
+    pub fn add(&mut self, other: &Self) {
+        self.sessions.extend(&other.sessions);
+        self.anybody |= other.anybody;
+    }
+
+    /// Whether an actor of this session that is not published may wait for more than can be seen.
+    pub(super) fn concern(&self, session: SessionId) -> bool {
+        self.anybody || self.sessions.contains(&session)
+    }
+}
+
 /// One complete look: who waits, and then the edges of the names that they wait for, read one after the other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pass {
     /// What all coordinators have published.
     pub blocked: Vec<BlockedWait>,
+    /// What bounds made them leave out.
+    pub omissions: Omissions,
     /// The edges of every name among them that could be read. Of other names nothing is known.
     pub names: HashMap<LockName, NameEdges>,
 }

@@ -22,6 +22,15 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
     let names = names(before, now);
     let published = published(before, now);
     let moving = moving(before, now, &names, &published);
+    let told: HashSet<Who> = published
+        .iter()
+        .map(|(session, actor, ..)| (*session, *actor))
+        .collect();
+    let is_free = |who: &Who| {
+        let mut passes = [before, now].into_iter();
+        let may_wait_for_more = passes.any(|pass| pass.omissions.concern(who.0));
+        moving.contains(who) || may_wait_for_more && !told.contains(who)
+    };
 
     let mut world = World::default();
     let mut actors: HashMap<Who, usize> = HashMap::new();
@@ -29,7 +38,7 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
         let mut queue = Vec::new();
         for edge in &name.waiters {
             let who = who(edge.session, edge.actor);
-            if who.is_some_and(|who| moving.contains(&who)) {
+            if who.as_ref().is_some_and(is_free) {
                 continue;
             }
             let blocked = key(edge, name.name).is_some_and(|key| published.contains(&key));

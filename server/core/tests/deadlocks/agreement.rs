@@ -51,6 +51,7 @@ fn shuffled(pass: &Pass) -> impl Strategy<Value = Pass> + use<> {
     (Just(pass.blocked.clone()).prop_shuffle(), names).prop_map(|(blocked, names)| Pass {
         blocked,
         names: names.into_iter().collect::<HashMap<_, _>>(),
+        ..Pass::default()
     })
 }
 

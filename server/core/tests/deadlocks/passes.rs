@@ -215,3 +215,30 @@ fn actor_0_is_never_accused_whatever_is_published() {
     pass.blocked.push(forged);
     assert_eq!(stuck_in(&pass, &pass), BTreeSet::new());
 }
+
+/// An actor that holds something is ahead of another in a queue. Its coordinator left it out of what it publishes.
+#[test]
+fn an_actor_that_was_left_out_may_go_on_by_a_wait_that_nobody_has_seen() {
+    let mut town = Town::default();
+    town.hold(A, ONE, S);
+    town.hold(B, TWO, X);
+    town.hold(C, THREE, X);
+    town.wait(A, THREE, X);
+    town.wait(A, TWO, S);
+    town.wait(B, ONE, X);
+    let mut known = town.pass();
+    known.blocked.retain(|wait| whose(wait) != THREE);
+    // It waits for nothing else, so that it is in the way of two like anybody else.
+    assert_eq!(stuck_in(&known, &known), BTreeSet::from([ONE, TWO]));
+    let mut of_three = known.clone();
+    of_three.omissions.sessions.extend(THREE.session());
+    let mut of_anybody = known.clone();
+    of_anybody.omissions.anybody = true;
+    for less in [of_three, of_anybody] {
+        nobody_is_stuck_in_either_order(&known, &less);
+    }
+    // Whoever is published is published with all of its waits.
+    let mut of_others = town.pass();
+    of_others.omissions.sessions.extend(TWO.session());
+    assert_eq!(stuck_in(&of_others, &of_others).len(), 3);
+}

@@ -198,6 +198,7 @@ impl Town {
             names: names
                 .map(|number| (name(number), self.edges(number)))
                 .collect::<HashMap<_, _>>(),
+            ..Pass::default()
         }
     }
 }

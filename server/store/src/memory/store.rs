@@ -7,7 +7,7 @@ use std::{
 
 use leasehold_core::{
     command::{Command, Executed},
-    deadlock::BlockedWait,
+    deadlock::Publication,
     name::{Invalid, LockName},
     table::LockTable,
     time::{Moment, StoreTime},
@@ -134,9 +134,9 @@ impl LockStore for MemoryStore {
         Ok(Ok(Page { names, next }))
     }
 
-    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
+    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
         // There is no other coordinator.
-        Ok(mine)
+        Ok(vec![mine])
     }
 
     fn check_name(&self, _name: &LockName) -> Result<(), Invalid> {

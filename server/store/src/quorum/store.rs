@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, atomic::AtomicI64};
 
 use leasehold_core::{
     command::{Caller, Command, Op, Reply},
-    deadlock::BlockedWait,
+    deadlock::Publication,
     id::OwnerId,
     mode::Mode,
     name::{Invalid, LockName},
@@ -298,9 +298,9 @@ impl LockStore for QuorumStore {
         self.inner.masters.list(prefix, token, size).await
     }
 
-    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
-        // Who waits at another coordinator is not known here, so that what it tells could not be confirmed.
-        Ok(mine)
+    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
+        // A coordinator cannot see who waits at another one, so it could not confirm what that one publishes.
+        Ok(vec![mine])
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {

@@ -1,9 +1,13 @@
-//! What coordinators tell one another of actors that wait while they hold something.
+//! Exchange of blocked waits between coordinators, for the detector of deadlocks. Sends only what has changed, in both
+//! directions.
 
-use std::sync::LazyLock;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+};
 
 use leasehold_core::{
-    deadlock::BlockedWait,
+    deadlock::{BlockedWait, Omissions, Publication},
     id::{Actor, CoordinatorId, OwnerId, SessionId},
     name::LockName,
 };
@@ -16,50 +20,186 @@ pub static SCRIPT: &str = include_str!("../../lua/blocked.lua");
 
 static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().to_owned());
 
-/// Bytes of a wait but for its name: session, actor, ticket, length of the name.
-const FIXED: usize = 16 + 8 + 16 + 2;
+/// The first byte of a publication. One that begins with another byte is not read.
+const FORMAT: u8 = 1;
 
-/// The call that tells `mine` and asks for everybody's.
-pub fn encode(key: &str, coordinator: &CoordinatorId, mine: &[BlockedWait]) -> Cmd {
-    let mut told = Vec::with_capacity(mine.len() * (FIXED + 32));
-    for wait in mine {
+/// What this coordinator published last, and what it knows of the publications of all.
+#[derive(Debug)]
+pub(super) struct Board {
+    coordinator: CoordinatorId,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The version of the last publication that was sent.
+    version: u64,
+    /// The last publication, if the store is known to have it.
+    mine: Option<Arc<Publication>>,
+    /// By coordinator, this one included.
+    known: BTreeMap<String, (u64, Arc<Publication>)>,
+}
+
+/// One call of the script.
+#[derive(Debug)]
+struct Question {
+    command: Cmd,
+    mine: Arc<Publication>,
+}
+
+impl Board {
+    pub(super) fn new(coordinator: CoordinatorId) -> Self {
+        Self {
+            coordinator,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Publishes `mine` and returns what all coordinators published. `send` carries the call out.
+    pub(super) async fn exchange<F>(
+        &self,
+        key: &str,
+        mine: Arc<Publication>,
+        send: impl Fn(Cmd) -> F,
+    ) -> Result<Vec<Arc<Publication>>, StoreError>
+    where
+        F: Future<Output = Result<Value, StoreError>>,
+    {
+        // Twice where the store has lost what was published, in a fail-over for example.
+        for _ in 0..2 {
+            let question = self.question(key, &mine);
+            let reply = send(question.command.clone()).await?;
+            if let Some(all) = self.answer(&question, reply)? {
+                return Ok(all);
+            }
+        }
+        Err(garbled())
+    }
+
+    fn question(&self, key: &str, mine: &Arc<Publication>) -> Question {
+        let mut state = self.state();
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&*HASH).arg(1).arg(key);
+        command.arg(self.coordinator.as_str());
+        if mine.is_empty() {
+            command.arg(0).arg("");
+        } else if state.mine.as_ref() == Some(mine) {
+            command.arg(state.version).arg("");
+        } else {
+            state.version += 1;
+            command.arg(state.version).arg(write(mine));
+        }
+        for (id, (version, _)) in &state.known {
+            command.arg(id).arg(*version);
+        }
+        // Not known to be there until the store answers.
+        state.mine = None;
+        Question {
+            command,
+            mine: Arc::clone(mine),
+        }
+    }
+
+    /// Returns what all published; `None` if this coordinator's own publication has to be sent again.
+    fn answer(
+        &self,
+        question: &Question,
+        reply: Value,
+    ) -> Result<Option<Vec<Arc<Publication>>>, StoreError> {
+        let (is_known, told) = decode(reply).ok_or_else(garbled)?;
+        let mut state = self.state();
+        let mut known = std::mem::take(&mut state.known);
+        for (id, version, bytes) in told {
+            let publication = match bytes {
+                Some(bytes) => Arc::new(read(&bytes).unwrap_or_else(Publication::unreadable)),
+                None => match known.remove(&id) {
+                    Some((has, publication)) if has == version => publication,
+                    _ => Arc::new(Publication::unreadable()),
+                },
+            };
+            state.known.insert(id, (version, publication));
+        }
+        if !is_known {
+            return Ok(None);
+        }
+        state.mine = Some(Arc::clone(&question.mine));
+        let all = state.known.values().map(|(_, told)| Arc::clone(told));
+        Ok(Some(all.collect()))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn garbled() -> StoreError {
+    StoreError::Garbled {
+        reason: "it does not exchange blocked waits as this version does".into(),
+    }
+}
+
+/// A coordinator, the version of its publication, and the publication if it is new.
+type Told = (String, u64, Option<Vec<u8>>);
+
+fn decode(reply: Value) -> Option<(bool, Vec<Told>)> {
+    let Value::Array(items) = reply else {
+        return None;
+    };
+    let mut items = items.into_iter();
+    let is_known: u8 = redis::from_redis_value(items.next()?).ok()?;
+    let told = items.map(|item| redis::from_redis_value(item).ok());
+    Some((is_known == 1, told.collect::<Option<_>>()?))
+}
+
+fn write(publication: &Publication) -> Vec<u8> {
+    let Publication { waits, omissions } = publication;
+    let mut bytes = vec![FORMAT, u8::from(omissions.anybody)];
+    // Fewer sessions than that are published.
+    let sessions = u16::try_from(omissions.sessions.len()).unwrap_or(u16::MAX);
+    bytes.extend_from_slice(&sessions.to_be_bytes());
+    for session in omissions.sessions.iter().take(usize::from(sessions)) {
+        bytes.extend_from_slice(session.as_bytes());
+    }
+    for wait in waits {
         let name = wait.name.as_str().as_bytes();
         // Names have at most 512 bytes.
         let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
-        told.extend_from_slice(wait.session.as_bytes());
-        told.extend_from_slice(&wait.actor.get().to_be_bytes());
-        told.extend_from_slice(wait.ticket.as_bytes());
-        told.extend_from_slice(&length.to_be_bytes());
-        told.extend_from_slice(&name[..usize::from(length)]);
+        bytes.extend_from_slice(wait.session.as_bytes());
+        bytes.extend_from_slice(&wait.actor.get().to_be_bytes());
+        bytes.extend_from_slice(wait.ticket.as_bytes());
+        bytes.extend_from_slice(&length.to_be_bytes());
+        bytes.extend_from_slice(&name[..usize::from(length)]);
     }
-    let mut cmd = redis::cmd("EVALSHA");
-    cmd.arg(&*HASH).arg(1).arg(key);
-    cmd.arg(coordinator.as_str()).arg(told);
-    cmd
+    bytes
 }
 
-/// What everybody told, or that this version can't read it.
-pub(super) fn told_by_all(reply: Value) -> Result<Vec<BlockedWait>, StoreError> {
-    decode(reply).ok_or_else(|| StoreError::Garbled {
-        reason: "it does not tell blocked actors as this version does".into(),
-    })
-}
-
-/// What everybody told; `None` if it can't be read. A newer version of the coordinator may tell what this one can't read.
-pub fn decode(reply: Value) -> Option<Vec<BlockedWait>> {
-    let told: Vec<Vec<u8>> = redis::from_redis_value(reply).ok()?;
-    let mut waits = Vec::new();
-    for mut told in told.iter().map(Vec::as_slice) {
-        while !told.is_empty() {
-            let (wait, rest) = read(told)?;
-            waits.push(wait);
-            told = rest;
-        }
+/// Reads a publication; `None` if it is not in the format that [`write`] uses.
+fn read(bytes: &[u8]) -> Option<Publication> {
+    let ([format, anybody], rest) = bytes.split_first_chunk()?;
+    if *format != FORMAT {
+        return None;
     }
-    Some(waits)
+    let (sessions, rest) = rest.split_first_chunk()?;
+    let (sessions, mut rest) =
+        rest.split_at_checked(16 * usize::from(u16::from_be_bytes(*sessions)))?;
+    let sessions = sessions.chunks_exact(16).map(SessionId::parse);
+    let mut publication = Publication {
+        waits: Vec::new(),
+        omissions: Omissions {
+            sessions: sessions.collect::<Option<_>>()?,
+            anybody: *anybody != 0,
+        },
+    };
+    while !rest.is_empty() {
+        let wait;
+        (wait, rest) = read_wait(rest)?;
+        publication.waits.push(wait);
+    }
+    Some(publication)
 }
 
-fn read(told: &[u8]) -> Option<(BlockedWait, &[u8])> {
+fn read_wait(told: &[u8]) -> Option<(BlockedWait, &[u8])> {
     let (session, rest) = told.split_at_checked(16)?;
     let (actor, rest) = rest.split_first_chunk()?;
     let (ticket, rest) = rest.split_at_checked(16)?;
@@ -81,6 +221,9 @@ mod tests {
 
     use super::*;
 
+    /// Bytes of a wait without its name: session, actor, ticket, length of the name.
+    const FIXED: usize = 16 + 8 + 16 + 2;
+
     fn wait(number: u8, name: &str) -> BlockedWait {
         BlockedWait {
             session: SessionId::from_bytes([number; 16]),
@@ -90,32 +233,115 @@ mod tests {
         }
     }
 
-    fn told(mine: &[BlockedWait]) -> Vec<u8> {
-        let cmd = encode("key", &CoordinatorId::new("c"), mine);
-        match cmd.args_iter().last() {
-            Some(Arg::Simple(told)) => told.to_vec(),
-            _ => Vec::new(),
+    fn publication(waits: &[BlockedWait], sessions: &[u8]) -> Publication {
+        Publication {
+            waits: waits.to_vec(),
+            omissions: Omissions {
+                sessions: sessions
+                    .iter()
+                    .map(|number| SessionId::from_bytes([*number; 16]))
+                    .collect(),
+                anybody: false,
+            },
         }
     }
 
     #[test]
-    fn what_is_told_comes_back() {
-        let (ours, theirs) = (
-            [wait(1, "a"), wait(2, "ключ }{")],
-            [wait(3, &"x".repeat(512))],
+    fn a_publication_is_read_as_it_was_written() {
+        let long = "x".repeat(512);
+        for publication in [
+            publication(&[], &[]),
+            publication(&[], &[7]),
+            publication(&[wait(1, "a"), wait(2, "ключ }{"), wait(3, &long)], &[4, 5]),
+            Publication::unreadable(),
+        ] {
+            assert_eq!(read(&write(&publication)), Some(publication));
+        }
+    }
+
+    #[test]
+    fn a_publication_that_is_cut_short_or_of_another_format_is_not_read() {
+        let whole = write(&publication(&[wait(1, "a")], &[7]));
+        for length in 0..whole.len() {
+            // Without its waits, it is a publication of none.
+            let is_whole = length == whole.len() - (FIXED + 1);
+            assert_eq!(read(&whole[..length]).is_some(), is_whole, "{length}");
+        }
+        let newer = [&[FORMAT + 1], &whole[1..]].concat();
+        assert_eq!(read(&newer), None);
+    }
+
+    /// The arguments of the call after the number of keys: key, coordinator, version, publication, what is known.
+    fn arguments(question: &Question) -> Vec<Vec<u8>> {
+        let arguments = question.command.args_iter().skip(3);
+        arguments
+            .map(|argument| match argument {
+                Arg::Simple(bytes) => bytes.to_vec(),
+                _ => Vec::new(),
+            })
+            .collect()
+    }
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    fn told(id: &str, version: i64, publication: Option<&Publication>) -> Value {
+        let publication = publication.map_or(Value::Nil, |told| Value::BulkString(write(told)));
+        Value::Array(vec![text(id), Value::Int(version), publication])
+    }
+
+    fn reply(is_known: i64, told: impl IntoIterator<Item = Value>) -> Value {
+        Value::Array(std::iter::once(Value::Int(is_known)).chain(told).collect())
+    }
+
+    #[test]
+    fn only_what_has_changed_is_sent_and_asked_for() {
+        let board = Board::new(CoordinatorId::new("me"));
+        let mine = Arc::new(publication(&[wait(1, "a")], &[]));
+        let theirs = publication(&[wait(2, "b")], &[]);
+
+        let first = board.question("key", &mine);
+        assert_eq!(arguments(&first)[2], b"1");
+        assert_eq!(arguments(&first)[3], write(&mine));
+        let answer = reply(
+            1,
+            [told("me", 1, Some(&mine)), told("other", 7, Some(&theirs))],
         );
-        let reply = [told(&ours), told(&theirs)].map(Value::BulkString);
-        let expected: Vec<_> = ours.into_iter().chain(theirs).collect();
-        assert_eq!(decode(Value::Array(reply.into())), Some(expected));
-        assert_eq!(decode(Value::Array(Vec::new())), Some(Vec::new()));
+        let all = board.answer(&first, answer).unwrap().unwrap();
+        assert_eq!(all.len(), 2);
+
+        let second = board.question("key", &mine);
+        let expected: [&[u8]; 6] = [b"key", b"me", b"1", b"", b"me", b"1"];
+        assert_eq!(arguments(&second)[..6], expected);
+        assert_eq!(arguments(&second)[6..], [&b"other"[..], b"7"]);
+        let answer = reply(1, [told("me", 1, None), told("other", 7, None)]);
+        assert_eq!(board.answer(&second, answer).unwrap().unwrap(), all);
+
+        // The store has lost what was published: it is sent again.
+        let third = board.question("key", &mine);
+        assert_eq!(board.answer(&third, reply(0, [])).unwrap(), None);
+        let fourth = board.question("key", &mine);
+        assert_eq!(arguments(&fourth)[2..4], [b"2".to_vec(), write(&mine)]);
+        assert_eq!(arguments(&fourth).len(), 4, "nothing of others is known");
+
+        // A publication that changes is sent; so is one whose call was not answered.
+        let more = Arc::new(publication(&[wait(1, "a"), wait(3, "c")], &[]));
+        for version in [b"3", b"4"] {
+            let question = board.question("key", &more);
+            assert_eq!(arguments(&question)[2..4], [version.to_vec(), write(&more)]);
+        }
+        let none = board.question("key", &Arc::default());
+        assert_eq!(arguments(&none)[2..4], [b"0".to_vec(), Vec::new()]);
     }
 
     #[test]
-    fn what_is_cut_short_is_not_read() {
-        let whole = told(&[wait(1, "a")]);
-        for length in 1..whole.len() {
-            let cut = Value::BulkString(whole[..length].to_vec());
-            assert_eq!(decode(Value::Array(vec![cut])), None, "{length}");
-        }
+    fn a_publication_that_cannot_be_read_may_leave_out_anybody() {
+        let board = Board::new(CoordinatorId::new("me"));
+        let question = board.question("key", &Arc::default());
+        let strange = Value::Array(vec![text("newer"), Value::Int(1), text("?")]);
+        let all = board.answer(&question, reply(1, [strange])).unwrap();
+        assert_eq!(*all.unwrap()[0], Publication::unreadable());
+        assert!(board.answer(&question, Value::Int(1)).is_err());
     }
 }

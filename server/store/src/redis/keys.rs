@@ -112,9 +112,10 @@ impl Keys {
         LockKeys { lock, slot }
     }
 
-    /// The key of what coordinators tell one another of blocked actors.
+    /// The key of what coordinators publish of blocked actors. Earlier builds used `lh:blocked:…` in another format; this one
+    /// neither reads nor writes that key.
     pub fn blocked(&self) -> String {
-        format!("{OURS}blocked:{}", self.prefix)
+        format!("{OURS}blocked-waits:{}", self.prefix)
     }
 
     /// The hash slot of that.

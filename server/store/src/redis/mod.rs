@@ -3,7 +3,7 @@
 //! - [`store`]: the [`LockStore`](crate::LockStore) itself.
 //! - [`keys`]: the one place where key strings are made.
 //! - [`encode`] and [`decode`]: commands to script calls, and replies to answers (of `fields`). The scripts are in `lua/`.
-//! - [`blocked`]: what coordinators tell one another for the detector of deadlocks.
+//! - [`blocked`]: exchange of blocked waits between coordinators, for the detector of deadlocks.
 //! - [`lanes`]: commands coalesced into few calls.
 //! - [`acknowledge`]: has replicas acknowledge what was done, before anybody is told of it; `pending` is what waits for
 //!   that.

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use leasehold_core::{
     command::Command,
-    deadlock::BlockedWait,
-    id::CoordinatorId,
+    deadlock::Publication,
     name::{Invalid, LockName},
 };
 use tokio::sync::{mpsc, watch};
@@ -40,7 +39,7 @@ pub(super) const WAKE_UPS: usize = 1024;
 pub struct RedisStore {
     lanes: Arc<Lanes>,
     keys: Keys,
-    coordinator: CoordinatorId,
+    board: Arc<blocked::Board>,
 }
 
 impl RedisStore {
@@ -77,7 +76,7 @@ impl RedisStore {
         let store = Self {
             lanes,
             keys,
-            coordinator: options.coordinator,
+            board: Arc::new(blocked::Board::new(options.coordinator)),
         };
         Ok((store, wake_ups))
     }
@@ -113,12 +112,13 @@ impl LockStore for RedisStore {
         Ok(Ok(Page { names, next }))
     }
 
-    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
+    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
         let key = self.keys.blocked();
-        let command = blocked::encode(&key, &self.coordinator, &mine);
-        let link = (self.lanes.link(), self.lanes.meter());
-        let reply = call(link, Script::Blocked, command).await?;
-        blocked::told_by_all(reply)
+        let send = |command| {
+            let link = (self.lanes.link(), self.lanes.meter());
+            call(link, Script::Blocked, command)
+        };
+        self.board.exchange(&key, mine, send).await
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leasehold_core::{
     command::Command,
-    deadlock::BlockedWait,
+    deadlock::Publication,
     name::{Invalid, LockName},
 };
 use tokio::sync::{mpsc, watch};
@@ -35,6 +35,7 @@ use crate::{
 pub struct ClusterStore {
     router: Arc<Router>,
     keys: Keys,
+    board: Arc<blocked::Board>,
 }
 
 impl ClusterStore {
@@ -43,6 +44,7 @@ impl ClusterStore {
         let url = ClusterUrl::parse(&options.url, options.tls)?;
         let keys = Keys::new(&options.key_prefix);
         let (wake_ups, receiver) = mpsc::channel(WAKE_UPS);
+        let board = Arc::new(blocked::Board::new(options.coordinator.clone()));
         let router = Router::new(
             url,
             Common {
@@ -56,7 +58,12 @@ impl ClusterStore {
             },
         );
         tokio::spawn(keeper::run(Arc::downgrade(&router)));
-        Ok((Self { router, keys }, receiver))
+        let store = Self {
+            router,
+            keys,
+            board,
+        };
+        Ok((store, receiver))
     }
 }
 
@@ -109,18 +116,20 @@ impl LockStore for ClusterStore {
         Ok(Ok(Page { names, next }))
     }
 
-    async fn exchange(&self, mine: Vec<BlockedWait>) -> Result<Vec<BlockedWait>, StoreError> {
+    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
         let key = self.keys.blocked();
-        let command = blocked::encode(&key, &self.router.common().coordinator, &mine);
-        let meter = &self.router.common().meter;
-        let asked_at = clock::now();
-        let slot = self.keys.blocked_slot();
-        let reply = self.router.execute(slot, command).await;
-        match &reply {
-            Ok(_) => meter.called(Script::Blocked, asked_at.until(clock::now())),
-            Err(error) => meter.failed(Script::Blocked, error),
-        }
-        blocked::told_by_all(reply?)
+        let send = async |command| {
+            let meter = &self.router.common().meter;
+            let asked_at = clock::now();
+            let slot = self.keys.blocked_slot();
+            let reply = self.router.execute(slot, command).await;
+            match &reply {
+                Ok(_) => meter.called(Script::Blocked, asked_at.until(clock::now())),
+                Err(error) => meter.failed(Script::Blocked, error),
+            }
+            reply
+        };
+        self.board.exchange(&key, mine, send).await
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {

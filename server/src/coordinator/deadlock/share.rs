@@ -1,0 +1,230 @@
+//! Fair choice of the blocked actors that a coordinator publishes. Bounds what each session, each caller and the coordinator
+//! publish, so that one client's waits do not crowd out another's.
+//!
+//! Sessions of a caller take turns, and callers take turns: whoever has little is published whole, whatever the others have.
+//! A lot decides among the actors of whoever has more than its share. A new lot is drawn every few passes, so that any two
+//! actors are published together sooner or later.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash, RandomState},
+    sync::Arc,
+};
+
+use leasehold_core::id::{Actor, SessionId};
+
+/// Bytes that the actors of one session may take. An actor whose own waits take more is never published.
+pub(super) const SESSION: usize = 16 << 10;
+/// Bytes that all sessions of one caller may take.
+pub(super) const CALLER: usize = 128 << 10;
+/// Bytes that a coordinator publishes.
+pub(super) const COORDINATOR: usize = 256 << 10;
+
+/// An actor that may be published.
+#[derive(Clone, Debug)]
+pub(super) struct Candidate {
+    pub(super) who: (SessionId, Actor),
+    pub(super) caller: Arc<str>,
+    /// What its waits take.
+    pub(super) bytes: usize,
+}
+
+/// How many actors or names each bound has left out of a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Omitted {
+    pub(super) session: usize,
+    pub(super) caller: usize,
+    pub(super) coordinator: usize,
+    pub(super) names: usize,
+    pub(super) edges: usize,
+}
+
+impl Omitted {
+    /// Each bound that has left something out, by the name that metrics give it, with how much.
+    pub(super) fn each(self) -> impl Iterator<Item = (&'static str, usize)> {
+        let all = BOUNDS.into_iter().zip([
+            self.session,
+            self.caller,
+            self.coordinator,
+            self.names,
+            self.edges,
+        ]);
+        all.filter(|(_, omitted)| *omitted > 0)
+    }
+}
+
+/// The bounds, by the names that metrics give them.
+pub const BOUNDS: [&str; 5] = ["session", "caller", "coordinator", "names", "edges"];
+
+/// An actor with its place among those that share something.
+#[derive(Clone)]
+struct Ranked {
+    candidate: Candidate,
+    /// How many of the same session, and then of the same caller, come before it.
+    turn: usize,
+    rank: u64,
+}
+
+/// What a wait for a name of this length takes.
+pub(super) const fn bytes(name: usize) -> usize {
+    // Session, actor, ticket and length.
+    16 + 8 + 16 + 2 + name
+}
+
+/// Chooses actors, in an order in which everybody has a turn. The same lot gives the same order.
+pub(super) fn choose(
+    candidates: Vec<Candidate>,
+    lot: &RandomState,
+) -> (Vec<(SessionId, Actor)>, Omitted) {
+    let mut omitted = Omitted::default();
+    let all = candidates.into_iter().map(|candidate| Ranked {
+        rank: lot.hash_one(candidate.who),
+        turn: 0,
+        candidate,
+    });
+    let of_sessions = groups(all, |ranked| ranked.candidate.who.0);
+    let of_sessions = of_sessions.flat_map(|(_, mut of_session)| {
+        omitted.session += take_turns(&mut of_session, SESSION);
+        of_session
+    });
+    let of_sessions: Vec<_> = of_sessions.collect();
+    let of_callers = groups(of_sessions.into_iter(), |ranked| {
+        Arc::clone(&ranked.candidate.caller)
+    });
+    let of_callers = of_callers.flat_map(|(_, mut of_caller)| {
+        omitted.caller += take_turns(&mut of_caller, CALLER);
+        of_caller
+    });
+    let mut chosen: Vec<_> = of_callers.collect();
+    omitted.coordinator += take_turns(&mut chosen, COORDINATOR);
+    let chosen = chosen.into_iter().map(|ranked| ranked.candidate.who);
+    (chosen.collect(), omitted)
+}
+
+fn groups<K: Hash + Eq>(
+    all: impl Iterator<Item = Ranked>,
+    of: impl Fn(&Ranked) -> K,
+) -> impl Iterator<Item = (K, Vec<Ranked>)> {
+    let mut groups: HashMap<K, Vec<Ranked>> = HashMap::new();
+    for ranked in all {
+        groups.entry(of(&ranked)).or_default().push(ranked);
+    }
+    groups.into_iter()
+}
+
+/// Puts them in the order of their turns and keeps as many as fit. Returns how many do not.
+fn take_turns(all: &mut Vec<Ranked>, bound: usize) -> usize {
+    all.sort_unstable_by_key(|ranked| (ranked.turn, ranked.rank));
+    let before = all.len();
+    let mut taken = 0;
+    all.retain(|ranked| {
+        let fits = taken + ranked.candidate.bytes <= bound;
+        taken += if fits { ranked.candidate.bytes } else { 0 };
+        fits
+    });
+    for (turn, ranked) in all.iter_mut().enumerate() {
+        ranked.turn = turn;
+    }
+    before - all.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// So many actors of a session, each with a wait for a name of this length.
+    fn actors(caller: &str, session: u8, number: u64, name: usize) -> Vec<Candidate> {
+        (1..=number)
+            .map(|actor| Candidate {
+                who: (SessionId::from_bytes([session; 16]), Actor::new(actor)),
+                caller: caller.into(),
+                bytes: bytes(name),
+            })
+            .collect()
+    }
+
+    fn of_session(chosen: &[(SessionId, Actor)], session: u8) -> usize {
+        let session = SessionId::from_bytes([session; 16]);
+        chosen.iter().filter(|(of, _)| *of == session).count()
+    }
+
+    #[test]
+    fn whoever_has_little_is_published_whole_beside_any_number_of_others() {
+        let mut all = Vec::new();
+        for session in 0..200 {
+            let caller = if session < 100 { "flood" } else { "crowd" };
+            all.extend(actors(caller, session, 1000, 512));
+        }
+        all.extend(actors("crowd", 200, 2, 512));
+        all.extend(actors("alone", 201, 3, 512));
+        for _ in 0..20 {
+            let (chosen, omitted) = choose(all.clone(), &RandomState::new());
+            let whole = of_session(&chosen, 201);
+            assert_eq!(whole, 3, "{omitted:?}");
+            assert!(of_session(&chosen, 200) >= 1, "each session has a turn");
+            let taken: usize = chosen.len() * bytes(512);
+            assert!(taken <= COORDINATOR && taken > COORDINATOR - 2 * bytes(512));
+            // First of all come the first turns of every caller.
+            let first = chosen[..6].iter().map(|(session, _)| *session);
+            assert!(
+                first
+                    .collect::<Vec<_>>()
+                    .contains(&SessionId::from_bytes([201; 16]))
+            );
+            assert!(omitted.session > 0 && omitted.caller > 0);
+        }
+    }
+
+    #[test]
+    fn each_bound_holds_and_names_itself() {
+        let fits = SESSION / bytes(100);
+        let lot = RandomState::new();
+        let (chosen, omitted) = choose(actors("one", 1, 1000, 100), &lot);
+        assert_eq!((chosen.len(), omitted.session), (fits, 1000 - fits));
+        let many = |callers: u8| {
+            let sessions = (0..callers).flat_map(|caller| (0..20).map(move |of| (caller, of)));
+            let all = sessions.flat_map(|(caller, of)| {
+                actors(&format!("caller {caller}"), caller * 20 + of, 1000, 100)
+            });
+            choose(all.collect(), &lot)
+        };
+        let (chosen, omitted) = many(1);
+        assert_eq!(chosen.len(), CALLER / bytes(100));
+        assert_eq!(omitted.coordinator, 0);
+        let bounds: Vec<_> = omitted.each().map(|(bound, _)| bound).collect();
+        assert_eq!(bounds, ["session", "caller"]);
+        let (chosen, omitted) = many(5);
+        assert_eq!(chosen.len(), COORDINATOR / bytes(100));
+        assert!(omitted.coordinator > 0);
+    }
+
+    #[test]
+    fn any_two_actors_are_published_together_sooner_or_later() {
+        let all = actors("one", 1, 200, 400);
+        let mut together = HashSet::new();
+        let pairs = 200 * 199 / 2;
+        let mut lots = 0;
+        // Each lot has about a thirtieth of the pairs.
+        while together.len() < pairs {
+            let (chosen, _) = choose(all.clone(), &RandomState::new());
+            for (number, one) in chosen.iter().enumerate() {
+                let others = chosen[number + 1..].iter();
+                together.extend(others.map(|other| (one.min(other).1, one.max(other).1)));
+            }
+            lots += 1;
+            assert!(lots < 5000, "{} of {pairs} pairs", together.len());
+        }
+    }
+
+    #[test]
+    fn the_same_lot_gives_the_same_choice_and_order() {
+        let lot = RandomState::new();
+        let mut all = actors("one", 1, 500, 300);
+        all.extend(actors("two", 2, 5, 300));
+        let first = choose(all.clone(), &lot);
+        all.reverse();
+        assert_eq!(choose(all, &lot), first);
+    }
+}
