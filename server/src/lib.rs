@@ -27,6 +27,7 @@ pub mod files;
 pub mod limits;
 pub mod listener;
 pub mod liveness;
+mod network;
 pub mod probe;
 pub mod reload;
 pub mod run;

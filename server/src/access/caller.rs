@@ -9,6 +9,7 @@ use std::{
 use tonic::Extensions;
 
 use super::identity::Identity;
+use crate::network;
 
 /// Who makes a request: in the extensions of each that came by. Clones are cheap.
 #[derive(Clone)]
@@ -16,7 +17,7 @@ pub struct Caller(Who);
 
 #[derive(Clone)]
 enum Who {
-    /// Nobody asked; where it came from, if that is known.
+    /// Nobody asked; the address or IPv6 network that it came from, if that is known.
     Anonymous(Option<IpAddr>),
     /// It has shown who it is.
     Known(Arc<Identity>),
@@ -26,7 +27,7 @@ impl Caller {
     /// Somebody at this address who did not say who it is.
     #[must_use]
     pub fn anonymous(peer: SocketAddr) -> Self {
-        Self(Who::Anonymous(Some(peer.ip().to_canonical())))
+        Self(Who::Anonymous(Some(network::of(peer.ip()))))
     }
 
     pub(super) fn known(identity: Identity) -> Self {
@@ -85,6 +86,9 @@ mod tests {
             caller("192.0.2.7:6").key()
         );
         assert_ne!(caller("192.0.2.7:5").key(), caller("192.0.2.8:5").key());
+        let network = caller("[2001:db8::1]:5").key();
+        assert_eq!(network, caller("[2001:db8::2]:6").key());
+        assert_ne!(network, caller("[2001:db8:0:1::1]:5").key());
         assert_eq!(caller("192.0.2.7:5").identity(), None);
     }
 

@@ -6,6 +6,7 @@
 use std::{
     collections::HashSet,
     path::Path,
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -17,7 +18,7 @@ use jsonwebtoken::{
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value};
 
-use super::{AccessError, identity::check_name};
+use super::{AccessError, identity::check_name, remembered::Remembered};
 
 /// How far the issuer's clock may be ahead where a token is not valid yet.
 const LEEWAY: Duration = Duration::from_secs(30);
@@ -38,6 +39,8 @@ pub(super) struct Jwt {
     issuer: String,
     audience: String,
     claim: String,
+    /// By these keys alone: others begin with none.
+    remembered: Arc<Remembered>,
 }
 
 #[derive(Clone)]
@@ -93,6 +96,7 @@ impl Jwt {
             issuer: issuer.to_owned(),
             audience: audience.to_owned(),
             claim: claim.to_owned(),
+            remembered: Arc::default(),
         };
         let keys = if text.trim_start().starts_with('{') {
             jwt.key_set(&text)
@@ -108,7 +112,19 @@ impl Jwt {
         Ok(jwt)
     }
 
-    /// Who a token stands for at this time.
+    /// Returns who a token stands for at this time, if it was verified lately. Checks no signature.
+    ///
+    /// # Errors
+    ///
+    /// If it has expired since.
+    pub(super) fn remembered(&self, token: &str, now: SystemTime) -> Result<Option<Subject>, Bad> {
+        match self.remembered.get(token) {
+            Some(subject) if subject.expires <= now => Err(Bad::Expired),
+            subject => Ok(subject),
+        }
+    }
+
+    /// Returns who a token stands for at this time, and remembers it.
     ///
     /// # Errors
     ///
@@ -126,7 +142,11 @@ impl Jwt {
                 continue;
             }
             match decode::<Map<String, Value>>(token, &key.key, &self.validation(key)) {
-                Ok(token) => return self.subject(&token.claims, key, now),
+                Ok(verified) => {
+                    let subject = self.subject(&verified.claims, key, now)?;
+                    self.remembered.put(token, subject.clone());
+                    return Ok(subject);
+                }
                 Err(error) => why = Bad::Because(told(error.kind())),
             }
         }

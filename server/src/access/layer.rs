@@ -2,6 +2,7 @@
 
 use std::{
     future::{Ready, ready},
+    sync::Arc,
     task::{Context, Poll},
     time::SystemTime,
 };
@@ -11,13 +12,14 @@ use tonic::{
     Status,
     codegen::{
         Service,
-        http::{Request, Response},
+        http::{Request, Response, header::AUTHORIZATION},
     },
 };
 use tower::Layer;
 
 use super::{Access, Caller};
 use crate::{
+    limits::Limits,
     listener::ConnectionHandle,
     status::{Reason, Refusal},
 };
@@ -32,20 +34,21 @@ pub(crate) const HEALTH: [&str; 2] = [
 #[derive(Clone, Debug)]
 pub struct AccessLayer {
     access: Access,
+    limits: Limits,
 }
 
 /// What [`AccessLayer`] puts in front of a service.
 #[derive(Clone, Debug)]
 pub struct Accessible<S> {
-    access: Access,
+    layer: AccessLayer,
     inner: S,
 }
 
 impl AccessLayer {
-    /// A layer that goes by this.
+    /// A layer that goes by this, and has `limits` count the callers that show no valid identity.
     #[must_use]
-    pub fn new(access: Access) -> Self {
-        Self { access }
+    pub fn new(access: Access, limits: Limits) -> Self {
+        Self { access, limits }
     }
 }
 
@@ -54,13 +57,13 @@ impl<S> Layer<S> for AccessLayer {
 
     fn layer(&self, inner: S) -> Accessible<S> {
         Accessible {
-            access: self.access.clone(),
+            layer: self.clone(),
             inner,
         }
     }
 }
 
-impl Access {
+impl AccessLayer {
     fn caller<B>(&self, request: &Request<B>) -> Result<Caller, Refusal> {
         let connection = request.extensions().get::<ConnectionHandle>();
         let connection = connection.ok_or_else(|| {
@@ -69,11 +72,18 @@ impl Access {
                 "the connection of this request is not known",
             )
         })?;
-        let policy = self.policies.borrow();
-        match policy.identify(request.headers(), connection, SystemTime::now()) {
+        let headers = request.headers();
+        let attempts = self.limits.attempts(connection.peer_addr().ip());
+        let policy = Arc::clone(&self.access.policies.borrow());
+        match policy.identify(headers, connection, SystemTime::now(), &attempts) {
             Err(_) if HEALTH.contains(&request.uri().path()) => {
+                // Health is asked without an identity. Whoever shows a bad one has it checked at the same cost as elsewhere.
+                if headers.contains_key(AUTHORIZATION) {
+                    let _ = attempts.failed();
+                }
                 Ok(Caller::anonymous(connection.peer_addr()))
             }
+            Err(refusal) => Err(attempts.failed().err().unwrap_or(refusal)),
             identified => identified,
         }
     }
@@ -93,7 +103,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        match self.access.caller(&request) {
+        match self.layer.caller(&request) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
                 Either::Right(self.inner.call(request))

@@ -16,6 +16,7 @@ mod jwt;
 mod keeper;
 mod layer;
 mod policy;
+mod remembered;
 mod rights;
 pub mod rules;
 pub mod tokens;

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     config::Config,
+    limits::Attempts,
     listener::ConnectionHandle,
     status::{Reason, Refusal},
     tls::ClientTrust,
@@ -76,12 +77,13 @@ impl Policy {
         }
     }
 
-    /// Who makes a request.
+    /// Tells who makes a request. `attempts` are those of its address: once too many have failed, no signature is checked.
     pub(super) fn identify(
         &self,
         headers: &HeaderMap,
         connection: &ConnectionHandle,
         now: SystemTime,
+        attempts: &Attempts<'_>,
     ) -> Result<Caller, Refusal> {
         if self.is_open() {
             return Ok(Caller::anonymous(connection.peer_addr()));
@@ -104,7 +106,7 @@ impl Policy {
                 if !scheme.eq_ignore_ascii_case("bearer") {
                     return Err(unknown());
                 }
-                self.bearer(token.trim(), now)?
+                self.bearer(token.trim(), now, attempts)?
             }
             (Some(_), Some(_)) => return Err(unknown()),
         };
@@ -131,7 +133,12 @@ impl Policy {
         })
     }
 
-    fn bearer(&self, token: &str, now: SystemTime) -> Result<Identity, Refusal> {
+    fn bearer(
+        &self,
+        token: &str,
+        now: SystemTime,
+        attempts: &Attempts<'_>,
+    ) -> Result<Identity, Refusal> {
         if let Some(entry) = self.tokens.as_ref().and_then(|tokens| tokens.find(token)) {
             if entry.expires.is_some_and(|expires| expires <= now) {
                 return Err(expired());
@@ -143,13 +150,21 @@ impl Policy {
             });
         }
         let jwt = self.jwt.as_ref().ok_or_else(unknown)?;
-        let subject = jwt.check(token, now).map_err(|bad| match bad {
+        let refused = |bad| match bad {
             Bad::Expired => expired(),
             Bad::Because(why) => {
                 tracing::debug!(why, "a signed token was refused");
                 unknown()
             }
-        })?;
+        };
+        let remembered = jwt.remembered(token, now).map_err(refused)?;
+        let subject = match remembered {
+            Some(subject) => subject,
+            None => {
+                attempts.allow()?;
+                jwt.check(token, now).map_err(refused)?
+            }
+        };
         Ok(Identity {
             name: format!("jwt:{}", subject.name).into(),
             proof: Proof::Jwt(subject.mark),

@@ -20,11 +20,11 @@ const MARK: &str = "lh_";
 const SECRET: usize = 32;
 
 /// The SHA-256 of a token.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    fn of(token: &str) -> Self {
+    pub(super) fn of(token: &str) -> Self {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
         Self(hash)

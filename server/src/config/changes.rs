@@ -20,6 +20,7 @@ const FOLLOWED: &[&str] = &[
     "max-waiters-per-name",
     "max-watchers",
     "max-requests-per-second",
+    "max-failed-authentications-per-second",
     "max-page-size",
     "token-file",
     "jwt-keys",

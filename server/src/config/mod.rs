@@ -134,6 +134,8 @@ pub struct Config {
     pub max_watchers: usize,
     /// Requests of one caller in a second; 0 is any number. 100000 by default.
     pub max_requests_per_second: u32,
+    /// Calls without a valid identity of one address in a second; 0 is any number. 100 by default.
+    pub max_failed_authentications_per_second: u32,
     /// Bytes of one message. 2 MiB by default.
     pub max_message_size: usize,
     /// Entries of one page of a listing. 1000 by default.
@@ -256,6 +258,7 @@ impl Default for Config {
             max_waiters_per_name: 10_000,
             max_watchers: 10_000,
             max_requests_per_second: 100_000,
+            max_failed_authentications_per_second: 100,
             max_message_size: 2 * 1024 * 1024,
             max_page_size: 1000,
             max_concurrent_streams: 10_000,

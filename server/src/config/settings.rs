@@ -301,6 +301,7 @@ pub(super) static SETTINGS: &[Setting] = &[
     limits::MAX_WAITERS_PER_NAME,
     limits::MAX_WATCHERS,
     limits::MAX_REQUESTS_PER_SECOND,
+    limits::MAX_FAILED_AUTHENTICATIONS_PER_SECOND,
     limits::MAX_MESSAGE_SIZE,
     limits::MAX_PAGE_SIZE,
     a_number!(

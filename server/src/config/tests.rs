@@ -179,6 +179,7 @@ fn every_setting_can_be_given_in_each_way() {
         ("max-waiters-per-name", "17"),
         ("max-watchers", "18"),
         ("max-requests-per-second", "19"),
+        ("max-failed-authentications-per-second", "21"),
         ("max-message-size", "70000"),
         ("max-page-size", "20"),
         ("max-concurrent-streams", "13"),

@@ -63,6 +63,16 @@ impl Account {
         })
     }
 
+    /// How long a request has to wait before [`take`](Self::take) would count it at this rate; `None` if not at all.
+    pub(super) fn wait(&self, rate: u32, now: u64) -> Option<Duration> {
+        let each = SECOND.checked_div(u64::from(rate))?;
+        let paid_until = self.paid_until.load(Ordering::Relaxed).max(now) + each;
+        let wait = paid_until
+            .checked_sub(now + SECOND)
+            .filter(|wait| *wait > 0)?;
+        Some(Duration::from_millis(wait.div_ceil(1_000_000)))
+    }
+
     /// Counts requests that were carried out without having been asked for one by one, of so many a second: the next ones wait
     /// until these are paid for.
     pub(super) fn owe(&self, requests: u32, rate: u32, now: u64) {

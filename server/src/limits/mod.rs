@@ -2,6 +2,7 @@
 //!
 //! - [`Account`]: what one caller has and has asked for: its sessions, and its requests of the last second.
 //! - [`Limits`]: hands out places, each of which counts for as long as it lives, and refuses where there are none left.
+//! - [`Attempts`]: how often one address may fail to show an identity.
 //! - [`LimitLayer`]: counts calls before they are served; `bodies`: and has them be complete in time.
 //! - `files`: as many files as the system lets us have.
 //!
@@ -9,6 +10,7 @@
 //! taken back.
 
 mod account;
+mod attempts;
 mod bodies;
 mod files;
 mod layer;
@@ -17,6 +19,7 @@ mod names;
 mod tests;
 
 use std::{
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -30,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use self::{account::Accounts, names::Names};
 pub use self::{
     account::{Account, SessionPlace, for_one_that_resumes},
+    attempts::Attempts,
     files::allow_many_files,
     layer::{LimitLayer, Limited},
     names::WaiterPlace,
@@ -164,6 +168,12 @@ impl Limits {
     #[must_use]
     pub fn account(&self, caller: &Caller) -> Arc<Account> {
         self.shared.accounts.of(caller.key(), self.now())
+    }
+
+    /// The attempts of this address to show an identity.
+    #[must_use]
+    pub fn attempts(&self, from: IpAddr) -> Attempts<'_> {
+        Attempts::new(self, from)
     }
 
     /// Counts one request of this caller.

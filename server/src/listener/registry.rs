@@ -13,6 +13,7 @@ use std::{
 use tokio::{net::TcpStream, sync::Notify};
 
 use super::ConnectionHandle;
+use crate::network;
 
 /// How often operators are told that TLS handshakes fail, at most.
 const TELL_EVERY: Duration = Duration::from_secs(60);
@@ -38,6 +39,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Live {
     connections: HashMap<u64, ConnectionHandle>,
+    /// By address, or by IPv6 network.
     by_address: HashMap<IpAddr, usize>,
 }
 
@@ -135,7 +137,7 @@ impl Connections {
                 limit: max,
             });
         }
-        let here = live.by_address.get(&address.to_canonical());
+        let here = live.by_address.get(&network::of(address));
         if max_per_address > 0 && here.is_some_and(|here| *here >= max_per_address) {
             return Err(Full {
                 setting: "max-connections-per-address",
@@ -150,7 +152,7 @@ impl Connections {
         let handle = ConnectionHandle::new(id, peer, socket);
         let mut live = self.live();
         live.connections.insert(id, handle.clone());
-        *live.by_address.entry(peer.ip().to_canonical()).or_default() += 1;
+        *live.by_address.entry(network::of(peer.ip())).or_default() += 1;
         drop(live);
         handle
     }
@@ -174,7 +176,7 @@ impl Connections {
     pub(super) fn remove(&self, id: u64) {
         let mut live = self.live();
         if let Some(handle) = live.connections.remove(&id) {
-            let address = handle.peer_addr().ip().to_canonical();
+            let address = network::of(handle.peer_addr().ip());
             if let Some(here) = live.by_address.get_mut(&address) {
                 *here -= 1;
                 if *here == 0 {

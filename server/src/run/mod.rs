@@ -156,7 +156,7 @@ pub async fn run_and_announce(
     let small = config.max_message_size.min(LARGEST_OF_OTHERS);
     let router = http2_server(&config)
         .layer(metrics.rpc_layer())
-        .layer(AccessLayer::new(access.clone()))
+        .layer(AccessLayer::new(access.clone(), limits.clone()))
         .layer(RequestLayer::new(traces.clone()))
         .layer(LimitLayer::new(limits.clone()))
         .add_service(health.max_decoding_message_size(small))

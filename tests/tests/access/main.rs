@@ -8,6 +8,7 @@
 
 mod certificates;
 mod client;
+mod failed;
 mod gone;
 mod kept;
 mod resumed;

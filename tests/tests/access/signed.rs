@@ -88,19 +88,31 @@ fn keys() -> (Keys, Value) {
 }
 
 fn site(set: &Value, rules: &str) -> Site {
+    site_with(set, rules, &[])
+}
+
+fn site_with(set: &Value, rules: &str, more: &[&str]) -> Site {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("jwks.json"), set.to_string()).unwrap();
-    Site::start_in(folder, rules, &FLAGS)
+    Site::start_in(folder, rules, &[&FLAGS, more].concat())
 }
 
 /// A site that knows signed tokens, and what signs one of `ci` that expires after so long.
 pub(super) fn site_of_ci(rules: &str) -> (Site, impl Fn(Duration) -> String + use<>) {
+    site_of_ci_with(rules, &[])
+}
+
+/// The same with further flags.
+pub(super) fn site_of_ci_with(
+    rules: &str,
+    flags: &[&str],
+) -> (Site, impl Fn(Duration) -> String + use<>) {
     let (keys, set) = keys();
     let sign_for = move |lasts: Duration| {
         let claims = with(json!({"exp": now() + lasts.as_secs()}));
         sign(Algorithm::ES256, Some("ec"), &keys.ec, &claims)
     };
-    (site(&set, rules), sign_for)
+    (site_with(&set, rules, flags), sign_for)
 }
 
 async fn refused(site: &Site, token: &str, why: &str) -> String {

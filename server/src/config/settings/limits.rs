@@ -54,6 +54,16 @@ pub(super) const MAX_REQUESTS_PER_SECOND: Setting = a_number!(
      refused. 1 to 1000000000, or 0 for any number."
 );
 
+pub(super) const MAX_FAILED_AUTHENTICATIONS_PER_SECOND: Setting = a_number!(
+    "max-failed-authentications-per-second",
+    max_failed_authentications_per_second,
+    0,
+    1_000_000,
+    "Calls in a second from one address, or one IPv6 network (/64), that show no valid identity where one is asked for. As many \
+     may come at once. Beyond that the coordinator refuses them without checking signatures; callers whose identity it has \
+     verified before are still let in. 1 to 1000000, or 0 for any number."
+);
+
 pub(super) const MAX_MESSAGE_SIZE: Setting = a_number!(
     "max-message-size",
     max_message_size,

@@ -1,0 +1,68 @@
+//! Budget of failed authentications. Bounds how often one address makes the coordinator check signatures in vain.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use super::{Account, Limits};
+use crate::{
+    network,
+    status::{Reason, Refusal},
+};
+
+/// The attempts of one address, or of one IPv6 network, to show an identity. Only those that fail count.
+#[derive(Debug)]
+pub struct Attempts<'a> {
+    limits: &'a Limits,
+    from: IpAddr,
+}
+
+impl<'a> Attempts<'a> {
+    pub(super) fn new(limits: &'a Limits, from: IpAddr) -> Self {
+        let from = network::of(from);
+        Self { limits, from }
+    }
+
+    /// Allows what is costly to verify.
+    ///
+    /// # Errors
+    ///
+    /// If as many attempts have failed of late as may, with the time after which another one is allowed.
+    pub fn allow(&self) -> Result<(), Refusal> {
+        let rate = self.rate();
+        let wait = self.account().wait(rate, self.limits.now());
+        wait.map_or(Ok(()), |wait| Err(too_many(rate, wait)))
+    }
+
+    /// Counts an attempt that has failed.
+    ///
+    /// # Errors
+    ///
+    /// If as many have failed of late as may, with the time after which another one is allowed. This one does not count then.
+    pub fn failed(&self) -> Result<(), Refusal> {
+        let rate = self.rate();
+        let taken = self.account().take(rate, self.limits.now());
+        taken.map_err(|wait| too_many(rate, wait))
+    }
+
+    fn rate(&self) -> u32 {
+        self.limits.config().max_failed_authentications_per_second
+    }
+
+    fn account(&self) -> Arc<Account> {
+        let key = format!("unidentified {}", self.from);
+        self.limits
+            .shared
+            .accounts
+            .of(key.into(), self.limits.now())
+    }
+}
+
+fn too_many(rate: u32, wait: Duration) -> Refusal {
+    Refusal::over(
+        Reason::RateLimited,
+        ("max-failed-authentications-per-second", rate),
+        Some(wait),
+        format!(
+            "more than {rate} calls a second from this address have shown no valid identity; this one was not looked at: try again in {wait:?}"
+        ),
+    )
+}
