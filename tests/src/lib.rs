@@ -47,6 +47,7 @@ pub mod sentinels;
 pub mod stalls;
 pub mod usage;
 pub mod wait;
+pub mod wall_clock;
 pub mod worker;
 
 pub use abuse::Abuser;
@@ -64,4 +65,5 @@ pub use redis_server::RedisServer;
 pub use replicas::Replicas;
 pub use resource::FencedResource;
 pub use sentinels::Sentinels;
+pub use wall_clock::WallClock;
 pub use worker::Worker;

@@ -1,42 +1,14 @@
 //! The replica that is promoted has a clock that is behind.
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::time::Duration;
 
 use leasehold_proto::v1::{SessionFailure, session_response::Response};
-use leasehold_tests::{Coordinator, RawSession, Sentinels, alone::alone, report, wait};
-use tempfile::TempDir;
+use leasehold_tests::{Coordinator, RawSession, Sentinels, WallClock, alone::alone, report, wait};
 
 use crate::scene::{LIMIT, failed_over, is_left, session, take};
 
 /// By how much.
 const BEHIND_SECONDS: i64 = 5;
-
-/// A library that, loaded into a process, sets its wall clock back. Redis takes the time of its commands and of expiry from
-/// `gettimeofday`.
-fn slow_clock(directory: &TempDir) -> PathBuf {
-    let source = directory.path().join("clock.c");
-    let library = directory.path().join("clock.so");
-    let code = format!(
-        "#define _GNU_SOURCE\n\
-         #include <sys/syscall.h>\n\
-         #include <sys/time.h>\n\
-         #include <unistd.h>\n\
-         int gettimeofday(struct timeval *restrict now, void *restrict zone) {{\n\
-             int result = syscall(SYS_gettimeofday, now, zone);\n\
-             if (result == 0 && now) now->tv_sec -= {BEHIND_SECONDS};\n\
-             return result;\n\
-         }}\n"
-    );
-    fs::write(&source, code).unwrap();
-    let output = Command::new("cc")
-        .args(["-shared", "-fPIC", "-O1", "-o"])
-        .args([&library, &source])
-        .output()
-        .expect("failed to run cc: is it installed? On Debian: apt-get install gcc");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    library
-}
 
 /// The server's own time, in microseconds.
 async fn time(redis: &Sentinels, index: usize) -> i64 {
@@ -56,13 +28,11 @@ async fn token(session: &mut RawSession, name: &str) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_rise_although_the_new_master_is_five_seconds_behind() {
     let _alone = alone().await;
-    let directory = tempfile::tempdir().unwrap();
-    let library = slow_clock(&directory);
+    let clock = WallClock::new();
+    clock.set_ahead(-BEHIND_SECONDS * 1_000_000);
     let redis = Sentinels::options()
         .redis_password("secret")
-        .server(1, |options| {
-            options.environment("LD_PRELOAD", library.to_str().unwrap())
-        })
+        .server(1, |options| clock.of(options))
         // It is never promoted.
         .server(2, |options| options.arguments(["--replica-priority", "0"]))
         .start();
