@@ -40,13 +40,32 @@ pub struct Command {
 pub struct Caller {
     /// Its id: grants to its own waiters are told in the reply, those to others through their wake-up channel.
     pub coordinator: CoordinatorId,
-    /// One more than the largest token that it has seen of any name.
+    /// One more than the largest token that the store has told it of any name. It counts for no more than the store's time
+    /// and the memory together: see [`Caller::floor_at`].
     pub floor: FencingToken,
-    /// How long the name's token is to be remembered, and owner ids that a resume replaced.
+    /// How long the name's token is to be remembered from its own time on, or from now if that is later; and owner ids that
+    /// a resume replaced, from now on.
     pub token_memory: Duration,
     /// By the store's clock, when the sender will have given up: a command that arrives later does nothing, except a
     /// release, which may always come late, and a view or look. `None` lets the store say.
     pub not_after: Option<StoreTime>,
+}
+
+impl Caller {
+    /// Returns what the next token must not be below on the caller's account: its floor, or the furthest ahead of the
+    /// store's time that a token may be, whichever is smaller. Without that bound one token of the far future would raise
+    /// those of every name.
+    pub fn floor_at(&self, now: StoreTime) -> FencingToken {
+        let furthest = now.after(self.token_memory);
+        self.floor.min(FencingToken::new(furthest.as_micros()))
+    }
+
+    /// Returns until when a token is remembered: for the memory after the token's own time, or after now if that is later.
+    /// Then the store's time has passed the token, and with it whatever is minted without a record of it.
+    pub fn remembers_until(&self, token: FencingToken, now: StoreTime) -> StoreTime {
+        now.max(StoreTime::from_micros(token.get()))
+            .after(self.token_memory)
+    }
 }
 
 /// The operations.

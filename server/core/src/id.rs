@@ -131,7 +131,9 @@ impl FeedId {
 /// A number that rises with every grant of a name; what the lock protects refuses smaller ones.
 ///
 /// `max(last + 1, the store's time in µs, floor)`: it rises across data loss too, as long as the new clock or the
-/// floor is not behind. Microseconds since 1970 stay below 2^53 until the year 2255, so that Lua holds it exactly.
+/// floor is not behind. The floor counts for no more than the store's time and the memory together, and a token is
+/// remembered until the memory has passed after its own time: see [`Caller`](crate::command::Caller). Microseconds since
+/// 1970 stay below 2^53 until the year 2255, so that Lua holds it exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(i64);
 

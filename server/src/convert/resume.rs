@@ -2,10 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use leasehold_core::{
-    id::{FencingToken, OwnerId},
-    name::LockName,
-};
+use leasehold_core::{id::OwnerId, name::LockName};
 use leasehold_proto::v1::{
     LostLock, ResumedHold, ResumedLock, ResumedWait, SessionOpened, SessionResume, session_resume,
 };
@@ -70,19 +67,10 @@ impl Resumptions {
 
     /// All of it that may be taken over, and what its client is told of the rest. That is left alone: whether there is such a
     /// lock, and whose it is, makes no difference.
-    pub fn finish(
-        self,
-        coordinator: &Coordinator,
-        may_be: impl Fn(&LockName) -> bool,
-    ) -> (Vec<Resumption>, Vec<LostLock>) {
+    pub fn finish(self, may_be: impl Fn(&LockName) -> bool) -> (Vec<Resumption>, Vec<LostLock>) {
         let all = self.list.into_iter();
         let (permitted, denied): (Vec<_>, Vec<_>) =
             all.partition(|resumption| may_be(&resumption.name));
-        for resumption in &permitted {
-            if let What::Hold { token, .. } = resumption.what {
-                coordinator.hear_of(token);
-            }
-        }
         let denied = denied
             .iter()
             .map(|resumption| revoked_lock(&resumption.name, &resumption.next));
@@ -173,9 +161,9 @@ fn held(field: &str, hold: ResumedHold) -> Result<What, Refusal> {
         let what = format!("must be the token that the grant gave, 1 to 2^53, not {token}");
         return Err(Refusal::field(&format!("{field}.hold.fencing_token"), what));
     }
+    // The token itself is not used: only the store says what the hold's token is.
     Ok(What::Hold {
         count: hold.hold_count.max(1),
-        token: FencingToken::new(token),
     })
 }
 

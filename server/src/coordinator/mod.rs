@@ -29,7 +29,7 @@ use std::{
         Arc, Weak,
         atomic::{AtomicI64, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use leasehold_core::{
@@ -50,10 +50,6 @@ use self::{
     registry::{Delivery, Registry},
 };
 use crate::{Liveness, crowd::Crowd, limits::Limits, telemetry::Metrics};
-
-/// How far ahead of this machine's clock a token may be that a client tells of. Tokens are about the store's time in
-/// microseconds.
-const FURTHEST_TOKEN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A cheap handle on what all sessions of this process share.
 #[derive(Clone, Debug)]
@@ -77,7 +73,7 @@ struct Shared {
     limits: Limits,
     crowd: Crowd,
     listings: Listings,
-    /// One more than the largest token seen of any name.
+    /// One more than the largest token of any name that the store has confirmed.
     floor: AtomicI64,
 }
 
@@ -308,20 +304,11 @@ impl Coordinator {
         }
     }
 
+    /// Raises the floor above a token that the store has confirmed. A token that a client names never comes here.
     fn learn(&self, token: FencingToken) {
         self.shared
             .floor
             .fetch_max(token.get().saturating_add(1), Ordering::Relaxed);
-    }
-
-    /// Learns a token that a client tells of: the store may have lost it since. One of the far future is not believed, as
-    /// every token that follows would have to be greater.
-    pub fn hear_of(&self, token: FencingToken) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let latest = now.unwrap_or_default() + FURTHEST_TOKEN;
-        if i64::try_from(latest.as_micros()).is_ok_and(|latest| token.get() <= latest) {
-            self.learn(token);
-        }
     }
 
     /// Hands a grant of ours on that nobody here knows of.

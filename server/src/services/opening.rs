@@ -84,7 +84,7 @@ impl Opening {
             let granted = peer.rights.granted();
             granted.permits(Permission::Acquire, Place::Either, name.as_str())
         };
-        let (resume, denied) = std::mem::take(&mut self.resume).finish(coordinator, may_be);
+        let (resume, denied) = std::mem::take(&mut self.resume).finish(may_be);
         let opener = Opener {
             request_id: first.request_id,
             client_name: first.client_name,

@@ -5,7 +5,7 @@
 
 use leasehold_core::{
     command::{Loss, Resume},
-    id::{FencingToken, OwnerId},
+    id::OwnerId,
     lease::heartbeat_interval,
     name::LockName,
     time::Moment,
@@ -58,8 +58,6 @@ pub enum What {
     Hold {
         /// How many times it is held.
         count: u32,
-        /// The token that it was granted with.
-        token: FencingToken,
     },
     /// A place in a queue, or what has become of it.
     Wait {

@@ -37,20 +37,30 @@ local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD, LOOKED, UNHEARD, RESUMED = -6, 
 
 local letter                       -- the operation at hand
 local lock, record, queue, waiters -- its keys
-local me, memory                   -- the caller's coordinator id; how long to remember the token (ms, text)
+local me, memory                   -- the caller's coordinator id; how long to remember a token that is not ahead (ms, text)
 local mine                         -- how details begin that the caller has confirmed, with no lock-delay
 local newest, stamp                -- a token minted now, and how a record with it begins
+local newest_memory                -- how long to remember that one (ms, text)
 local watch                        -- the functions of watch.lua, while anybody follows locks of this database
 local late                         -- whether the caller has given up, so that little is to be done
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 
+-- Gives how long to remember a token (ms, text): for the memory after the token's own time, or after now if that is later.
+-- Then the time has passed the token, and with it whatever is minted without a record of it.
+local function memory_of(token)
+  if token <= now then return memory end
+  return string.format('%.0f', memory + math.ceil((token - now) / 1000))
+end
+
 -- Who asks: coordinator id, floor of the next token, how long to remember it (ms), and the time after which nothing
--- is to be done (µs, 0: never) but releases, views and looks.
+-- is to be done (µs, 0: never) but releases, views and looks. The floor counts for no more than now and the memory together,
+-- so that one token of the far future does not raise those of every name.
 local function set_caller(coordinator, floor, token_memory, not_after)
   me, memory = coordinator, token_memory
   mine = pack('>c1I8I2', 'c', 0, #me) .. me
-  newest = math.max(now, tonumber(floor))
+  newest = math.max(now, math.min(tonumber(floor), now + memory * 1000))
+  newest_memory = memory_of(newest)
   stamp = pack('>I8I8', newest, now)
   not_after = tonumber(not_after)
   late = not_after > 0 and now > not_after

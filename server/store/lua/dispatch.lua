@@ -87,6 +87,8 @@ for i = 1, #letters do
       -- As in renew.lua.
       local found = try('GETEX', KEYS[renewed_records + renewal], 'PX', memory)
       if type(found) == 'string' and found:sub(33, 32 + #mine) == mine then
+        local token = unpack_bytes('>I8', found)
+        if token > now then try('PEXPIRE', KEYS[renewed_records + renewal], memory_of(token)) end
         local result = try('PEXPIRE', KEYS[renewed_locks + renewal], ARGV[at + 1])
         reply = type(result) == 'table' and result or RENEWED
       end
@@ -103,7 +105,7 @@ for i = 1, #letters do
       if reply and not reply.err then
         -- As mint does in hold.lua.
         local of = ARGV[at] .. ARGV[at + 2]
-        local last = try('SET', KEYS[r], stamp .. of, 'PX', memory, 'GET')
+        local last = try('SET', KEYS[r], stamp .. of, 'PX', newest_memory, 'GET')
         if type(last) == 'table' then
           try('DEL', KEYS[l])
           reply = last
@@ -112,7 +114,7 @@ for i = 1, #letters do
           last = last and #last >= 8 and unpack_bytes('>I8', last)
           if last and last >= newest then
             reply = last + 1
-            try('SET', KEYS[r], pack('>I8I8', reply, now) .. of, 'PX', memory)
+            try('SET', KEYS[r], pack('>I8I8', reply, now) .. of, 'PX', memory_of(reply))
           end
         end
       end

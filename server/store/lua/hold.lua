@@ -66,10 +66,18 @@ end
 -- Writes a record, and gives its token: greater than all before it. `last` is the one before where this operation has
 -- minted it.
 local function mint(of, last)
-  last = last or token_of(call('SET', record, stamp .. of, 'PX', memory, 'GET'))
+  last = last or token_of(call('SET', record, stamp .. of, 'PX', newest_memory, 'GET'))
   if last < newest then return newest end
-  call('SET', record, pack('>I8I8', last + 1, now) .. of, 'PX', memory)
+  call('SET', record, pack('>I8I8', last + 1, now) .. of, 'PX', memory_of(last + 1))
   return last + 1
+end
+
+-- Sets anew how long the newest token is remembered. Gives the record, false without one.
+local function remember()
+  local found = call('GETEX', record, 'PX', memory)
+  local token = found and #found >= 8 and token_of(found) or 0
+  if token > now then call('PEXPIRE', record, memory_of(token)) end
+  return found
 end
 
 -- The key of the owner ids that were replaced: 'lh:{…}:replaced:' and the lock key, named after the record.

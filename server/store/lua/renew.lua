@@ -13,8 +13,8 @@ local function renew(owner, ttl)
     note('lost', false, loss)
     return loss
   end
-  -- One command for both. That the token is remembered for longer does no harm should the hold have expired.
-  local newest_one = call('GETEX', record, 'PX', memory)
+  -- That the token is remembered for longer does no harm should the hold have expired.
+  local newest_one = remember()
   if not many then
     -- The lock is the owner's; the record may not be there.
     if not newest_one or newest_one:sub(17, 32) ~= owner then

@@ -53,7 +53,7 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
   end
   -- First, and not only for the token's sake: after a write like this one Redis lets a script go on even when it is out of
   -- memory.
-  call('PEXPIRE', record, memory)
+  remember()
   local resumed = found
   -- The same again finds it as it was made, or as a place has come to it.
   if owner ~= next and (times > 1 or extras ~= '') then resumed = with_extras(found, nil, times) end

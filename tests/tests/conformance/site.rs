@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use leasehold_core::{id::CoordinatorId, name::TtlBounds};
 use leasehold_proto::v1::{
     GetLockRequest, LockView, admin_service_client::AdminServiceClient,
     election_service_client::ElectionServiceClient, lock_service_client::LockServiceClient,
 };
+use leasehold_store::{LockStore, Options, Status, Store};
 use leasehold_tests::{
     Cluster, Coordinator, CoordinatorProcess, RawSession,
     audit::{self, TtlAudit},
@@ -90,6 +92,26 @@ impl Site {
         let mut session = RawSession::open_on(self.channel(at), TTL).await;
         session.keep_alive(TTL / 5);
         session
+    }
+
+    /// The store itself, as a further coordinator uses it.
+    pub(crate) async fn store(&self, coordinator: &str) -> Store {
+        let (store, _) = leasehold_store::open(Options {
+            url: self.servers.url(),
+            tls: leasehold_store::TlsFiles::default(),
+            key_prefix: "lock:".into(),
+            timeout: LATE,
+            connections: 1,
+            acknowledgement: None,
+            coordinator: CoordinatorId::new(coordinator),
+            max_hold: TtlBounds::default().max * 2,
+            meter: leasehold_store::measure::Meter::default(),
+        })
+        .unwrap();
+        let mut status = store.status();
+        let up = status.wait_for(|status| matches!(status, Status::Up { .. }));
+        tokio::time::timeout(CLEAN, up).await.unwrap().unwrap();
+        store
     }
 
     /// A client of the unary calls.

@@ -18,6 +18,7 @@ mod crowd;
 mod full;
 mod history;
 mod interruptions;
+mod ordinary;
 mod pair;
 mod random;
 mod readers;

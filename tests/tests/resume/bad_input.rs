@@ -334,20 +334,36 @@ async fn what_follows_an_open_with_more_is_an_open() {
 }
 
 #[tokio::test]
-async fn a_token_of_the_far_future_is_not_believed() {
+async fn a_token_that_a_client_names_raises_no_floor() {
     let coordinator = Coordinator::in_process();
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
     let before = session.take_one(exclusive("before")).await;
-    let day = 24 * 3600 * 1_000_000;
-    for (ahead, believed) in [(day / 2, true), (2 * day, false)] {
-        let told = before.fencing_token + ahead;
+    let hour = 3600 * 1_000_000;
+    // The client names no hold at all, or one that stands, with another token than the store's.
+    for (number, ahead) in [hour, 23 * hour, 48 * hour].into_iter().enumerate() {
+        let named = before.fencing_token + ahead;
         let (other, resumed) =
-            RawSession::resume(&coordinator.endpoint(), TTL, vec![with_token(told)]).await;
+            RawSession::resume(&coordinator.endpoint(), TTL, vec![with_token(named)]).await;
         assert_eq!(resumed.refused.len(), 1);
-        let name = format!("after/{ahead}");
-        let after = session.take_one(exclusive(&name)).await;
-        assert_eq!(after.fencing_token > told, believed);
+        let own = session.take_one(exclusive(&format!("own/{number}"))).await;
+        let mut resume = resume_hold(&own);
+        let Some(What::Hold(hold)) = &mut resume.what else {
+            panic!("{resume:?}")
+        };
+        hold.fencing_token = named;
+        let (heir, resumed) = RawSession::resume(&coordinator.endpoint(), TTL, vec![resume]).await;
+        assert_eq!(resumed.only_hold().fencing_token, own.fencing_token);
+        let after = session
+            .take_one(exclusive(&format!("after/{number}")))
+            .await;
+        assert!(
+            after.fencing_token > own.fencing_token && after.fencing_token < named,
+            "{} after {}, where a client named {named}",
+            after.fencing_token,
+            own.fencing_token
+        );
         other.close().await;
+        heir.close().await;
     }
     session.close().await;
 }

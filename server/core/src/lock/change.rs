@@ -21,6 +21,9 @@ impl LockState {
             step.tell(|| Change::Lost { hold, loss });
             Reply::Lost(loss)
         };
+        if self.holders.get(owner).is_some() {
+            self.remember(step);
+        }
         let Some(hold) = self.holders.get_mut(owner) else {
             if self.replaced.contains(owner) {
                 return Reply::Lost(Loss::Resumed);
@@ -28,9 +31,6 @@ impl LockState {
             let loss = self.gone();
             return lost(step, None, loss);
         };
-        if let Some(token) = &mut self.token {
-            token.forget_at = step.now.after(step.caller.token_memory);
-        }
         if step.now.until(hold.ends_at) <= hold.delay() {
             let hold = over(hold);
             return lost(step, Some(hold), Loss::Expired);

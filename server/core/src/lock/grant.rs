@@ -81,12 +81,19 @@ impl LockState {
 
     pub(super) fn mint(&mut self, step: &Step<'_>) -> FencingToken {
         let last = self.token.map_or(0, |record| record.last.get());
-        let floor = step.caller.floor.get();
-        let token = (last + 1).max(step.now.as_micros()).max(floor);
+        let floor = step.caller.floor_at(step.now).get();
+        let token = FencingToken::new((last + 1).max(step.now.as_micros()).max(floor));
         self.token = Some(TokenRecord {
-            last: FencingToken::new(token),
-            forget_at: step.now.after(step.caller.token_memory),
+            last: token,
+            forget_at: step.caller.remembers_until(token, step.now),
         });
-        FencingToken::new(token)
+        token
+    }
+
+    /// Sets anew how long the newest token is remembered.
+    pub(super) fn remember(&mut self, step: &Step<'_>) {
+        if let Some(record) = &mut self.token {
+            record.forget_at = step.caller.remembers_until(record.last, step.now);
+        }
     }
 }

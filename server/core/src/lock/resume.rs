@@ -96,9 +96,7 @@ impl LockState {
             step.tell(|| Change::Resumed(seen));
         }
         self.holders.add(hold);
-        if let Some(token) = &mut self.token {
-            token.forget_at = step.now.after(step.caller.token_memory);
-        }
+        self.remember(step);
         self.replace(step, resume);
         reply
     }

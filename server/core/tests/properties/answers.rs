@@ -1,6 +1,6 @@
 //! What is answered and what can be seen is what must be, in every detail, given who was granted what.
 
-use std::cell::Cell;
+use std::{cell::Cell, time::Duration};
 
 use leasehold_core::{
     command::{Acquire, Former, Loss, Op, Reply},
@@ -17,8 +17,8 @@ use crate::{
     history::{Asked, Deed, Event},
     ledger::Grant,
     model::Model,
-    steps::{Step, steps},
-    world::{TOKEN_MEMORY, World, coordinator},
+    steps::{Step, steps, steps_with_floors_and_memories},
+    world::{World, coordinator},
 };
 
 /// Commands whose answers are to be compared at least.
@@ -33,14 +33,18 @@ struct Record {
 }
 
 impl Record {
-    /// Each grant, a force release, and whoever asks about a hold has the newest token remembered anew.
+    /// Each grant, a force release, and whoever asks about a hold has the newest token remembered anew: for the memory
+    /// after its own time, or after now if that is later.
     fn enter(&mut self, event: &Event, grants: &[Grant]) {
         self.newest.take_if(|(_, until)| *until <= event.at);
-        let until = event.at.after(TOKEN_MEMORY);
+        let until = |token: FencingToken| {
+            let latest = event.at.max(StoreTime::from_micros(token.get()));
+            latest.after(event.memory)
+        };
         match (event.deed, &event.reply) {
             (Deed::Renew(..), Reply::Renewed | Reply::Lost(Loss::Expired))
             | (Deed::Resume(_), Reply::Resumed { .. }) => {
-                self.newest = self.newest.map(|(token, _)| (token, until));
+                self.newest = self.newest.map(|(token, _)| (token, until(token)));
             }
             (
                 Deed::Force,
@@ -49,11 +53,11 @@ impl Record {
                     token,
                     ..
                 },
-            ) => self.newest = Some((*token, until)),
+            ) => self.newest = Some((*token, until(*token))),
             _ => {}
         }
         if let Some(grant) = grants.last() {
-            self.newest = Some((grant.hold.token, until));
+            self.newest = Some((grant.hold.token, until(grant.hold.token)));
         }
     }
 
@@ -83,6 +87,16 @@ fn every_answer_and_view_is_right() {
     let commands = commands.get();
     eprintln!("compared the answers to {commands} commands");
     assert!(commands >= COMMANDS, "only {commands} commands");
+}
+
+/// The same where floors run ahead of the clock and memories are short.
+#[test]
+fn every_answer_and_view_is_right_under_floors_and_short_memories() {
+    let steps = steps_with_floors_and_memories(160, Duration::from_secs(1000), false);
+    let result = TestRunner::new(config()).run(&steps, |steps| compare(&mut World::new(), &steps));
+    if let Err(error) = result {
+        panic!("{error}");
+    }
 }
 
 fn compare(world: &mut World, steps: &[Step]) -> TestCaseResult {

@@ -95,6 +95,8 @@ pub(crate) struct Event {
     pub(crate) name: usize,
     pub(crate) by: usize,
     pub(crate) at: StoreTime,
+    /// How long the command asked for tokens, and owner ids that a resume replaced, to be remembered.
+    pub(crate) memory: Duration,
     pub(crate) deed: Deed,
     pub(crate) reply: Reply,
     pub(crate) handed: Vec<Handed>,

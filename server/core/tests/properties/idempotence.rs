@@ -53,7 +53,11 @@ proptest! {
             // Who only looks is answered all the same.
             world.late(|world| world.edges(0));
             let late = match step {
-                Step::Pause(_) | Step::SetBack(_) | Step::Acquire { late: true, .. } => None,
+                Step::Pause(_)
+                | Step::SetBack(_)
+                | Step::Floor { .. }
+                | Step::Remember(_)
+                | Step::Acquire { late: true, .. } => None,
                 _ => world.late(|world| world.step(step)),
             };
             if let Some(event) = late {

@@ -13,7 +13,6 @@ use crate::{
     history::{Asked, Deed, Event, Owner},
     model::Found,
     steps::Ask,
-    world::TOKEN_MEMORY,
 };
 
 /// Whether holders like these may hold a lock at the same time.
@@ -183,7 +182,7 @@ impl Ledger {
             hold.confirm(by, at, ask.ttl, ask);
         }
         let former = resumption.former().filter(|owner| *owner != next);
-        let former = former.map(|owner| (owner, at.after(TOKEN_MEMORY)));
+        let former = former.map(|owner| (owner, at.after(event.memory)));
         self.replaced.extend(former);
     }
 

@@ -25,6 +25,7 @@ mod leftovers;
 mod limits;
 mod line;
 mod lock_delay;
+mod memories;
 mod model;
 mod resuming;
 mod starvation;

@@ -72,6 +72,10 @@ pub(crate) enum Step {
     Pause(Duration),
     /// The store's clock is set back.
     SetBack(Duration),
+    /// A coordinator's floor rises to this far ahead of the store's clock, because of a grant of another name.
+    Floor { by: usize, ahead: Duration },
+    /// From here on, commands ask for tokens to be remembered for this long.
+    Remember(Duration),
 }
 
 /// What an acquire asks for.
@@ -135,6 +139,29 @@ pub(crate) fn steps_with_clock_set_back(
 ) -> impl Strategy<Value = Vec<Step>> {
     let back = micros(Duration::ZERO, furthest).prop_map(Step::SetBack);
     let time = prop_oneof![3 => pause().prop_map(Step::Pause), 1 => back];
+    of_every_mix(most, time.boxed())
+}
+
+/// Up to `most` steps while floors run ahead of the store's clock by at most `furthest` and tokens are remembered for a
+/// shorter or longer time. Where `has_steps`, the clock also steps back and forward by at most `furthest`.
+pub(crate) fn steps_with_floors_and_memories(
+    most: usize,
+    furthest: Duration,
+    has_steps: bool,
+) -> impl Strategy<Value = Vec<Step>> {
+    let floor = (0..COORDINATORS, micros(Duration::ZERO, furthest))
+        .prop_map(|(by, ahead)| Step::Floor { by, ahead });
+    let memory = micros(Duration::from_millis(1), LONGEST * 2).prop_map(Step::Remember);
+    let step = prop_oneof![
+        micros(Duration::ZERO, furthest).prop_map(Step::SetBack),
+        micros(Duration::ZERO, furthest).prop_map(Step::Pause),
+    ];
+    let time = prop_oneof![
+        6 => pause().prop_map(Step::Pause),
+        2 => floor,
+        2 => memory,
+        if has_steps { 2 } else { 0 } => step,
+    ];
     of_every_mix(most, time.boxed())
 }
 

@@ -92,6 +92,16 @@ impl World {
                 self.now = self.now.before(back);
                 None
             }
+            Step::Floor { by, ahead } => {
+                let floor = self.now.after(ahead).as_micros();
+                let floors = self.floors.get_or_insert_default();
+                floors[by] = floors[by].max(floor);
+                None
+            }
+            Step::Remember(memory) => {
+                self.token_memory = memory;
+                None
+            }
             Step::Acquire {
                 name,
                 by,
@@ -222,6 +232,7 @@ impl World {
             name,
             by,
             at,
+            memory: self.token_memory,
             deed,
             reply,
             handed,

@@ -30,6 +30,12 @@ if not_after > 0 and now > not_after then return answer(LATE) end
 
 local function token_of(found) return found and unpack_bytes('>I8', found) or 0 end
 
+-- Gives how long to remember a token, of a memory (both ms): for the memory after the token's own time, or after now if that
+-- is later. Masters' clocks differ, so a token may be ahead of this one's.
+local function memory_of(token, memory)
+  return string.format('%.0f', memory + math.max(0, math.ceil((token - now) / 1000)))
+end
+
 local function is_of(found, owner) return found and found:sub(17, 32) == owner end
 
 -- Of a record: state, lock-delay (ms), coordinator, session, extras, client name, where the value begins.

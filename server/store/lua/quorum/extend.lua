@@ -26,5 +26,5 @@ if coordinator ~= me then
   local rest = DETAILS + 9 + 2 + #coordinator
   found = found:sub(1, DETAILS - 1) .. pack('>c1I8I2c0', state, delay, #me, me) .. found:sub(rest)
 end
-call('SET', record, found, 'PX', ARGV[5])
+call('SET', record, found, 'PX', memory_of(token_of(found), ARGV[5]))
 return answer(DONE, token_of(found))

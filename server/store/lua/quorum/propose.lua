@@ -1,12 +1,14 @@
 -- Takes the lock where it is free, and proposes a token. Stores no token: only a majority makes a grant of it.
 --
 -- KEYS  lock, record, others
--- ARGV  owner id, TTL and lock-delay together (ms), floor of the token, the coordinator if it has waiters, or empty
+-- ARGV  owner id, TTL and lock-delay together (ms), floor of the token, the coordinator if it has waiters, or empty, how long
+--       the token will be remembered (ms): the floor counts for no more than now and that together
 -- Reply DONE, token, 1 if it is the one of the grant that stands here already
 --       | TAKEN, what the lock holds, ms until that expires (below 0: never), the record or false
 --       | REPLACED: it was granted and resumed
 
-local owner, lasts, floor, waiter = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local owner, lasts, waiter = ARGV[3], ARGV[4], ARGV[6]
+local floor = math.min(tonumber(ARGV[5]), now + ARGV[7] * 1000)
 if is_replaced(owner) then return answer(REPLACED) end
 local holder, found = call('GET', lock), call('GET', record)
 if not holder or holder == owner then

@@ -21,7 +21,7 @@ if is_of(found, owner) then
     call('SET', lock, CLOSED, 'PX', delay)
     closed = delay
   end
-  call('SET', record, pack('>I8I8', token + 1, now), 'PX', ARGV[6])
+  call('SET', record, pack('>I8I8', token + 1, now), 'PX', memory_of(token + 1, ARGV[6]))
 end
 if held == 1 and closed == 0 then woken = wake(me) end
 return answer(DONE, held, closed, token, woken)

@@ -17,6 +17,6 @@ end
 if newest > token then return answer(ABOVE, newest) end
 local _, delay = read_details(given)
 call('SET', lock, owner, 'PX', ttl + delay)
-call('SET', record, given, 'PX', memory)
+call('SET', record, given, 'PX', memory_of(token, memory))
 replace(former, owner, memory)
 return answer(DONE)

@@ -41,7 +41,7 @@ local _, delay, coordinator, _, extras, _, value = read_details(found)
 local left = call('PTTL', lock)
 if delay > 0 and left >= 0 and left <= delay then return answer(EXPIRED) end
 -- First: after a write like this one Redis lets a script go on even when it is out of memory.
-call('PEXPIRE', record, memory)
+call('PEXPIRE', record, memory_of(token_of(found), memory))
 if not is_next and (times > 1 or extras ~= '') then extras = with_times(extras, times) end
 found = found:sub(1, 16) .. next .. pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me, me, #session, session, #extras, extras,
   #client, client) .. found:sub(value)

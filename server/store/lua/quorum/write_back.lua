@@ -9,5 +9,5 @@ if call('GET', lock) ~= owner then return answer(TAKEN) end
 local found = call('GET', record)
 local newest = token_of(found)
 if newest > token or newest == token and not is_of(found, owner) then return answer(ABOVE, newest) end
-call('SET', record, pack('>I8I8', token, now) .. owner .. ARGV[6], 'PX', ARGV[5])
+call('SET', record, pack('>I8I8', token, now) .. owner .. ARGV[6], 'PX', memory_of(token, ARGV[5]))
 return answer(DONE)

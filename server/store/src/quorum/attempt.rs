@@ -128,6 +128,7 @@ impl Masters {
                 floor: caller
                     .floor
                     .max(FencingToken::new(self.floor.load(Ordering::Relaxed))),
+                memory: caller.token_memory,
                 waiter: waits.then(|| caller.coordinator.clone()),
             },
         );

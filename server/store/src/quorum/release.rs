@@ -124,7 +124,9 @@ impl Masters {
             return Err(self.undecided(&round));
         }
         if released {
-            newest = (newest + 1).max(at.as_micros()).max(caller.floor.get());
+            newest = (newest + 1)
+                .max(at.as_micros())
+                .max(caller.floor_at(at).get());
             let raise = Ask::Raise {
                 token: FencingToken::new(newest),
                 memory: caller.token_memory,

@@ -30,6 +30,7 @@ pub(super) enum Ask {
         owner: OwnerId,
         lasts: Duration,
         floor: FencingToken,
+        memory: Duration,
         waiter: Option<CoordinatorId>,
     },
     /// See `write_back.lua`.
@@ -295,11 +296,13 @@ impl Ask {
                 owner,
                 lasts,
                 floor,
+                memory,
                 waiter,
             } => {
                 cmd.arg(&owner.as_bytes()[..]).arg(millis(*lasts));
                 cmd.arg(floor.get());
                 cmd.arg(waiter.as_ref().map_or("", CoordinatorId::as_str));
+                cmd.arg(millis(*memory));
             }
             Self::WriteBack {
                 owner,

@@ -6,6 +6,7 @@ mod modes;
 mod operators;
 mod queues;
 mod resumes;
+mod tokens;
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 
@@ -45,6 +46,8 @@ pub(crate) async fn all(site: &Site) -> usize {
         resumes::of_a_hold,
         resumes::of_a_place,
         resumes::of_what_is_gone,
+        tokens::are_remembered_past_their_own_time,
+        tokens::go_no_further_ahead_than_the_memory,
     );
     join_all(cases).await.len()
 }

@@ -1,0 +1,238 @@
+//! How long a store remembers tokens that are ahead of its clock, asked of the store itself with short memories.
+//!
+//! A token that is half an hour ahead stands for a store whose clock has stepped back by half an hour.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use leasehold_core::{
+    command::{Acquire, Caller, Command, End, Executed, Op, Reply, Resume},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::Mode,
+    name::{ClientName, LockName, Value},
+    time::StoreTime,
+};
+use leasehold_store::{LockStore, Store};
+use leasehold_tests::{raw::fresh_owner_id, wait};
+
+use crate::site::{LATE, Site, TTL};
+
+/// The memory of coordinators that remember tokens for a short time, and of one that does so for long.
+const SHORT: Duration = Duration::from_secs(1);
+const LONG: Duration = Duration::from_secs(3600);
+/// How far ahead of the clock tokens are, within the long memory.
+const AHEAD: Duration = Duration::from_secs(1800);
+
+/// What a coordinator with a short memory does to a hold before it is released.
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    Grant,
+    Renew,
+    Resume,
+    Force,
+    HandOn,
+}
+
+/// A name in a store, as one coordinator uses it.
+struct Name<'a> {
+    store: &'a Store,
+    coordinator: &'static str,
+    name: LockName,
+    mode: Mode,
+}
+
+impl<'a> Name<'a> {
+    fn new((store, coordinator): (&'a Store, &'static str), name: &str, mode: Mode) -> Self {
+        Self {
+            store,
+            coordinator,
+            name: LockName::parse(name).unwrap(),
+            mode,
+        }
+    }
+
+    async fn execute(&self, memory: Duration, floor: i64, op: Op) -> Executed {
+        let caller = Caller {
+            coordinator: CoordinatorId::new(self.coordinator),
+            floor: FencingToken::new(floor),
+            token_memory: memory,
+            not_after: None,
+        };
+        let command = Command {
+            name: self.name.clone(),
+            caller,
+            op,
+        };
+        self.store.execute(command).await.unwrap().executed
+    }
+
+    async fn acquire(&self, memory: Duration, floor: i64) -> (OwnerId, i64, StoreTime) {
+        let (op, owner) = acquire(self.mode);
+        let executed = self.execute(memory, floor, op).await;
+        match executed.reply {
+            Reply::Granted { token } => (owner, token.get(), executed.at),
+            other => panic!("{:?} was answered by {other:?}", self.name),
+        }
+    }
+
+    async fn release(&self, owner: OwnerId) -> Executed {
+        let end = End::Clean;
+        let released = self.execute(SHORT, 0, Op::Release { owner, end }).await;
+        let is_released = matches!(released.reply, Reply::Released { held: true, .. });
+        assert!(is_released, "{:?}: {released:?}", self.name);
+        released
+    }
+
+    async fn time(&self) -> StoreTime {
+        self.execute(SHORT, 0, Op::View { waiters: 0 }).await.at
+    }
+
+    /// Waits until the short memory has passed by the store's clock.
+    async fn forget(&self) {
+        let over = self.time().await.after(SHORT + SHORT / 5);
+        wait::until("the store's clock to go on", SHORT * 2 + LATE, || async {
+            let now = self.time().await;
+            if now > over { Ok(()) } else { Err(now) }
+        })
+        .await;
+    }
+
+    /// Uses a hold with a token as a coordinator with a short memory does; gives the hold that stands then, if any, and the
+    /// newest token.
+    async fn carry_out(&self, of: Use, owner: OwnerId, token: i64) -> (Option<OwnerId>, i64) {
+        match of {
+            Use::Grant => {
+                self.release(owner).await;
+                let (owner, token, _) = self.acquire(SHORT, 0).await;
+                (Some(owner), token)
+            }
+            Use::Renew => {
+                let renewed = self.execute(SHORT, 0, Op::Renew { owner, ttl: TTL }).await;
+                assert_eq!(renewed.reply, Reply::Renewed);
+                (Some(owner), token)
+            }
+            Use::Resume => {
+                let next = fresh();
+                let resume = Resume {
+                    from: vec![owner],
+                    next,
+                    session: SessionId::from_bytes([7; 16]),
+                    client_name: ClientName::default(),
+                    ttl: TTL,
+                    count: 1,
+                };
+                let resumed = self.execute(SHORT, 0, Op::Resume(resume)).await;
+                let is_resumed = matches!(resumed.reply, Reply::Resumed { .. });
+                assert!(is_resumed, "{resumed:?}");
+                (Some(next), token)
+            }
+            Use::Force => {
+                let forced = self.execute(SHORT, 0, Op::ForceRelease).await;
+                match forced.reply {
+                    Reply::Forced { token, .. } => (None, token.get()),
+                    other => panic!("a force release was answered by {other:?}"),
+                }
+            }
+            Use::HandOn => {
+                let (op, next) = acquire(Mode::Exclusive);
+                let queued = self.execute(SHORT, 0, op).await;
+                let is_queued = matches!(queued.reply, Reply::Queued { .. });
+                assert!(is_queued, "{queued:?}");
+                let handed = self.release(owner).await.handed;
+                assert_eq!(handed[0].owner, next);
+                (Some(next), handed[0].token.get())
+            }
+        }
+    }
+
+    /// Tokens rise after a use although the short memory has passed since, time and again.
+    async fn is_remembered_after(&self, of: Use) {
+        let floor = self.time().await.after(AHEAD).as_micros();
+        let (mut owner, mut last, _) = self.acquire(LONG, floor).await;
+        assert!(last >= floor, "{last} is below the floor {floor}");
+        for _ in 0..2 {
+            let (held, newest) = self.carry_out(of, owner, last).await;
+            if let Some(owner) = held {
+                self.release(owner).await;
+            }
+            self.forget().await;
+            let (next, token, _) = self.acquire(SHORT, 0).await;
+            assert!(
+                token > newest && newest >= last,
+                "{:?}, {of:?}: {token} after {newest} after {last}",
+                self.name
+            );
+            (owner, last) = (next, token);
+        }
+        self.release(owner).await;
+    }
+}
+
+fn fresh() -> OwnerId {
+    OwnerId::parse(&fresh_owner_id()).unwrap()
+}
+
+/// An acquire that waits if it must.
+fn acquire(mode: Mode) -> (Op, OwnerId) {
+    let owner = fresh();
+    let acquire = Acquire {
+        owner,
+        session: Some(SessionId::from_bytes([7; 16])),
+        actor: Actor::NOBODY,
+        client_name: ClientName::default(),
+        mode,
+        value: Value::default(),
+        ttl: TTL,
+        lock_delay: Duration::ZERO,
+        wait: true,
+        again: false,
+    };
+    (Op::Acquire(acquire), owner)
+}
+
+pub(crate) async fn are_remembered_past_their_own_time(site: &Site) {
+    let store = site.store("tokens").await;
+    let mut uses = vec![Use::Grant, Use::Renew, Use::Resume, Use::Force];
+    if site.offers().one_queue {
+        uses.push(Use::HandOn);
+    }
+    let mut modes = vec![Mode::Exclusive];
+    if site.offers().modes {
+        modes.push(Mode::Shared);
+    }
+    let store = (&store, "tokens");
+    let cases = modes.iter().flat_map(|mode| {
+        let uses = uses.iter().filter(|of| {
+            // Those that share a lock do not wait for one another.
+            *mode == Mode::Exclusive || !matches!(of, Use::HandOn)
+        });
+        uses.map(move |of| async move {
+            let name = format!("tokens/{of:?}/{mode:?}");
+            Name::new(store, &name, *mode)
+                .is_remembered_after(*of)
+                .await;
+        })
+    });
+    join_all(cases).await;
+}
+
+pub(crate) async fn go_no_further_ahead_than_the_memory(site: &Site) {
+    let store = site.store("floors").await;
+    let name = Name::new((&store, "floors"), "tokens/floor", Mode::Exclusive);
+    let floor = name.time().await.after(Duration::from_secs(23 * 3600));
+    let (owner, first, at) = name.acquire(SHORT, floor.as_micros()).await;
+    assert!(first <= at.after(SHORT).as_micros(), "{first} at {at:?}");
+    name.release(owner).await;
+
+    // The coordinator takes its floor from that name to another one.
+    let other = Name::new((&store, "floors"), "tokens/other", Mode::Exclusive);
+    let (owner, second, _) = other.acquire(SHORT, first + 1).await;
+    assert!(second > first);
+    other.release(owner).await;
+    name.forget().await;
+    for (name, last) in [(&name, first), (&other, second)] {
+        let (owner, token, _) = name.acquire(SHORT, 0).await;
+        assert!(token > last, "{token} after {last}");
+        name.release(owner).await;
+    }
+}
