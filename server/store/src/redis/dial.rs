@@ -24,6 +24,12 @@ use super::{
 /// How many requests wait for the connection's writer before their senders wait. Each is a whole batch.
 const PIPELINE_BUFFER: usize = 256;
 
+/// The step in which a connection is encrypted, as messages name it.
+const HANDSHAKE: &str = "the TLS handshake";
+/// What to do about a port without TLS.
+const PLAIN: &str =
+    "write redis:// (or redis+…://) in the store URL, or give the address of a port with TLS";
+
 /// What a connection is for.
 #[derive(Clone)]
 pub(super) enum Purpose {
@@ -69,9 +75,7 @@ pub(super) async fn dial(
     match target.tls() {
         None => dial.open(stream, purpose).await,
         Some(tls) => {
-            let stream = dial
-                .within("the TLS handshake", dial.encrypt(tls, stream))
-                .await?;
+            let stream = dial.within(HANDSHAKE, dial.encrypt(tls, stream)).await?;
             dial.open(stream, purpose).await
         }
     }
@@ -120,11 +124,18 @@ impl Dial<'_> {
         stream: TcpStream,
     ) -> Result<impl AsyncRead + AsyncWrite + use<>, Fault> {
         let connector = TlsConnector::from(tls.settings.current());
-        connector.connect(tls.name.clone(), stream).await.map_err(|error| {
-            let reason = format!(
-                "TLS with {self} failed: {error}; check that this port speaks TLS, that the certificate is for this \
-                 host, the CA file (--store-ca), and whether it asks for a certificate (--store-cert)"
-            );
+        let connected = connector.connect(tls.name.clone(), stream).await;
+        connected.map_err(|error| {
+            let cause = error.get_ref().and_then(|error| error.downcast_ref());
+            let reason = match cause {
+                Some(rustls::Error::InvalidMessage(_)) => {
+                    format!("TLS with {self} failed: what answers there does not speak TLS; {PLAIN}")
+                }
+                _ => format!(
+                    "TLS with {self} failed: {error}; check that this port speaks TLS, that the certificate is for this \
+                     host, the CA file (--store-ca), and whether it asks for a certificate (--store-cert)"
+                ),
+            };
             Fault::new(DownCause::Tls, reason)
         })
     }
@@ -240,9 +251,14 @@ impl Dial<'_> {
     ) -> Result<T, Fault> {
         timeout_at(self.deadline, work).await.unwrap_or_else(|_| {
             let millis = self.timeout.as_millis();
+            // A Redis without TLS waits for the end of what it takes for a line, which may not come.
+            let hint = match step {
+                HANDSHAKE => format!("; if this port does not speak TLS, {PLAIN}"),
+                _ => String::new(),
+            };
             Err(Fault::new(
                 DownCause::TimedOut,
-                format!("{self} did not answer within {millis} ms, during {step}"),
+                format!("{self} did not answer within {millis} ms, during {step}{hint}"),
             ))
         })
     }

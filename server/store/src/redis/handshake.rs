@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use redis::{Cmd, Pipeline, RedisError, ServerError, Value, aio::MultiplexedConnection};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerError, Value, aio::MultiplexedConnection};
 use tracing::debug;
 
 use super::{
@@ -202,6 +202,13 @@ impl Dial<'_> {
         } else {
             "; if this port speaks TLS, write rediss:// (or rediss+…://) in the store URL"
         };
+        if error.kind() == ErrorKind::Parse {
+            let reason = format!(
+                "{self} does not speak the protocol of Redis, so that something else is there, such as an HTTP server; \
+                 check the host and the port in the store URL{hint}"
+            );
+            return Fault::new(DownCause::NotRedis, reason);
+        }
         Fault::new(
             DownCause::Lost,
             format!("{self} closed the connection while it was set up: {error}{hint}"),

@@ -158,7 +158,7 @@ impl Link {
             Listening::start(
                 place.clone(),
                 timing,
-                format!("the subscription to {subject}"),
+                (format!("the subscription to {subject}"), &board),
                 Heard {
                     channels: vec![channel],
                     ..Heard::default()
@@ -290,7 +290,13 @@ impl Link {
     pub(super) fn listen(&self, what: &str, of: Heard, listener: Listener) -> Listening {
         let place = self.inner.place.clone();
         let what = format!("{what} {self}");
-        Listening::start(place, self.inner.timing, what, of, listener)
+        Listening::start(
+            place,
+            self.inner.timing,
+            (what, &self.inner.board),
+            of,
+            listener,
+        )
     }
 
     /// How many command connections there are: batches whose shards are equal modulo this share one.

@@ -42,11 +42,12 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Starts to connect to `place`; whenever it is connected, it listens to `of`. `what` is what the log calls it.
+    /// Starts to connect to `place`; whenever it is connected, it listens to `of`. `what` is what the log calls it, and
+    /// `commands` are the command connections to the same place.
     pub(super) fn start(
         place: Place,
         timing: Timing,
-        what: String,
+        (what, commands): (String, &Arc<Board>),
         of: Heard,
         listener: Listener,
     ) -> Self {
@@ -54,7 +55,7 @@ impl Listening {
             DownCause::Connecting,
             format!("still connecting to {place}"),
         );
-        let board = Arc::new(Board::new(what, 1, &fault));
+        let board = Arc::new(Board::new(what, 1, &fault).beside(commands));
         let slot = Arc::new(Slot::new(0, Arc::clone(&board), fault));
         let upkeep = Upkeep {
             slot: Arc::clone(&slot),

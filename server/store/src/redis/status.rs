@@ -7,7 +7,7 @@ use std::{
 
 use thiserror::Error;
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 /// The kind of reason for which a connection is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum DownCause {
     TimedOut,
     /// The TLS handshake failed: a certificate of another authority or name, or no TLS at all.
     Tls,
+    /// What answers does not speak the protocol of Redis: an HTTP server, for example.
+    NotRedis,
     /// The user or password is wrong, missing, not wanted, or not permitted to do what a lock needs.
     Login,
     /// The database number does not exist there.
@@ -56,6 +58,7 @@ impl DownCause {
         matches!(
             self,
             Self::Tls
+                | Self::NotRedis
                 | Self::Login
                 | Self::Database
                 | Self::InCluster
@@ -150,6 +153,8 @@ pub(super) struct Board {
     subject: String,
     connections: Mutex<Connections>,
     status: watch::Sender<LinkStatus>,
+    /// That of the command connections to the same server, for which an outage is logged once.
+    commands: Option<Arc<Board>>,
 }
 
 #[derive(Debug)]
@@ -157,19 +162,40 @@ struct Connections {
     /// One for each connection; `None` is up.
     faults: Vec<Option<Fault>>,
     epoch: u64,
+    /// The kinds of reason that the log has of this outage.
+    logged: Vec<DownCause>,
 }
 
 impl Board {
     /// A board of `count` connections, all of them down for `fault`.
     pub(super) fn new(subject: String, count: usize, fault: &Fault) -> Self {
         let faults = vec![Some(fault.clone()); count];
-        let connections = Mutex::new(Connections { faults, epoch: 0 });
+        let connections = Mutex::new(Connections {
+            faults,
+            epoch: 0,
+            logged: vec![fault.cause],
+        });
         let (status, _) = watch::channel(down(fault));
         Self {
             subject,
             connections,
             status,
+            commands: None,
         }
+    }
+
+    /// Logs no outage while the command connections have one: theirs is in the log, for the same reason.
+    pub(super) fn beside(self, commands: &Arc<Self>) -> Self {
+        Self {
+            commands: Some(Arc::clone(commands)),
+            ..self
+        }
+    }
+
+    /// Whether the command connections to the same server are down as well.
+    fn is_told_of(&self) -> bool {
+        let commands = self.commands.as_ref();
+        commands.is_some_and(|commands| !commands.status.borrow().is_up())
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<LinkStatus> {
@@ -203,22 +229,30 @@ impl Board {
         };
         // Sent under the lock, so that an older summary never overwrites a newer one.
         self.status.send_if_modified(|current| {
-            self.log(current, &status);
+            self.log(&mut connections.logged, current, &status);
             let changed = *current != status;
             *current = status;
             changed
         });
     }
 
-    /// Logs what is news: a line for each outage and for each new kind of reason in it, not one for each attempt.
-    fn log(&self, old: &LinkStatus, new: &LinkStatus) {
+    /// Logs what is news: a line for each outage and for each new kind of reason in it, not one for each attempt. Kinds that
+    /// take turns are logged once each.
+    fn log(&self, logged: &mut Vec<DownCause>, old: &LinkStatus, new: &LinkStatus) {
         let subject = &self.subject;
         match (old, new) {
-            (LinkStatus::Down { .. }, LinkStatus::Up { epoch }) => info!(epoch, "{subject} is up"),
-            (LinkStatus::Down { cause: before, .. }, LinkStatus::Down { cause, .. })
-                if before == cause => {}
-            (_, LinkStatus::Down { cause, reason }) => warn!(?cause, "{subject} is down: {reason}"),
-            (LinkStatus::Up { .. }, LinkStatus::Up { .. }) => {}
+            (LinkStatus::Down { .. }, LinkStatus::Up { epoch }) => {
+                logged.clear();
+                info!(epoch, "{subject} is up");
+            }
+            (_, LinkStatus::Down { cause, reason }) if self.is_told_of() => {
+                debug!(?cause, "{subject} is down: {reason}");
+            }
+            (_, LinkStatus::Down { cause, reason }) if !logged.contains(cause) => {
+                logged.push(*cause);
+                warn!(?cause, "{subject} is down: {reason}");
+            }
+            (_, LinkStatus::Down { .. }) | (LinkStatus::Up { .. }, LinkStatus::Up { .. }) => {}
         }
     }
 }
@@ -227,5 +261,30 @@ fn down(fault: &Fault) -> LinkStatus {
     LinkStatus::Down {
         cause: fault.cause,
         reason: Arc::clone(&fault.reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn reasons_that_take_turns_are_logged_once_in_an_outage() {
+        let fault = |cause| Fault::new(cause, "for a reason");
+        let board = Board::new("Redis".to_owned(), 1, &fault(DownCause::Connecting));
+        let logged = || board.connections.lock().unwrap().logged.clone();
+        for _ in 0..3 {
+            board.set_down(0, fault(DownCause::TimedOut));
+            board.set_down(0, fault(DownCause::Tls));
+        }
+        let once = [DownCause::Connecting, DownCause::TimedOut, DownCause::Tls];
+        assert_eq!(logged(), once);
+        // The next outage is another one.
+        board.set_up(0);
+        assert_eq!(logged(), []);
+        board.set_down(0, fault(DownCause::Tls));
+        assert_eq!(logged(), [DownCause::Tls]);
     }
 }

@@ -10,9 +10,14 @@ use leasehold_store::redis::{
     status::DownCause,
     url::RedisTarget,
 };
-use tokio::{net::TcpListener, sync::mpsc};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    sync::mpsc,
+    time::timeout,
+};
 
-use super::server::{RedisServer, run, until_down, until_up, until_up_after};
+use super::server::{PATIENCE, RedisServer, run, until_down, until_up, until_up_after};
 
 const PASSWORD: &str = "hunter2";
 
@@ -145,6 +150,51 @@ async fn nobody_there_and_nobody_answering_are_two_things() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_speaks_something_else_is_told_apart() {
+    let log = Log::default();
+    let _guard = log.collect();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (dialled, mut dials) = mpsc::unbounded_channel();
+    // Answers each connection as HTTP servers do.
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            dialled.send(()).ok();
+            tokio::spawn(async move {
+                let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+                stream.write_all(answer).await.unwrap();
+                // Until the other side has read it: an end before that could lose it.
+                stream.read_to_end(&mut Vec::new()).await.ok();
+            });
+        }
+    });
+    let (messages, _received) = mpsc::channel(1);
+    let options = LinkOptions {
+        subscription: Some(Subscription {
+            channel: b"c".to_vec(),
+            messages,
+        }),
+        ..LinkOptions::default()
+    };
+    let link = Link::start(
+        RedisTarget::parse(&format!("redis://{address}"), None).unwrap(),
+        options,
+    );
+    let (cause, reason) = until_down(&mut link.status()).await;
+    assert_eq!(cause, DownCause::NotRedis, "{reason}");
+    assert!(cause.needs_operator());
+    let at = format!("Redis at {address} does not speak");
+    assert!(
+        reason.contains(&at) && reason.contains("check the host and the port"),
+        "{reason}"
+    );
+    for _ in 0..6 {
+        timeout(PATIENCE, dials.recv()).await.unwrap().unwrap();
+    }
+    assert_eq!(log.count("is down"), 1, "one line for all attempts");
+}
+
 /// Collects what is logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -161,6 +211,16 @@ impl Write for Log {
 }
 
 impl Log {
+    /// Collects what this thread logs. A test's runtime has one thread, so the link's tasks log here too.
+    fn collect(&self) -> tracing::subscriber::DefaultGuard {
+        let writer = self.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
     fn count(&self, text: &str) -> usize {
         String::from_utf8_lossy(&self.0.lock().unwrap())
             .matches(text)
@@ -171,13 +231,7 @@ impl Log {
 #[tokio::test]
 async fn a_server_that_may_evict_locks_is_warned_of_once() {
     let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    // This runtime has one thread, so the link's tasks log here too.
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let _guard = log.collect();
     let mut server = RedisServer::start();
     let url = format!("redis://worker:{PASSWORD}@127.0.0.1:{}", server.port());
     server.admin::<()>(&format!("ACL SETUSER worker on >{PASSWORD} ~* &* +@all"));
