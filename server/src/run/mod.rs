@@ -11,7 +11,7 @@ use leasehold_proto::v1::{
     DESCRIPTORS, admin_service_server::AdminServiceServer,
     election_service_server::ElectionServiceServer, lock_service_server::LockServiceServer,
 };
-use leasehold_store::{Acknowledgement, LockStore, Status as StoreStatus, Store};
+use leasehold_store::{Acknowledgement, LockStore, Status as StoreStatus, Store, clock};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
@@ -35,6 +35,7 @@ use crate::{
         admin::Admin,
         election::Elections,
         lock::Locks,
+        overview::Overview,
         streams::{StreamOptions, Streams},
     },
     session::{sessions::Sessions, task::Shutdown},
@@ -143,6 +144,11 @@ pub async fn run_and_announce(
         coordinator: coordinator.clone(),
         sessions,
         watching,
+        overview: Overview {
+            started: clock::now(),
+            ready: ready.clone(),
+            store: config.store.to_string(),
+        },
         access: access.clone(),
         draining: stages.draining.clone(),
     };

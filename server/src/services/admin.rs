@@ -8,15 +8,16 @@ use leasehold_core::{
 };
 use leasehold_proto::v1::{
     CheckTokenRequest, CheckTokenResponse, ForceReleaseRequest, ForceReleaseResponse,
-    GetLockRequest, GetLockResponse, ListLocksRequest, ListLocksResponse, ListSessionsRequest,
-    ListSessionsResponse, SessionView, WatchLocksRequest, WatchLocksResponse,
-    admin_service_server::AdminService,
+    GetLockRequest, GetLockResponse, GetStatusRequest, GetStatusResponse, ListLocksRequest,
+    ListLocksResponse, ListSessionsRequest, ListSessionsResponse, SessionView, WatchLocksRequest,
+    WatchLocksResponse, admin_service_server::AdminService,
 };
 use leasehold_store::{LockStore, Page, clock};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use super::{
+    overview::Overview,
     streams::draining,
     told::{self, Source, ToldStream},
 };
@@ -44,6 +45,8 @@ pub struct Admin {
     pub sessions: Sessions,
     /// Who tells what happens to locks.
     pub watching: Watching,
+    /// What is told of the coordinator as a whole.
+    pub overview: Overview,
     /// Who may do what.
     pub access: Access,
     /// Ends the streams on which that is told.
@@ -100,9 +103,7 @@ impl AdminService for Admin {
         request: Request<ListSessionsRequest>,
     ) -> Result<Response<ListSessionsResponse>, Status> {
         let rights = self.access.rights(request.extensions())?;
-        let sees_all = rights
-            .granted()
-            .permits(Permission::Inspect, Place::Lock, "");
+        let sees_all = Self::sees_all(rights.granted());
         let own = rights.caller().identity();
         let is_seen =
             |info: &SessionInfo| sees_all || own.is_some() && info.identity.as_deref() == own;
@@ -200,9 +201,24 @@ impl AdminService for Admin {
             newest_token,
         }))
     }
+
+    async fn get_status(
+        &self,
+        request: Request<GetStatusRequest>,
+    ) -> Result<Response<GetStatusResponse>, Status> {
+        let rights = self.access.rights(request.extensions())?;
+        let load = Self::sees_all(rights.granted()).then(|| self.sessions.load());
+        let status = self.overview.status(&self.coordinator, load);
+        Ok(Response::new(status))
+    }
 }
 
 impl Admin {
+    /// Whether the caller may see everything that there is here.
+    fn sees_all(granted: &Granted) -> bool {
+        granted.permits(Permission::Inspect, Place::Lock, "")
+    }
+
     fn max_page_size(&self) -> usize {
         self.coordinator.limits().config().max_page_size
     }

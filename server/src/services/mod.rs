@@ -4,5 +4,6 @@ pub mod admin;
 pub mod election;
 pub mod lock;
 mod opening;
+pub mod overview;
 pub mod streams;
 mod told;

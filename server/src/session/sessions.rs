@@ -96,6 +96,17 @@ pub struct LateRenewals {
     pub oldest: Duration,
 }
 
+/// How much all sessions have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// How many sessions there are.
+    pub sessions: u64,
+    /// How many locks they hold.
+    pub holds: u64,
+    /// How many acquires of theirs wait or are in flight.
+    pub waiters: u64,
+}
+
 /// A session's place among the others, for as long as this lives.
 #[derive(Debug)]
 pub struct Listed {
@@ -160,21 +171,37 @@ impl Sessions {
         patience: impl Fn(Duration) -> Duration,
     ) -> LateRenewals {
         let mut late = LateRenewals::default();
+        self.visit(|info| {
+            if let Some(due) = info.renewal_due()
+                && due.until(now) > patience(info.ttl)
+            {
+                late.sessions += 1;
+                late.oldest = late.oldest.max(due.until(now));
+            }
+        });
+        late
+    }
+
+    /// Counts what all sessions have.
+    pub fn load(&self) -> Load {
+        let mut load = Load::default();
+        self.visit(|info| {
+            load.sessions += 1;
+            load.holds += u64::from(info.holds.load(Ordering::Relaxed));
+            load.waiters += u64::from(info.waiters.load(Ordering::Relaxed));
+        });
+        load
+    }
+
+    /// Looks at each session, a part at a time, so that no session waits long to be opened or to end.
+    fn visit(&self, mut look: impl FnMut(&SessionInfo)) {
         let mut after = None;
         loop {
-            // A part at a time, so that no session waits long to be opened or to end.
             let page = self.page(after, PART, |_| true);
-            for info in &page {
-                if let Some(due) = info.renewal_due()
-                    && due.until(now) > patience(info.ttl)
-                {
-                    late.sessions += 1;
-                    late.oldest = late.oldest.max(due.until(now));
-                }
-            }
+            page.iter().for_each(|info| look(info));
             match page.last() {
                 Some(last) if page.len() == PART => after = Some(last.id),
-                _ => return late,
+                _ => return,
             }
         }
     }

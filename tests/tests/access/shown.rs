@@ -3,8 +3,9 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, GetLockRequest, ListLocksRequest, ListSessionsRequest,
-    ReleaseRequest, RenewRequest, SessionRelease, session_request::Request,
+    AcquireOutcome, AcquireRequest, GetLockRequest, GetStatusRequest, ListLocksRequest,
+    ListSessionsRequest, ReleaseRequest, RenewRequest, SessionRelease, StoreState,
+    session_request::Request,
 };
 use leasehold_tests::raw::PROMPT;
 use tonic::Status;
@@ -71,6 +72,41 @@ async fn listed(caller: &Caller, page_size: i32, hidden: &str) -> BTreeSet<Strin
         if page_token.is_empty() {
             return names;
         }
+    }
+}
+
+#[tokio::test]
+async fn the_status_shows_its_load_to_those_who_may_see_everything() {
+    let rules = table("token:*", "acquire", "locks", "")
+        + &table("token:some", "inspect", "locks", "a/")
+        + &table("token:all", "inspect", "locks", "");
+    let site = Site::start(&rules);
+    let all = site.newcomer("all").await;
+    let mut session = all.session().await;
+    session.acquire("a/held").await;
+    let status = async |name: &str| {
+        let caller = site.newcomer(name).await;
+        let asked = caller.says(GetStatusRequest {});
+        caller.admin().get_status(asked).await.unwrap().into_inner()
+    };
+    let seen = status("all").await;
+    assert!(seen.serving && seen.store == "memory:", "{seen:?}");
+    assert_eq!(seen.store_state(), StoreState::Up);
+    let counts = [seen.session_count, seen.hold_count, seen.waiter_count];
+    assert_eq!(counts, [Some(1), Some(1), Some(0)]);
+    for name in ["some", "nothing"] {
+        let less = status(name).await;
+        assert_eq!(
+            (&less.coordinator, &less.version),
+            (&seen.coordinator, &seen.version)
+        );
+        assert!(less.serving && less.uptime.is_some());
+        assert_eq!(less.store_state(), StoreState::Unspecified);
+        assert_eq!((less.store, less.reason), (String::new(), String::new()));
+        assert_eq!(
+            [less.session_count, less.hold_count, less.waiter_count],
+            [None; 3]
+        );
     }
 }
 

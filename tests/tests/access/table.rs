@@ -3,10 +3,10 @@
 use std::{collections::HashMap, future::Future, pin::Pin};
 
 use leasehold_proto::v1::{
-    AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, LeaderRequest,
-    ListLocksRequest, ListSessionsRequest, LostReason, ObserveRequest, ReleaseRequest,
-    RenewRequest, SessionOpen, SessionRelease, WatchLocksRequest, session_request::Request,
-    session_response::Response,
+    AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, GetStatusRequest,
+    LeaderRequest, ListLocksRequest, ListSessionsRequest, LostReason, ObserveRequest,
+    ReleaseRequest, RenewRequest, SessionOpen, SessionRelease, WatchLocksRequest,
+    session_request::Request, session_response::Response,
 };
 use leasehold_tests::raw::{
     PROMPT, exclusive, fresh_owner_id, resume_hold, semaphore, several, shared, wire,
@@ -188,6 +188,13 @@ fn rpcs() -> Vec<Rpc> {
             caller
                 .admin()
                 .list_sessions(caller.says(ListSessionsRequest::default()))
+                .await
+                .map(drop)
+        }),
+        rpc!("GetStatus", Identity, |caller| {
+            caller
+                .admin()
+                .get_status(caller.says(GetStatusRequest {}))
                 .await
                 .map(drop)
         }),

@@ -36,7 +36,7 @@ const HEALTH: &str = "grpc.health.v1.Health";
 const UNKNOWN: &str = "unknown";
 
 /// Every method, and at the end what stands for all others.
-pub const METHODS: [Method; 18] = [
+pub const METHODS: [Method; 19] = [
     stream(LOCKS, "Session"),
     unary(LOCKS, "Acquire"),
     unary(LOCKS, "Renew"),
@@ -50,6 +50,7 @@ pub const METHODS: [Method; 18] = [
     stream(ADMIN, "WatchLocks"),
     unary(ADMIN, "ForceRelease"),
     unary(ADMIN, "CheckToken"),
+    unary(ADMIN, "GetStatus"),
     unary(HEALTH, "Check"),
     stream(HEALTH, "Watch"),
     stream(
