@@ -9,6 +9,7 @@ use crate::{
     error::{ConnectError, Failure},
     lease::FencingToken,
     proto::v1::{self, admin_service_client::AdminServiceClient},
+    settings::Settings,
     transport::Channel,
     watcher::LockWatcher,
 };
@@ -52,6 +53,10 @@ impl Admin {
     /// [`ClientBuilder::admin`](crate::ClientBuilder::admin).
     pub fn connect(endpoints: impl Into<Endpoints>) -> Result<Self, ConnectError> {
         crate::Client::builder().admin(endpoints)
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        self.calls.settings()
     }
 
     /// The channel that is used at present, for the generated stubs: to one coordinator.

@@ -92,9 +92,10 @@ impl Calls {
         let mut left = self.0.channels.len();
         loop {
             let moved = self.moved();
-            let failure = match call(self.at(moved).single.clone()).await {
+            let channel = self.at(moved).single.clone();
+            let failure = match call(channel.clone()).await {
                 Ok(answer) => return Ok(answer),
-                Err(status) => Failure::from(status),
+                Err(status) => Failure::at(channel.endpoint(), status),
             };
             let draining = failure.is_draining();
             if !failure.is_transport() && !draining {

@@ -23,6 +23,8 @@ pub(crate) struct Feed<M> {
     open: Box<dyn Fn(Channel) -> Opening<M> + Send>,
     /// How often the calls had moved on when it was asked for.
     moved: usize,
+    /// Where it was asked for.
+    endpoint: String,
     pauses: Pauses,
     state: State<M>,
     /// Something was told since it was asked for.
@@ -56,9 +58,11 @@ impl<M> Feed<M> {
         F: Future<Output = Result<Response<Streaming<M>>, Status>> + Send + 'static,
     {
         let open = Box::new(move |channel| -> Opening<M> { Box::pin(open(channel)) });
+        let channel = calls.watching();
         Self {
             moved: calls.moved(),
-            state: State::Opening(open(calls.watching())),
+            endpoint: channel.endpoint().to_owned(),
+            state: State::Opening(open(channel)),
             open,
             pauses: Pauses::new(calls.settings()),
             calls: calls.clone(),
@@ -78,7 +82,9 @@ impl<M> Feed<M> {
                 State::Pausing(pause) => {
                     ready!(pause.as_mut().poll(cx));
                     self.moved = self.calls.moved();
-                    self.state = State::Opening((self.open)(self.calls.watching()));
+                    let channel = self.calls.watching();
+                    channel.endpoint().clone_into(&mut self.endpoint);
+                    self.state = State::Opening((self.open)(channel));
                 }
                 State::Opening(opening) => match ready!(opening.as_mut().poll(cx)) {
                     Ok(response) => {
@@ -95,7 +101,10 @@ impl<M> Feed<M> {
                             return Poll::Ready(Some(News::Message(message)));
                         }
                         Some(Err(status)) => status,
-                        None => Status::unavailable("the coordinator ended the stream"),
+                        None => Status::unavailable(format!(
+                            "the coordinator at {} ended the stream",
+                            self.endpoint
+                        )),
                     };
                     return Poll::Ready(Some(self.ended(status)));
                 }
@@ -105,7 +114,7 @@ impl<M> Feed<M> {
     }
 
     fn ended(&mut self, status: Status) -> News<M> {
-        let failure = Failure::from(status);
+        let failure = Failure::at(&self.endpoint, status);
         // Who was told something was known, and may be so again, with a token that has been replaced since.
         let was_told = std::mem::take(&mut self.told);
         let may_be_known = failure.code() == Code::Unauthenticated && was_told;

@@ -117,7 +117,7 @@
 //! | who leads, and every change | [`Election::leader`], [`Election::observe`], [`Observer`] |
 //! | locks with another fate than the rest | [`Client::session`], [`Session`] |
 //! | the trace that a request is part of | [`ClientBuilder::trace_context_from`], [`LockRequest::trace_context`], [`TraceContext`] |
-//! | looking inside a coordinator | [`Admin`] |
+//! | looking inside a coordinator, and whether each one serves | [`Admin`], [`Admin::status`] |
 //! | what happens to locks, as it happens | [`Admin::watch_locks`], [`LockWatcher`], [`LockNews`] |
 //! | everything else that the API can do | [`proto::v1`], with [`Client::channel`] |
 
@@ -145,6 +145,7 @@ mod pauses;
 mod semaphore;
 mod session;
 mod settings;
+mod status;
 mod trace;
 mod transport;
 mod watcher;
@@ -165,6 +166,7 @@ pub use lock::LockRequest;
 pub use lock_all::LockAllRequest;
 pub use semaphore::Semaphore;
 pub use session::{Session, SessionBuilder, SessionInfo};
+pub use status::CoordinatorStatus;
 pub use trace::{TraceContext, TraceContextError};
 pub use transport::Channel;
 pub use watcher::{LockNews, LockWatcher};

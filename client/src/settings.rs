@@ -78,6 +78,18 @@ impl Settings {
         Ok(self.target(endpoint, &uri)?.traced(&self.traces))
     }
 
+    /// For single calls to one of the addresses that the endpoint stands for.
+    pub(crate) fn call_target_at(
+        &self,
+        url: &str,
+        address: SocketAddr,
+    ) -> Result<Target, ConnectError> {
+        let origin = self.endpoint(url)?.uri().clone();
+        let endpoint = self.endpoint(&format!("http://{address}"))?;
+        let target = self.target(endpoint.origin(origin.clone()), &origin)?;
+        Ok(target.traced(&self.traces))
+    }
+
     fn target(&self, endpoint: Endpoint, uri: &Uri) -> Result<Target, ConnectError> {
         Ok(Target::new(endpoint, uri, &self.credentials)?)
     }
@@ -91,7 +103,11 @@ impl Settings {
             Endpoint::from_shared(url.to_owned()).map_err(|source| invalid(Some(source)))?;
         let uri = endpoint.uri();
         let is_known = matches!(uri.scheme_str(), Some("http" | "https"));
-        if !is_known || uri.host().is_none_or(str::is_empty) {
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let is_complete = uri.host().is_some_and(|host| !host.is_empty())
+            && uri.port_u16().is_some()
+            && !authority.contains('@');
+        if !is_known || !is_complete {
             return Err(invalid(None));
         }
         endpoint
@@ -118,7 +134,11 @@ mod tests {
             ("http://127.0.0.1:7420", true),
             ("http://[::1]:7420", true),
             ("http://locks.example", true),
-            ("127.0.0.1:7420", false),
+            ("127.0.0.1:7420", true),
+            ("127.0.0.1", true),
+            ("http://127.0.0.1:99999", false),
+            ("http://127.0.0.1:", false),
+            ("http://user@127.0.0.1", false),
             ("https://locks.example", true),
             ("https://[::1]:7420", true),
             ("ftp://locks.example", false),
@@ -128,7 +148,8 @@ mod tests {
             ("not a url", false),
         ] {
             let settings = Settings::new(endpoint.into());
-            assert_eq!(settings.call_target(endpoint).is_ok(), good, "{endpoint}");
+            let url = &settings.endpoints.urls()[0];
+            assert_eq!(settings.call_target(url).is_ok(), good, "{endpoint}");
         }
     }
 }

@@ -77,6 +77,31 @@ impl Authority {
         }
     }
 
+    /// A certificate for servers on this machine that has signed itself, marked as a CA's or as none.
+    ///
+    /// # Panics
+    ///
+    /// If it can't be made, or its files can't be written.
+    pub fn self_signed(&self, is_ca: bool) -> Issued {
+        let names: Vec<String> = LOOPBACK.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("the names are ASCII");
+        params.is_ca = match is_ca {
+            true => IsCa::Ca(BasicConstraints::Unconstrained),
+            false => IsCa::ExplicitNoCa,
+        };
+        let key = KeyPair::generate().expect("a key can be made");
+        let certificate = params.self_signed(&key).expect("it can sign itself");
+        let name = if is_ca { "self-ca" } else { "self" };
+        let issued = Issued {
+            cert: self.directory().join(format!("{name}.pem")),
+            key: self.directory().join(format!("{name}.key")),
+            serial: 0,
+        };
+        replace(&issued.cert, &certificate.pem());
+        replace(&issued.key, &key.serialize_pem());
+        issued
+    }
+
     /// The folder that its files are in.
     pub fn directory(&self) -> &Path {
         self.directory.path()

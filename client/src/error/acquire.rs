@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tonic::Code;
 
-use super::{ConnectError, Failure};
+use super::{ConnectError, Failure, Rounded};
 use crate::proto::v1;
 
 /// Why a lock was not acquired.
@@ -32,7 +32,7 @@ pub enum AcquireError {
         holder: Option<Box<v1::Holder>>,
     },
     /// The lock did not come free for us within the wait asked for.
-    #[error("lock {name:?} did not come free within {wait:?}{}", by(holder))]
+    #[error("lock {name:?} did not come free within {}{}", Rounded(*wait), by(holder))]
     TimedOut {
         /// The lock's name.
         name: Arc<str>,

@@ -4,7 +4,7 @@ use std::{error::Error as StdError, time::Duration};
 
 use tonic::Code;
 
-use super::{CredentialsError, Failure, failure::is_of_tls};
+use super::{Cause, CredentialsError, Failure, Rounded};
 
 /// Why a session could not be opened.
 ///
@@ -22,7 +22,7 @@ use super::{CredentialsError, Failure, failure::is_of_tls};
 pub enum ConnectError {
     /// The endpoint is not a URL that can be connected to.
     #[error(
-        "invalid endpoint {endpoint:?}: expected a URL such as https://locks.example:7420 or http://127.0.0.1:7420"
+        "invalid endpoint {endpoint:?}: expected a URL such as https://locks.example:7420, or HOST:PORT for an unencrypted connection"
     )]
     InvalidEndpoint {
         /// What was given.
@@ -35,9 +35,18 @@ pub enum ConnectError {
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// The connection could not be encrypted: one of the two does not trust the other's certificate, or they have no version
-    /// of TLS in common, or no TLS is spoken there.
-    #[error("could not make an encrypted connection to the coordinator at {endpoint}")]
+    /// of TLS in common.
+    #[error("{}", Cause::of(&**source).explain(endpoint))]
     Tls {
+        /// Where it was looked for.
+        endpoint: String,
+        /// What went wrong.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// What answers is no coordinator, or a coordinator that speaks TLS where the URL says `http://`, or none where it says
+    /// `https://`.
+    #[error("{}", Cause::of(&**source).explain(endpoint))]
+    Mismatch {
         /// Where it was looked for.
         endpoint: String,
         /// What went wrong.
@@ -45,7 +54,7 @@ pub enum ConnectError {
     },
     /// No connection could be made, or it broke before anybody answered on it: there may be a balancer, but no
     /// coordinator behind it.
-    #[error("could not reach the coordinator at {endpoint}")]
+    #[error("{}", Cause::of(&**source).explain(endpoint))]
     Unreachable {
         /// Where it was looked for.
         endpoint: String,
@@ -53,7 +62,7 @@ pub enum ConnectError {
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The coordinator did not open a session within the connect time-out.
-    #[error("the coordinator at {endpoint} did not answer within {after:?}")]
+    #[error("the coordinator at {endpoint} did not answer within {}", Rounded(*after))]
     TimedOut {
         /// Where it was looked for.
         endpoint: String,
@@ -107,10 +116,10 @@ pub enum ConnectError {
 impl ConnectError {
     /// No connection could be made.
     pub(crate) fn unreachable(endpoint: String, source: Box<dyn StdError + Send + Sync>) -> Self {
-        if is_of_tls(&*source) {
-            Self::Tls { endpoint, source }
-        } else {
-            Self::Unreachable { endpoint, source }
+        match Cause::of(&*source) {
+            Cause::Tls(_) => Self::Tls { endpoint, source },
+            Cause::Mismatch(_) => Self::Mismatch { endpoint, source },
+            _ => Self::Unreachable { endpoint, source },
         }
     }
 
@@ -158,6 +167,7 @@ impl ConnectError {
             Self::InvalidEndpoint { .. }
             | Self::Credentials(_)
             | Self::Tls { .. }
+            | Self::Mismatch { .. }
             | Self::Unreachable { .. }
             | Self::TimedOut { .. }
             | Self::Ended { .. } => None,
@@ -170,6 +180,7 @@ impl ConnectError {
             Self::InvalidEndpoint { .. }
             | Self::Credentials(_)
             | Self::Tls { .. }
+            | Self::Mismatch { .. }
             | Self::Unauthenticated { .. }
             | Self::PermissionDenied { .. } => false,
             Self::LimitReached { source, .. } | Self::Refused { source, .. } => {

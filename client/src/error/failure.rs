@@ -1,10 +1,11 @@
 //! What a coordinator answers when it could not serve a request.
 
-use std::{collections::HashMap, error::Error as StdError, fmt, io, sync::Arc, time::Duration};
+use std::{collections::HashMap, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
+use super::{cause::Cause, connect::ConnectError, rounded::Rounded};
 use crate::proto::v1;
 
 /// What was wrong with one field of a request, in the coordinator's words.
@@ -59,9 +60,37 @@ struct Parts {
     metadata: HashMap<String, String>,
     retry_after: Option<Duration>,
     status: Option<Status>,
+    /// Where it was asked, if that is known.
+    endpoint: String,
 }
 
 impl Failure {
+    /// What the call to the coordinator at this endpoint ended with.
+    pub(crate) fn at(endpoint: &str, status: Status) -> Self {
+        let mut failure = Self::from(status);
+        // Nobody else has it yet.
+        if let Some(parts) = Arc::get_mut(&mut failure.0) {
+            parts.endpoint = endpoint.to_owned();
+        }
+        failure
+    }
+
+    /// Returns the URL of the coordinator that was asked; none where that is not known, as for what was answered on a
+    /// session.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leasehold_client::Admin;
+    ///
+    /// let failure = Admin::connect("127.0.0.1:1")?.get_lock("a").await.unwrap_err();
+    /// assert_eq!(failure.endpoint(), Some("http://127.0.0.1:1"));
+    /// assert!(failure.to_string().contains("connection refused"));
+    /// # Ok(()) }
+    /// ```
+    pub fn endpoint(&self) -> Option<&str> {
+        Some(&*self.0.endpoint).filter(|endpoint| !endpoint.is_empty())
+    }
+
     /// The gRPC status code.
     pub fn code(&self) -> Code {
         self.0.code
@@ -110,8 +139,8 @@ impl Failure {
         self.0.retry_after
     }
 
-    /// Whether the connection could not be encrypted: one of the two does not trust the other's certificate, or no TLS is
-    /// spoken there.
+    /// Whether the connection could not be encrypted: one of the two does not trust the other's certificate, or they have no
+    /// version of TLS in common.
     ///
     /// ```
     /// use leasehold_client::Failure;
@@ -120,15 +149,33 @@ impl Failure {
     /// assert!(!failure.is_tls());
     /// ```
     pub fn is_tls(&self) -> bool {
-        let status = self.0.status.as_ref();
-        status.and_then(StdError::source).is_some_and(is_of_tls)
+        self.cause().is_some_and(|cause| cause.is_tls())
     }
 
-    /// Whether the same request may succeed later. So it may whenever the connection failed, whatever the code, but for
-    /// [TLS](Failure::is_tls).
+    /// Whether what answers is no coordinator, or a coordinator that speaks TLS where the URL says `http://`, or none where
+    /// it says `https://`.
+    ///
+    /// ```
+    /// use leasehold_client::Failure;
+    ///
+    /// let failure = Failure::from(tonic::Status::unavailable("the store is away"));
+    /// assert!(!failure.is_mismatch());
+    /// ```
+    pub fn is_mismatch(&self) -> bool {
+        matches!(self.cause(), Some(Cause::Mismatch(_)))
+    }
+
+    /// Why the connection failed, where that is what happened and something is known of it.
+    fn cause(&self) -> Option<Cause> {
+        let status = self.0.status.as_ref();
+        status.and_then(StdError::source).map(Cause::of)
+    }
+
+    /// Whether the same request may succeed later. So it may whenever the connection failed, whatever the code, unless
+    /// [TLS](Failure::is_tls) or a [mismatch](Failure::is_mismatch) is why.
     pub fn is_retryable(&self) -> bool {
         if self.is_transport() {
-            return !self.is_tls();
+            return !self.is_tls() && !self.is_mismatch();
         }
         // Limits of what one asks for, not of what there is room for.
         if matches!(
@@ -174,6 +221,19 @@ impl Failure {
         false
     }
 
+    /// No call could be made to the coordinator at this endpoint.
+    pub(crate) fn unconnected(endpoint: &str, error: ConnectError) -> Self {
+        let error = tonic::ConnectError(error.into());
+        Self::at(endpoint, Status::from_error(error.into()))
+    }
+
+    /// The coordinator at this endpoint did not answer in time.
+    pub(crate) fn unanswered(endpoint: &str, within: Duration) -> Self {
+        let within = Rounded(within);
+        let what = format!("the coordinator at {endpoint} did not answer within {within}");
+        Self::at(endpoint, Status::deadline_exceeded(what))
+    }
+
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self(Arc::new(Parts {
             code: Code::Internal,
@@ -183,6 +243,7 @@ impl Failure {
             metadata: HashMap::new(),
             retry_after: None,
             status: None,
+            endpoint: String::new(),
         }))
     }
 
@@ -199,6 +260,7 @@ impl Failure {
             metadata: HashMap::new(),
             retry_after: None,
             status: None,
+            endpoint: String::new(),
         }))
     }
 }
@@ -229,6 +291,7 @@ impl From<Status> for Failure {
                 .get_details_retry_info()
                 .and_then(|info| info.retry_delay),
             status: Some(status),
+            endpoint: String::new(),
         }))
     }
 }
@@ -252,12 +315,23 @@ impl From<v1::SessionFailure> for Failure {
                 .retry_after
                 .and_then(|after| Duration::try_from(after).ok()),
             status: None,
+            endpoint: String::new(),
         }))
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(cause) = self.cause() {
+            return f.write_str(&cause.explain(&self.0.endpoint));
+        }
+        if self.is_transport() && !self.0.endpoint.is_empty() {
+            write!(
+                f,
+                "the connection to the coordinator at {} broke: ",
+                self.0.endpoint
+            )?;
+        }
         if self.0.message.is_empty() {
             f.write_str(self.0.code.description())?;
         } else {
@@ -282,24 +356,6 @@ impl StdError for Failure {
     }
 }
 
-/// Whether TLS is why.
-pub(super) fn is_of_tls(error: &(dyn StdError + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.is::<rustls::Error>() {
-            return true;
-        }
-        // Once a connection is in use, HTTP/2 keeps nothing of such an error but its kind and its words. Nothing else that
-        // a connection is made of ends it with this kind.
-        let io = error.downcast_ref::<io::Error>();
-        if io.is_some_and(|io| io.kind() == io::ErrorKind::InvalidData) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -315,7 +371,11 @@ mod tests {
             let broken = Failure::from(broken);
             assert!(broken.is_transport() && broken.is_retryable(), "{broken:?}");
             assert_eq!(broken.code(), code);
-            assert_eq!(broken.to_string(), "the connection broke");
+            let words = broken.to_string();
+            assert!(
+                words.starts_with("the connection to the coordinator broke"),
+                "{words}"
+            );
 
             let answered = Failure::from(Status::new(code, "no"));
             assert!(!answered.is_transport(), "{answered:?}");

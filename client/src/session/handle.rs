@@ -210,6 +210,19 @@ impl Session {
         }
     }
 
+    /// Returns the time left until the coordinator goes away, once it has said that it will; none before, and while there is no
+    /// connection. See [`Session::draining`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// assert_eq!(client.default_session().drains_in(), None);
+    /// # Ok(()) });
+    /// ```
+    pub fn drains_in(&self) -> Option<Duration> {
+        let draining = self.0.status.borrow().draining;
+        draining.map(|until| until.since(Moment::now()))
+    }
+
     /// Closes the session: its guards are lost first (with
     /// [`LostReason::SessionClosed`](crate::LostReason::SessionClosed)), then the coordinator releases everything and
     /// hands it to the next waiters. Returns when it has confirmed that, or after two seconds. Acquires fail from then

@@ -11,7 +11,7 @@ use tonic::{Response, Status, Streaming};
 
 use super::route::{Candidate, Found, find};
 use crate::{
-    error::ConnectError,
+    error::{ConnectError, Rounded},
     proto::v1::{self, lock_service_client::LockServiceClient, session_request::Request as Body},
     settings::Settings,
     transport::{Channel, Target},
@@ -81,7 +81,8 @@ impl Link {
             };
             timeout(limit, starting).await.unwrap_or_else(|_| {
                 Err(Status::deadline_exceeded(format!(
-                    "the stream did not begin within {limit:?}"
+                    "the stream did not begin within {}",
+                    Rounded(limit)
                 )))
             })
         }))

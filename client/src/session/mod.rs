@@ -37,4 +37,5 @@ pub(crate) use changes::Change;
 pub(crate) use driver::{HoldReply, Note};
 pub use handle::{Session, SessionInfo};
 pub(crate) use machine::Granted;
+pub(crate) use route::{Candidate, addresses};
 pub(crate) use spec::{AcquireSpec, Mode, Names};

@@ -59,6 +59,7 @@ impl Fate {
                 _ => Self::Kept,
             },
             ConnectError::Tls { .. }
+            | ConnectError::Mismatch { .. }
             | ConnectError::Unreachable { .. }
             | ConnectError::Ended { .. } => Self::Dropped,
         }

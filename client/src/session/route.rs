@@ -11,20 +11,20 @@ use futures_util::future::join_all;
 use tokio::{net::lookup_host, time::timeout};
 use tonic::transport::Uri;
 
-use crate::{clock::Moment, error::ConnectError, settings::Settings};
+use crate::{clock::Moment, endpoints::DEFAULT_PORT, error::ConnectError, settings::Settings};
 
 /// For how long one that failed is tried last.
 const TROUBLED: Duration = Duration::from_secs(10);
 
 /// One coordinator, as far as can be told from here: one address of what an endpoint names.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Candidate {
-    pub(super) endpoint: Arc<str>,
-    pub(super) address: SocketAddr,
+pub(crate) struct Candidate {
+    pub(crate) endpoint: Arc<str>,
+    pub(crate) address: SocketAddr,
 }
 
 /// What the endpoints stand for at present, or why one of them stands for nothing.
-pub(super) type Found = Vec<Result<Candidate, ConnectError>>;
+pub(crate) type Found = Vec<Result<Candidate, ConnectError>>;
 
 /// Goes round the candidates: each is tried once in a round, and those that failed lately come last.
 pub(super) struct Route {
@@ -86,7 +86,8 @@ pub(super) async fn find(settings: Arc<Settings>) -> Found {
     found.into_iter().flatten().collect()
 }
 
-async fn addresses(url: &str, limit: Duration) -> Found {
+/// Looks up the addresses that one endpoint stands for.
+pub(crate) async fn addresses(url: &str, limit: Duration) -> Found {
     let endpoint: Arc<str> = url.into();
     let unreachable = |source| ConnectError::Unreachable {
         endpoint: url.to_owned(),
@@ -98,10 +99,7 @@ async fn addresses(url: &str, limit: Duration) -> Found {
     };
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    let port = uri.port_u16().unwrap_or(match uri.scheme_str() {
-        Some("https") => 443,
-        _ => 80,
-    });
+    let port = uri.port_u16().unwrap_or(DEFAULT_PORT);
     match timeout(limit, lookup_host((host, port))).await {
         Ok(Ok(addresses)) => addresses
             .map(|address| {
@@ -166,12 +164,12 @@ mod tests {
         let found = find(Arc::new(settings)).await;
         let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
         assert_eq!(found[0].address.to_string(), "127.0.0.1:7420");
-        assert_eq!(found[1].address.to_string(), "[::1]:443");
+        assert_eq!(found[1].address.to_string(), "[::1]:7420");
         assert!(found.len() > 2);
         for candidate in &found[2..] {
             assert!(candidate.address.ip().is_loopback());
-            assert_eq!(candidate.address.port(), 80);
-            assert_eq!(&*candidate.endpoint, "http://localhost");
+            assert_eq!(candidate.address.port(), 7420);
+            assert_eq!(&*candidate.endpoint, "http://localhost:7420");
         }
     }
 }

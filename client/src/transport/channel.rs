@@ -1,6 +1,9 @@
 //! A channel that shows who asks.
 
-use std::task::{Context, Poll};
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use tonic::{
     body::Body,
@@ -36,6 +39,7 @@ use crate::{error::CredentialsError, trace::TraceSource};
 #[derive(Clone, Debug)]
 pub struct Channel {
     channel: transport::Channel,
+    endpoint: Arc<str>,
     credentials: Credentials,
     traces: TraceSource,
 }
@@ -43,8 +47,9 @@ pub struct Channel {
 /// Where a channel is to lead to, and how.
 pub(crate) struct Target {
     endpoint: Endpoint,
-    /// None where nothing is encrypted.
-    connector: Option<Connector>,
+    /// The URL by which people know it.
+    url: Arc<str>,
+    connector: Connector,
     credentials: Credentials,
     traces: TraceSource,
 }
@@ -56,16 +61,20 @@ impl Target {
         uri: &Uri,
         credentials: &Credentials,
     ) -> Result<Self, CredentialsError> {
-        let connector = match credentials.tls(uri) {
+        let tls = match credentials.tls(uri) {
             None => None,
             Some(tls) => {
                 let server_name = tls.server_name(uri)?;
-                let limit = endpoint.get_connect_timeout();
-                Some(Connector::new(tls, server_name, limit))
+                Some((tls, server_name))
             }
         };
+        let connector = Connector::new(tls, endpoint.get_connect_timeout());
+        // A URL without a path is shown as it is given, without the `/` that stands for it.
+        let url = uri.to_string();
+        let url = url.strip_suffix('/').unwrap_or(&url).into();
         Ok(Self {
             endpoint,
+            url,
             connector,
             credentials: credentials.clone(),
             traces: TraceSource::default(),
@@ -82,12 +91,9 @@ impl Target {
 
     /// Connects at once.
     pub(crate) async fn connect(self) -> Result<Channel, Error> {
-        let channel = match self.connector {
-            Some(connector) => transport::Channel::connect(connector, self.endpoint).await?,
-            None => self.endpoint.connect().await?,
-        };
         Ok(Channel {
-            channel,
+            channel: transport::Channel::connect(self.connector, self.endpoint).await?,
+            endpoint: self.url,
             credentials: self.credentials,
             traces: self.traces,
         })
@@ -95,15 +101,25 @@ impl Target {
 
     /// Connects when it is first used, and again when needed. Must be called within a Tokio runtime.
     pub(crate) fn connect_lazy(self) -> Channel {
-        let channel = match self.connector {
-            Some(connector) => transport::Channel::new(connector, self.endpoint),
-            None => self.endpoint.connect_lazy(),
-        };
         Channel {
-            channel,
+            channel: transport::Channel::new(self.connector, self.endpoint),
+            endpoint: self.url,
             credentials: self.credentials,
             traces: self.traces,
         }
+    }
+}
+
+impl Channel {
+    /// Returns the URL of the coordinator that it leads to.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// assert_eq!(client.channel().endpoint(), client.endpoint());
+    /// # Ok(()) });
+    /// ```
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 }
 

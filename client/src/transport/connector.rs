@@ -1,4 +1,4 @@
-//! Connections that are encrypted before anything is said on them.
+//! Connections to coordinators, encrypted where the URL says so.
 
 use std::{
     error::Error as StdError,
@@ -11,30 +11,33 @@ use std::{
 use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
 use rustls::pki_types::ServerName;
 use tokio::{net::TcpStream, time::timeout};
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use tokio_rustls::TlsConnector;
 use tonic::{
     ConnectError,
     codegen::{BoxFuture, Service},
     transport::Uri,
 };
 
-use super::tls::{HTTP_2, Tls};
+use super::{
+    stream::Stream,
+    tls::{HTTP_2, Tls},
+};
+use crate::error::Mismatch;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Connects by TCP to what the URL names, by TLS to whoever has a certificate of that name.
+/// Connects by TCP to what the URL names, and where it is to be encrypted, by TLS to a server with a certificate of that name.
 pub(super) struct Connector {
     tcp: HttpConnector,
-    tls: Arc<Tls>,
-    server_name: ServerName<'static>,
+    /// None where nothing is encrypted.
+    tls: Option<(Arc<Tls>, ServerName<'static>)>,
     /// For all of it.
     limit: Option<Duration>,
 }
 
 impl Connector {
     pub(super) fn new(
-        tls: Arc<Tls>,
-        server_name: ServerName<'static>,
+        tls: Option<(Arc<Tls>, ServerName<'static>)>,
         limit: Option<Duration>,
     ) -> Self {
         let mut tcp = HttpConnector::new();
@@ -42,17 +45,12 @@ impl Connector {
         tcp.set_nodelay(true);
         // Shared among all addresses of a name, so that one that is silent leaves time for the others.
         tcp.set_connect_timeout(limit);
-        Self {
-            tcp,
-            tls,
-            server_name,
-            limit,
-        }
+        Self { tcp, tls, limit }
     }
 }
 
 impl Service<Uri> for Connector {
-    type Response = TokioIo<TlsStream<TcpStream>>;
+    type Response = TokioIo<Stream>;
     // By which it is known that nothing was sent.
     type Error = ConnectError;
     type Future = BoxFuture<Self::Response, ConnectError>;
@@ -64,18 +62,19 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         let connecting = self.tcp.call(uri);
-        // As the files are now, which is why it is not done once for all connections.
-        let tls = TlsConnector::from(self.tls.config());
-        let server_name = self.server_name.clone();
+        // With the files as they are now, so that each connection is made with the newest.
+        let tls = self
+            .tls
+            .as_ref()
+            .map(|(tls, name)| (TlsConnector::from(tls.config()), name.clone()));
         let limit = self.limit;
         Box::pin(async move {
             let connecting = async {
                 let tcp = connecting.await?.into_inner();
-                let stream = tls.connect(server_name, tcp).await?;
-                if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
-                    let what = "whoever answers there does not speak HTTP/2 over TLS";
-                    return Err(io::Error::other(what).into());
-                }
+                let stream = match tls {
+                    Some((tls, name)) => encrypt(&tls, name, tcp).await?,
+                    None => Stream::plain(tcp),
+                };
                 Ok::<_, BoxError>(TokioIo::new(stream))
             };
             let connected = match limit {
@@ -87,4 +86,23 @@ impl Service<Uri> for Connector {
             connected.map_err(ConnectError)
         })
     }
+}
+
+/// Makes the TLS handshake. Fails with a [`Mismatch`] if what answers does not speak TLS, or no HTTP/2 inside.
+async fn encrypt(
+    tls: &TlsConnector,
+    name: ServerName<'static>,
+    tcp: TcpStream,
+) -> io::Result<Stream> {
+    let stream = tls.connect(name, tcp).await.map_err(|error| {
+        let cause = error.get_ref();
+        match cause.and_then(|cause| cause.downcast_ref()) {
+            Some(rustls::Error::InvalidMessage(_)) => Mismatch::NoTls.error(),
+            _ => error,
+        }
+    })?;
+    if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
+        return Err(Mismatch::NoHttp2.error());
+    }
+    Ok(Stream::Encrypted(Box::new(stream)))
 }

@@ -56,10 +56,8 @@ async fn sessions_calls_and_feeds_are_encrypted() {
     // Nor does it work without, whoever is told to try.
     let plain = coordinator.endpoint().replace("https", "http");
     let error = Client::connect(plain).await.unwrap_err();
-    assert!(
-        matches!(error, ConnectError::Unreachable { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, ConnectError::Mismatch { .. }), "{error:?}");
+    assert!(!error.is_retryable());
 }
 
 #[tokio::test]
