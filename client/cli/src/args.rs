@@ -9,6 +9,7 @@ use crate::{
     connection::Connection,
     elect::{self, ElectOptions},
     run::{self, RunOptions},
+    status::{self, StatusOptions},
 };
 
 /// Distributed locks: run a command under a lock or while leading, look inside, and measure
@@ -31,6 +32,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    something else went wrong
+  3    some of the coordinators serve, and some do not (status)
   4    nobody leads (leader)
   64   the command line or a name in it is wrong
   69   no coordinator could be reached, or it does not serve at present
@@ -115,8 +117,9 @@ pub(crate) enum Command {
         force: bool,
     },
 
-    /// Show whether the coordinator serves, and how many sessions and locks there are
-    Status,
+    /// Show each coordinator: whether it serves, its store, and how much it has
+    #[command(after_long_help = status::HELP)]
+    Status(StatusOptions),
 
     /// Measure a deployment: how many locks a second, and how long each takes
     #[command(long_about = bench::ABOUT, after_long_help = bench::HELP)]

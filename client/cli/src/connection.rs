@@ -3,7 +3,7 @@
 use std::{env, path::PathBuf};
 
 use leasehold_client::{
-    Admin, Client, ClientBuilder, ConnectError, TraceContext, TraceContextError,
+    Admin, Client, ClientBuilder, ConnectError, Endpoints, TraceContext, TraceContextError,
 };
 
 use crate::say::say;
@@ -20,7 +20,8 @@ pub(crate) const TRACESTATE: &str = "TRACESTATE";
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Connection {
-    /// Where the coordinators are: one, or several that serve the same locks, separated by commas; https:// encrypts
+    /// Where the coordinators are: one, or several that serve the same locks, separated by commas. Without a scheme it is
+    /// http://, which does not encrypt; https:// does. Without a port it is 7420
     #[arg(
         long,
         env = "LEASEHOLD_ENDPOINT",
@@ -147,6 +148,11 @@ impl Connection {
             builder = builder.trace_context_from(move || Some(context.clone()));
         }
         builder
+    }
+
+    /// Where the coordinators are, each with its scheme and port.
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        Endpoints::from(&self.endpoint)
     }
 
     /// For what needs no session.

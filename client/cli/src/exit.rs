@@ -1,8 +1,8 @@
 //! Exit codes, which are part of the interface, and how errors become one.
 
-use std::process::ExitCode;
+use std::{error::Error as StdError, process::ExitCode, sync::Arc};
 
-use leasehold_client::{AcquireError, ConnectError, Failure};
+use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure};
 
 use crate::say::say;
 
@@ -12,6 +12,8 @@ pub(crate) enum Exit {
     Success,
     /// Something else went wrong.
     Failure,
+    /// Some of the coordinators serve, and some do not.
+    SomeServe,
     /// Nobody leads the election that was asked about.
     NobodyLeads,
     /// The command line is wrong, or the coordinator found its input to be, or others do not agree to it.
@@ -45,6 +47,7 @@ impl From<Exit> for ExitCode {
         Self::from(match exit {
             Exit::Success => 0,
             Exit::Failure => 1,
+            Exit::SomeServe => 3,
             Exit::NobodyLeads => 4,
             Exit::Usage => 64,
             Exit::Unavailable => 69,
@@ -62,15 +65,69 @@ impl From<Exit> for ExitCode {
 
 /// Says on standard error what went wrong, with its causes.
 pub(crate) fn report(error: &anyhow::Error) {
-    let mut message = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = cause.to_string();
-        // Layers of a transport repeat each other, or say nothing.
-        if cause != "transport error" && !message.contains(&cause) {
-            message = format!("{message}: {cause}");
-        }
+    say(explained(error));
+}
+
+/// The same for what went wrong with the coordinators at these endpoints, which it names.
+pub(crate) fn report_at(endpoints: &Endpoints, error: &anyhow::Error) {
+    let mut message = explained(error);
+    let mut urls = endpoints.urls().iter();
+    if is_of_coordinator(error) && !urls.any(|url| message.contains(url)) {
+        let failure = error.chain().find_map(|cause| cause.downcast_ref());
+        let asked = failure.and_then(Failure::endpoint);
+        let at = asked.unwrap_or(endpoints.as_str());
+        message = format!("{message} (coordinator: {at})");
     }
     say(message);
+}
+
+/// An error with its causes.
+fn explained(error: &anyhow::Error) -> String {
+    let mut message = String::new();
+    for cause in error.chain() {
+        let words = cause.to_string();
+        if message.is_empty() {
+            message = words;
+        } else if !message.contains(&words) {
+            message = format!("{message}: {words}");
+        }
+        if tells_all(cause) {
+            break;
+        }
+    }
+    message
+}
+
+/// Whether the words of this cause say all that there is to say: of a transport's errors below, layers repeat each other.
+fn tells_all(cause: &(dyn StdError + 'static)) -> bool {
+    let shared: Option<&Arc<ConnectError>> = cause.downcast_ref();
+    let error = shared.map(|shared| &**shared).or(cause.downcast_ref());
+    let connecting = error.is_some_and(|error| {
+        matches!(
+            error,
+            ConnectError::Tls { .. }
+                | ConnectError::Mismatch { .. }
+                | ConnectError::Unreachable { .. }
+        )
+    });
+    connecting || cause.is::<Failure>()
+}
+
+/// Whether a coordinator, or the way to it, is why: not the command line, and not that others hold the lock.
+fn is_of_coordinator(error: &anyhow::Error) -> bool {
+    if let Some(error) = error.downcast_ref::<AcquireError>() {
+        return !matches!(
+            error,
+            AcquireError::Busy { .. }
+                | AcquireError::TimedOut { .. }
+                | AcquireError::Deadlock { .. }
+        );
+    }
+    match error.downcast_ref::<ConnectError>() {
+        Some(ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_)) => false,
+        Some(_) => true,
+        None => error.downcast_ref::<Failure>().is_some(),
+    }
 }
 
 /// The exit code of an error.
@@ -104,11 +161,12 @@ fn connecting(error: &ConnectError) -> Exit {
     }
 }
 
-fn failure(failure: &Failure) -> Exit {
+pub(crate) fn failure(failure: &Failure) -> Exit {
     match failure.code() {
         tonic::Code::InvalidArgument => Exit::Usage,
         tonic::Code::Unauthenticated | tonic::Code::PermissionDenied => Exit::NotAllowed,
         _ if failure.is_tls() => Exit::NotAllowed,
+        _ if failure.is_mismatch() => Exit::Unavailable,
         _ if failure.is_retryable() => Exit::Unavailable,
         _ => Exit::Failure,
     }

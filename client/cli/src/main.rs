@@ -22,6 +22,7 @@ mod run;
 mod say;
 mod show;
 mod signals;
+mod status;
 
 use std::process::ExitCode;
 
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         _ => Builder::new_current_thread(),
     };
     let runtime = runtime.enable_all().build();
+    let endpoints = args.connection.endpoints();
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(dispatch(args));
@@ -71,7 +73,7 @@ fn main() -> ExitCode {
     };
     outcome
         .unwrap_or_else(|error| {
-            exit::report(&error);
+            exit::report_at(&endpoints, &error);
             exit::code(&error)
         })
         .into()
@@ -92,7 +94,7 @@ async fn dispatch(args: Args) -> Outcome {
         Command::Ls { prefix } => inspect::list(&connection, &prefix, json).await,
         Command::Get { name } => inspect::get(&connection, &name, json).await,
         Command::Release { name, force } => inspect::release(&connection, &name, force, json).await,
-        Command::Status => inspect::status(&connection, json).await,
+        Command::Status(options) => status::status(&connection, &options, json).await,
         Command::Bench(options) => bench::run(&connection, options, json).await,
     }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn observe(connection: &Connection, name: &str, as_json: bool) 
 /// Shows what happens to locks.
 pub(crate) async fn watch(connection: &Connection, prefix: &str, as_json: bool) -> Outcome {
     let watcher = connection.admin()?.watch_locks(prefix);
-    let what = format!("failed to watch the locks of {}", connection.endpoint);
+    let what = "failed to watch the locks".to_owned();
     // Of the snapshot that is being told.
     let mut locks = 0;
     follow(watcher, what, |news| {

@@ -1,6 +1,8 @@
-//! Saying that there is no coordinator, while something goes on trying.
+//! Word on standard error about the connection to a coordinator, while something goes on trying or runs.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
+
+use leasehold_client::Session;
 
 use crate::say::say;
 
@@ -11,11 +13,17 @@ pub(crate) const LOOK: Duration = Duration::from_millis(250);
 #[derive(Default)]
 pub(crate) struct Outage {
     said: bool,
+    quiet: bool,
 }
 
 impl Outage {
+    /// One that says nothing where it is told to be quiet.
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { said: false, quiet }
+    }
+
     pub(crate) fn goes_on(&mut self, why: &str) {
-        if !self.said {
+        if !self.said && !self.quiet {
             say(format_args!(
                 "{why}; trying again until there is one that serves"
             ));
@@ -27,6 +35,108 @@ impl Outage {
         if self.said {
             say("connected again");
             self.said = false;
+        }
+    }
+}
+
+/// Where a session stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Stage {
+    /// At this coordinator.
+    At(String),
+    /// At this coordinator, which is going away.
+    Draining(String),
+    /// Without a connection.
+    Lost,
+}
+
+impl Stage {
+    fn of(session: &Session) -> Self {
+        match (session.info(), session.drains_in()) {
+            (None, _) => Self::Lost,
+            (Some(info), None) => Self::At(info.coordinator),
+            (Some(info), Some(_)) => Self::Draining(info.coordinator),
+        }
+    }
+
+    /// Returns what there is to say when this is followed by another stage.
+    fn followed_by(&self, next: &Self) -> Option<String> {
+        match (self, next) {
+            (before, next) if before == next => None,
+            (Self::At(name) | Self::Draining(name), Self::Lost) => Some(format!(
+                "lost the connection to coordinator {name}; trying to reach one until there is one"
+            )),
+            (_, Self::Draining(name)) => Some(format!(
+                "coordinator {name} is going away; moving to another one as soon as one can be reached"
+            )),
+            (Self::Lost, Self::At(name)) => Some(format!("connected again, to coordinator {name}")),
+            (_, Self::At(name)) => Some(format!("moved to coordinator {name}")),
+            (Self::Lost, Self::Lost) => None,
+        }
+    }
+}
+
+/// Follows a session from coordinator to coordinator.
+pub(crate) struct Contact {
+    session: Session,
+    stage: Stage,
+}
+
+impl Contact {
+    pub(crate) fn new(session: &Session) -> Self {
+        Self {
+            session: session.clone(),
+            stage: Stage::of(session),
+        }
+    }
+
+    /// Returns what there is to say since this was called last, if anything.
+    pub(crate) fn news(&mut self) -> Option<String> {
+        let now = Stage::of(&self.session);
+        let before = mem::replace(&mut self.stage, now);
+        before.followed_by(&self.stage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_of_a_session_is_said_once() {
+        let at = |name: &str| Stage::At(name.to_owned());
+        let draining = |name: &str| Stage::Draining(name.to_owned());
+        for (before, next, words) in [
+            (at("a"), at("a"), None),
+            (at("a"), draining("a"), Some("a is going away")),
+            (draining("a"), draining("a"), None),
+            (draining("a"), at("b"), Some("moved to coordinator b")),
+            (
+                draining("a"),
+                Stage::Lost,
+                Some("lost the connection to coordinator a"),
+            ),
+            (
+                at("a"),
+                Stage::Lost,
+                Some("lost the connection to coordinator a"),
+            ),
+            (Stage::Lost, Stage::Lost, None),
+            (
+                Stage::Lost,
+                at("b"),
+                Some("connected again, to coordinator b"),
+            ),
+            (at("a"), at("b"), Some("moved to coordinator b")),
+        ] {
+            let said = before.followed_by(&next);
+            match words {
+                None => assert_eq!(said, None, "{before:?} {next:?}"),
+                Some(words) => {
+                    let said = said.unwrap_or_default();
+                    assert!(said.contains(words), "{said}");
+                }
+            }
         }
     }
 }

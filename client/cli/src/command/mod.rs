@@ -10,7 +10,7 @@ mod watchdog;
 use std::{ffi::OsString, time::Duration};
 
 use anyhow::Context;
-use leasehold_client::{Client, ConnectError, HoldError, TraceContext};
+use leasehold_client::{Client, ConnectError, HoldError, Session, TraceContext};
 use tokio::{signal::unix::SignalKind, time::timeout};
 
 pub(crate) use guardian::{GUARDIAN, guardian};
@@ -37,6 +37,10 @@ pub(crate) struct Order<'a> {
     pub(crate) grace: Duration,
     /// The trace that it is to be part of, where that is not the one that this process was started in.
     pub(crate) trace: Option<&'a TraceContext>,
+    /// The session that it is held by.
+    pub(crate) session: &'a Session,
+    /// Nothing is to be said of how that session fares.
+    pub(crate) quiet: bool,
 }
 
 /// How it ended.
@@ -170,6 +174,8 @@ mod tests {
             lock_delay: Duration::ZERO,
             grace: Duration::ZERO,
             trace: None,
+            session: client.default_session(),
+            quiet: false,
         };
         let mut no_signals = Signals::listen([]).unwrap();
         let ended = run(&order, &watch, &mut no_signals).await.unwrap();

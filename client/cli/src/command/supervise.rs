@@ -14,7 +14,10 @@ use super::{
     watch::{Loss, Watch},
     watchdog::{Action, Watchdog},
 };
-use crate::{exit::Exit, say::say, signals::Signals};
+use crate::{exit::Exit, outage::Contact, say::say, signals::Signals};
+
+/// How often to look how the session fares.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Who sends one of these wants it to end, whatever the command makes of it.
 const ASK_TO_END: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
@@ -26,6 +29,7 @@ pub(super) async fn supervise(
     order: &Order<'_>,
 ) -> io::Result<Ended> {
     let mut watchdog = Watchdog::new(order.ttl, order.grace, order.lock_delay);
+    let mut contact = Contact::new(order.session);
     let mut suspended = false;
     let mut lost: Option<Loss> = None;
     let mut asked_to_end = None;
@@ -33,6 +37,9 @@ pub(super) async fn supervise(
         let now = now();
         let was_suspended = watch.is_suspended();
         let left = watch.lost_in();
+        if let Some(news) = contact.news().filter(|_| !order.quiet) {
+            say(news);
+        }
         report_suspension(watch, &mut suspended);
         if lost.is_none() {
             // What is left of a suspended lock must not be taken for that of one that is not renewed.
@@ -63,7 +70,7 @@ pub(super) async fn supervise(
                 }
                 child.pass_on(signal);
             }
-            () = sleep(watchdog.pause(now, held.ok())) => {}
+            () = sleep(watchdog.pause(now, held.ok()).min(LOOK)) => {}
         }
     };
     if watchdog.has_stopped_it() {

@@ -60,6 +60,8 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
             lock_delay: options.lock_delay,
             grace: options.grace,
             trace: connection.traceparent.as_ref(),
+            session: client.default_session(),
+            quiet: false,
         };
         let asked_to_end = match command::run(&order, &watch, &mut signals).await? {
             Ended::ByItself(exit) => {

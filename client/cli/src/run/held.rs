@@ -1,6 +1,6 @@
 //! What a command runs under: one lock, or several that were granted together.
 
-use std::slice;
+use std::{slice, time::Duration};
 
 use leasehold_client::{AcquireError, Client, HoldError, LockGuard, LockGuards};
 
@@ -14,10 +14,11 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// Waits for what the options ask for.
+    /// Waits for what the options ask for; for as long as it takes if there is no `wait`.
     pub(super) async fn acquire(
         client: &Client,
         options: &RunOptions,
+        wait: Option<Duration>,
     ) -> Result<Self, AcquireError> {
         let value = options.value.as_str();
         let [name] = options.names.as_slice() else {
@@ -28,7 +29,7 @@ impl Held {
             if options.shared {
                 request = request.shared();
             }
-            if let Some(wait) = options.wait {
+            if let Some(wait) = wait {
                 request = request.wait(wait);
             }
             return request.acquire().await.map(Self::Together);
@@ -38,7 +39,7 @@ impl Held {
                 .semaphore(name.as_str(), limit)
                 .value(value)
                 .lock_delay(options.lock_delay);
-            if let Some(wait) = options.wait {
+            if let Some(wait) = wait {
                 semaphore = semaphore.wait(wait);
             }
             return semaphore.acquire(options.permits).await.map(Self::One);
@@ -50,7 +51,7 @@ impl Held {
         if options.shared {
             request = request.shared();
         }
-        if let Some(wait) = options.wait {
+        if let Some(wait) = wait {
             request = request.wait(wait);
         }
         request.acquire().await.map(Self::One)

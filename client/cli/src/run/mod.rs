@@ -2,10 +2,12 @@
 
 mod held;
 mod options;
+mod progress;
+mod waiting;
 
 pub(crate) use options::{HELP, RunOptions};
 
-use self::held::Held;
+use self::waiting::Wait;
 use crate::{
     command::{self, Ended, Order},
     connection::Connection,
@@ -15,16 +17,17 @@ use crate::{
 /// Acquires, runs, releases.
 pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome {
     let mut signals = command::signals()?;
+    let mut wait = Wait::begin(options.wait);
     let client = tokio::select! {
         biased;
         signal = signals.next() => return Ok(Exit::Signal(signal)),
-        client = command::connect(connection, options.client_name.as_deref(), options.ttl, options.grace) => client?,
+        client = waiting::connect(connection, &options, &mut wait) => client?,
     };
     // Dropped where a signal comes first: the request is cancelled.
     let acquired = tokio::select! {
         biased;
         signal = signals.next() => Err(signal),
-        acquired = Held::acquire(&client, &options) => Ok(acquired),
+        acquired = waiting::acquire(&client, &options, &mut wait) => Ok(acquired),
     };
     let held = match acquired {
         Ok(acquired) => acquired?,
@@ -41,6 +44,8 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
         lock_delay: options.lock_delay,
         grace: options.grace,
         trace: connection.traceparent.as_ref(),
+        session: client.default_session(),
+        quiet: options.quiet,
     };
     match command::run(&order, &watch, &mut signals).await? {
         Ended::ByItself(exit) => {

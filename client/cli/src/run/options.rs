@@ -33,6 +33,15 @@ and gets TERM and KILL before the grace, or the lease, runs out, unless the lock
 (TERM comes when a third of the shorter of the two is left.) The next holder then also waits for the
 grace if this process is killed.
 
+While it waits, it tells on standard error who holds the lock and how far it is in the queue: in
+place on a terminal, elsewhere in a line at the start and one when something changes. It also tells
+when it has lost its coordinator, when it has one again, and when the coordinator goes away. --quiet
+leaves that out.
+
+With --wait, attempts to connect and to ask are repeated until the wait is over, if the store is out
+of reach, say. A coordinator that stops answering during the wait has one second more. Without
+--wait, a coordinator has to be there at the start, and a store that is away is waited for.
+
 What leaves the process group (setsid, daemons) escapes all of this, and so does what the command
 leaves running when it ends: the lock is released when the command itself has ended.
 
@@ -77,7 +86,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
 
-    /// How long to wait for the lock; 0 means not to wait [default: for as long as it takes]
+    /// How long to wait for the lock, from the attempt to connect on; 0 means not to wait [default: for as long as it takes]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 
@@ -97,6 +106,10 @@ pub(crate) struct RunOptions {
     /// Who holds the lock, for others to see [default: this host and process]
     #[arg(long, value_name = "NAME")]
     pub(crate) client_name: Option<String>,
+
+    /// Say nothing while waiting, nor when the coordinator goes away or is back: errors only
+    #[arg(long)]
+    pub(crate) quiet: bool,
 
     /// The command and its arguments
     #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]

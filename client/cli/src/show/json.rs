@@ -1,7 +1,7 @@
 //! The JSON that programs read: the fields of the wire API by their JSON names, durations as seconds with an `s`,
 //! times as RFC 3339, tokens as numbers (they stay below 2^53), actors as text (they may be anything).
 
-use leasehold_client::proto::v1;
+use leasehold_client::{CoordinatorStatus, proto::v1};
 use serde::Serialize;
 
 use super::text;
@@ -64,25 +64,60 @@ pub(crate) struct Released {
     pub(crate) fencing_token: i64,
 }
 
-/// How a coordinator is.
+/// How all coordinators are doing.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Status {
-    pub(crate) endpoint: String,
-    pub(crate) serving: bool,
-    pub(crate) services: Vec<Service>,
-    /// None if they could not be counted.
-    pub(crate) sessions: Option<usize>,
-    pub(crate) locks_held: Option<usize>,
-    pub(crate) waiters: Option<u64>,
+pub(crate) struct Coordinators {
+    pub(crate) coordinators: Vec<Coordinator>,
 }
 
-/// The health of one service.
+/// How one coordinator is doing: what it answered, or why it could not be asked.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Service {
-    pub(crate) name: String,
-    pub(crate) status: &'static str,
+pub(crate) struct Coordinator {
+    endpoint: String,
+    /// None if the endpoint's name has none.
+    address: Option<String>,
+    /// None if it could not be asked, as everything below except for `serving` and `error`.
+    coordinator: Option<String>,
+    version: Option<String>,
+    uptime: Option<String>,
+    serving: bool,
+    /// None if it serves, or does not tell.
+    reason: Option<String>,
+    /// None if it does not tell, as everything below except for `error`.
+    store: Option<String>,
+    store_state: Option<&'static str>,
+    session_count: Option<u64>,
+    hold_count: Option<u64>,
+    waiter_count: Option<u64>,
+    /// Why it could not be asked; none if it answered.
+    error: Option<String>,
+}
+
+impl From<&CoordinatorStatus> for Coordinator {
+    fn from(row: &CoordinatorStatus) -> Self {
+        let status = row.status.as_ref().ok();
+        let told = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        Self {
+            endpoint: row.endpoint.clone(),
+            address: row.address.map(|address| address.to_string()),
+            coordinator: status.map(|status| status.coordinator.clone()),
+            version: status.map(|status| status.version.clone()),
+            uptime: status.and_then(|status| Some(status.uptime?.to_string())),
+            serving: row.is_serving(),
+            reason: status.and_then(|status| told(&status.reason)),
+            store: status.and_then(|status| told(&status.store)),
+            store_state: status.and_then(|status| match status.store_state() {
+                v1::StoreState::Unspecified => None,
+                state => Some(state.as_str_name()),
+            }),
+            session_count: status.and_then(|status| status.session_count),
+            hold_count: status.and_then(|status| status.hold_count),
+            waiter_count: status.and_then(|status| status.waiter_count),
+            error: row.status.as_ref().err().map(ToString::to_string),
+        }
+    }
 }
 
 impl From<&v1::LockView> for Lock {

@@ -21,6 +21,11 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
+/// A duration in its two largest units, without a fraction that is zero.
+pub(crate) fn short(of: Duration) -> String {
+    duration(of).replace(".0s", "s")
+}
+
 /// A duration from the wire; none if it is unset or negative.
 pub(crate) fn wire_duration(wire: Option<prost_types::Duration>) -> Option<Duration> {
     wire.and_then(|wire| Duration::try_from(wire).ok())
@@ -124,6 +129,13 @@ mod tests {
             (266_400_000, "3d 2h"),
         ] {
             assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn short_durations_have_no_fraction_of_zero() {
+        for (millis, text) in [(2_000, "2s"), (2_500, "2.5s"), (62_000, "1m 2s")] {
+            assert_eq!(short(Duration::from_millis(millis)), text);
         }
     }
 

@@ -1,4 +1,4 @@
-//! `ls`, `get`, `release` and `status`.
+//! `ls`, `get` and `release`.
 
 use leasehold_client::Client;
 use leasehold_tests::{Coordinator, wait};
@@ -78,20 +78,6 @@ async fn a_lock_is_only_taken_by_force() {
 
     let answer = output(&endpoint, &["release", "orders/1", "--force"]);
     assert_eq!(stdout(&answer), "it was free; nothing was released\n");
-}
-
-#[tokio::test]
-async fn the_status_counts_what_there_is() {
-    let coordinator = Coordinator::in_process();
-    let endpoint = coordinator.endpoint();
-    let client = Client::connect(&endpoint).await.unwrap();
-    let _guard = client.lock("orders/1").acquire().await.unwrap();
-    let status = json(&endpoint, &["status"]);
-    assert_eq!(status["serving"], true);
-    assert_eq!(status["sessions"], 1);
-    assert_eq!(status["locksHeld"], 1);
-    let text = stdout(&output(&endpoint, &["status"]));
-    assert!(text.contains("leasehold.v1.LockService"), "{text}");
 }
 
 #[test]

@@ -6,13 +6,16 @@ mod crossing;
 mod elect;
 mod family;
 mod inspect;
+mod messages;
 mod observe;
 mod run;
 mod run_lost;
 mod secure;
+mod status;
 mod terminal;
 mod traced;
 mod unread;
+mod waiting;
 
 use std::{
     os::unix::process::CommandExt,

@@ -146,6 +146,27 @@ fn the_keys_that_interrupt_and_suspend_reach_the_command() {
     terminal.expect("ended=9");
 }
 
+#[tokio::test]
+async fn a_wait_is_told_in_place_and_taken_off_at_its_end() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let (_holder, mut lines) = super::start(
+        &endpoint,
+        "a",
+        &["--client-name", "holder"],
+        "echo held; sleep 600",
+    );
+    lines.expect("held", LIMIT).await;
+    let script = "stty cols 120 rows 30; \"$0\" run a --wait 3s -- true; echo ended=$?";
+    let mut terminal = Terminal::open(&endpoint, script);
+    let shown = terminal.expect("ended=75");
+    let text = "leasehold: waiting for lock \"a\": held by holder, place 1 in the queue, ";
+    // Drawn anew as time passes, on the same line.
+    assert!(shown.matches(text).count() >= 2, "{shown:?}");
+    let (_, after) = shown.rsplit_once(text).unwrap();
+    assert!(after.contains("\u{1b}[2K"), "{shown:?}");
+}
+
 #[test]
 fn a_bench_shows_its_progress_unless_it_is_told_to_be_quiet() {
     let coordinator = Coordinator::in_process();

@@ -1,0 +1,256 @@
+//! Word about a wait on standard error: in place on a terminal, else a line at the start and when something changes.
+
+use std::{
+    io::{self, IsTerminal},
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use leasehold_client::{Admin, Client, Session, proto::v1};
+use tokio::time::{sleep, timeout};
+use tonic::Code;
+
+use super::options::RunOptions;
+use crate::{
+    outage::{Contact, LOOK, Outage},
+    say::say,
+    show::text,
+};
+
+/// How long a lock that is about to be granted may take before anything is said.
+const SOON: Duration = Duration::from_millis(500);
+/// How often the lock is looked at on a terminal, and at first elsewhere.
+const CLOSE: Duration = Duration::from_secs(1);
+/// How often it is looked at in the end where nobody may be watching: each look costs the store a command.
+const FAR: Duration = Duration::from_secs(15);
+/// How long a look may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many of several names are looked at.
+const MOST_NAMES: usize = 8;
+
+/// What is said while a lock is waited for.
+pub(super) struct Progress {
+    names: Vec<String>,
+    begun: Instant,
+    admin: Admin,
+    session: Session,
+    contact: Contact,
+    outage: Outage,
+    /// None where it is told to be quiet.
+    output: Option<Output>,
+    /// False once the caller may not look at the lock.
+    may_look: bool,
+    next_look: Instant,
+    interval: Duration,
+    seen: Option<Seen>,
+}
+
+enum Output {
+    Terminal(ProgressBar),
+    /// Whether the first line has been said.
+    Lines {
+        begun: bool,
+    },
+}
+
+/// What is in the way, and where in the queue this client is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Seen {
+    /// Who holds the lock, or why nobody can have it.
+    holder: Option<String>,
+    place: Option<u64>,
+}
+
+impl Progress {
+    pub(super) fn begin(client: &Client, options: &RunOptions, begun: Instant) -> Self {
+        let output = match (options.quiet, io::stderr().is_terminal()) {
+            (true, _) => None,
+            (false, true) => Some(Output::Terminal(bar())),
+            (false, false) => Some(Output::Lines { begun: false }),
+        };
+        let session = client.default_session().clone();
+        Self {
+            names: options.names.clone(),
+            begun,
+            admin: client.admin(),
+            contact: Contact::new(&session),
+            session,
+            outage: Outage::new(options.quiet),
+            output,
+            may_look: true,
+            next_look: Instant::now() + SOON,
+            interval: CLOSE,
+            seen: None,
+        }
+    }
+
+    /// Says what there is to say, after a moment. May be dropped and called again.
+    pub(super) async fn tick(&mut self) {
+        sleep(LOOK).await;
+        if self.output.is_none() {
+            return;
+        }
+        if let Some(news) = self.contact.news() {
+            self.line(&news);
+        }
+        if self.session.info().is_none() || Instant::now() < self.next_look {
+            return self.redraw();
+        }
+        let seen = match self.may_look {
+            true => self.look().await,
+            false => Some(Seen::default()),
+        };
+        let is_terminal = matches!(self.output, Some(Output::Terminal(_)));
+        if !is_terminal {
+            self.interval = (self.interval * 2).min(FAR);
+        }
+        self.next_look = Instant::now() + self.interval;
+        // The store answered, which a connection alone does not tell.
+        if seen.is_some() && self.may_look {
+            self.aside(Outage::is_over);
+        }
+        // Where the look failed, what was seen before stands.
+        if let Some(seen) = seen
+            && self.seen.as_ref() != Some(&seen)
+        {
+            self.seen = Some(seen);
+            self.changed();
+        }
+        self.redraw();
+    }
+
+    /// An attempt was refused, and another one follows.
+    pub(super) fn refused(&mut self, why: &str) {
+        self.aside(|outage| outage.goes_on(why));
+        self.next_look = Instant::now() + CLOSE;
+    }
+
+    /// The lock was granted.
+    pub(super) fn granted(&mut self) {
+        self.hide();
+        self.outage.is_over();
+    }
+
+    /// The wait is over: what is on the terminal is taken off it.
+    pub(super) fn end(&self) {
+        self.hide();
+    }
+
+    async fn look(&mut self) -> Option<Seen> {
+        let session_id = self.session.info()?.session_id;
+        for name in self.names.iter().take(MOST_NAMES) {
+            let view = match timeout(LOOK_TIMEOUT, self.admin.get_lock(name)).await {
+                Ok(Ok(view)) => view,
+                Ok(Err(failure)) => {
+                    let denied = matches!(
+                        failure.code(),
+                        Code::PermissionDenied | Code::Unauthenticated
+                    );
+                    self.may_look &= !denied;
+                    return denied.then(Seen::default);
+                }
+                Err(_) => return None,
+            };
+            let seen = Seen {
+                holder: in_the_way(&view),
+                place: view
+                    .waiters
+                    .iter()
+                    .find(|waiter| waiter.session_id == session_id)
+                    .map(|waiter| waiter.position),
+            };
+            if seen != Seen::default() {
+                return Some(seen);
+            }
+        }
+        Some(Seen::default())
+    }
+
+    /// Something else is seen than before.
+    fn changed(&mut self) {
+        let text = self.text();
+        match &mut self.output {
+            Some(Output::Lines { begun: true }) => {
+                let elapsed = text::short(self.begun.elapsed());
+                say(format_args!("still {text}, {elapsed} so far"));
+            }
+            Some(Output::Lines { begun }) => {
+                *begun = true;
+                say(text);
+            }
+            Some(Output::Terminal(_)) | None => {}
+        }
+    }
+
+    fn redraw(&self) {
+        if let Some(Output::Terminal(bar)) = &self.output
+            && self.seen.is_some()
+        {
+            let elapsed = Duration::from_secs(self.begun.elapsed().as_secs());
+            bar.set_message(format!(
+                "leasehold: {}, {} so far",
+                self.text(),
+                text::short(elapsed)
+            ));
+        }
+    }
+
+    /// Says a line of its own.
+    fn line(&self, line: &str) {
+        match &self.output {
+            Some(Output::Terminal(bar)) => bar.suspend(|| say(line)),
+            Some(Output::Lines { .. }) => say(line),
+            None => {}
+        }
+    }
+
+    /// Says something of an outage, on lines of its own.
+    fn aside(&mut self, say: impl FnOnce(&mut Outage)) {
+        match &self.output {
+            Some(Output::Terminal(bar)) => bar.suspend(|| say(&mut self.outage)),
+            _ => say(&mut self.outage),
+        }
+    }
+
+    fn hide(&self) {
+        if let Some(Output::Terminal(bar)) = &self.output
+            && self.seen.is_some()
+        {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn text(&self) -> String {
+        let names: Vec<_> = self.names.iter().map(|name| format!("{name:?}")).collect();
+        let locks = if names.len() == 1 { "lock" } else { "locks" };
+        let mut text = format!("waiting for {locks} {}", names.join(", "));
+        let seen = self.seen.clone().unwrap_or_default();
+        if let Some(holder) = seen.holder {
+            text = format!("{text}: {holder}");
+        }
+        if let Some(place) = seen.place {
+            text = format!("{text}, place {place} in the queue");
+        }
+        text
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{wide_msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar
+}
+
+/// Who holds the lock, or that it is closed. None if it is free.
+fn in_the_way(view: &v1::LockView) -> Option<String> {
+    if let Some(holder) = view.holders.first() {
+        let others = match view.holder_count {
+            0 | 1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
+        return Some(format!("held by {}{others}", text::holder(holder)));
+    }
+    let closed = text::wire_duration(view.closed_for);
+    closed.map(|_| "closed after an unclean end of its last hold".to_owned())
+}

@@ -1,0 +1,121 @@
+//! `status`: one row for each coordinator.
+
+use std::{io, time::Duration};
+
+use leasehold_client::{CoordinatorStatus, proto::v1::StoreState};
+
+use crate::{
+    args::duration,
+    connection::Connection,
+    exit::{self, Exit, Outcome},
+    show::{json, table::Table, text},
+};
+
+pub(crate) const HELP: &str = "\
+Every coordinator of --endpoint is asked, each address of a host name by itself: its name, its
+version, how long it has been up, whether it serves or why not, its store, and how many sessions
+it has, with the locks that they hold and wait for. Callers without the permission `inspect` on
+every lock are not shown why it does not serve, nor its store, nor how much it has.
+
+Examples:
+  leasehold status
+  leasehold --endpoint a.example,b.example,c.example status --timeout 2s
+
+Exit codes:
+  0    all of them serve
+  3    some of them serve, and some do not or can't be reached
+  64   the command line is wrong
+  69   none of them serves
+  77   none of them knows or allows the caller; or the certificates don't fit";
+
+/// What `status` is told.
+#[derive(clap::Args, Debug)]
+pub(crate) struct StatusOptions {
+    /// How long to wait for answers; a coordinator without an answer by then counts as not serving
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
+    timeout: Duration,
+}
+
+/// Shows every coordinator.
+pub(crate) async fn status(
+    connection: &Connection,
+    options: &StatusOptions,
+    as_json: bool,
+) -> Outcome {
+    let rows = connection.admin()?.status(options.timeout).await;
+    if as_json {
+        let coordinators = rows.iter().map(json::Coordinator::from).collect();
+        json::print(&json::Coordinators { coordinators })?;
+    } else {
+        table(&rows).print(&mut io::stdout().lock())?;
+    }
+    Ok(verdict(&rows))
+}
+
+fn table(rows: &[CoordinatorStatus]) -> Table {
+    let mut table = Table::new(&[
+        "ADDRESS", "NAME", "VERSION", "UPTIME", "STATE", "STORE", "SESSIONS", "LOCKS", "WAITERS",
+        "REASON",
+    ]);
+    for row in rows {
+        let address = match row.address {
+            Some(address) => address.to_string(),
+            None => row.endpoint.clone(),
+        };
+        let count = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
+        table.row(match &row.status {
+            Ok(status) => {
+                let store = match status.store_state() {
+                    StoreState::Up => format!("{} (up)", status.store),
+                    StoreState::Down => format!("{} (down)", status.store),
+                    StoreState::Unspecified => "-".to_owned(),
+                };
+                vec![
+                    address,
+                    text::escaped(status.coordinator.as_bytes()),
+                    text::escaped(status.version.as_bytes()),
+                    text::or_dash(text::wire_duration(status.uptime)),
+                    if status.serving {
+                        "serving"
+                    } else {
+                        "not serving"
+                    }
+                    .to_owned(),
+                    text::escaped(store.as_bytes()),
+                    count(status.session_count),
+                    count(status.hold_count),
+                    count(status.waiter_count),
+                    text::escaped(status.reason.as_bytes()),
+                ]
+            }
+            Err(failure) => {
+                let mut cells = vec![address];
+                cells.extend(["-"; 3].map(str::to_owned));
+                cells.push("no answer".to_owned());
+                cells.extend(["-"; 4].map(str::to_owned));
+                cells.push(text::escaped(failure.to_string().as_bytes()));
+                cells
+            }
+        });
+    }
+    table.without_empty_columns()
+}
+
+/// The exit code: whether all, some or none serve. Where none answers, and all for the same reason, that reason's own.
+fn verdict(rows: &[CoordinatorStatus]) -> Exit {
+    let serving = rows.iter().filter(|row| row.is_serving()).count();
+    if serving > 0 {
+        return match serving == rows.len() {
+            true => Exit::Success,
+            false => Exit::SomeServe,
+        };
+    }
+    let mut codes = rows.iter().map(|row| match &row.status {
+        Ok(_) => Exit::Unavailable,
+        Err(failure) => exit::failure(failure),
+    });
+    match codes.next() {
+        Some(first) if codes.all(|code| code == first) => first,
+        _ => Exit::Unavailable,
+    }
+}

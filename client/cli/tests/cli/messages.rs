@@ -1,0 +1,230 @@
+//! Messages about endpoints and TLS: what went wrong, where, and what to do.
+
+use std::{net::TcpListener, process::Output};
+
+use leasehold_tests::{Authority, Coordinator, certificates::Issued};
+
+use super::{LIMIT, output, spawn_merged, stderr, stdout};
+
+/// One mistake, and what is to be said of it.
+struct Row {
+    what: &'static str,
+    endpoint: String,
+    args: Vec<String>,
+    code: i32,
+    says: Vec<String>,
+}
+
+fn row(what: &'static str, endpoint: &str, args: &[&str], code: i32, says: &[&str]) -> Row {
+    Row {
+        what,
+        endpoint: endpoint.to_owned(),
+        args: args.iter().map(|&arg| arg.to_owned()).collect(),
+        code,
+        says: says.iter().map(|&part| part.to_owned()).collect(),
+    }
+}
+
+/// Runs one command that calls and one that opens a session: what is told is the same.
+fn check(row: &Row) {
+    let args: Vec<_> = row.args.iter().map(String::as_str).collect();
+    for command in [&["ls"][..], &["run", "a"]] {
+        let tail: &[&str] = if command[0] == "run" {
+            &["--", "true"]
+        } else {
+            &[]
+        };
+        let output = output(&row.endpoint, &[command, &args, tail].concat());
+        let told = stderr(&output);
+        let code = output.status.code();
+        assert_eq!(
+            code,
+            Some(row.code),
+            "{} ({}): {told}",
+            row.what,
+            command[0]
+        );
+        for part in &row.says {
+            assert!(
+                told.contains(part),
+                "{} ({}): no {part:?} in {told}",
+                row.what,
+                command[0]
+            );
+        }
+        assert!(told.lines().count() <= 1, "{}: {told}", row.what);
+    }
+}
+
+async fn serving(certificate: &Issued) -> Coordinator {
+    let coordinator = Coordinator::in_process_with(certificate.flags());
+    coordinator.ready().await;
+    coordinator
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_mistake_is_told_with_its_place_and_its_remedy() {
+    let plain = Coordinator::in_process();
+    plain.ready().await;
+    let plain_url = plain.endpoint();
+    let plain_address = plain_url.replace("http://", "");
+    let authority = Authority::new("servers");
+    let encrypted = serving(&authority.server().issue()).await;
+    let encrypted_url = encrypted.endpoint();
+    let (as_ca, as_none) = (authority.self_signed(true), authority.self_signed(false));
+    let (by_ca, by_none) = (serving(&as_ca).await, serving(&as_none).await);
+    let ca = authority.ca().display().to_string();
+    let stranger = Authority::new("servers").ca().display().to_string();
+    let (as_ca, as_none) = (
+        as_ca.cert.display().to_string(),
+        as_none.cert.display().to_string(),
+    );
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed_address = closed.local_addr().unwrap().to_string();
+    drop(closed);
+    let closed_url = format!("http://{closed_address}");
+    for row in [
+        row("no scheme", &plain_address, &[], 0, &[]),
+        // Nothing of these tests listens at this address.
+        row(
+            "no port",
+            "127.77.0.1",
+            &[],
+            69,
+            &["http://127.77.0.1:7420", "connection refused"],
+        ),
+        row(
+            "no scheme, nobody there",
+            &closed_address,
+            &[],
+            69,
+            &[
+                &closed_url,
+                "connection refused; check the address and the port",
+            ],
+        ),
+        row(
+            "another scheme",
+            "ftp://locks.example",
+            &[],
+            64,
+            &["\"ftp://locks.example\"", "https://locks.example:7420"],
+        ),
+        row(
+            "no number as port",
+            "127.0.0.1:x",
+            &[],
+            64,
+            &["127.0.0.1:x", "HOST:PORT"],
+        ),
+        row(
+            "no such host",
+            "nobody.invalid",
+            &[],
+            69,
+            &["http://nobody.invalid:7420", "no address; check the name"],
+        ),
+        row(
+            "https to a plain port",
+            &plain_url.replace("http", "https"),
+            &["--ca", &ca],
+            69,
+            &["does not speak TLS", &format!("use {plain_url}")],
+        ),
+        row(
+            "http to a port with TLS",
+            &encrypted_url.replace("https", "http"),
+            &[],
+            69,
+            &["speaks TLS", &format!("use {encrypted_url}")],
+        ),
+        row(
+            "the admin port",
+            &plain.admin_endpoint(),
+            &[],
+            69,
+            &[
+                &plain.admin_endpoint(),
+                "without an answer",
+                "gRPC port (7420",
+            ],
+        ),
+        row(
+            "a self-signed certificate of a CA, given as CA",
+            &by_ca.endpoint(),
+            &["--ca", &as_ca],
+            77,
+            &[&by_ca.endpoint(), "CaUsedAsEndEntity", "CA:FALSE"],
+        ),
+        // What that message advises.
+        row(
+            "a self-signed one of no CA",
+            &by_none.endpoint(),
+            &["--ca", &as_none],
+            0,
+            &[],
+        ),
+        row(
+            "another authority",
+            &encrypted_url,
+            &["--ca", &stranger],
+            77,
+            &[&encrypted_url, "UnknownIssuer", "trust the CA"],
+        ),
+    ] {
+        check(&row);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_a_restart_breaks_is_told_with_its_place() {
+    let mut coordinator = Coordinator::process().start();
+    let endpoint = coordinator.endpoint();
+    let (mut watch, mut lines) = spawn_merged(&endpoint, &["watch"]);
+    lines.expect("-", LIMIT).await;
+    coordinator.kill();
+    let (_, line) = lines.expect("leasehold: ", LIMIT).await;
+    let parts = [&*endpoint, "broke", "stops or restarts", "trying again"];
+    assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    assert!(!line.contains("h2"), "{line}");
+    watch.terminate();
+    watch.wait(LIMIT).await;
+}
+
+#[test]
+fn every_command_names_the_endpoint_that_it_could_not_reach() {
+    let endpoint = "http://127.0.0.1:1";
+    for args in [
+        &["ls"][..],
+        &["get", "a"],
+        &["release", "a", "--force"],
+        &["status"],
+        &["leader", "a"],
+        &["observe", "a"],
+        &["watch"],
+        &["run", "a", "--", "true"],
+        &["elect", "a", "--", "true"],
+        &["bench"],
+    ] {
+        let output: Output = output(endpoint, args);
+        let told = format!("{}{}", stdout(&output), stderr(&output));
+        assert_eq!(output.status.code(), Some(69), "{args:?}: {told}");
+        let parts = [endpoint, "connection refused", "check the address"];
+        assert!(
+            parts.iter().all(|part| told.contains(part)),
+            "{args:?}: {told}"
+        );
+    }
+    // Whatever it answers, whoever asked wants to know who it was.
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let long = "x".repeat(513);
+    for args in [
+        &["get", &long][..],
+        &["run", &long, "--", "true"],
+        &["leader", &long],
+    ] {
+        let told = stderr(&output(&endpoint, args));
+        assert!(told.contains(&endpoint), "{args:?}: {told}");
+    }
+}

@@ -1,0 +1,197 @@
+//! `run` while it waits: what it says, and that `--wait` bounds the whole of it.
+
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+use leasehold_client::Client;
+use leasehold_tests::{Coordinator, RedisServer};
+
+use super::{LIMIT, output, spawn_merged, stderr};
+
+/// Waits in the queue of lock `a`.
+async fn until_waiters(client: &Client, count: u64) {
+    let admin = client.admin();
+    while admin.get_lock("a").await.unwrap().waiter_count != count {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_wait_says_who_holds_the_lock_and_what_changes() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let connect = |name: &str| {
+        let builder = Client::builder().client_name(name);
+        builder.connect(&endpoint)
+    };
+    let (holder, next) = (
+        connect("holder").await.unwrap(),
+        connect("next").await.unwrap(),
+    );
+    let held = holder.lock("a").acquire().await.unwrap();
+    let waiting = tokio::spawn(next.lock("a").acquire());
+    until_waiters(&holder, 1).await;
+    let args = ["run", "a", "--", "echo", "begun"];
+    let (mut run, mut lines) = spawn_merged(&endpoint, &args);
+    let (_, line) = lines.next(LIMIT).await.unwrap();
+    assert_eq!(
+        line,
+        "leasehold: waiting for lock \"a\": held by holder, place 2 in the queue"
+    );
+    held.release().await.unwrap();
+    let held = waiting.await.unwrap().unwrap();
+    let (_, line) = lines.next(LIMIT).await.unwrap();
+    let still = "leasehold: still waiting for lock \"a\": held by next, place 1 in the queue, ";
+    assert!(
+        line.starts_with(still) && line.ends_with(" so far"),
+        "{line}"
+    );
+    held.release().await.unwrap();
+    let (_, line) = lines.next(LIMIT).await.unwrap();
+    assert_eq!(line, "begun");
+    assert!(lines.next(LIMIT).await.is_none());
+    assert!(run.wait(LIMIT).await.success());
+}
+
+#[tokio::test]
+async fn a_quiet_wait_says_nothing() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let _held = client.lock("a").acquire().await.unwrap();
+    let ran = output(
+        &endpoint,
+        &["run", "a", "--wait", "2s", "--quiet", "--", "true"],
+    );
+    assert_eq!(ran.status.code(), Some(75));
+    let told = stderr(&ran);
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(
+        told.contains("did not come free within 2s: held by"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_wait_says_when_its_coordinator_goes_away_and_when_there_is_one_again() {
+    let redis = RedisServer::start();
+    let start = || Coordinator::process().store(redis.url()).start();
+    let (first, second) = (start(), start());
+    let client = Client::connect(second.endpoint()).await.unwrap();
+    let held = client.lock("a").acquire().await.unwrap();
+    // The other one is not there yet.
+    let endpoints = format!("{},http://127.0.0.1:1", first.endpoint());
+    let (mut run, mut lines) = spawn_merged(&endpoints, &["run", "a", "--", "echo", "begun"]);
+    lines
+        .expect("leasehold: waiting for lock \"a\": held by", LIMIT)
+        .await;
+    first.terminate();
+    let (_, line) = lines.expect("leasehold: coordinator ", LIMIT).await;
+    assert!(line.contains("is going away"), "{line}");
+    lines
+        .expect("leasehold: lost the connection to coordinator ", LIMIT)
+        .await;
+    run.terminate();
+    assert_eq!(run.wait(LIMIT).await.code(), Some(143));
+    held.release().await.unwrap();
+}
+
+#[test]
+fn a_wait_goes_on_while_the_store_is_out_of_reach_and_ends_in_time() {
+    let redis = RedisServer::start();
+    let store = redis.url();
+    drop(redis);
+    let coordinator = Coordinator::in_process_with(["--store", &store]);
+    let wait = Duration::from_secs(2);
+    let begun = Instant::now();
+    let ran = output(
+        &coordinator.endpoint(),
+        &["run", "a", "--wait", "2s", "--", "true"],
+    );
+    let told = stderr(&ran);
+    assert_eq!(ran.status.code(), Some(69), "{told}");
+    assert!(begun.elapsed() >= wait, "{:?}: {told}", begun.elapsed());
+    assert!(
+        told.contains("STORE_UNAVAILABLE") && told.contains("trying again"),
+        "{told}"
+    );
+    assert!(told.contains("gave up after 2s"), "{told}");
+}
+
+#[tokio::test]
+async fn a_store_that_comes_back_ends_the_wait_with_the_lock() {
+    let mut redis = RedisServer::start();
+    redis.kill();
+    let coordinator = Coordinator::in_process_with(["--store", &redis.url()]);
+    let args = ["run", "a", "--wait", "1m", "--", "echo", "begun"];
+    let (mut run, mut lines) = spawn_merged(&coordinator.endpoint(), &args);
+    let (_, line) = lines.expect("leasehold: ", LIMIT).await;
+    assert!(line.contains("trying again"), "{line}");
+    redis.restart();
+    lines.expect("begun", LIMIT).await;
+    assert!(run.wait(LIMIT).await.success());
+}
+
+#[test]
+fn a_wait_bounds_the_attempt_to_connect() {
+    // The kernel accepts, and nobody ever answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let begun = Instant::now();
+    let ran = output(&endpoint, &["run", "a", "--wait", "1s", "--", "true"]);
+    let told = stderr(&ran);
+    assert_eq!(ran.status.code(), Some(69), "{told}");
+    assert!(
+        told.contains(&endpoint) && told.contains("within 1s"),
+        "{told}"
+    );
+    // Five seconds without the bound.
+    assert!(
+        begun.elapsed() < Duration::from_millis(4_500),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_coordinator_that_stops_answering_does_not_hold_up_the_end_of_the_wait() {
+    let coordinator = Coordinator::process().start();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let _held = client.lock("a").acquire().await.unwrap();
+    let args = ["run", "a", "--wait", "3s", "--", "true"];
+    let (mut run, mut lines) = spawn_merged(&endpoint, &args);
+    lines
+        .expect("leasehold: waiting for lock \"a\": held by", LIMIT)
+        .await;
+    coordinator.stop();
+    let (_, line) = lines.expect("leasehold: the coordinator", LIMIT).await;
+    assert!(
+        line.contains(&endpoint) && line.contains("did not answer within 3s"),
+        "{line}"
+    );
+    assert_eq!(run.wait(LIMIT).await.code(), Some(69));
+    coordinator.cont();
+}
+
+#[tokio::test]
+async fn a_wait_goes_on_until_there_is_a_coordinator() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let args = ["run", "a", "--wait", "1m", "--", "echo", "begun"];
+    let (mut run, mut lines) = spawn_merged(&address, &args);
+    let (_, line) = lines.expect("leasehold: ", LIMIT).await;
+    assert!(
+        line.contains("connection refused") && line.contains("trying again"),
+        "{line}"
+    );
+    let _coordinator = Coordinator::process()
+        .arguments(["--listen", &address])
+        .start();
+    lines.expect("leasehold: connected again", LIMIT).await;
+    lines.expect("begun", LIMIT).await;
+    assert!(run.wait(LIMIT).await.success());
+}
