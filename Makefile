@@ -7,13 +7,13 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bench demo demo-scheduler lint fmt clippy doc buf deny ops portable deb proto-baseline setup tools
+.PHONY: help run build test bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable deb proto-baseline setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Build and serve on 127.0.0.1:7420; STORE=redis://127.0.0.1:6379 keeps the locks in Redis, ARGS="…" adds flags
-	$(CARGO) run --release -p leasehold-server -- --store $(STORE) $(ARGS)
+	$(CARGO) run --locked --release -p leasehold-server -- --store $(STORE) $(ARGS)
 
 setup: ## Install what the tests need (redis-server), or say what to install
 	@tests/setup
@@ -23,13 +23,13 @@ tools: setup $(BUF) ## Install what all checks need, or say what to install
 	@tests/deny setup
 
 build: ## Build every program and every test
-	$(CARGO) build --workspace --bins
-	$(CARGO) test --workspace --no-run
+	$(CARGO) build --locked --workspace --bins
+	$(CARGO) test --locked --workspace --no-run
 
 test: setup build ## Run every test, against real Redis servers and processes of their own
-	$(CARGO) test --workspace --lib --bins --examples
-	$(CARGO) test --workspace --doc
-	$(CARGO) test --workspace $(addprefix --test ,$(sort $(ALONE)))
+	$(CARGO) test --locked --workspace --lib --bins --examples
+	$(CARGO) test --locked --workspace --doc
+	$(CARGO) test --locked --workspace $(addprefix --test ,$(sort $(ALONE)))
 	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(UNHURRIED))
 	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(TOGETHER))
 
@@ -40,21 +40,24 @@ TOGETHER := cluster sentinel quorum resume restarts
 ALONE := $(filter-out $(UNHURRIED) $(TOGETHER) cmd support,$(basename $(notdir $(wildcard */tests/* */*/tests/*))))
 
 suite-%:
-	$(CARGO) test --workspace --test $*
+	$(CARGO) test --locked --workspace --test $*
 
-bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md
+bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md (minutes, on a quiet machine)
 	@tests/peers/setup
-	$(CARGO) build --release --manifest-path tests/peers/Cargo.toml --target-dir target/peers
-	$(CARGO) build --release --workspace --bins
-	LEASEHOLD_PEERS=$(CURDIR)/target/peers/release/peers $(CARGO) bench -p leasehold-tests --bench rivals
+	$(CARGO) build --locked --release --manifest-path tests/peers/Cargo.toml --target-dir target/peers
+	$(CARGO) build --locked --release --workspace --bins
+	LEASEHOLD_PEERS=$(CURDIR)/target/peers/release/peers $(CARGO) bench --locked --workspace --bench rivals
+
+bench-quick: setup ## Check that every part of the benchmark works, in a minute or two; the figures say nothing
+	@tests/benches/check
 
 demo: setup ## Sell a limited stock with and without locks, while workers are killed
-	$(CARGO) build -p leasehold-server --bins
-	$(CARGO) run -p leasehold-example-stock
+	$(CARGO) build --locked -p leasehold-server --bins
+	$(CARGO) run --locked -p leasehold-example-stock
 
 demo-scheduler: setup ## Run jobs at each tick by an elected leader, while leaders are killed, stopped and deposed
-	$(CARGO) build -p leasehold-server --bins
-	$(CARGO) run -p leasehold-example-scheduler
+	$(CARGO) build --locked -p leasehold-server --bins
+	$(CARGO) run --locked -p leasehold-example-scheduler
 
 lint: fmt clippy doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
 
@@ -62,10 +65,10 @@ fmt:
 	$(CARGO) fmt --all --check
 
 clippy:
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 doc: ## Build the documentation
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 
 $(BUF):
 	npm install --silent --no-fund --no-audit --prefix $(TOOLS) @bufbuild/buf@1

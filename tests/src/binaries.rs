@@ -61,7 +61,7 @@ fn build(how: &[&str]) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .args(["build", "--workspace", "--bins"])
+        .args(["build", "--locked", "--workspace", "--bins"])
         .args(how)
         .args(["--profile", profile])
         .arg("--target-dir")

@@ -29,6 +29,7 @@ const STYLE: &str = "<style>\n.ink-text{fill:#1f2328}.ink-line{stroke:#1f2328}.p
     </style>\n";
 
 /// A coordinate system with curves in it.
+#[derive(Clone)]
 pub(crate) struct Panel {
     pub(crate) title: String,
     pub(crate) x: Axis,
@@ -36,6 +37,7 @@ pub(crate) struct Panel {
     pub(crate) curves: Vec<Curve>,
 }
 
+#[derive(Clone)]
 pub(crate) struct Curve {
     name: String,
     points: Vec<(f64, f64)>,

@@ -113,6 +113,10 @@ pub(crate) struct Row {
     pub(crate) checks: Vec<Check>,
     /// What was seen beside it: who, and what of it.
     pub(crate) beside: Vec<(String, String)>,
+    /// Its lines in the table that compares everybody.
+    pub(crate) compared: Vec<Comparison>,
+    /// What the figures mean for a user: the topic, and a sentence or two.
+    pub(crate) meaning: Option<(&'static str, String)>,
     /// Everything, for programs.
     pub(crate) raw: Value,
 }
@@ -121,6 +125,54 @@ impl Row {
     pub(crate) fn json(&self) -> Value {
         let checks: Vec<_> = self.checks.iter().map(Check::json).collect();
         json!({"row": self.number, "work": self.work, "checks": checks, "raw": self.raw})
+    }
+}
+
+/// One figure of everybody of whom it was measured: a line of the table that compares them.
+#[derive(Clone, Debug)]
+pub(crate) struct Comparison {
+    what: String,
+    cells: [String; 4],
+}
+
+impl Comparison {
+    /// The columns: Leasehold, and everybody whom it is compared with.
+    pub(crate) const COLUMNS: [&'static str; 4] =
+        ["Leasehold", "etcd", "rslock", "polling every 50 ms"];
+
+    /// Begins a line with Leasehold's own figure.
+    pub(crate) fn new(what: impl Into<String>, ours: String) -> Self {
+        let none = || "–".to_owned();
+        Self {
+            what: what.into(),
+            cells: [ours, none(), none(), none()],
+        }
+    }
+
+    /// Adds etcd's figure.
+    pub(crate) fn etcd(self, figure: &Maybe<String>) -> Self {
+        self.with(1, figure)
+    }
+
+    /// Adds rslock's figure.
+    pub(crate) fn rslock(self, figure: &Maybe<String>) -> Self {
+        self.with(2, figure)
+    }
+
+    /// Adds the figure of clients that poll.
+    pub(crate) fn polling(self, figure: String) -> Self {
+        self.with(3, &Ok(figure))
+    }
+
+    fn with(mut self, column: usize, figure: &Maybe<String>) -> Self {
+        let figure = figure.as_ref().map_or("not measured", String::as_str);
+        self.cells[column] = figure.to_owned();
+        self
+    }
+
+    /// Returns the line as Markdown.
+    pub(crate) fn line(&self) -> String {
+        format!("| {} | {} |", self.what, self.cells.join(" | "))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Leasehold beside what gRPC and Redis allow, beside other lock services and beside clients that poll, on one machine.
 //!
-//! Prints a table, and writes it to `docs/benchmarks.md` with drawings beside it. Every grant is checked for exclusion
-//! and token order.
-#![expect(clippy::print_stdout, reason = "the table is the program's output")]
+//! Writes its results after every part, and `docs/benchmarks.md` with drawings at the end of a full run. Every grant is checked for
+//! exclusion and token order.
+#![expect(clippy::print_stdout, reason = "the results are the program's output")]
 
 mod chart;
 mod course;
@@ -18,53 +18,62 @@ mod page;
 mod peers;
 mod pipeline;
 mod polling;
+mod results;
 mod rows;
 mod stage;
 mod stream;
+mod targets;
 
 use std::{
-    process::{Command, Stdio},
+    any::Any,
+    panic::AssertUnwindSafe,
+    process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
 use clap::Parser;
+use futures_util::FutureExt;
 use leasehold_tests::{ChildProcess, binaries, report};
 
 use crate::{
     machine::Machine,
     options::{Options, Part},
-    page::Results,
+    results::{Failure, Results},
     rows::{Bench, growth, handoffs, held, idle, operations, rates},
 };
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
     binaries::build_visibly();
+    let directory = binaries::target_directory().join("benchmarks");
+    let mut results = Results::begin(directory.join(options.directory()), options.quick)?;
     let (_echo, echo) = start_echo().await?;
     let mut bench = Bench::new(options.sizes(), echo);
-    let mut results = Results {
-        rows: Vec::new(),
-        growth: Vec::new(),
-        distributions: Vec::new(),
-        quick: options.quick,
-    };
     measure(&options, &mut bench, &mut results).await?;
-    results.distributions = std::mem::take(&mut bench.distributions);
 
-    println!("{}{}", results.text(), results.growth_text());
-    let machine = Machine::look(&bench.peers.versions);
-    let file = binaries::target_directory().join("benchmarks.json");
-    results.save(&file, &machine)?;
-    println!("every figure: {}", file.display());
-    if options.is_whole() {
-        results.write(&machine)?;
-        println!("the page: docs/benchmarks.md");
+    println!("{}{}", page::text(&results), targets::text(&results));
+    println!("results: {}", results.directory().display());
+    if options.is_published() {
+        results.publish()?;
+        println!("published: docs/benchmarks.md, docs/benchmarks/*.svg, docs/performance.md");
     }
-    Ok(())
+    for Failure { part, reason } in &results.failures {
+        println!("failed: {part}: {reason}");
+    }
+    Ok(if results.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
+/// Measures what was asked for, a part after the other. What a part has found, or why it failed, is written before the next begins.
+///
+/// # Errors
+///
+/// If results cannot be written.
 async fn measure(
     options: &Options,
     bench: &mut Bench,
@@ -72,13 +81,24 @@ async fn measure(
 ) -> anyhow::Result<()> {
     let began = Instant::now();
     let begin = |part: &str| report(format!("{:4} s  {part}", began.elapsed().as_secs()));
-    /// Measures a part if it was asked for, and says so, since it takes a while.
+    /// Measures a part if it was asked for, and announces it, since it takes a while.
     macro_rules! part {
         ($part:ident, $into:ident, $says:literal, $measured:expr) => {
             if options.wants(Part::$part) {
                 begin($says);
-                let measured = Box::pin($measured).await.context($says)?;
-                results.$into.push(measured);
+                match guard(options.part_limit(), Box::pin($measured)).await {
+                    Ok(measured) => results.$into.push(measured),
+                    Err(error) => {
+                        let reason = format!("{error:#}");
+                        report(format!("        failed: {reason}"));
+                        let part = $says;
+                        results.failures.push(Failure { part, reason });
+                    }
+                }
+                results.distributions.append(&mut bench.distributions);
+                results.settings.clone_from(&bench.peers.settings);
+                results.machine = Machine::look(&bench.peers.versions);
+                results.save()?;
             }
         };
     }
@@ -120,6 +140,30 @@ async fn measure(
     );
     begin("measured");
     Ok(())
+}
+
+/// Runs one part: within `limit`, and so that a panic of a fixture ends that part alone.
+///
+/// # Errors
+///
+/// If the part fails, panics or takes too long.
+async fn guard<T>(
+    limit: Duration,
+    part: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let part = AssertUnwindSafe(part).catch_unwind();
+    match tokio::time::timeout(limit, part).await {
+        Ok(Ok(measured)) => measured,
+        Ok(Err(panic)) => Err(anyhow!("{}", said(&*panic))),
+        Err(_) => bail!("not done after {limit:?}"),
+    }
+}
+
+/// Returns the message of a panic.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a fixture panicked")
 }
 
 async fn start_echo() -> anyhow::Result<(ChildProcess, String)> {

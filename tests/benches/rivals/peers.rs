@@ -81,6 +81,8 @@ pub(crate) struct Peers {
     program: Maybe<PathBuf>,
     /// Of whatever was measured.
     pub(crate) versions: Vec<String>,
+    /// How each was set up, once for each way.
+    pub(crate) settings: Vec<String>,
 }
 
 impl Peers {
@@ -91,6 +93,7 @@ impl Peers {
                 .map(PathBuf::from)
                 .ok_or_else(|| format!("not measured: {VARIABLE} is not set")),
             versions: Vec::new(),
+            settings: Vec::new(),
         }
     }
 
@@ -133,6 +136,10 @@ impl Peers {
             .await
             .map_err(|error| format!("not measured: {error:#}"))?;
         let version = told.version();
+        let settings = format!("{version}{}", told.settings().replacen(';', ":", 1));
+        if !self.settings.contains(&settings) {
+            self.settings.push(settings);
+        }
         if !self.versions.contains(&version) {
             self.versions.push(version);
         }

@@ -7,6 +7,8 @@ use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, usage};
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
+use crate::options::Sizes;
+
 /// Every row has its own, so that nothing that one leaves behind is counted in the next.
 pub(crate) struct Stage {
     pub(crate) redis: RedisServer,
@@ -51,12 +53,15 @@ pub(crate) struct Spent {
 }
 
 impl Stage {
-    /// A new Redis server, with `coordinators` of them on it.
-    pub(crate) async fn start(coordinators: usize) -> Self {
+    /// Starts a new Redis server, with `coordinators` on it that allow a load of `sizes`.
+    pub(crate) async fn start(coordinators: usize, sizes: &Sizes) -> Self {
         let redis = RedisServer::start();
         let connection = redis.async_connection().await;
         let mut coordinators: Vec<_> = (0..coordinators)
-            .map(|_| Coordinator::process().store(redis.url()).start())
+            .map(|_| {
+                let coordinator = Coordinator::process().store(redis.url());
+                coordinator.arguments(sizes.coordinator_flags()).start()
+            })
             .collect();
         Self {
             processes: coordinators

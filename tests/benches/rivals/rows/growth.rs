@@ -4,19 +4,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Bench, held, idle, rates::CLIENTS};
+use super::{Bench, held, idle};
 use crate::{
     chart::{Axis, Curve, Panel},
     cycles,
     distribution::millis,
     handoff::{self, Plan},
+    options::{CLIENTS, WAITERS},
     stage::Stage,
 };
 
 /// Streams that share a connection where waiters grow.
 const WAITERS_PER_CONNECTION: usize = 10;
-/// Who contends where coordinators grow.
-const ACROSS: usize = 100;
 
 /// One table of growth, and its drawings.
 pub(crate) struct Growth {
@@ -36,7 +35,7 @@ fn curve<T>(name: &str, points: &[T], point: impl Fn(&T) -> (f64, f64)) -> Curve
 pub(crate) async fn waiters(bench: &Bench) -> anyhow::Result<Growth> {
     let mut points = Vec::new();
     for &waiters in bench.sizes.growth.waiters {
-        let mut stage = Stage::start(1).await;
+        let mut stage = Stage::start(1, &bench.sizes).await;
         let plan = Plan {
             waiters,
             per_connection: WAITERS_PER_CONNECTION,
@@ -118,7 +117,7 @@ pub(crate) async fn locks(bench: &mut Bench) -> anyhow::Result<Growth> {
         let measured = bench.held.take_if(|held| held.locks == locks);
         points.push(match measured {
             Some(held) => held,
-            None => held::run(locks, bench.sizes.holding_sessions, bench.sizes.growth.held).await?,
+            None => held::run(&bench.sizes, locks, bench.sizes.growth.held).await?,
         });
     }
     let rows = points.iter().map(|held| {
@@ -183,7 +182,15 @@ pub(crate) async fn sessions(bench: &Bench) -> anyhow::Result<Growth> {
                 .find(|idle| idle.sessions == sessions && idle.per_connection == per_connection);
             let idle = match measured {
                 Some(idle) => Ok(idle.clone()),
-                None => idle::run(sessions, per_connection, bench.sizes.growth.window).await?,
+                None => {
+                    idle::run(
+                        &bench.sizes,
+                        sessions,
+                        per_connection,
+                        bench.sizes.growth.window,
+                    )
+                    .await?
+                }
             };
             match idle {
                 Ok(idle) => {
@@ -223,10 +230,10 @@ pub(crate) async fn sessions(bench: &Bench) -> anyhow::Result<Growth> {
 pub(crate) async fn coordinators(bench: &Bench) -> anyhow::Result<Growth> {
     let mut points = Vec::new();
     for &coordinators in bench.sizes.growth.coordinators {
-        let mut stage = Stage::start(coordinators).await;
+        let mut stage = Stage::start(coordinators, &bench.sizes).await;
         let rate = cycles::ours(&mut stage, CLIENTS, 1, &bench.sizes).await?;
         let plan = Plan {
-            waiters: ACROSS,
+            waiters: WAITERS,
             per_connection: 1,
             hold: Duration::from_millis(1),
             measured: bench.sizes.growth.window,

@@ -7,20 +7,21 @@ use serde_json::json;
 use super::{Bench, rates::json_of};
 use crate::{
     chart::{Curve, Panel},
+    course::HandOffs,
     distribution::{Distribution, millis},
-    figures::{Check, Limit, Maybe, Row, Spread, told},
+    figures::{Check, Comparison, Limit, Maybe, Row, Spread, told},
     handoff::{self, Plan},
+    options::WAITERS,
     peers::{Rival, Told},
     polling,
     stage::Stage,
 };
 
-const WAITERS: usize = 100;
 const HOLD: Duration = Duration::from_millis(5);
 
 pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
-    let mut stage = Stage::start(1).await;
-    let mut direct = Stage::start(0).await;
+    let mut stage = Stage::start(1, &bench.sizes).await;
+    let mut direct = Stage::start(0, &bench.sizes).await;
     let measured = bench.sizes.hand_off;
     let plan = Plan {
         waiters: WAITERS,
@@ -48,6 +49,9 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
         let shown = format!("last of {}: {}; each {each}", p50.len(), run.shown());
         beside.push(("Leasehold".to_owned(), shown));
     }
+    let middle = |values: &[f64]| values.iter().copied().collect::<Spread>().median();
+    let ours = [middle(&p50), middle(&p99), middle(&fairness)];
+    let mut others = Vec::new();
     let mut rivals = serde_json::Map::new();
     for rival in [Rival::Etcd, Rival::Rslock] {
         let told_by = bench.peers.hand_off(rival, WAITERS, HOLD).await;
@@ -59,6 +63,7 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
             .as_ref()
             .map_or_else(|_| rival.name().to_owned(), Told::version);
         beside.push((name, told(&shown(&told_by))));
+        others.push((rival, told_by.and_then(|told| figures(&told))));
     }
     beside.push((
         format!("polling every {} ms", polling::EVERY.as_millis()),
@@ -86,8 +91,71 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
             check("worst wait, of waiters × mean hold", fairness, 1.1, " ×"),
         ],
         beside,
+        compared: compared(ours, &others, &polled),
+        meaning: Some(("Contention", meaning(ours, &others, polled.fairness()))),
         raw: json!({"turns": raw, "polling": polled.json(), "rivals": rivals}),
     })
+}
+
+/// p50 and p99 in milliseconds, and the worst wait as a multiple of a fair one.
+type Figures = [f64; 3];
+
+fn figures(told: &Told) -> Maybe<Figures> {
+    let (worst, hold) = (told.number("worst_wait_ms")?, told.number("mean_hold_ms")?);
+    let millis = |field| told.number(field).map(|micros| micros / 1e3);
+    Ok([
+        millis("p50_us")?,
+        millis("p99_us")?,
+        worst / (WAITERS as f64 * hold),
+    ])
+}
+
+fn compared(
+    ours: Figures,
+    others: &[(Rival, Maybe<Figures>)],
+    polled: &HandOffs,
+) -> Vec<Comparison> {
+    let polled = [
+        millis(polled.gaps.quantile(0.5)),
+        millis(polled.gaps.quantile(0.99)),
+        polled.fairness(),
+    ];
+    let lines = [
+        ("hand-off, p50", " ms"),
+        ("hand-off, p99", " ms"),
+        ("longest wait, of a fair one", " ×"),
+    ];
+    (0..)
+        .zip(lines)
+        .map(|(place, (what, unit)): (usize, _)| {
+            let shown = |figures: &Figures| format!("{:.2}{unit}", figures[place]);
+            let what = format!("{WAITERS} waiters, {} ms held: {what}", HOLD.as_millis());
+            let line = Comparison::new(what, shown(&ours)).polling(shown(&polled));
+            others.iter().fold(line, |line, (rival, figures)| {
+                let figure = figures.as_ref().map(shown).map_err(Clone::clone);
+                match rival {
+                    Rival::Etcd => line.etcd(&figure),
+                    Rival::Rslock => line.rslock(&figure),
+                }
+            })
+        })
+        .collect()
+}
+
+fn meaning(ours: Figures, others: &[(Rival, Maybe<Figures>)], polled: f64) -> String {
+    let [p50, _, fairness] = ours;
+    let others: String = others
+        .iter()
+        .filter_map(|(rival, figures)| {
+            let [.., fairness] = figures.as_ref().ok()?;
+            Some(format!("{fairness:.1} times with {}, ", rival.name()))
+        })
+        .collect();
+    format!(
+        "With {WAITERS} clients in the queue, the next one has the lock {p50:.2} ms after its release at p50. The unluckiest client \
+         waited {fairness:.1} times as long as a fair queue would have it wait; {others}and {polled:.1} times where clients poll \
+         (waits are cut off at the end of the run)."
+    )
 }
 
 fn shown(told_by: &Maybe<Told>) -> Maybe<String> {

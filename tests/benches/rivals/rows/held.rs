@@ -8,11 +8,9 @@ use super::Bench;
 use crate::{
     crowd::{Crowd, Kept, TTL},
     figures::{Check, Limit, Row, Spread},
+    options::Sizes,
     stage::{Spent, Stage},
 };
-
-/// In which what opening and acquiring set off comes to rest, and every session has sent heartbeats.
-const SETTLE: Duration = Duration::from_secs(4);
 
 /// What a run came to.
 pub(crate) struct Held {
@@ -48,15 +46,16 @@ impl Held {
     }
 }
 
-/// Holds `locks` over `sessions`, each with a connection of its own, for as long as `time`.
-pub(crate) async fn run(locks: usize, sessions: usize, time: Duration) -> anyhow::Result<Held> {
-    let mut stage = Stage::start(1).await;
+/// Holds `locks` over as many sessions as `sizes` says, each with a connection of its own, for as long as `time`.
+pub(crate) async fn run(sizes: &Sizes, locks: usize, time: Duration) -> anyhow::Result<Held> {
+    let sessions = sizes.holding_sessions;
+    let mut stage = Stage::start(1, sizes).await;
     let endpoint = stage.endpoints().remove(0);
     let mut crowd = Crowd::open(&endpoint, sessions, 1, locks / sessions).await?;
-    crowd.live(SETTLE).await?;
+    crowd.live(sizes.settle).await?;
     let rss_before_kib = stage.read().await?.rss_kib;
     crowd.acquire().await?;
-    crowd.live(SETTLE).await?;
+    crowd.live(sizes.settle).await?;
     let before = stage.read().await?;
     crowd.live(time).await?;
     let spent = stage.read().await?.since(&before);
@@ -73,7 +72,7 @@ pub(crate) async fn run(locks: usize, sessions: usize, time: Duration) -> anyhow
 
 pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
     let (locks, sessions) = (bench.sizes.held_locks, bench.sizes.holding_sessions);
-    let held = run(locks, sessions, bench.sizes.held).await?;
+    let held = run(&bench.sizes, locks, bench.sizes.held).await?;
     let check = |what: &str, value: f64, limit, unit, digits| Check {
         what: what.to_owned(),
         measured: Ok(Spread::once(value)),
@@ -120,6 +119,17 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
             ),
             ("Redis, by command".to_owned(), held.spent.by_command()),
         ],
+        compared: Vec::new(),
+        meaning: Some((
+            "Held locks",
+            format!(
+                "{locks} locks that {sessions} clients hold take {:.1} % of a core and {:.2} KiB for each lock in the coordinator, \
+                 and {:.1} % of a core in Redis.",
+                held.spent.coordinator_share(),
+                held.kib_each(),
+                held.spent.redis_share(),
+            ),
+        )),
         raw: held.json(),
     };
     bench.held = Some(held);

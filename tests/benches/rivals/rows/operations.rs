@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Bench;
 use crate::{
     course::HandOffs,
-    figures::{Check, Limit, Maybe, Row, Spread},
+    figures::{Check, Comparison, Limit, Maybe, Row, Spread},
     handoff::{self, Plan},
     polling,
     stage::Stage,
@@ -21,8 +21,9 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
     let mut checks = Vec::new();
     let mut beside = Vec::new();
     let mut raw = serde_json::Map::new();
+    let mut alone = None;
     for (coordinators, limit) in [(1, 2.1), (2, 3.1)] {
-        let mut stage = Stage::start(coordinators).await;
+        let mut stage = Stage::start(coordinators, &bench.sizes).await;
         let plan = Plan {
             waiters,
             per_connection: 1,
@@ -46,21 +47,75 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
         checks.extend(free(&run, coordinators, place));
         beside.push((format!("Leasehold {place}"), shown(&run)));
         raw.insert(format!("coordinators_{coordinators}"), run.json());
+        alone.get_or_insert(run);
     }
-    let mut direct = Stage::start(0).await;
+    let mut direct = Stage::start(0, &bench.sizes).await;
     let polled = polling::run(&mut direct, waiters, HOLD, bench.sizes.contended).await?;
     beside.push((
         format!("polling every {} ms", polling::EVERY.as_millis()),
         polled_shown(&polled),
     ));
     raw.insert("polling".to_owned(), polled.json());
+    let ours = alone.as_ref().and_then(Figures::of);
+    let theirs = Figures::polled(&polled);
     Ok(Row {
         number: "5",
         work: format!("Redis operations, {waiters} waiters"),
         checks,
         beside,
+        compared: ours.iter().flat_map(|ours| compared(waiters, ours, &theirs)).collect(),
+        meaning: ours.map(|ours| {
+            let text = format!(
+                "While {waiters} clients wait for one lock and nobody releases it, a coordinator asks Redis for {:.1} operations a \
+                 second. The same clients polling every {} ms, with hand-offs going on, ask for {:.0}.",
+                ours.a_second,
+                polling::EVERY.as_millis(),
+                theirs.a_second
+            );
+            ("Load on Redis", text)
+        }),
         raw: json!(raw),
     })
+}
+
+/// What Redis is asked for.
+struct Figures {
+    a_cycle: f64,
+    /// While all wait; of those who poll, over the whole run.
+    a_second: f64,
+}
+
+impl Figures {
+    fn of(run: &HandOffs) -> Option<Self> {
+        let waiting = run.waiting.as_ref()?;
+        Some(Self {
+            a_cycle: a_cycle(run).ok()?.median(),
+            a_second: waiting.operations? / waiting.seconds,
+        })
+    }
+
+    fn polled(run: &HandOffs) -> Self {
+        let operations = run.spent.calls("set") + run.spent.calls("evalsha");
+        Self {
+            a_cycle: operations / run.gaps.count().max(1) as f64,
+            a_second: operations / run.spent.seconds,
+        }
+    }
+}
+
+fn compared(waiters: usize, ours: &Figures, polled: &Figures) -> [Comparison; 2] {
+    [
+        Comparison::new(
+            format!("{waiters} waiters: Redis operations a cycle"),
+            format!("{:.1}", ours.a_cycle),
+        )
+        .polling(format!("{:.0}", polled.a_cycle)),
+        Comparison::new(
+            format!("{waiters} waiters: Redis operations a second of waiting"),
+            format!("{:.1}", ours.a_second),
+        )
+        .polling(format!("{:.0}", polled.a_second)),
+    ]
 }
 
 fn a_cycle(run: &HandOffs) -> Maybe<Spread> {
@@ -108,12 +163,12 @@ fn shown(run: &HandOffs) -> String {
 
 fn polled_shown(polled: &HandOffs) -> String {
     let count = polled.gaps.count().max(1) as f64;
-    let operations = polled.spent.calls("set") + polled.spent.calls("evalsha");
+    let figures = Figures::polled(polled);
     format!(
         "{:.0} operations a cycle, Redis CPU {:.0} µs; {:.0} operations a second, Redis {:.0} % of a core, {count} cycles",
-        operations / count,
+        figures.a_cycle,
         1e6 * polled.spent.redis_cpu / count,
-        operations / polled.spent.seconds,
+        figures.a_second,
         polled.spent.redis_share(),
     )
 }

@@ -7,14 +7,12 @@ use crate::{
     chart::{Curve, Panel},
     cycles,
     distribution::{Distribution, micros},
-    figures::{Check, Limit, Maybe, Row, Spread, ratios, told},
+    figures::{Check, Comparison, Limit, Maybe, Row, Spread, ratios, told},
+    options::{CLIENTS, CYCLES_IN_FLIGHT},
     peers::{Rival, Told},
     pipeline,
     stage::Stage,
 };
-
-pub(crate) const CLIENTS: usize = 64;
-const DEPTH: usize = 16;
 
 /// Row 1: one cycle in flight on each stream, beside etcd and the echo.
 pub(crate) async fn one_each(bench: &mut Bench) -> anyhow::Result<Row> {
@@ -29,17 +27,53 @@ pub(crate) async fn one_each(bench: &mut Bench) -> anyhow::Result<Row> {
         ),
     ];
     turns.tell(&mut row);
+    let (ours, etcd) = (middle(&turns.ours), turns.their_rate());
+    row.compared = vec![
+        Comparison::new("64 clients, one cycle at a time each", thousands(ours))
+            .etcd(&etcd.clone().map(thousands)),
+    ];
+    let times = etcd.map_or_else(
+        |_| String::new(),
+        |etcd| {
+            format!(
+                ", {:.1} times as many as one etcd member. etcd syncs every commit to its disk, and Redis kept nothing on disk \
+                 here: Redis with `appendfsync always` is slower, and promises more",
+                ours / etcd
+            )
+        },
+    );
+    row.meaning = Some((
+        "Throughput",
+        format!(
+            "One coordinator served {} to 64 clients that each wait for one answer at a time{times}.",
+            thousands(ours)
+        ),
+    ));
     Ok(row)
 }
 
 /// Row 2: many cycles in flight on each stream, beside rslock.
 pub(crate) async fn many_each(bench: &mut Bench) -> anyhow::Result<Row> {
-    let mut turns = Turns::run(bench, DEPTH, Rival::Rslock).await?;
+    let mut turns = Turns::run(bench, CYCLES_IN_FLIGHT, Rival::Rslock).await?;
     let mut row = turns.row("2", "the same, 16 in flight on each of 64 streams");
     let limit = Limit::AtLeast(1.0);
     row.checks = vec![turns.against("rslock", &turns.theirs, limit)];
     turns.tell(&mut row);
+    let what = "64 clients, 16 cycles in flight each";
+    row.compared = vec![
+        Comparison::new(what, thousands(middle(&turns.ours)))
+            .rslock(&turns.their_rate().map(thousands)),
+    ];
     Ok(row)
+}
+
+/// Returns the median.
+fn middle(values: &[f64]) -> f64 {
+    values.iter().copied().collect::<Spread>().median()
+}
+
+fn thousands(rate: f64) -> String {
+    format!("{:.1} k cycles/s", rate / 1e3)
 }
 
 /// Ours, the echo and a rival, in turns.
@@ -57,8 +91,8 @@ struct Turns {
 
 impl Turns {
     async fn run(bench: &mut Bench, depth: usize, rival: Rival) -> anyhow::Result<Self> {
-        let mut stage = Stage::start(1).await;
-        let direct = Stage::start(0).await;
+        let mut stage = Stage::start(1, &bench.sizes).await;
+        let direct = Stage::start(0, &bench.sizes).await;
         let mut turns = Self {
             ours: Vec::new(),
             echo: Vec::new(),
@@ -91,6 +125,13 @@ impl Turns {
         }
         turns.piped = pipeline::rate(&direct.redis, &bench.sizes).await?;
         Ok(turns)
+    }
+
+    fn their_rate(&self) -> Maybe<f64> {
+        self.theirs
+            .as_ref()
+            .map(|rates| middle(rates))
+            .map_err(Clone::clone)
     }
 
     fn take(&mut self, told: &Maybe<Told>) {
@@ -132,6 +173,8 @@ impl Turns {
             work: work.to_owned(),
             checks: Vec::new(),
             beside: Vec::new(),
+            compared: Vec::new(),
+            meaning: None,
             raw,
         }
     }
@@ -166,8 +209,8 @@ fn shown(rates: &[f64]) -> String {
 
 /// Row 3: one client alone, beside the round trips that it cannot do without.
 pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
-    let mut stage = Stage::start(1).await;
-    let direct = Stage::start(0).await;
+    let mut stage = Stage::start(1, &bench.sizes).await;
+    let direct = Stage::start(0, &bench.sizes).await;
     let (mut ours, mut limit) = (Vec::new(), Vec::new());
     let (mut times, mut raw) = (Distribution::new()?, Vec::new());
     let (mut echoes, mut trips) = (Distribution::new()?, Distribution::new()?);
@@ -222,6 +265,9 @@ pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
     ));
     let micros_of = |values: &[f64]| values.iter().copied().collect::<Spread>().show(0);
     let from = format!(": {} to {} µs", micros_of(&ours), micros_of(&limit));
+    let p99 = micros(times.quantile(0.99));
+    let compared = alone_compared(middle(&ours), p99, &etcd, &rslock);
+    let meaning = alone_means(middle(&ours), &etcd, &rslock);
     Ok(Row {
         number: "3",
         work: "one client alone, p50 of a cycle".to_owned(),
@@ -234,8 +280,47 @@ pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
             from,
         }],
         beside,
+        compared,
+        meaning: Some(("Latency", meaning)),
         raw: json!({"turns": raw, "etcd": json_of(&etcd), "rslock": json_of(&rslock)}),
     })
+}
+
+fn alone_compared(p50: f64, p99: f64, etcd: &Maybe<Told>, rslock: &Maybe<Told>) -> Vec<Comparison> {
+    [("p50", p50), ("p99", p99)]
+        .into_iter()
+        .map(|(quantile, ours)| {
+            let shown = |micros: f64| format!("{micros:.0} µs");
+            let theirs = |told: &Maybe<Told>| {
+                let told = told.as_ref().map_err(Clone::clone)?;
+                told.number(&format!("{quantile}_us")).map(shown)
+            };
+            Comparison::new(
+                format!("one client alone, {quantile} of a cycle"),
+                shown(ours),
+            )
+            .etcd(&theirs(etcd))
+            .rslock(&theirs(rslock))
+        })
+        .collect()
+}
+
+fn alone_means(ours: f64, etcd: &Maybe<Told>, rslock: &Maybe<Told>) -> String {
+    let p50 = |told: &Maybe<Told>| told.as_ref().ok()?.number("p50_us").ok();
+    let mut text = format!(
+        "A client alone acquires and releases a lock that nobody else wants in {ours:.0} µs at p50"
+    );
+    if let Some(etcd) = p50(etcd) {
+        text += &format!(", and in {etcd:.0} µs with etcd");
+    }
+    text += ".";
+    if let Some(rslock) = p50(rslock) {
+        text += &format!(
+            " rslock, a library that speaks to Redis without a coordinator in between, takes {rslock:.0} µs: if all you need is a \
+             key with a TTL, and neither a queue nor leases nor fencing tokens, a library is faster."
+        );
+    }
+    text
 }
 
 fn alone_beside(rival: Rival, told_by: &Maybe<Told>, ours: f64) -> (String, String) {

@@ -1,0 +1,153 @@
+//! Results of a run: written after every part, so that a run that ends early leaves what it had.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use serde_json::json;
+
+use crate::rows::growth::Growth;
+use crate::{
+    chart::{self, Panel},
+    figures::Row,
+    machine::Machine,
+    page, targets,
+};
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
+/// Drawings, from the directory of the page.
+pub(crate) const LATENCY: &str = "benchmarks/latency.svg";
+pub(crate) const GROWTH: &str = "benchmarks/growth.svg";
+const PAGE: &str = "benchmarks.md";
+const TARGETS: &str = "targets.md";
+
+/// Everything that was measured so far.
+pub(crate) struct Results {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) growth: Vec<Growth>,
+    pub(crate) distributions: Vec<Panel>,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) machine: Machine,
+    /// How rivals were set up.
+    pub(crate) settings: Vec<String>,
+    pub(crate) quick: bool,
+    directory: PathBuf,
+}
+
+/// A part that failed.
+pub(crate) struct Failure {
+    pub(crate) part: &'static str,
+    pub(crate) reason: String,
+}
+
+impl Results {
+    /// Begins without any, which are written to `directory`. Removes what an earlier run left there.
+    ///
+    /// # Errors
+    ///
+    /// If the directory cannot be made empty.
+    pub(crate) fn begin(directory: PathBuf, quick: bool) -> anyhow::Result<Self> {
+        match fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error)
+                    .with_context(|| format!("failed to empty {}", directory.display()));
+            }
+            _ => {}
+        }
+        fs::create_dir_all(&directory)?;
+        Ok(Self {
+            rows: Vec::new(),
+            growth: Vec::new(),
+            distributions: Vec::new(),
+            failures: Vec::new(),
+            machine: Machine::look(&[]),
+            settings: Vec::new(),
+            quick,
+            directory,
+        })
+    }
+
+    /// Returns where everything is written.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Writes all results so far: for programs, and as the pages that a full run publishes.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written.
+    pub(crate) fn save(&self) -> anyhow::Result<()> {
+        self.write_json()?;
+        self.draw(LATENCY, self.distributions.clone())?;
+        let growth = self.growth.iter().flat_map(|growth| growth.panels.clone());
+        self.draw(GROWTH, growth.collect())?;
+        self.write(PAGE, &page::text(self))?;
+        self.write(TARGETS, &targets::text(self))
+    }
+
+    /// Copies the page and its drawings to `docs/`, and puts the targets into `docs/performance.md`.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written, or `docs/performance.md` has no place for the targets.
+    pub(crate) fn publish(&self) -> anyhow::Result<()> {
+        let docs = Path::new(DOCS);
+        for file in [PAGE, LATENCY, GROWTH] {
+            let from = self.directory.join(file);
+            // There is no drawing of parts that failed.
+            if from.exists() {
+                fs::copy(&from, docs.join(file))
+                    .with_context(|| format!("failed to write docs/{file}"))?;
+            }
+        }
+        let performance = docs.join("performance.md");
+        let page = fs::read_to_string(&performance)?;
+        let page = targets::put(&page, &targets::text(self))
+            .with_context(|| format!("{} has no marks for the targets", performance.display()))?;
+        fs::write(performance, page).context("failed to write docs/performance.md")
+    }
+
+    fn write_json(&self) -> anyhow::Result<()> {
+        let rows: Vec<_> = self.rows.iter().map(Row::json).collect();
+        let growth: Vec<_> = self
+            .growth
+            .iter()
+            .map(|growth| json!({"title": growth.title, "points": growth.raw}))
+            .collect();
+        let failures: Vec<_> = self
+            .failures
+            .iter()
+            .map(|failure| json!({"part": failure.part, "reason": failure.reason}))
+            .collect();
+        let all = json!({
+            "quick": self.quick,
+            "machine": self.machine.json(),
+            "rows": rows,
+            "growth": growth,
+            "failures": failures,
+        });
+        self.write("results.json", &serde_json::to_string_pretty(&all)?)
+    }
+
+    fn draw(&self, file: &str, panels: Vec<Panel>) -> anyhow::Result<()> {
+        if panels.is_empty() {
+            return Ok(());
+        }
+        self.write(file, &chart::draw(panels)?)
+    }
+
+    /// Replaces a file as a whole, so that an interruption leaves the one before.
+    fn write(&self, file: &str, text: &str) -> anyhow::Result<()> {
+        let to = self.directory.join(file);
+        let failed = || format!("failed to write {}", to.display());
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).with_context(failed)?;
+        }
+        let next = to.with_extension("next");
+        fs::write(&next, text).with_context(failed)?;
+        fs::rename(&next, &to).with_context(failed)
+    }
+}
