@@ -1,4 +1,4 @@
-//! The README's grpcurl session works as it is written.
+//! The README's grpcurl session works as it is written, and its comparison has sources.
 
 use std::{
     env,
@@ -104,4 +104,34 @@ async fn the_grpcurl_lines_of_the_readme_work_as_written() {
 fn commands_are_taken_from_blocks_that_use_grpcurl() {
     let readme = "# x\n\n```rust\nfn grpcurl () {}\n```\n```console\n$ grpcurl a \\\n    b\nanswer\n$ echo c\n```\n\n```sh\nls\n```\n```sh\ngrpcurl d\n```\n";
     assert_eq!(commands(readme), "grpcurl a \\\n    b\necho c\ngrpcurl d\n");
+}
+
+/// The rows of the first table whose header begins with `header`: a name and its cells.
+fn table<'a>(text: &'a str, header: &str) -> Vec<Vec<&'a str>> {
+    let rows = text.lines().skip_while(|line| !line.starts_with(header));
+    rows.take_while(|line| line.starts_with('|'))
+        .filter(|line| !line.starts_with("|---"))
+        .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
+        .collect()
+}
+
+#[test]
+fn every_cell_of_the_comparison_has_its_source() {
+    let readme = include_str!("../../../README.md");
+    let sources = include_str!("../../../docs/comparison.md");
+    let compared = table(readme, "| | Leasehold |");
+    let (header, rows) = compared.split_first().unwrap();
+    assert!(header.len() > 6 && rows.len() > 10, "{compared:?}");
+    for (column, system) in header.iter().enumerate().skip(1) {
+        let heading = format!("\n## {system}\n");
+        let (_, section) = sources.split_once(&heading).expect(system);
+        let listed = table(section, "| row |");
+        for row in rows {
+            let [what, cell] = [row[0], row[column]];
+            let source = listed.iter().find(|listed| listed[0] == what);
+            let source = source.unwrap_or_else(|| panic!("{system}: {what}: no source"));
+            assert_eq!(source[1], cell, "{system}: {what}");
+            assert!(!source[2].is_empty(), "{system}: {what}: no source");
+        }
+    }
 }
