@@ -353,15 +353,76 @@ mod tests {
         Reason::StoreGarbled,
     ];
 
+    /// What a program is to do with the same request, as `docs/errors.md` defines it.
+    const fn retry(reason: Reason) -> &'static str {
+        match reason {
+            // It passes by itself.
+            Reason::OpenTimeout
+            | Reason::RequestTimeout
+            | Reason::SessionSilent
+            | Reason::TooManyLocks
+            | Reason::TooManyRequests
+            | Reason::RateLimited
+            | Reason::TooManyWaiters
+            | Reason::StoreUnavailable
+            | Reason::StoreIndeterminate
+            | Reason::NotReplicated
+            | Reason::StoreRefused => "yes",
+            // It is this coordinator's alone.
+            Reason::TooManySessions | Reason::TooManyWatchers | Reason::Draining => "elsewhere",
+            // The request, what the client holds, its identity or a setting has to change first.
+            Reason::InvalidField
+            | Reason::Unauthenticated
+            | Reason::IdentityExpired
+            | Reason::PermissionDenied
+            | Reason::NotOpen
+            | Reason::AlreadyOpen
+            | Reason::UnknownRequest
+            | Reason::RequestIdInUse
+            | Reason::SelfDeadlock
+            | Reason::UpgradeRefused
+            | Reason::LimitMismatch
+            | Reason::NotExclusive
+            | Reason::Deadlock
+            | Reason::LockLost
+            | Reason::NotLeader
+            | Reason::TooManyNames
+            | Reason::PageTooLarge
+            | Reason::MessageTooLarge
+            | Reason::KeyNotALock
+            | Reason::NotOffered
+            | Reason::StoreGarbled => "no",
+        }
+    }
+
+    /// The cells of the table of reasons.
+    fn documented() -> Vec<Vec<&'static str>> {
+        include_str!("../../docs/errors.md")
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| {
+                line.trim_matches('|')
+                    .split('|')
+                    .map(|cell| cell.trim().trim_matches('`'))
+                    .collect()
+            })
+            .collect()
+    }
+
     #[test]
     fn the_documentation_lists_every_reason_and_no_other() {
-        let listed: Vec<&str> = include_str!("../../docs/errors.md")
-            .lines()
-            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-            .collect();
+        let documented = documented();
         for reason in ALL {
-            assert!(listed.contains(&reason.as_str()), "{}", reason.as_str());
+            let row = documented.iter().find(|row| row[0] == reason.as_str());
+            let row = row.unwrap_or_else(|| panic!("{} is not documented", reason.as_str()));
+            let code = format!("{:?}", reason.code());
+            assert_eq!(
+                row[1].replace('_', "").to_lowercase(),
+                code.to_lowercase(),
+                "{row:?}"
+            );
+            assert_eq!(row[2], retry(reason), "{row:?}");
         }
-        assert_eq!(listed.len(), ALL.len(), "{listed:?}");
+        assert_eq!(documented.len(), ALL.len(), "{documented:?}");
     }
 }

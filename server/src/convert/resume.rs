@@ -136,6 +136,11 @@ impl Resumptions {
         max: Duration,
     ) -> Result<What, Refusal> {
         let request_id = waits.acquire_request_id;
+        if request_id == 0 {
+            let field = format!("{field}.wait.acquire_request_id");
+            let what = "must not be 0: answers under it could not be told apart";
+            return Err(Refusal::field(&field, what));
+        }
         if request_id == open || !self.requests.insert(request_id) {
             let field = format!("{field}.wait.acquire_request_id");
             let what = format!("must not be that of another request, as {request_id} is");

@@ -86,6 +86,13 @@ impl<W: Wire> Session<W> {
         request_id: u64,
         request: SessionAcquire,
     ) -> Result<(), Refusal> {
+        // Its grant would look like something that the coordinator sends of itself.
+        if request_id == 0 {
+            return Err(Refusal::field(
+                "request_id",
+                "must not be 0 for an acquire: answers under it could not be told apart",
+            ));
+        }
         let (name, mut names) = {
             let max_names = self.coordinator.limits().config().max_names_per_acquire;
             convert::lock_names(&request, self.coordinator.store(), max_names)?

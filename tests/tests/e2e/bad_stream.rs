@@ -114,6 +114,53 @@ async fn a_request_id_still_in_flight_is_refused_and_its_acquire_left_alone() {
 }
 
 #[tokio::test]
+async fn an_acquire_without_a_request_id_is_refused_and_takes_nothing() {
+    let coordinator = Coordinator::in_process();
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let held = session.acquire("before").await;
+    let acquire = SessionAcquire {
+        name: "free".to_owned(),
+        ..SessionAcquire::default()
+    };
+    session.send_as(0, Request::Acquire(acquire)).await;
+    match session.answer(0, PROMPT).await {
+        Response::Error(failure) => {
+            assert_eq!(failure.code, Code::InvalidArgument as i32, "{failure:?}");
+            assert_eq!(failure.reason, "INVALID_FIELD", "{failure:?}");
+            assert_eq!(failure.field_violations[0].field, "request_id");
+        }
+        other => panic!("an acquire with request id 0 was answered by {other:?}"),
+    }
+    // The lock is free, and the session goes on.
+    session.acquire("free").await;
+    assert!(session.release(&held.lock).await);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_may_have_no_request_id_and_its_sequence_may_have_gaps() {
+    let coordinator = Coordinator::in_process();
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    for sequence in [1000, 2000] {
+        let heartbeat = SessionHeartbeat { sequence };
+        session.send_as(0, Request::Heartbeat(heartbeat)).await;
+        match session.answer(0, PROMPT).await {
+            Response::Heartbeat(ack) => assert_eq!(ack.acked_heartbeat, sequence),
+            other => panic!("a heartbeat was answered by {other:?}"),
+        }
+    }
+    let again = SessionHeartbeat { sequence: 2000 };
+    session.send_as(7, Request::Heartbeat(again)).await;
+    match session.answer(7, PROMPT).await {
+        Response::Error(failure) => {
+            assert_eq!(failure.field_violations[0].field, "heartbeat.sequence");
+        }
+        other => panic!("a sequence sent twice was answered by {other:?}"),
+    }
+    session.close().await;
+}
+
+#[tokio::test]
 async fn bytes_that_are_no_message_end_their_stream_only() {
     let coordinator = Coordinator::in_process();
     let mut holder = holder(&coordinator).await;

@@ -190,6 +190,11 @@ fn cases() -> Vec<(&'static str, &'static str, Vec<SessionOpen>)> {
             vec![open(vec![resume_wait("waits", &fresh_owner_id(), 1)])],
         ),
         (
+            "no request id",
+            "open.resume[0].wait.acquire_request_id",
+            vec![open(vec![resume_wait("waits", &fresh_owner_id(), 0)])],
+        ),
+        (
             "a request id twice",
             "open.resume[1].wait.acquire_request_id",
             vec![open(vec![
