@@ -9,6 +9,7 @@ use leasehold_proto::v1::session_response::Response;
 use leasehold_tests::{
     ChildProcess, Coordinator, RawCandidate, RawSession, RedisServer, python, raw::PROMPT, report,
 };
+use rustix::time::{ClockId, clock_gettime};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -16,7 +17,8 @@ fn program(mode: &str, endpoint: &str) -> ChildProcess {
     let mut command = Command::new(python::interpreter());
     command
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/session.py"))
-        .args([mode, endpoint.trim_start_matches("http://")])
+        .arg(mode)
+        .args(endpoint.strip_prefix("http://"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     ChildProcess::spawn("session.py", command)
@@ -34,12 +36,56 @@ async fn a_python_program_on_generated_stubs_uses_every_part_of_a_session() {
         "queued at 1",
         "granted after waiting",
         "busy",
+        "given up",
         "lost LOST_REASON_FORCED",
         "not released after the loss",
         "released",
+        "eight threads took turns",
         "closed",
     ];
     walks_through("tour", endpoint, &steps).await;
+}
+
+#[tokio::test]
+async fn a_python_program_counts_deadlines_from_when_heartbeats_were_sent() {
+    walks_through("check", String::new(), &["checked"]).await;
+}
+
+/// What a `Session` in Python says by its own clock comes before anybody else is granted the lock, while its coordinator is silent.
+#[tokio::test]
+async fn a_python_program_takes_its_lock_for_lost_before_another_is_granted_it() {
+    let redis = RedisServer::start();
+    let mut silent = Coordinator::process().store(redis.url()).start();
+    let other = Coordinator::process().store(redis.url()).start();
+    let endpoint = silent.endpoint();
+    let program = tokio::task::spawn_blocking(move || program("guard", &endpoint));
+    let mut program = program.await.unwrap();
+    let mut lines = program.take_lines();
+    let (_, line) = lines.expect("holding ", LIMIT).await;
+    let token: i64 = line.trim_start_matches("holding ").parse().unwrap();
+    let mut waiter = RawSession::open(&other.endpoint(), Duration::from_secs(120)).await;
+    let id = waiter.ask("python/guarded", None).await;
+    waiter.queued(id).await;
+
+    // Its heartbeats have moved the deadline; from here on, nobody answers them.
+    lines.expect("kept", LIMIT).await;
+    silent.child().stop();
+    let (_, line) = lines.expect("lost ", LIMIT).await;
+    let (deadline, reason) = line.trim_start_matches("lost ").split_once(' ').unwrap();
+    assert_eq!(reason, "its deadline has passed");
+    let deadline = Duration::from_nanos(deadline.parse().unwrap());
+    let granted = waiter.granted(id, LIMIT).await;
+    let now = clock_gettime(ClockId::Boottime);
+    let now = Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec.try_into().unwrap());
+    assert!(granted.lock.fencing_token > token);
+    assert!(
+        deadline < now,
+        "the deadline was {:?} after the next grant",
+        deadline - now
+    );
+    report(format!("lost {:?} before the next grant", now - deadline));
+    assert!(program.wait(PROMPT).await.success());
+    silent.child().cont();
 }
 
 async fn walks_through(mode: &'static str, endpoint: String, steps: &[&str]) {
