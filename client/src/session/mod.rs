@@ -1,8 +1,8 @@
 //! Sessions: one lease stream each, and everything that is held through it.
 //!
 //! - `spec`: what is asked;
-//! - `machine`, `waits`, `answers`, `changes`, `releases`, `replies`, `stream`, `holds`, `ids`, `heartbeats`: what to do upon each event,
-//!   without I/O;
+//! - `machine`, `waits`, `answers`, `changes`, `releases`, `replies`, `stream`, `holds`, `ids`, `heartbeats`: what to do upon
+//!   each event, without I/O;
 //! - `moving`, `resume`: the same, on the way from one stream to the next;
 //! - `route`, `link`, `connection`: where to connect, and a connection;
 //! - `driver`, `dialling`, `renewing`: the task that joins the two.
