@@ -364,8 +364,10 @@ impl RawSession {
     }
 
     fn note(&mut self, message: &SessionResponse) {
-        if let Some(Response::Heartbeat(ack)) = &message.response {
-            let until = self.heart.sent(ack.acked_heartbeat) + parse(ack.valid_for);
+        if let Some(Response::Heartbeat(ack)) = &message.response
+            && let Some(sent) = self.heart.known(ack.acked_heartbeat)
+        {
+            let until = sent + parse(ack.valid_for);
             self.good_until = self.good_until.max(Some(until));
         }
     }
