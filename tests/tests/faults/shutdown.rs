@@ -108,6 +108,6 @@ async fn a_stream_that_never_said_open_does_not_keep_a_coordinator_from_ending()
     let status = coordinator.child().wait(2 * PROMPT).await;
     let took = asked.elapsed();
     assert!(status.success(), "{status}");
-    assert!(took <= DRAIN + Duration::from_secs(2), "{took:?}");
+    assert!(took <= DRAIN + Duration::from_secs(3), "{took:?}");
     drop(idle);
 }
