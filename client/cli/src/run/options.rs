@@ -27,7 +27,8 @@ killed, the command is killed with it, and the lock-delay keeps the next holder 
 
 With several coordinators (--endpoint), the lock moves to another one when its own goes away in
 order or falls silent, and the command notices nothing. Nor does it when the only coordinator is
-restarted in order, and is back before a third of the TTL is left. With --grace the lock outlives a connection
+restarted in order, and is back before a third of the TTL is left.
+With --grace the lock outlives a connection
 that breaks: the command goes on while the lock is suspended, which nobody else can have meanwhile,
 and gets TERM and KILL before the grace, or the lease, runs out, unless the lock is resumed by then.
 (TERM comes when a third of the shorter of the two is left.) The next holder then also waits for the
