@@ -46,6 +46,12 @@ impl Hold {
         }
     }
 
+    /// Removes the value and the client name: the hold is over, and is in the way only for its lock-delay.
+    pub(crate) fn anonymize(&mut self) {
+        self.client_name = ClientName::default();
+        self.value = Value::default();
+    }
+
     /// What may be seen of it.
     pub(crate) fn view(&self, now: StoreTime) -> HoldView {
         HoldView {

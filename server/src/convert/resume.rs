@@ -40,7 +40,8 @@ pub fn disconnect_grace(
 #[derive(Debug, Default)]
 pub struct Resumptions {
     list: Vec<Resumption>,
-    next: HashSet<OwnerId>,
+    /// Every owner id that the entries so far name.
+    named: HashSet<OwnerId>,
     requests: HashSet<u64>,
 }
 
@@ -91,12 +92,10 @@ impl Resumptions {
             return Err(Refusal::field(&format!("{field}.tried_owner_ids"), what));
         }
         let mut from = Vec::with_capacity(1 + tried.len());
-        from.push(owner_id(&format!("{field}.owner_id"), &resume.owner_id)?);
+        from.push(self.former(&format!("{field}.owner_id"), &resume.owner_id)?);
         for (number, tried) in tried.iter().enumerate() {
-            from.push(owner_id(
-                &format!("{field}.tried_owner_ids[{number}]"),
-                tried,
-            )?);
+            let field = format!("{field}.tried_owner_ids[{number}]");
+            from.push(self.former(&field, tried)?);
         }
         let next_field = format!("{field}.next_owner_id");
         let next = OwnerId::parse(&resume.next_owner_id).ok_or_else(|| {
@@ -106,8 +105,8 @@ impl Resumptions {
             );
             Refusal::field(&next_field, what)
         })?;
-        if from.contains(&next) || !self.next.insert(next) {
-            let what = "must be made for this entry: it is another owner id of it, or the next one of another entry";
+        if from.contains(&next) || self.named.contains(&next) {
+            let what = "must be made for this entry: this entry or another one names it already";
             return Err(Refusal::field(&next_field, what));
         }
         let what = match resume.what {
@@ -120,12 +119,24 @@ impl Resumptions {
                 return Err(Refusal::field(&format!("{field}.hold"), what));
             }
         };
+        self.named.extend(from.iter().copied().chain([next]));
         Ok(Resumption {
             name,
             from,
             next,
             what,
         })
+    }
+
+    /// An owner id that the lock may be held or waited for under. No other entry may name it, or a chain of entries would
+    /// resume one lock again and again.
+    fn former(&self, field: &str, bytes: &[u8]) -> Result<OwnerId, Refusal> {
+        let owner = owner_id(field, bytes)?;
+        if self.named.contains(&owner) {
+            let what = "must be named by one entry alone; another entry names it already";
+            return Err(Refusal::field(field, what));
+        }
+        Ok(owner)
     }
 
     fn wait(

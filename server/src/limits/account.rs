@@ -73,7 +73,7 @@ impl Account {
         Some(Duration::from_millis(wait.div_ceil(1_000_000)))
     }
 
-    /// Counts requests that were carried out without having been asked for one by one, of so many a second: the next ones wait
+    /// Counts requests that come together and are not refused one by one, at a rate of so many a second. Later requests wait
     /// until these are paid for.
     pub(super) fn owe(&self, requests: u32, rate: u32, now: u64) {
         let Some(each) = SECOND.checked_div(u64::from(rate)) else {

@@ -193,7 +193,7 @@ impl Limits {
         })
     }
 
-    /// Counts requests of this caller that were carried out already, and never refuses them.
+    /// Counts requests of this caller without refusing them: later ones wait until these are paid for.
     pub fn owe(&self, account: &Account, requests: u32) {
         let rate = self.config().max_requests_per_second;
         account.owe(requests, rate, self.now());

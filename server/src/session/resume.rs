@@ -136,11 +136,14 @@ impl Resuming {
         Ok(())
     }
 
-    /// Carries it out, a slice at a time, and tries again for a while what the store did not answer. What there was not to take
-    /// over counts as requests of the caller: whoever asks for what it does not have asks for no less than others do.
+    /// Carries all resumes out, a slice at a time, and retries for a while those that the store did not answer. Each entry
+    /// counts as one request of the caller, whatever becomes of it, and none is refused for that: the requests after the
+    /// `open` wait instead.
     async fn carry_out(&mut self, account: &Account, shutdown: &Shutdown) -> Result<(), Refusal> {
         let patience = self.coordinator.store_timeout() * 2;
         let mut give_up_at = clock::now().after(patience);
+        let entries = u32::try_from(self.open.len()).unwrap_or(u32::MAX);
+        self.coordinator.limits().owe(account, entries);
         while !self.open.is_empty() {
             let slice = self.open.iter_mut().take(SLICE);
             let commands: Vec<_> = slice.map(|(_, takeover)| takeover.command()).collect();
@@ -152,11 +155,10 @@ impl Resuming {
             };
             let rest = self.open.split_off(asked);
             let slice = std::mem::replace(&mut self.open, rest);
-            let (mut failed, mut refused) = (None, 0);
+            let mut failed = None;
             for ((resumption, takeover), result) in slice.into_iter().zip(results) {
                 match takeover.answered(result) {
                     Ok(taken_over) => {
-                        refused += u32::from(matches!(taken_over, TakenOver::Refused(_)));
                         self.settled.push((resumption, taken_over));
                     }
                     Err(open) => {
@@ -166,7 +168,6 @@ impl Resuming {
                     }
                 }
             }
-            self.coordinator.limits().owe(account, refused);
             let Some(error) = failed else {
                 give_up_at = clock::now().after(patience);
                 continue;

@@ -27,11 +27,15 @@ local function acquire(owner, lasts, details)
     local found = record_of(owner)
     call('PEXPIRE', lock, lasts)
     -- Without one: somebody deleted it.
-    if not found then return mint(owner .. details) end
+    if not found then
+      refuse_if_full()
+      return mint(owner .. details)
+    end
     call('SET', record, with(found, 'c', me), 'KEEPTTL')
     return token_of(found)
   end
 
+  refuse_if_full()
   load_queue()
   local _, mode, permits, limit = read_request(details, me)
   if mode == 'p' then

@@ -25,6 +25,12 @@
 --       {owner id, token, coordinator, 1 if a session's, and so on, at the end 1 if there could be more grants at
 --       once}; and the status is 0 before what would be the whole reply had nothing been handed on
 --
+-- Redis looks at its memory when a call begins. While it is full it refuses the writes that may take memory ("deny-oom"),
+-- but only until the call has made any other write: from then on it lets all writes pass. Releases and renewals rely on
+-- that. So a call that could make anything larger after such a write asks at its start whether Redis is full (see
+-- dispatch.lua), and whatever makes something larger then refuses by itself (refuse_if_full in hold.lua). A batch cannot
+-- take Redis further beyond maxmemory than one command of Redis's own could.
+--
 -- Tokens and times are integers below 2^53: exact in Lua, and exact as 8 bytes or replied as numbers. They never go
 -- through tostring, '..' or cjson, which round at 14 digits. What Redis is given is text or bytes wherever that can
 -- be had, because numbers take long to format.
@@ -43,6 +49,7 @@ local newest, stamp                -- a token minted now, and how a record with 
 local newest_memory                -- how long to remember that one (ms, text)
 local watch                        -- the functions of watch.lua, while anybody follows locks of this database
 local late                         -- whether the caller has given up, so that little is to be done
+local full                         -- the error of Redis while it is out of memory, nil while it is not
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 

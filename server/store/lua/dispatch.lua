@@ -31,14 +31,43 @@ local rest_keys = all_waiters + queues
 local rest_at = 10 + releases + 2 * renewals + 3 * acquires
 
 if watch then watch.ask(locks + 1, renewed_records) end
+local has_others = letters:find('.', 1, true)
 
 local replies = { tonumber(ARGV[1]), now }
 -- How many of the queues exist: where it is not all or none, each is looked at.
 local contended = queues > 0 and call('EXISTS', unpack(KEYS, 1, queues)) or 0
+-- Asks whether Redis is out of memory, where that matters: where something may take memory after another write.
+-- Uncontended acquires alone begin with a write that Redis refuses by itself. The question itself adds nothing to any key.
+if has_others or acquires > 0 and (watch or contended > 0 or releases + renewals > 0) then
+  local ours = (queues > 0 and KEYS[1] or KEYS[rest_keys + 2]):match('^lh:{.-}')
+  local added = try('ZADD', ours .. ':none', 'XX', '0', '')
+  full = type(added) == 'table' and added.err:find('OOM', 1, true) and added or nil
+end
 local function is_contended(q)
   return contended > 0 and (contended == queues or call('EXISTS', KEYS[q]) == 1)
 end
-local holders = releases + renewals > 0 and call('MGET', unpack(KEYS, locks + 1, acquired_locks))
+-- What the locks of releases and renewals hold, and then the records of releases.
+local holders
+if releases > 0 then
+  local asked, next = { unpack(KEYS, locks + 1, acquired_locks) }, releases + renewals + 1
+  for i = released_records + 1, all_waiters do
+    asked[next] = KEYS[i]
+    next = next + 1
+  end
+  holders = call('MGET', unpack(asked))
+elseif renewals > 0 then
+  holders = call('MGET', unpack(KEYS, locks + 1, acquired_locks))
+end
+
+-- Whether a record is of an owner id and has a value or a client's name.
+local function has_more(found, owner)
+  if not found or found:sub(17, 32) ~= owner then return false end
+  -- After the coordinator come the session and the extras, each after its length.
+  local at = found:sub(33, 32 + #mine) == mine and 33 + #mine
+  at = at and at + 1 + (found:byte(at) or 0)
+  at = at and at + 1 + (found:byte(at) or 0)
+  return not at or found:sub(at) ~= '\0\0'
+end
 
 -- Releases: what is not to be deleted here, since it is waited for or not as it should be, is left to release.lua.
 local released = {}
@@ -54,6 +83,14 @@ if releases > 0 then
     local result = try('DEL', unpack(doomed))
     if type(result) == 'table' then
       for i in pairs(released) do released[i] = result end
+    else
+      -- As strip does in hold.lua. Where there is neither, it costs nothing.
+      for i in pairs(released) do
+        local found = holders[releases + renewals + i]
+        if has_more(found, ARGV[9 + i]) then
+          try('SET', KEYS[released_records + i], found:sub(1, 16), 'KEEPTTL')
+        end
+      end
     end
   end
 end
@@ -100,6 +137,8 @@ for i = 1, #letters do
     local l, r = acquired_locks + acquire, acquired_records + acquire
     if late then
       reply = LATE
+    elseif full then
+      reply = full
     elseif not is_contended(q) and not (watch and watch.follows(KEYS[l])) then
       reply = try('SET', KEYS[l], ARGV[at], 'PX', ARGV[at + 1], 'NX')
       if reply and not reply.err then

@@ -8,6 +8,8 @@ local function downgrade(owner)
   look()
   local found = find(owner)
   if not found or many then return found and many.mode() == 's' and CHANGED or NO_HOLD end
+  -- It needs keys that an exclusive hold does without.
+  refuse_if_full()
   load_queue()
   local left = call('PTTL', lock)
   -- Somebody made it last for ever. Whoever holds it renews it in time.
@@ -16,6 +18,7 @@ local function downgrade(owner)
   many_made.begin('s', 0)
   found = with_extras(found, 's', nil)
   many.add(owner, found, now + left * 1000)
+  strip(owner)
   if changes then note('downgraded', view_hold(found, left)) end
   return answer(hand_on(), CHANGED)
 end

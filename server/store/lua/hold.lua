@@ -18,6 +18,7 @@
 local CLOSED, MANY = 'lh:closed', 'lh:many'
 local CLAIM = '3000' -- ms that a hand-off to another coordinator stands unconfirmed
 local DETAILS = 33   -- where they begin in a hold
+local MOST_REPLACED = 128 -- replaced owner ids that are remembered of a name; replaced.rs has the same
 
 -- What the operation at hand has changed, to be told (see watch.lua), nil while nobody follows the lock; and what it saw
 -- for a feed, and the channel of that.
@@ -78,6 +79,33 @@ local function remember()
   local token = found and #found >= 8 and token_of(found) or 0
   if token > now then call('PEXPIRE', record, memory_of(token)) end
   return found
+end
+
+-- Fails while Redis is out of memory. It comes before whatever makes something larger: this call may have made writes
+-- already, after which Redis refuses nothing any more.
+local function refuse_if_full()
+  if full then error(full, 0) end
+end
+
+-- Lets the writes that follow pass while Redis is out of memory. They must make nothing larger.
+local function allow_when_full()
+  -- A write that changes nothing and takes no memory.
+  if full then redis.pcall('GETEX', record) end
+end
+
+-- Keeps nothing but the token of the record, where that is of no hold any more: its value and its client's name are of no
+-- more use to anybody. With an owner id, only if the record is of that one. Nothing of it makes an operation fail.
+local function strip(owner)
+  local found = redis.pcall('GET', record)
+  if type(found) ~= 'string' or #found <= 16 or owner and found:sub(17, 32) ~= owner then return end
+  allow_when_full()
+  redis.pcall('SET', record, found:sub(1, 16), 'KEEPTTL')
+end
+
+-- A hold without value and client name.
+local function anonymous(found)
+  local _, _, _, _, _, client, value = read_details(found, DETAILS)
+  return found:sub(1, value - #client - 3) .. '\0\0'
 end
 
 -- The key of the owner ids that were replaced: 'lh:{…}:replaced:' and the lock key, named after the record.

@@ -12,6 +12,15 @@ local function look(found)
   end
 end
 
+-- Keeps a hold whose time is over, while its lock-delay lasts, without value and client name.
+local function put_anonymous(owner, found)
+  local kept = anonymous(found)
+  if #kept == #found then return end
+  allow_when_full()
+  if many then return many.put(owner, kept) end
+  call('SET', record, kept, 'KEEPTTL')
+end
+
 -- Whether there is room for one more like this.
 local function fits(mode, permits, limit)
   if many then return many.fits(mode, permits, limit) end

@@ -17,7 +17,11 @@ end
 
 local function refresh(oldest)
   load_queue()
-  if attached then attach() end
+  -- A sign of life that replaces another one takes no memory; without it the queue would lose its waiters.
+  if attached and (attached[me] or not full) then
+    allow_when_full()
+    attach()
+  end
   look()
   local handed = hand_on()
   local current = {}

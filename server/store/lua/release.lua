@@ -34,7 +34,11 @@ local function release(owner, known)
     found = is_read and record_now
   end
   if not found and holder ~= owner then
-    if not withdraw(owner) then return NOTHING end
+    if not withdraw(owner) then
+      -- What is known of a hold that ran out.
+      strip(owner)
+      return NOTHING
+    end
     return answer(hand_on(), CANCELLED)
   end
   local delay = 0
@@ -42,14 +46,21 @@ local function release(owner, known)
     local state, of = read_details(found, DETAILS)
     if is_confirmed(state) then delay = of end
   end
+  local was_alone = not many
   if many then
     many.remove(owner, found, delay)
   else
     call('DEL', lock)
     holder = false
-    if delay > 0 then call('SET', lock, CLOSED, 'PX', delay) end
+    if delay > 0 then
+      call('SET', lock, CLOSED, 'PX', delay)
+      strip(owner)
+    end
   end
   note('released', changes and found and view_hold(found, 0), delay)
   if delay > 0 then return { false, CLOSING, delay } end
-  return answer(hand_on(), RELEASED)
+  local handed = hand_on()
+  -- Whoever was granted it has a record of its own.
+  if was_alone and not holder then strip(owner) end
+  return answer(handed, RELEASED)
 end

@@ -9,6 +9,7 @@ local function renew(owner, ttl)
   local found = many and many.get(owner)
   if not found and holder ~= owner then
     if is_replaced(owner) then return RESUMED end
+    strip(owner)
     local loss = holder and TAKEN or DELETED
     note('lost', false, loss)
     return loss
@@ -28,6 +29,7 @@ local function renew(owner, ttl)
     local left = many and many.left(owner) or call('PTTL', lock)
     if left >= 0 and left <= delay then
       note('lost', view_hold(found, 0), EXPIRED)
+      put_anonymous(owner, found)
       return EXPIRED
     end
   end

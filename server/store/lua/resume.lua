@@ -12,18 +12,14 @@
 
 local HOLD_RESUMED, PLACE_RESUMED = 9, 10
 
--- Remembers that owner ids stand for nothing any more.
-local function replace(owners, next)
-  local key, entries = replaced(), {}
-  for _, owner in ipairs(owners) do
-    if owner ~= next then
-      entries[#entries + 1] = now + memory * 1000
-      entries[#entries + 1] = owner
-    end
-  end
-  if not entries[1] then return end
+-- Remembers that an owner id which stood for something here stands for nothing any more. A bounded number of them is
+-- remembered, and none while Redis is out of memory: they only tell whoever still believes in one what has become of it.
+local function replace(owner, next)
+  if owner == next or full then return end
+  local key = replaced()
   call('ZREMRANGEBYSCORE', key, '-inf', now)
-  call('ZADD', key, unpack(entries))
+  call('ZADD', key, now + memory * 1000, owner)
+  call('ZREMRANGEBYRANK', key, '0', -MOST_REPLACED - 1)
   -- Not every caller remembers them for as long: the key is kept for the longest.
   local last = call('ZREVRANGE', key, '0', '0', 'WITHSCORES')
   call('PEXPIREAT', key, math.ceil(last[2] / 1000))
@@ -35,9 +31,10 @@ local function tell_former(coordinator, owner)
   if coordinator ~= me then redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, 'M' .. owner .. lock) end
 end
 
--- Details from a place in a text, as they are from now on.
+-- Details from a place in a text, as they are from now on. While Redis is out of memory a longer client name is not taken.
 local function taken_over(text, at, session, client)
-  local _, delay, _, _, extras, _, value = read_details(text, at)
+  local _, delay, _, _, extras, former, value = read_details(text, at)
+  if full and #client > #former then client = former end
   return pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me, me, #session, session, #extras, extras, #client, client)
     .. text:sub(value)
 end
@@ -48,11 +45,11 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
     local left = many and many.left(owner) or call('PTTL', lock)
     if left >= 0 and left <= delay then
       note('lost', view_hold(found, 0), EXPIRED)
+      put_anonymous(owner, found)
       return EXPIRED
     end
   end
-  -- First, and not only for the token's sake: after a write like this one Redis lets a script go on even when it is out of
-  -- memory.
+  -- First, and not only for the token's sake: after a write like this one Redis lets a call go on though it is out of memory.
   remember()
   local resumed = found
   -- The same again finds it as it was made, or as a place has come to it.
@@ -71,6 +68,7 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
 end
 
 local function resume_place(owner, next, ttl, session, client)
+  allow_when_full()
   local place, since, coordinator, _, details = read_waiter(owner)
   local sign = attached[me]
   if not sign then
@@ -107,11 +105,11 @@ local function resume(owners, ttl, stream)
 
   local function taken_hold(owner, found)
     local reply = resume_hold(owner, found, next, ttl, times, session, client)
-    if reply ~= EXPIRED then replace(from, next) end
+    if reply ~= EXPIRED then replace(owner, next) end
     return reply
   end
   local function taken_place(owner)
-    replace(from, next)
+    replace(owner, next)
     return resume_place(owner, next, ttl, session, client)
   end
 

@@ -8,6 +8,8 @@ local function set_count(owner, times)
   look()
   local found = find(owner)
   if not found then return NO_HOLD end
-  keep(owner, with_extras(found, nil, times))
+  local counted = with_extras(found, nil, times)
+  if #counted > #found then refuse_if_full() else allow_when_full() end
+  keep(owner, counted)
   return CHANGED
 end

@@ -9,6 +9,7 @@ local function set_value(owner, value)
   local found = find(owner)
   if not found then return NO_HOLD end
   local _, _, _, _, _, _, former = read_details(found, DETAILS)
+  refuse_if_full()
   found = found:sub(1, former - 1) .. value
   keep(owner, found)
   if changes then note('value', view_hold(found, left(owner))) end

@@ -23,5 +23,7 @@ local function view(most)
   local waiting = most > 0 and first_waiters(most, false) or {}
   for _, waiter in ipairs(waiting) do table.remove(waiter, 1) end
   local limit = many and many.limit() or queue_limit or 0
-  return { false, SEEN, shown, number, closed, limit, permits, token_of(call('GET', record)), count(), waiting }
+  local token = token_of(call('GET', record))
+  if not holder then strip() end
+  return { false, SEEN, shown, number, closed, limit, permits, token, count(), waiting }
 end

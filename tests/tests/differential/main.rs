@@ -25,6 +25,7 @@ mod readers;
 mod resumed;
 mod seen;
 mod strangers;
+mod stripped;
 mod told;
 mod wake_ups;
 mod waves;

@@ -66,7 +66,7 @@ impl Pair {
         self.store.execute(command).await.unwrap().executed.reply
     }
 
-    fn command(&self, coordinator: &str, op: Op) -> Command {
+    pub(crate) fn command(&self, coordinator: &str, op: Op) -> Command {
         let caller = Caller {
             coordinator: CoordinatorId::new(coordinator),
             floor: FencingToken::new(0),

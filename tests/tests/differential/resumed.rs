@@ -117,10 +117,11 @@ async fn what_was_replaced_is_kept_for_as_long_as_tokens_are() {
     let mut pair = Pair::new(&redis, "kept").await;
     pair.run("here", acquire(0, Mode::Exclusive)).await;
     assert_eq!(key(&redis, "replaced").await, None);
-    pair.run("there", resume(&[0, 1, 2], 3)).await;
+    pair.run("there", resume(&[1, 0, 2], 3)).await;
     let key = key(&redis, "replaced").await.unwrap();
-    let number: usize = ask(&redis, &["ZCARD", &key]).await;
-    assert_eq!(number, 3);
+    // Not those that nobody ever held it under.
+    let kept: Vec<Vec<u8>> = ask(&redis, &["ZRANGE", &key, "0", "-1"]).await;
+    assert_eq!(kept, [owner(0).as_bytes()]);
     // As long as `Pair` says.
     let left: u64 = ask(&redis, &["PTTL", &key]).await;
     assert!((50_000..=60_001).contains(&left), "{left}");
@@ -128,9 +129,42 @@ async fn what_was_replaced_is_kept_for_as_long_as_tokens_are() {
     let refused = pair.run("there", resume(&[7, 8], 9)).await;
     assert_eq!(refused, Reply::Lost(Loss::Taken));
     let number: usize = ask(&redis, &["ZCARD", &key]).await;
-    assert_eq!(number, 3);
+    assert_eq!(number, 1);
     let lock: Vec<u8> = ask(&redis, &["GET", "lock:kept"]).await;
     assert_eq!(lock, owner(3).as_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_often_a_lock_is_resumed_a_bounded_number_of_owner_ids_is_kept() {
+    const KEPT: u16 = 128;
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "chain").await;
+    pair.run("here", acquire(0, Mode::Exclusive)).await;
+    for number in 0..2 * KEPT {
+        pair.run("there", resume(&[number], number + 1)).await;
+    }
+    let key = key(&redis, "replaced").await.unwrap();
+    let number: u16 = ask(&redis, &["ZCARD", &key]).await;
+    assert_eq!(number, KEPT);
+    let renew = |number| Op::Renew {
+        owner: owner(number),
+        ttl: Duration::from_secs(500),
+    };
+    // Whoever comes late learns less, and can do no more than others whose hold is gone.
+    for (number, loss) in [
+        (2 * KEPT - 1, Loss::Resumed),
+        (KEPT, Loss::Resumed),
+        (KEPT - 1, Loss::Taken),
+        (0, Loss::Taken),
+    ] {
+        let renewed = pair.run("here", renew(number)).await;
+        assert_eq!(renewed, Reply::Lost(loss), "{number}");
+        let released = pair.run("here", release(number)).await;
+        assert!(matches!(released, Reply::Released { held: false, .. }));
+        let again = pair.run("there", resume(&[number], number)).await;
+        assert_eq!(again, Reply::Lost(loss), "{number}");
+    }
+    assert_eq!(pair.run("there", renew(2 * KEPT)).await, Reply::Renewed);
 }
 
 #[tokio::test(flavor = "multi_thread")]

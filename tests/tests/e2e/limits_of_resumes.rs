@@ -172,24 +172,29 @@ fn not_there(number: usize) -> Vec<SessionResume> {
 }
 
 #[tokio::test]
-async fn what_is_not_there_to_resume_counts_as_requests_and_what_is_does_not() {
-    let coordinator = Coordinator::in_process_with(["--max-requests-per-second", "50"]);
-    let endpoint = coordinator.endpoint();
-    let (mut before, _) = try_open(&endpoint, Vec::new()).await.unwrap();
-    let mut resume = Vec::new();
-    for number in 0..40 {
-        let held = before.acquire(&format!("held/{number}")).await;
-        resume.push(resume_hold(&held.lock));
+async fn each_resume_counts_as_a_request_whether_there_was_something_to_resume_or_not() {
+    for is_there in [true, false] {
+        // What is owed takes seconds to be paid.
+        let coordinator = Coordinator::in_process_with(["--max-requests-per-second", "10"]);
+        let endpoint = coordinator.endpoint();
+        let (mut before, _) = try_open(&endpoint, Vec::new()).await.unwrap();
+        let names: Vec<String> = (0..60).map(|number| format!("held/{number}")).collect();
+        let id = before
+            .ask_for(several(names.iter().map(String::as_str)))
+            .await;
+        let held = before.granted_all(id, PROMPT).await;
+        let resume = match is_there {
+            true => held.iter().map(resume_hold).collect(),
+            false => not_there(60),
+        };
+        let (mut session, resumed) = try_open(&endpoint, resume).await.unwrap();
+        let expected = if is_there { (60, 0) } else { (0, 60) };
+        assert_eq!((resumed.resumed.len(), resumed.refused.len()), expected);
+        let id = session.ask("more", None).await;
+        assert_eq!(session.refusal(id, PROMPT).await.reason, "RATE_LIMITED");
+        // Whoever shows life keeps what it holds.
+        session.heartbeat().await;
     }
-    let (mut session, resumed) = try_open(&endpoint, resume).await.unwrap();
-    assert_eq!(resumed.resumed.len(), 40, "{:?}", resumed.refused);
-    session.acquire("more").await;
-
-    let (mut session, resumed) = try_open(&endpoint, not_there(200)).await.unwrap();
-    assert_eq!(resumed.refused.len(), 200);
-    let id = session.ask("more", None).await;
-    assert_eq!(session.refusal(id, PROMPT).await.reason, "RATE_LIMITED");
-    session.heartbeat().await;
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 mod bootstrap_command;
 mod commands;
 mod first_start;
+mod full;
 mod half_resumed;
 mod late;
 mod late_grant;

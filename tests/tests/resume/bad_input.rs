@@ -132,10 +132,46 @@ fn cases() -> Vec<(&'static str, &'static str, Vec<SessionOpen>)> {
             vec![
                 SessionOpen {
                     more: true,
-                    ..open(vec![again])
+                    ..open(vec![again.clone()])
                 },
                 open(vec![twice]),
             ],
+        ),
+        (
+            "the owner id of another entry",
+            "open.resume[1].owner_id",
+            vec![open(vec![again.clone(), {
+                let mut same = hold("again");
+                same.owner_id.clone_from(&again.owner_id);
+                same
+            }])],
+        ),
+        (
+            "the next owner id of the entry before as an owner id: a chain",
+            "open.resume[1].owner_id",
+            vec![open(vec![again.clone(), {
+                let mut chained = hold("again");
+                chained.owner_id.clone_from(&again.next_owner_id);
+                chained
+            }])],
+        ),
+        (
+            "the next owner id of the entry before as one that was tried",
+            "open.resume[1].tried_owner_ids[0]",
+            vec![open(vec![again.clone(), {
+                let mut chained = hold("again");
+                chained.tried_owner_ids.push(again.next_owner_id.clone());
+                chained
+            }])],
+        ),
+        (
+            "the owner id of the entry before as the next one",
+            "open.resume[1].next_owner_id",
+            vec![open(vec![again.clone(), {
+                let mut back = hold("again");
+                back.next_owner_id.clone_from(&again.owner_id);
+                back
+            }])],
         ),
         (
             "a short tried owner id",

@@ -32,8 +32,9 @@ impl LockState {
             return lost(step, None, loss);
         };
         if step.now.until(hold.ends_at) <= hold.delay() {
-            let hold = over(hold);
-            return lost(step, Some(hold), Loss::Expired);
+            let seen = over(hold);
+            hold.anonymize();
+            return lost(step, Some(seen), Loss::Expired);
         }
         hold.confirmed = true;
         hold.fresh = false;

@@ -59,13 +59,14 @@ impl LockState {
     }
 
     fn resume_hold(&mut self, step: &mut Step<'_>, resume: &Resume, owner: &OwnerId) -> Reply {
-        let Some(hold) = self.holders.get(owner) else {
+        let Some(hold) = self.holders.get_mut(owner) else {
             return Reply::Lost(self.gone());
         };
         if step.now.until(hold.ends_at) <= hold.delay() {
-            let hold = over(hold);
+            let seen = over(hold);
+            hold.anonymize();
             step.tell(|| Change::Lost {
-                hold: Some(hold),
+                hold: Some(seen),
                 loss: Loss::Expired,
             });
             return Reply::Lost(Loss::Expired);
@@ -97,7 +98,7 @@ impl LockState {
         }
         self.holders.add(hold);
         self.remember(step);
-        self.replace(step, resume);
+        self.replace(step, *owner, resume);
         reply
     }
 
@@ -116,7 +117,7 @@ impl LockState {
             acquire.wait = true;
             acquire.again = false;
         });
-        self.replace(step, resume);
+        self.replace(step, *owner, resume);
         let mut handed_on = self.hand_on(step);
         if handed_on.take(&resume.next).is_some()
             && let Some(hold) = self.holders.get(&resume.next)
@@ -134,11 +135,12 @@ impl LockState {
         (reply, handed_on)
     }
 
-    /// Remembers that none of the owner ids which it may have been under stands for anything any more.
-    fn replace(&mut self, step: &Step<'_>, resume: &Resume) {
-        let until = step.now.after(step.caller.token_memory);
-        for owner in resume.from.iter().filter(|owner| **owner != resume.next) {
-            self.replaced.insert(*owner, until);
+    /// Remembers that the owner id of before stands for nothing any more. The other ids that the resume names stood for
+    /// nothing here, as far as is known, and are not remembered.
+    fn replace(&mut self, step: &Step<'_>, owner: OwnerId, resume: &Resume) {
+        if owner != resume.next {
+            let until = step.now.after(step.caller.token_memory);
+            self.replaced.insert(owner, until);
         }
     }
 }

@@ -17,6 +17,7 @@ local call, try, pack, unpack_bytes = redis.call, redis.pcall, struct.pack, stru
 local LATE, DONE, MISSING, TAKEN, EXPIRED, ABOVE, REPLACED = -1, 0, 1, 2, 3, 4, 5
 local CLOSED = 'lh:closed'
 local DETAILS = 33      -- where the details begin in a record
+local MOST_REPLACED = 128 -- replaced owner ids that are remembered of a name; replaced.rs has the same
 local WAITS_FOR = 2500  -- ms for which a coordinator counts as waiting since it last said so
 
 local lock, record, others = KEYS[1], KEYS[2], KEYS[3]
@@ -83,7 +84,18 @@ local function is_among(owners, owner)
   return false
 end
 
--- Remembers for so long (ms) that owner ids, but for one, stand for nothing any more.
+-- The error of Redis while it is out of memory, nil while it is not. Comes before the first other write: after that Redis
+-- refuses nothing any more. It adds nothing to any key.
+local function is_full()
+  local added = try('ZADD', replaced(), 'XX', '0', '')
+  return type(added) == 'table' and added.err:find('OOM', 1, true) and added or nil
+end
+
+-- Lets the writes that follow pass while Redis is out of memory. They must make nothing larger.
+local function allow_when_full() try('GETEX', record) end
+
+-- Remembers for so long (ms) that owner ids, but for one, stand for nothing any more. Those that a client merely tried are
+-- among them: they may have been the owner ids on a master that missed what this one has. Their number is bounded.
 local function replace(owners, next, memory)
   local key, until_then, entries = replaced(), whole(now + memory * 1000), {}
   for at = 1, #owners, 16 do
@@ -96,6 +108,7 @@ local function replace(owners, next, memory)
   if not entries[1] then return end
   call('ZREMRANGEBYSCORE', key, '-inf', whole(now))
   call('ZADD', key, unpack(entries))
+  call('ZREMRANGEBYRANK', key, '0', -MOST_REPLACED - 1)
   -- Not every coordinator remembers them for as long: the key is kept for the longest.
   local last = call('ZREVRANGE', key, '0', '0', 'WITHSCORES')
   call('PEXPIREAT', key, whole(math.ceil(last[2] / 1000)))

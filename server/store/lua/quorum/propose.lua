@@ -17,8 +17,11 @@ if not holder or holder == owner then
   return answer(DONE, math.max(token_of(found) + 1, now, floor), 0)
 end
 if waiter ~= '' then
+  -- First, so that Redis refuses it while it is out of memory, unless the coordinator is there already.
+  local until_then = whole(now / 1000 + WAITS_FOR)
+  local added = try('ZADD', others, until_then, waiter)
   try('ZREMRANGEBYSCORE', others, '-inf', whole(now / 1000))
-  try('ZADD', others, whole(now / 1000 + WAITS_FOR), waiter)
+  if type(added) == 'table' then try('ZADD', others, 'XX', until_then, waiter) end
   try('PEXPIRE', others, WAITS_FOR)
 end
 return answer(TAKEN, holder, call('PTTL', lock), found)

@@ -14,6 +14,8 @@ if holder and holder == ARGV[6] or stands and ARGV[5] == '1' and newest == token
   stands = false
 end
 if newest < token and not stands then
+  -- It gets no longer.
+  if found then allow_when_full() end
   call('SET', record, pack('>I8I8', token, now), 'PX', memory_of(token, ARGV[4]))
 end
 return answer(DONE)

@@ -21,6 +21,8 @@ if is_of(found, owner) then
     call('SET', lock, CLOSED, 'PX', delay)
     closed = delay
   end
+  -- It gets shorter.
+  if held == 0 then allow_when_full() end
   call('SET', record, pack('>I8I8', token + 1, now), 'PX', memory_of(token + 1, ARGV[6]))
 end
 if held == 1 and closed == 0 then woken = wake(me) end

@@ -37,17 +37,20 @@ if not is_next then
 end
 if not is_known then return answer(MISSING) end
 
-local _, delay, coordinator, _, extras, _, value = read_details(found)
+local _, delay, coordinator, _, extras, former, value = read_details(found)
 local left = call('PTTL', lock)
 if delay > 0 and left >= 0 and left <= delay then return answer(EXPIRED) end
--- First: after a write like this one Redis lets a script go on even when it is out of memory.
+local full = is_full()
+-- First: after a write like this one Redis lets a script go on even when it is out of memory. Then a longer client name is
+-- not taken, and no owner ids are remembered: those only tell whoever still believes in one what has become of it.
+if full and #client > #former then client = former end
 call('PEXPIRE', record, memory_of(token_of(found), memory))
 if not is_next and (times > 1 or extras ~= '') then extras = with_times(extras, times) end
 found = found:sub(1, 16) .. next .. pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me, me, #session, session, #extras, extras,
   #client, client) .. found:sub(value)
 call('SET', lock, next, 'PX', ttl + delay)
 call('SET', record, found, 'KEEPTTL')
-replace(from, next, memory)
+if not full then replace(from, next, memory) end
 -- Only a hint: where it is not allowed, its next renewal finds out.
 if coordinator ~= me then try('PUBLISH', 'lh:wake:' .. coordinator, 'M' .. holder .. lock) end
 return answer(DONE, token_of(found), found)

@@ -10,6 +10,8 @@ local owner = ARGV[3]
 local found = call('GET', record)
 if call('GET', lock) == owner and not (is_of(found, owner) and token_of(found) > tonumber(ARGV[5])) then
   call('DEL', lock)
+  -- What is known of the hold that never was is of no use to anybody; the token is.
+  if is_of(found, owner) then call('SET', record, found:sub(1, 16), 'KEEPTTL') end
   if ARGV[6] == '1' then wake(ARGV[4]) end
 end
 return answer(DONE)
