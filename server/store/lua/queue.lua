@@ -79,16 +79,33 @@ local function purge(coordinator, sign)
   return true
 end
 
+-- Comes before what can't be done by halves: fails while the slot is being moved to another node of a cluster. Then a key
+-- that was deleted can't be made again here, nor can two be asked for there unless both exist. The operation is tried
+-- again.
+local function check_settled()
+  if IS_CLUSTER then
+    local ours = record:match('^lh:{.-}')
+    call('EXISTS', ours .. ':no', ours .. ':none')
+  end
+end
+
 -- Looks at the queue, and gives up the places of coordinators that have been silent for too long. Saves nothing
--- before it has removed something, so that Redis does not refuse it when it is out of memory.
+-- before it has removed something, so that Redis does not refuse it when it is out of memory. Gives up nothing while the
+-- slot is being moved to another node: coordinators may be silent only because their keys are on two nodes at the time,
+-- and an operation that empties the queue there fails after it has done so.
 local function load_queue()
   attached, queue_limit, is_loaded = nil, nil, true
   local state = call('HGET', waiters, STATE)
   if not state then return end
   next_place, kept_at, attached, queue_limit = unpack(cmsgpack.unpack(state))
-  local removed, are_more = 0, false
+  local removed, are_more, is_settled = 0, false, nil
   for coordinator, sign in pairs(attached) do
-    if sign[1] > 0 and sign[1] + PLACES_KEPT <= now then
+    local is_over = sign[1] > 0 and sign[1] + PLACES_KEPT <= now
+    if is_over or sign[3] then
+      if is_settled == nil then is_settled = pcall(check_settled) end
+      if not is_settled then return end
+    end
+    if is_over then
       sign[1], sign[2], sign[3] = 0, next_place, true
     end
     if sign[3] and removed == 0 then removed = purge(coordinator, sign) and 1 or 0 end
@@ -141,16 +158,6 @@ local function join(owner, lasts, details, limit)
   next_place = place + 1
   attach(owner, pack('>I8I8I2c0I2c0', place, now, #me, me, #lasts, lasts) .. details)
   return place, true
-end
-
--- Comes before what can't be done by halves: fails while the slot is being moved to another node of a cluster. Then a key
--- that was deleted can't be made again here, nor can two be asked for there unless both exist. The operation is tried
--- again.
-local function check_settled()
-  if IS_CLUSTER then
-    local ours = record:match('^lh:{.-}')
-    call('EXISTS', ours .. ':no', ours .. ':none')
-  end
 end
 
 -- Removes a waiter that is in the queue, perhaps the last.

@@ -263,6 +263,58 @@ async fn no_hold_of_any_kind_is_lost_while_its_keys_are_moved_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_keeps_its_place_though_its_coordinator_was_silent_while_the_slot_is_moved() {
+    let _alone = alone().await;
+    let cluster = Cluster::start();
+    let store = open(cluster.url()).await;
+    let name = "waited-for";
+    let slot = slot_of(name);
+    let from = cluster.master_of(slot);
+    for number in [1, 2, 3] {
+        let asked = send(&store, name, acquire(number, Mode::Exclusive)).await;
+        assert!(matches!(
+            asked,
+            Ok(Reply::Granted { .. } | Reply::Queued { .. })
+        ));
+    }
+    // As if nothing had been heard of the coordinator for longer than places are kept: its refreshes were refused while
+    // half of the keys were elsewhere.
+    let waiters = cluster.keys_of(slot, from);
+    let waiters = waiters
+        .iter()
+        .find(|key| key.ends_with(format!("waiters:lock:{name}").as_bytes()));
+    let mut silent = redis::cmd("EVAL");
+    silent
+        .arg(
+            "local state = cmsgpack.unpack(redis.call('HGET', KEYS[1], ''))
+            for _, sign in pairs(state[3]) do sign[1] = sign[1] - 10500000 end
+            redis.call('HSET', KEYS[1], '', cmsgpack.pack(state))",
+        )
+        .arg(1)
+        .arg(waiters.expect("there is a key of waiters"));
+    let () = silent.query(&mut cluster.node(from).connection()).unwrap();
+
+    let oldest = Some(owner(2));
+    cluster.begin_move(slot, from, (from + 1) % 3);
+    let refreshed = send(&store, name, Op::Refresh { oldest }).await;
+    assert!(
+        matches!(refreshed, Ok(Reply::Refreshed { attached: true, .. })),
+        "{refreshed:?}"
+    );
+    block_in_place(|| {
+        while cluster.move_keys(slot, from, (from + 1) % 3, 100) > 0 {}
+        cluster.end_move(slot, from, (from + 1) % 3);
+    });
+    for number in [1, 2, 3] {
+        let released = send(&store, name, release(number)).await;
+        assert!(
+            matches!(released, Ok(Reply::Released { held: true, .. })),
+            "{number}: {released:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_off_is_made_as_a_whole_once_its_slot_has_been_moved() {
     let _alone = alone().await;
     let cluster = Cluster::start();
