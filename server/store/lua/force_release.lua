@@ -17,8 +17,7 @@ local function force_release()
     local owner = hold:sub(17, 32)
     local _, _, coordinator = read_details(hold, DETAILS)
     former[i] = { owner, coordinator }
-    -- A hint, on the channel that it listens to whether or not it waits for anything.
-    if coordinator ~= me then redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, 'F' .. owner .. lock) end
+    if coordinator ~= me then tell_owner(coordinator, 'F' .. owner .. lock) end
   end
   local is_taken = holder
   if is_taken then

@@ -187,6 +187,17 @@ local function wake(coordinator, message)
   end
 end
 
+-- Tells another coordinator what has become of a hold or place of its own. Only a hint, as above. In a cluster the message
+-- goes to the channel of the slot, as long as the coordinator listens there: it does where it waits for something or has
+-- renewed a hold. To all nodes goes only what nobody heard.
+local function tell_owner(coordinator, message)
+  if IS_CLUSTER and (redis.REDIS_VERSION_NUM or 0) >= 0x070000 then
+    local heard_by = redis.pcall('SPUBLISH', 'lh:' .. queue:match('{.-}') .. ':wake:' .. coordinator, message)
+    if type(heard_by) == 'number' and heard_by > 0 then return end
+  end
+  redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, message)
+end
+
 -- Grants what is free to the next waiters whose coordinators live, one after the other, as long as the next one fits.
 -- Those of a dead one are skipped but keep their places. Gives what common.lua calls handed, and, unless somebody has
 -- it all, whether anybody else is next.

@@ -28,7 +28,7 @@ end
 -- Tells the coordinator that had it.
 local function tell_former(coordinator, owner)
   -- Only a hint: where it is not allowed, its next renewal or refresh finds out.
-  if coordinator ~= me then redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, 'M' .. owner .. lock) end
+  if coordinator ~= me then tell_owner(coordinator, 'M' .. owner .. lock) end
 end
 
 -- Details from a place in a text, as they are from now on. While Redis is out of memory a longer client name is not taken.

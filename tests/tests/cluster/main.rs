@@ -13,6 +13,7 @@ mod failovers;
 mod half_moved;
 mod joining;
 mod load;
+mod messages;
 mod moving_on;
 mod outages;
 mod resharding;

@@ -1,5 +1,5 @@
-//! By what a master wakes this coordinator: a connection that listens to the channels of those slots in which it waits for
-//! something, and to one channel whose messages reach every node.
+//! Wake-ups from one master: a connection that listens to the channels of those slots in which this coordinator waits for
+//! something or keeps holds, and to one channel whose messages reach every node.
 
 use std::{
     collections::HashMap,
@@ -37,10 +37,13 @@ const TICK: Duration = Duration::from_millis(500);
 /// Most wants that are taken in at once.
 const AT_ONCE: usize = 1024;
 
-/// Somebody waits for a lock.
-pub(super) struct Want {
-    pub(super) slot: u16,
-    pub(super) name: LockName,
+/// A reason to listen to the channel of a slot.
+pub(super) enum Want {
+    /// Somebody waits for a lock.
+    Waits { slot: u16, name: LockName },
+    /// A hold was renewed, and is renewed again before this time is over. A hold that is never renewed does not count: most
+    /// locks are held so briefly that to listen would cost more than the rare message to every node.
+    Holds { slot: u16, lasts: Duration },
 }
 
 /// A master's wake-ups. It ends when nobody can want anything any more.
@@ -53,11 +56,13 @@ pub(super) struct Wakes {
     is_sharded: bool,
 }
 
-/// A slot in which somebody waits.
+/// A slot in which somebody waits or holds something.
 #[derive(Default)]
 struct Slot {
-    /// For what, and when that was last heard.
+    /// The locks that are waited for, and when that was last heard.
     names: HashMap<LockName, Instant>,
+    /// When the last of the holds is over unless it is renewed.
+    held_until: Option<Instant>,
     listened_to: bool,
 }
 
@@ -150,10 +155,18 @@ impl Wakes {
     fn note(&mut self, wants: impl Iterator<Item = Want>) -> bool {
         let now = Instant::now();
         let mut is_news = false;
-        for Want { slot, name } in wants {
+        for want in wants {
+            let (Want::Waits { slot, .. } | Want::Holds { slot, .. }) = want;
             let slot = self.slots.entry(slot).or_default();
             is_news |= !slot.listened_to;
-            slot.names.insert(name, now);
+            match want {
+                Want::Waits { name, .. } => {
+                    slot.names.insert(name, now);
+                }
+                Want::Holds { lasts, .. } => {
+                    slot.held_until = slot.held_until.max(now.checked_add(lasts));
+                }
+            }
         }
         is_news
     }
@@ -184,15 +197,18 @@ impl Wakes {
         }
     }
 
-    /// Forgets what nobody was seen to wait for lately.
+    /// Forgets what nobody was seen to wait for lately, and slots without holds.
     async fn forget(&mut self) {
+        let now = Instant::now();
         let mut idle = Vec::new();
         self.slots.retain(|number, slot| {
             slot.names.retain(|_, seen| seen.elapsed() < REMEMBERED);
-            if slot.names.is_empty() && slot.listened_to {
+            slot.held_until.take_if(|until| *until <= now);
+            let is_used = !slot.names.is_empty() || slot.held_until.is_some();
+            if !is_used && slot.listened_to {
                 idle.push(*number);
             }
-            !slot.names.is_empty()
+            is_used
         });
         if !idle.is_empty() {
             self.ask("SUNSUBSCRIBE", &idle).await;

@@ -15,7 +15,6 @@ use std::{
 use leasehold_core::{
     command::{Command, Op, Reply},
     id::CoordinatorId,
-    name::LockName,
 };
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -154,7 +153,8 @@ impl Router {
     /// Sends a command.
     pub(super) fn send(&self, command: Command, keys: LockKeys, answer: Answer) {
         if let Op::Refresh { .. } = command.op {
-            self.want(keys.slot, &command.name);
+            let (slot, name) = (keys.slot, command.name.clone());
+            self.want(slot, Want::Waits { slot, name });
         }
         self.forward(Item::new(command, keys, answer));
     }
@@ -184,16 +184,22 @@ impl Router {
     /// Is shown what was carried out.
     pub(super) fn answered(&self, item: &Item, stamped: &Stamped) {
         if let Reply::Queued { .. } | Reply::ResumedWait { .. } = stamped.executed.reply {
-            self.want(item.keys.slot, &item.command.name);
+            let name = item.command.name.clone();
+            let slot = item.keys.slot;
+            self.want(slot, Want::Waits { slot, name });
+        } else if let (Reply::Renewed, Op::Renew { ttl, .. }) =
+            (&stamped.executed.reply, &item.command.op)
+        {
+            let (slot, lasts) = (item.keys.slot, *ttl);
+            self.want(slot, Want::Holds { slot, lasts });
         }
     }
 
-    /// Somebody waits for a lock.
-    fn want(&self, slot: u16, name: &LockName) {
+    /// Has the messages of a slot listened to at its node.
+    fn want(&self, slot: u16, want: Want) {
         if let Some(Some(node)) = self.state().serving.get(usize::from(slot)) {
-            let name = name.clone();
             // It ends after the last node.
-            let _ = node.wants.send(Want { slot, name });
+            let _ = node.wants.send(want);
         }
     }
 

@@ -1,0 +1,205 @@
+//! Messages of coordinators to one another, and what they cost the other nodes: each plain one goes to every node.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use leasehold_core::{
+    command::{Acquire, Caller, Command, Op, Reply, Resume},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::Mode,
+    name::{ClientName, LockName, Value},
+};
+use leasehold_store::{LockStore, Options, Status, Store, WakeUp};
+use leasehold_tests::{Cluster, alone::alone, wait};
+use tokio::{
+    sync::mpsc::Receiver,
+    time::{Instant, timeout},
+};
+
+use crate::site::{LIMIT, slot_of};
+
+const TTL: Duration = Duration::from_secs(600);
+
+/// A coordinator without anything but its store.
+struct Coordinator {
+    id: CoordinatorId,
+    store: Store,
+    wake_ups: Receiver<WakeUp>,
+}
+
+impl Coordinator {
+    async fn start(cluster: &Cluster, id: &str) -> Self {
+        let id = CoordinatorId::new(id);
+        let (store, wake_ups) = leasehold_store::open(Options {
+            url: cluster.url(),
+            tls: leasehold_store::TlsFiles::default(),
+            key_prefix: "lock:".into(),
+            timeout: Duration::from_secs(5),
+            connections: 1,
+            acknowledgement: None,
+            max_hold: TTL,
+            meter: leasehold_store::measure::Meter::default(),
+            coordinator: id.clone(),
+        })
+        .unwrap();
+        let mut status = store.status();
+        let up = status.wait_for(|status| matches!(status, Status::Up { .. }));
+        timeout(LIMIT, up).await.unwrap().unwrap();
+        Self {
+            id,
+            store,
+            wake_ups,
+        }
+    }
+
+    async fn ask(&self, name: &str, op: Op) -> Reply {
+        let command = Command {
+            name: LockName::parse(name).unwrap(),
+            caller: Caller {
+                coordinator: self.id.clone(),
+                floor: FencingToken::new(0),
+                token_memory: TTL * 2,
+                not_after: None,
+            },
+            op,
+        };
+        self.store.execute(command).await.unwrap().executed.reply
+    }
+
+    async fn acquire(&self, name: &str) {
+        let acquire = Acquire {
+            owner: owner(name, 0),
+            session: None,
+            actor: Actor::NOBODY,
+            client_name: ClientName::default(),
+            mode: Mode::Exclusive,
+            value: Value::default(),
+            ttl: TTL,
+            lock_delay: Duration::ZERO,
+            wait: false,
+            again: false,
+        };
+        let granted = self.ask(name, Op::Acquire(acquire)).await;
+        assert!(matches!(granted, Reply::Granted { .. }), "{granted:?}");
+    }
+
+    async fn renew(&self, name: &str) {
+        let renew = Op::Renew {
+            owner: owner(name, 0),
+            ttl: TTL,
+        };
+        assert_eq!(self.ask(name, renew).await, Reply::Renewed);
+    }
+
+    async fn resume(&self, name: &str) {
+        let resume = Resume {
+            from: vec![owner(name, 0)],
+            next: owner(name, 1),
+            session: SessionId::from_bytes([1; 16]),
+            client_name: ClientName::default(),
+            ttl: TTL,
+            count: 1,
+        };
+        let resumed = self.ask(name, Op::Resume(resume)).await;
+        assert!(matches!(resumed, Reply::Resumed { .. }), "{resumed:?}");
+    }
+
+    /// The names of the next locks of which it is told that they were resumed or force released, sorted.
+    async fn told(&mut self, number: usize) -> Vec<String> {
+        let deadline = Instant::now() + LIMIT;
+        let mut names = Vec::new();
+        while names.len() < number {
+            let told = tokio::time::timeout_at(deadline, self.wake_ups.recv()).await;
+            match told.expect("it is told").unwrap() {
+                WakeUp::Resumed { name, .. } | WakeUp::Forced { name, .. } => {
+                    names.push(name.as_str().to_owned());
+                }
+                _ => {}
+            }
+        }
+        names.sort();
+        names
+    }
+}
+
+fn owner(name: &str, number: u8) -> OwnerId {
+    let mut bytes = [number; 16];
+    bytes[..2].copy_from_slice(&slot_of(name).to_be_bytes());
+    OwnerId::from_bytes(bytes)
+}
+
+/// How many plain messages the nodes have sent one another.
+fn on_the_bus(cluster: &Cluster) -> u64 {
+    let sent = cluster.nodes().iter().map(|node| {
+        let mut info = redis::cmd("CLUSTER");
+        let info: String = info.arg("INFO").query(&mut node.connection()).unwrap();
+        let sent = info
+            .lines()
+            .find_map(|line| line.strip_prefix("cluster_stats_messages_publish_sent:"));
+        sent.map_or(0, |sent| sent.trim().parse::<u64>().unwrap())
+    });
+    sent.sum()
+}
+
+/// How many channels of slots this coordinator listens to.
+fn listened_to(cluster: &Cluster, coordinator: &str) -> usize {
+    let of_node = cluster.nodes().iter().map(|node| {
+        let mut channels = redis::cmd("PUBSUB");
+        channels
+            .arg("SHARDCHANNELS")
+            .arg(format!("*:wake:{coordinator}"));
+        let channels: Vec<String> = channels.query(&mut node.connection()).unwrap();
+        channels.len()
+    });
+    of_node.sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_becomes_of_kept_holds_is_told_to_their_coordinator_and_to_no_other_node() {
+    const LOCKS: usize = 60;
+    let _alone = alone().await;
+    let cluster = Cluster::start();
+    let mut here = Coordinator::start(&cluster, "here").await;
+    let there = Coordinator::start(&cluster, "there").await;
+    let mut names: Vec<String> = (0..LOCKS).map(|number| format!("lock/{number}")).collect();
+    names.sort();
+    let slots: BTreeSet<u16> = names.iter().map(|name| slot_of(name)).collect();
+    for name in &names {
+        here.acquire(name).await;
+        here.renew(name).await;
+    }
+    wait::until("it to listen to their slots", LIMIT, || async {
+        let number = listened_to(&cluster, "here");
+        if number >= slots.len() {
+            Ok(())
+        } else {
+            Err(number)
+        }
+    })
+    .await;
+
+    // Half of them move to another coordinator, as in a drain; the others are released by force.
+    let before = on_the_bus(&cluster);
+    let (resumed, forced) = names.split_at(names.len() / 2);
+    for name in resumed {
+        there.resume(name).await;
+    }
+    for name in forced {
+        let released = there.ask(name, Op::ForceRelease).await;
+        assert!(matches!(released, Reply::Forced { .. }), "{released:?}");
+    }
+    assert_eq!(here.told(names.len()).await, names);
+    assert_eq!(on_the_bus(&cluster), before, "no other node is told");
+
+    // A hold that was never renewed: its coordinator does not listen there, and is told all the same.
+    let young = (0..).map(|number| format!("young/{number}"));
+    let mut young = young.filter(|name| names.iter().all(|other| slot_of(other) != slot_of(name)));
+    let young = young.next().unwrap();
+    here.acquire(&young).await;
+    there.resume(&young).await;
+    assert_eq!(here.told(1).await, [young]);
+    wait::until("the nodes to be told of that one", LIMIT, || async {
+        let sent = on_the_bus(&cluster) - before;
+        if sent > 0 { Ok(()) } else { Err(sent) }
+    })
+    .await;
+}
