@@ -8,6 +8,8 @@ use leasehold_tests::{
 use tonic::transport::{Channel, Endpoint};
 
 const TTL: Duration = Duration::from_secs(5);
+/// TTL of the client that is killed: longer than its lock is waited for, so that its expiry can't be what lets the next in.
+const LONG_TTL: Duration = PROMPT.saturating_mul(4);
 /// Between the end of a lease and the next grant.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -41,7 +43,7 @@ async fn a_silent_client_and_a_slow_reader_keep_their_locks_and_a_killed_one_doe
     silent.acquire("silent").await;
     let mut slow = RawSession::open_on(narrow(&endpoint).await, TTL).await;
     slow.acquire("slow").await;
-    let mut killed = Worker::start(&endpoint, TTL);
+    let mut killed = Worker::start(&endpoint, LONG_TTL);
     killed.ready().await;
     killed.acquire("killed").await;
 
@@ -75,7 +77,6 @@ async fn a_silent_client_and_a_slow_reader_keep_their_locks_and_a_killed_one_doe
     waiter.granted(for_killed, PROMPT).await;
     let took = died.elapsed();
     report(format!("killed: released after {took:?}"));
-    assert!(took < Duration::from_millis(250), "{took:?}");
 
     let (mut silent_granted, mut slow_granted) = (None, None);
     while silent_granted.is_none() || slow_granted.is_none() {

@@ -21,6 +21,8 @@ pub(crate) const HOLD: Duration = Duration::from_millis(10);
 const LENGTH: Duration = Duration::from_secs(10);
 /// Everybody has had so many turns at least, or the figures say nothing.
 const ROUNDS: u64 = 3;
+/// The unluckiest poller waits at least so many times as long as the unluckiest in a queue.
+const STARVED: u32 = 2;
 
 /// The time in which grants are counted, from its opening on. It ends with the first grant after its length, for all
 /// clients at once: since grants of one name come one after the other, those that count are the first so many, and no
@@ -90,6 +92,11 @@ impl Window {
         (least.unwrap_or(0), most.unwrap_or(0))
     }
 
+    /// Returns the longest of the waits that ended with a grant.
+    fn longest_wait(&self) -> Duration {
+        self.state.lock().unwrap().longest_wait
+    }
+
     fn row(&self, what: &str) -> String {
         let (least, most) = self.least_and_most();
         let state = self.state.lock().unwrap();
@@ -154,7 +161,7 @@ async fn use_it(client: usize, connected: Client, window: Arc<Window>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forty_eight_clients_get_the_lock_equally_often_over_one_coordinator_and_over_two() {
+async fn row_09_clients_of_a_queue_get_the_lock_equally_often_and_pollers_starve() {
     let _alone = alone().await;
     // Each on a Redis of its own. All of them sleep nearly all of the time, so they run side by side.
     let (one, two, fixed, random) = tokio::join!(
@@ -175,9 +182,17 @@ async fn forty_eight_clients_get_the_lock_equally_often_over_one_coordinator_and
         write!(table, "\n  {}", window.row(what)).unwrap();
     }
     report(table);
-    for window in [one, two] {
+    for window in [&one, &two] {
         let (least, most) = window.least_and_most();
         assert!(most - least <= 1, "from {least} to {most}");
         assert!(least >= ROUNDS, "only {least} turns each");
+    }
+    let queued = one.longest_wait().max(two.longest_wait());
+    for window in [fixed, random] {
+        let unluckiest = window.longest_wait();
+        assert!(
+            unluckiest >= queued * STARVED,
+            "the unluckiest poller waited {unluckiest:?}, the unluckiest in a queue {queued:?}"
+        );
     }
 }

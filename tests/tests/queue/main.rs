@@ -10,6 +10,7 @@
 mod crowd;
 mod fairness;
 mod killed;
+mod leaving;
 mod order;
 mod pollers;
 mod readers;

@@ -19,8 +19,13 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn start(min_replicas: u32) -> Self {
+        Self::waiting(min_replicas, REPLICA_TIMEOUT)
+    }
+
+    /// Starts the same with another time for the replicas.
+    pub(crate) fn waiting(min_replicas: u32, timeout: Duration) -> Self {
         let redis = Replicas::start(2);
-        let timeout = format!("{}ms", REPLICA_TIMEOUT.as_millis());
+        let timeout = format!("{}ms", timeout.as_millis());
         let options = Coordinator::process()
             .store(redis.server(0).url())
             .arguments(["--min-replicas", &min_replicas.to_string()])
@@ -45,6 +50,29 @@ impl Site {
     pub(crate) fn let_it_go_on(&self) {
         self.redis.server(1).cont();
         self.redis.wait_acknowledging(0, 2);
+    }
+
+    /// Ends the `WAIT` of some connection to the master as its time-out would.
+    ///
+    /// # Errors
+    ///
+    /// The connections, if none of them waits.
+    pub(crate) async fn unblock_a_wait(&self) -> Result<(), String> {
+        let mut master = self.redis.server(0).async_connection().await;
+        let clients: String = redis::cmd("CLIENT")
+            .arg("LIST")
+            .query_async(&mut master)
+            .await
+            .unwrap();
+        let waiting = clients.lines().find(|line| line.contains(" cmd=wait "));
+        let id = waiting.and_then(|line| line.split(' ').next()?.strip_prefix("id="));
+        let Some(id) = id else {
+            return Err(clients);
+        };
+        let mut unblock = redis::cmd("CLIENT");
+        unblock.arg("UNBLOCK").arg(id).arg("TIMEOUT");
+        let unblocked: u32 = unblock.query_async(&mut master).await.unwrap();
+        if unblocked == 1 { Ok(()) } else { Err(clients) }
     }
 
     /// What the master says is left of a lock; none if it is gone.

@@ -1,7 +1,7 @@
 //! A client's link to its coordinator is black-holed, and it goes on elsewhere: nothing that the old coordinator does when it
 //! gives the client up reaches the locks.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold_proto::v1::{GrantedLock, SessionOpen, session_response::Response};
@@ -16,8 +16,8 @@ use crate::site::{LATE, Site};
 
 const SESSIONS: usize = 40;
 const LOCKS: usize = 25;
-/// Of the sessions that are cut off: short, so that the old coordinator gives them up soon.
-const TTL: Duration = Duration::from_secs(4);
+/// TTL of the sessions that are cut off. The resumes must reach Redis within it, however busy the machine is.
+const TTL: Duration = Duration::from_secs(8);
 
 struct Client {
     old: RawSession,
@@ -51,7 +51,6 @@ async fn a_lock_that_went_on_elsewhere_outlives_the_old_session_and_its_socket()
         olds.push((session, before));
     }
     proxy.black_hole();
-    let silent = Instant::now();
     let (elsewhere, deadline) = (site.endpoint(1), TTL);
     let resumes = olds.into_iter().map(|(old, before)| {
         let elsewhere = elsewhere.clone();
@@ -74,10 +73,11 @@ async fn a_lock_that_went_on_elsewhere_outlives_the_old_session_and_its_socket()
         }
     });
     let mut clients = join_all(resumes).await;
-    assert!(silent.elapsed() < TTL / 2, "the test was held up");
+    // Every lock moved while the old coordinator still served its session.
+    let sessions = site.metric(0, "leasehold_sessions").await;
+    assert_eq!(sessions, SESSIONS as f64);
 
     // The old coordinator gives them up.
-    tokio::time::sleep_until((silent + TTL).into()).await;
     wait_until_given_up(&site).await;
     // Only now does the rest come through, and then the sockets close.
     proxy.forward();

@@ -13,7 +13,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(10);
 /// How late anything may be on a busy machine.
 pub(crate) const LATE: Duration = Duration::from_secs(2);
 /// How long what is left over may take to be cleaned up.
-const CLEAN: Duration = Duration::from_secs(5);
+pub(crate) const CLEAN: Duration = Duration::from_secs(5);
 
 /// Coordinator processes on a Redis server of their own.
 pub(crate) struct Site {
@@ -81,6 +81,14 @@ impl Site {
             if value == wanted { Ok(()) } else { Err(value) }
         })
         .await;
+    }
+
+    /// Returns Redis's clock, as time since 1970.
+    pub(crate) async fn time(&self) -> Duration {
+        let mut connection = self.redis.async_connection().await;
+        let ask = redis::cmd("TIME");
+        let (seconds, micros): (u64, u32) = ask.query_async(&mut connection).await.unwrap();
+        Duration::new(seconds, micros * 1000)
     }
 
     /// How long Redis keeps the key of a lock from now on.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_client::{Client, LockGuard};
 use leasehold_tests::{Coordinator, FaultProxy, process::Lines, proxy::Cut};
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::timeout};
 
 use super::{LIMIT, start};
 
@@ -12,14 +12,19 @@ use super::{LIMIT, start};
 const STUBBORN: &str =
     "trap 'echo term' TERM; echo ready; while :; do echo alive; sleep 0.005; done";
 
-/// What it says from now on, and when it said the last of it: the output ends with the last process of the group.
+/// Returns what the command says until the last process of its group has ended, and when it said the last of it. Panics
+/// if a process of the group outlives [`LIMIT`]: the command was not stopped, and would go on for ever.
 async fn rest(mut lines: Lines) -> (Vec<String>, Instant) {
-    let (mut said, mut last) = (Vec::new(), Instant::now());
-    while let Some((at, line)) = lines.next(LIMIT).await {
-        last = at;
-        said.push(line);
-    }
-    (said, last)
+    let read = async {
+        let (mut said, mut last) = (Vec::new(), Instant::now());
+        while let Some((at, line)) = lines.next(LIMIT).await {
+            last = at;
+            said.push(line);
+        }
+        (said, last)
+    };
+    let ended = timeout(LIMIT, read).await;
+    ended.unwrap_or_else(|_| panic!("the command still runs after {LIMIT:?}"))
 }
 
 /// Acquires the lock that the command holds, and tells when that was granted.
@@ -61,7 +66,7 @@ async fn a_black_hole_terminates_and_then_kills_before_the_next_grant() {
     let next = next_holder(&client);
     proxy.black_hole();
     let (said, last) = rest(lines).await;
-    let (granted, _guard) = next.await.unwrap();
+    let (granted, _guard) = timeout(LIMIT, next).await.unwrap().unwrap();
     assert!(has(&said, "term"));
     assert!(last < granted, "the next one was granted before");
     assert_eq!(run.wait(LIMIT).await.code(), Some(70));
@@ -78,7 +83,7 @@ async fn a_reset_connection_terminates_and_then_kills_within_the_lock_delay() {
     let cut = Instant::now();
     proxy.cut(Cut::Rst).await;
     let (said, last) = rest(lines).await;
-    let (granted, _guard) = next.await.unwrap();
+    let (granted, _guard) = timeout(LIMIT, next).await.unwrap().unwrap();
     assert!(has(&said, "term"));
     assert!(last < granted, "the next one was granted before");
     // After the lock-delay, not after the TTL of ten seconds.
@@ -107,7 +112,7 @@ async fn a_run_that_was_stopped_for_longer_than_its_lease_kills_when_it_goes_on(
     lines.expect("ready", LIMIT).await;
     run.stop();
     // Granted when the lease of the stopped one, and its lock-delay, have run out.
-    let (_, _guard) = next_holder(&client).await.unwrap();
+    let (_, _guard) = timeout(LIMIT, next_holder(&client)).await.unwrap().unwrap();
     run.cont();
     assert_eq!(run.wait(LIMIT).await.code(), Some(70));
     assert!(!has(&rest(lines).await.0, "term"));

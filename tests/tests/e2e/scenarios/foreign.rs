@@ -44,12 +44,32 @@ async fn refused(session: &mut RawSession, name: &str) -> (AcquireOutcome, bool)
 
 #[tokio::test]
 async fn row_05_set_nx_px_with_uuid_excludes_us_and_we_exclude_it() {
+    excludes_both_ways("lock:", &[]).await;
+}
+
+#[tokio::test]
+async fn row_05_an_applications_own_key_prefix_excludes_both_ways() {
+    excludes_both_ways("app:{jobs}:", &["--key-prefix", "app:{jobs}:"]).await;
+}
+
+/// Has a hand-written locker and a coordinator compete for the keys under a prefix.
+async fn excludes_both_ways(prefix: &str, arguments: &[&str]) {
     let server = RedisServer::start();
-    let coordinator = Coordinator::process().store(server.url()).start();
+    let coordinator = Coordinator::process()
+        .store(server.url())
+        .arguments(arguments.iter().copied())
+        .start();
     let mut redis = server.async_connection().await;
     let mut session = RawSession::open(&coordinator.endpoint(), LIMIT).await;
     session.keep_alive(Duration::from_secs(2));
-    let (key, uuid) = ("lock:row 5", "5c0c1a70-6b0c-4f0e-9a0f-2f3f5d5c7a11");
+    let key = &*format!("{prefix}row 5");
+    let uuid = "5c0c1a70-6b0c-4f0e-9a0f-2f3f5d5c7a11";
+    // Keys under another prefix are nobody's locks here.
+    for elsewhere in ["row 5", "other:row 5"] {
+        assert!(set_nx_px(&mut redis, elsewhere, uuid, 60_000).await);
+    }
+    let free = session.acquire("row 5").await;
+    assert!(session.release(&free.lock).await);
 
     // Theirs keeps us out, and is not ours to release; its end lets us in.
     assert!(set_nx_px(&mut redis, key, uuid, 60_000).await);
