@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable deb proto-baseline setup tools
+.PHONY: help run build test bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,8 +83,11 @@ proto-baseline: $(BUF) ## Record the protobuf files as what clients rely on from
 ops: setup ## Check what operators are given: metrics, alerts, dashboard, runbooks, manifests, packages (as root: installs and removes them)
 	@for check in ops/check-*; do "$$check" || exit 1; done
 
-portable: setup ## Check the code for macOS and other Unixes, as far as this machine can
-	@tests/portable
+portable: setup ## Run on Linux the code for macOS and other Unixes, with the suites that it concerns
+	@tests/portable suites
+
+portable-foreign: ## Check the code for macOS and FreeBSD, where rustup can get their standard libraries
+	@tests/portable foreign
 
 deb: ## Build the Debian packages in target/debian
 	@ops/debian/build
