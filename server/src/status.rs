@@ -404,7 +404,12 @@ mod tests {
                 line.trim_matches('|')
                     .split('|')
                     .map(|cell| cell.trim().trim_matches('`'))
-                    .collect()
+                    .collect::<Vec<_>>()
+            })
+            // Other tables of the page begin with words of a user's own.
+            .filter(|cells| {
+                let is_of_a_reason = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+                cells[0].chars().all(is_of_a_reason)
             })
             .collect()
     }

@@ -34,6 +34,15 @@ impl Stream {
     }
 }
 
+/// Returns the error of a connection on which nothing has been answered. A server that closes without reading all that was
+/// sent has the kernel reset the connection, which then ends for the same reason as if it had been closed.
+fn unanswered(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => closed_unanswered(),
+        _ => error,
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -49,7 +58,7 @@ impl AsyncRead for Stream {
             Self::Plain { tcp, is_checked } => {
                 let before = buf.filled().len();
                 let has_room = buf.remaining() > 0;
-                ready!(Pin::new(tcp).poll_read(cx, buf))?;
+                ready!(Pin::new(tcp).poll_read(cx, buf)).map_err(unanswered)?;
                 let first = buf.filled().get(before).copied();
                 *is_checked = first.is_some();
                 Poll::Ready(match first {
@@ -70,7 +79,14 @@ impl AsyncWrite for Stream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain { tcp, .. } => Pin::new(tcp).poll_write(cx, buf),
+            Self::Plain { tcp, is_checked } => {
+                let written = Pin::new(tcp).poll_write(cx, buf);
+                if *is_checked {
+                    written
+                } else {
+                    written.map_err(unanswered)
+                }
+            }
             Self::Encrypted(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
@@ -81,7 +97,14 @@ impl AsyncWrite for Stream {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Self::Plain { tcp, .. } => Pin::new(tcp).poll_write_vectored(cx, bufs),
+            Self::Plain { tcp, is_checked } => {
+                let written = Pin::new(tcp).poll_write_vectored(cx, bufs);
+                if *is_checked {
+                    written
+                } else {
+                    written.map_err(unanswered)
+                }
+            }
             Self::Encrypted(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         }
     }

@@ -57,7 +57,7 @@ async fn what_may_not_be_resumed_is_left_out_and_left_alone() {
         resume_hold(&own),
         resume_hold(&nobodys),
         resume_wait("b/waited-for", &ticket, WAIT),
-        resume_wait("b/nobodys", &nobodys.owner_id, WAIT + 1),
+        resume_wait("b/nobodys", &fresh_owner_id(), WAIT + 1),
     ];
     let (mut session, resumed) = resume(&mine, asked.clone()).await;
     assert_eq!(

@@ -208,8 +208,14 @@ impl Stranger {
 }
 
 /// What outlives the locks for a while: tokens, which owner ids were replaced, what was written for replicas to acknowledge,
-/// and what the masters of a quorum were told to agree on.
+/// what the masters of a quorum were told to agree on, and how long each of them has been seen to run.
 fn may_stay(key: &str) -> bool {
-    let kinds = [":token:", ":replaced:", ":acknowledged:", "lh:quorum:"];
+    let kinds = [
+        ":token:",
+        ":replaced:",
+        ":acknowledged:",
+        "lh:quorum:",
+        "lh:run:",
+    ];
     key.starts_with("lh:") && kinds.iter().any(|kind| key.contains(kind))
 }

@@ -9,7 +9,7 @@ use leasehold_tests::{
     FaultProxy, RawSession,
     alone::alone,
     raw::{PROMPT, exclusive, resume_hold, wire},
-    report,
+    report, wait,
 };
 
 use crate::site::{LATE, Site};
@@ -201,7 +201,9 @@ async fn a_release_that_arrives_late_on_the_old_stream_releases_nobody_elses_loc
 
 /// Waits until the old coordinator has no sessions left.
 async fn wait_until_given_up(site: &Site) {
-    tokio::time::timeout(TTL + LATE, site.gauge(0, "leasehold_sessions", 0.0))
-        .await
-        .expect("it gives up who is silent");
+    wait::until("the silent sessions to be given up", TTL + LATE, || async {
+        let left = site.metric(0, "leasehold_sessions").await;
+        if left == 0.0 { Ok(()) } else { Err(left) }
+    })
+    .await;
 }

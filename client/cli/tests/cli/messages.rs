@@ -184,7 +184,11 @@ async fn a_stream_that_a_restart_breaks_is_told_with_its_place() {
     lines.expect("-", LIMIT).await;
     coordinator.kill();
     let (_, line) = lines.expect("leasehold: ", LIMIT).await;
-    let parts = [&*endpoint, "broke", "stops or restarts", "trying again"];
+    // Whether the next attempt has failed by the time that this is said is up to the machine.
+    let broke = "broke, as it does when a coordinator stops or restarts";
+    let refused = "connection refused; check the address and the port";
+    assert!(line.contains(broke) || line.contains(refused), "{line}");
+    let parts = [&*endpoint, "trying again"];
     assert!(parts.iter().all(|part| line.contains(part)), "{line}");
     assert!(!line.contains("h2"), "{line}");
     watch.terminate();

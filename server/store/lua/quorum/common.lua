@@ -88,7 +88,7 @@ end
 -- refuses nothing any more. It adds nothing to any key.
 local function is_full()
   local added = try('ZADD', replaced(), 'XX', '0', '')
-  return type(added) == 'table' and added.err:find('OOM', 1, true) and added or nil
+  return type(added) == 'table' and string.find(added.err, 'OOM', 1, true) and added or nil
 end
 
 -- Lets the writes that follow pass while Redis is out of memory. They must make nothing larger.
