@@ -90,6 +90,8 @@ impl Guarded {
             ("jwt-keys", file("jwks.json").display().to_string()),
             ("jwt-issuer", ISSUER.to_owned()),
             ("jwt-audience", AUDIENCE.to_owned()),
+            // Callers that are refused here are refused for what they show, however many there are in a second.
+            ("max-failed-authentications-per-second", "0".to_owned()),
             ("otlp-endpoint", collector.endpoint()),
             ("log", "trace".to_owned()),
         ];

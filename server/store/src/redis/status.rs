@@ -154,7 +154,7 @@ pub(super) struct Board {
     connections: Mutex<Connections>,
     status: watch::Sender<LinkStatus>,
     /// That of the command connections to the same server, for which an outage is logged once.
-    commands: Option<Arc<Board>>,
+    commands: Option<watch::Receiver<LinkStatus>>,
 }
 
 #[derive(Debug)]
@@ -185,9 +185,9 @@ impl Board {
     }
 
     /// Logs no outage while the command connections have one: theirs is in the log, for the same reason.
-    pub(super) fn beside(self, commands: &Arc<Self>) -> Self {
+    pub(super) fn beside(self, commands: &Self) -> Self {
         Self {
-            commands: Some(Arc::clone(commands)),
+            commands: Some(commands.watch()),
             ..self
         }
     }
@@ -195,7 +195,7 @@ impl Board {
     /// Whether the command connections to the same server are down as well.
     fn is_told_of(&self) -> bool {
         let commands = self.commands.as_ref();
-        commands.is_some_and(|commands| !commands.status.borrow().is_up())
+        commands.is_some_and(|commands| !commands.borrow().is_up())
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<LinkStatus> {
