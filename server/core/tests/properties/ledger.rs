@@ -6,6 +6,7 @@ use leasehold_core::{
     command::{CLAIM_TIME, End, Loss, Reply},
     id::FencingToken,
     mode::Mode,
+    name::ClientName,
     time::StoreTime,
 };
 
@@ -39,6 +40,8 @@ pub(crate) struct Hold {
     pub(crate) count: u32,
     /// How many bytes its value has.
     pub(crate) value: usize,
+    /// Whether it was found to be over, when its value and its client's name were removed.
+    pub(crate) is_anonymous: bool,
     /// Whether it came from the queue, and nobody has shown since that its coordinator knows of it.
     pub(crate) fresh: bool,
 }
@@ -46,6 +49,15 @@ pub(crate) struct Hold {
 impl Hold {
     pub(crate) fn over(&self) -> StoreTime {
         self.until.after(self.lock_delay)
+    }
+
+    /// Returns what may be seen of its client's name.
+    pub(crate) fn client_name(&self) -> ClientName {
+        if self.is_anonymous {
+            ClientName::default()
+        } else {
+            self.owner.client_name()
+        }
     }
 
     /// Its coordinator has shown that it knows of it.
@@ -140,6 +152,7 @@ impl Ledger {
                 lock_delay,
                 count: 1,
                 value: 0,
+                is_anonymous: false,
                 fresh,
             }));
         }
@@ -164,6 +177,9 @@ impl Ledger {
         let Deed::Resume(resumption) = event.deed else {
             return;
         };
+        if let (Found::Hold(owner), Reply::Lost(Loss::Expired)) = (found, &event.reply) {
+            self.anonymize(owner);
+        }
         if !matches!(
             event.reply,
             Reply::Resumed { .. } | Reply::ResumedWait { .. }
@@ -175,15 +191,27 @@ impl Ledger {
             && let Some(hold) = self.get_mut(owner)
         {
             hold.owner = next;
+            hold.is_anonymous = false;
             if owner != next {
                 hold.count = next.count().max(1);
             }
             let ask = asked[next.0].ask;
             hold.confirm(by, at, ask.ttl, ask);
         }
-        let former = resumption.former().filter(|owner| *owner != next);
-        let former = former.map(|owner| (owner, at.after(event.memory)));
-        self.replaced.extend(former);
+        // Whatever else the resume named stood for nothing, and is not remembered.
+        if let Found::Hold(owner) | Found::Place(owner) = found
+            && owner != next
+        {
+            self.replaced.insert(owner, at.after(event.memory));
+        }
+    }
+
+    /// Forgets what a hold says of its client: it was found to be over.
+    fn anonymize(&mut self, owner: Owner) {
+        if let Some(hold) = self.get_mut(owner) {
+            hold.is_anonymous = true;
+            hold.value = 0;
+        }
     }
 
     pub(crate) fn get(&self, owner: Owner) -> Option<&Hold> {
@@ -211,6 +239,7 @@ impl Ledger {
                     hold.confirm(by, at, ttl, asked[owner.0].ask);
                 }
             }
+            (Deed::Renew(owner, _), Reply::Lost(Loss::Expired)) => self.anonymize(owner),
             (Deed::Release(owner, end), Reply::Released { held: true, .. }) => {
                 self.end(owner, at, end);
             }

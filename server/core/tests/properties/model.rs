@@ -167,7 +167,7 @@ impl Model {
                     owner: hold.owner.id(),
                     session: session_of(hold.owner, asked),
                     actor: asked[hold.owner.0].actor,
-                    client_name: hold.owner.client_name(),
+                    client_name: hold.client_name(),
                     mode: hold.mode,
                 })
                 .collect(),
@@ -194,7 +194,7 @@ fn hold_view(hold: &Hold, asked: &[Asked], now: StoreTime) -> HoldView {
     HoldView {
         session: session_of(hold.owner, asked),
         actor: asked[hold.owner.0].actor,
-        client_name: hold.owner.client_name(),
+        client_name: hold.client_name(),
         mode: hold.mode,
         count: hold.count,
         coordinator: coordinator(hold.coordinator),

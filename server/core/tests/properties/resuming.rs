@@ -53,6 +53,11 @@ proptest! {
                     }
                     prop_assert!(is.is_empty(), "{event:#?} after {before:#?}");
                 }
+                Reply::Lost(Loss::Expired) => {
+                    prop_assert!(event.handed.is_empty(), "{event:#?}");
+                    // What is left of it is in the way for its lock-delay, and says nothing of its client.
+                    prop_assert_eq!(but_clients(&event.after), but_clients(before), "{:#?}", event);
+                }
                 Reply::Lost(_) | Reply::Late => {
                     prop_assert!(event.handed.is_empty(), "{event:#?}");
                     prop_assert_eq!(&event.after, before, "{:#?}", event);
@@ -197,6 +202,20 @@ fn token_of(holder: &HolderView) -> i64 {
         HolderView::Ours(hold) => hold.token.get(),
         HolderView::Foreign { .. } => 0,
     }
+}
+
+/// Without what a hold that has run out says of its client.
+fn but_clients(view: &NameView) -> NameView {
+    let mut view = view.clone();
+    for holder in &mut view.holders {
+        if let HolderView::Ours(hold) = holder
+            && hold.expires_in.is_zero()
+        {
+            hold.client_name = leasehold_core::name::ClientName::default();
+            hold.value = leasehold_core::name::Value::default();
+        }
+    }
+    view
 }
 
 /// Without what a resume changes, and without the order of holders, which goes by the time that is left.
