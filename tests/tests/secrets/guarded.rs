@@ -90,8 +90,6 @@ impl Guarded {
             ("jwt-keys", file("jwks.json").display().to_string()),
             ("jwt-issuer", ISSUER.to_owned()),
             ("jwt-audience", AUDIENCE.to_owned()),
-            // Callers that are refused here are refused for what they show, however many there are in a second.
-            ("max-failed-authentications-per-second", "0".to_owned()),
             ("otlp-endpoint", collector.endpoint()),
             ("log", "trace".to_owned()),
         ];
@@ -103,6 +101,8 @@ impl Guarded {
                 .arguments(["--config", file("leasehold.toml").to_str().unwrap()])
                 .arguments(server.flags())
                 .arguments(["--admin-tls", "--log-format", format])
+                // Callers are refused for what they show, however many there are in a second.
+                .arguments(["--max-failed-authentications-per-second", "0"])
                 .environment("OTEL_BSP_SCHEDULE_DELAY", "100")
                 .start()
         };
