@@ -6,7 +6,7 @@
 //! question, and compare with the pass before. `leasehold_core::deadlock` says what a deadlock is and which wait has to end;
 //! every coordinator reaches the same verdict, and each ends its own waits.
 //!
-//! Everything is bounded: what a session, a caller and a coordinator publish ([`share`]), and what a pass reads ([`look`]).
+//! Everything is bounded: what a session, a caller and a coordinator publish (`share`), and what a pass reads (`look`).
 //! A bound never causes a false accusation: an actor is published with all of its waits or not at all, and whatever is not seen
 //! counts as able to go on. A bound can only delay the detection of deadlocks among clients that exceed it.
 
