@@ -74,7 +74,7 @@ async fn each_mistake_is_told_with_its_place_and_its_remedy() {
     let (as_ca, as_none) = (authority.self_signed(true), authority.self_signed(false));
     let (by_ca, by_none) = (serving(&as_ca).await, serving(&as_none).await);
     let ca = authority.ca().display().to_string();
-    let others = Authority::new("servers");
+    let others = Authority::new("others");
     let stranger = others.ca().display().to_string();
     let (as_ca, as_none) = (
         as_ca.cert.display().to_string(),
