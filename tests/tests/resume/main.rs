@@ -2,7 +2,6 @@
 //! of another coordinator, and whoever believes in the old one can do nothing to it any more. On a real Redis.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
     reason = "a test fails by panicking"
 )]
