@@ -44,6 +44,15 @@ impl fmt::Display for Mismatch {
     }
 }
 
+/// Failure of a call on a connection whose end the transport can't explain, with the cause that the connection itself found.
+#[derive(thiserror::Error, Debug)]
+#[error("{source}")]
+pub(crate) struct Judged {
+    pub(crate) cause: Cause,
+    /// What the transport says.
+    pub(crate) source: Box<dyn StdError + Send + Sync>,
+}
+
 /// Why a connection failed or broke.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
@@ -75,6 +84,9 @@ impl Cause {
         let mut cause = Some(error);
         while let Some(error) = cause {
             is_connecting |= error.is::<tonic::ConnectError>();
+            if let Some(judged) = error.downcast_ref::<Judged>() {
+                return judged.cause.clone();
+            }
             if error.is::<TimeoutExpired>() {
                 return Self::TimedOut;
             }

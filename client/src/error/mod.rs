@@ -9,7 +9,7 @@ mod hold;
 mod rounded;
 
 pub use acquire::AcquireError;
-pub(crate) use cause::{Cause, Mismatch, closed_unanswered};
+pub(crate) use cause::{Cause, Judged, Mismatch, closed_unanswered};
 pub use connect::ConnectError;
 pub use credentials::CredentialsError;
 pub use failure::{Failure, FieldViolation};

@@ -1,6 +1,7 @@
 //! A channel that shows who asks.
 
 use std::{
+    error::Error as StdError,
     sync::Arc,
     task::{Context, Poll},
 };
@@ -8,14 +9,16 @@ use std::{
 use tonic::{
     body::Body,
     codegen::{
-        Service,
+        BoxFuture, Service,
         http::{Request, Response, header::AUTHORIZATION},
     },
-    transport::{self, Endpoint, Error, Uri, channel::ResponseFuture},
+    transport::{self, Endpoint, Uri},
 };
 
-use super::{connector::Connector, credentials::Credentials};
+use super::{connector::Connector, credentials::Credentials, verdict::Verdict};
 use crate::{error::CredentialsError, trace::TraceSource};
+
+type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A channel to a coordinator, for the generated stubs: encrypted where its URL says so, and with the client's bearer token,
 /// if it has one, on every call, as well as with the caller's [trace](crate::ClientBuilder::trace_context_from), unless the
@@ -42,6 +45,8 @@ pub struct Channel {
     endpoint: Arc<str>,
     credentials: Credentials,
     traces: TraceSource,
+    /// On its newest connection.
+    verdict: Verdict,
 }
 
 /// Where a channel is to lead to, and how.
@@ -52,6 +57,8 @@ pub(crate) struct Target {
     connector: Connector,
     credentials: Credentials,
     traces: TraceSource,
+    /// On its newest connection.
+    verdict: Verdict,
 }
 
 impl Target {
@@ -68,7 +75,8 @@ impl Target {
                 Some((tls, server_name))
             }
         };
-        let connector = Connector::new(tls, endpoint.get_connect_timeout());
+        let verdict = Verdict::default();
+        let connector = Connector::new(tls, endpoint.get_connect_timeout(), verdict.clone());
         // A URL without a path is shown as it is given, without the `/` that stands for it.
         let url = uri.to_string();
         let url = url.strip_suffix('/').unwrap_or(&url).into();
@@ -78,6 +86,7 @@ impl Target {
             connector,
             credentials: credentials.clone(),
             traces: TraceSource::default(),
+            verdict,
         })
     }
 
@@ -90,12 +99,14 @@ impl Target {
     }
 
     /// Connects at once.
-    pub(crate) async fn connect(self) -> Result<Channel, Error> {
+    pub(crate) async fn connect(self) -> Result<Channel, BoxError> {
+        let connected = transport::Channel::connect(self.connector, self.endpoint).await;
         Ok(Channel {
-            channel: transport::Channel::connect(self.connector, self.endpoint).await?,
+            channel: connected.map_err(|error| self.verdict.explain(error))?,
             endpoint: self.url,
             credentials: self.credentials,
             traces: self.traces,
+            verdict: self.verdict,
         })
     }
 
@@ -106,6 +117,7 @@ impl Target {
             endpoint: self.url,
             credentials: self.credentials,
             traces: self.traces,
+            verdict: self.verdict,
         }
     }
 }
@@ -125,18 +137,21 @@ impl Channel {
 
 impl Service<Request<Body>> for Channel {
     type Response = Response<Body>;
-    type Error = Error;
-    type Future = ResponseFuture;
+    type Error = BoxError;
+    type Future = BoxFuture<Response<Body>, BoxError>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.channel.poll_ready(cx)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        let ready = self.channel.poll_ready(cx);
+        ready.map_err(|error| self.verdict.explain(error))
     }
 
-    fn call(&mut self, mut request: Request<Body>) -> ResponseFuture {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         if let Some(authorization) = self.credentials.authorization() {
             request.headers_mut().insert(AUTHORIZATION, authorization);
         }
         self.traces.fill(request.headers_mut());
-        self.channel.call(request)
+        let response = self.channel.call(request);
+        let verdict = self.verdict.clone();
+        Box::pin(async move { response.await.map_err(|error| verdict.explain(error)) })
     }
 }

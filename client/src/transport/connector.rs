@@ -11,7 +11,7 @@ use std::{
 use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
 use rustls::pki_types::ServerName;
 use tokio::{net::TcpStream, time::timeout};
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 use tonic::{
     ConnectError,
     codegen::{BoxFuture, Service},
@@ -21,6 +21,7 @@ use tonic::{
 use super::{
     stream::Stream,
     tls::{HTTP_2, Tls},
+    verdict::Verdict,
 };
 use crate::error::Mismatch;
 
@@ -33,19 +34,27 @@ pub(super) struct Connector {
     tls: Option<(Arc<Tls>, ServerName<'static>)>,
     /// For all of it.
     limit: Option<Duration>,
+    /// On the newest connection.
+    verdict: Verdict,
 }
 
 impl Connector {
     pub(super) fn new(
         tls: Option<(Arc<Tls>, ServerName<'static>)>,
         limit: Option<Duration>,
+        verdict: Verdict,
     ) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         // Shared among all addresses of a name, so that one that is silent leaves time for the others.
         tcp.set_connect_timeout(limit);
-        Self { tcp, tls, limit }
+        Self {
+            tcp,
+            tls,
+            limit,
+            verdict,
+        }
     }
 }
 
@@ -68,12 +77,16 @@ impl Service<Uri> for Connector {
             .as_ref()
             .map(|(tls, name)| (TlsConnector::from(tls.config()), name.clone()));
         let limit = self.limit;
+        let verdict = self.verdict.clone();
+        verdict.begin();
         Box::pin(async move {
             let connecting = async {
                 let tcp = connecting.await?.into_inner();
                 let stream = match tls {
-                    Some((tls, name)) => encrypt(&tls, name, tcp).await?,
-                    None => Stream::plain(tcp),
+                    Some((tls, name)) => {
+                        Stream::encrypted(encrypt(&tls, name, tcp).await?, verdict)
+                    }
+                    None => Stream::plain(tcp, verdict),
                 };
                 Ok::<_, BoxError>(TokioIo::new(stream))
             };
@@ -93,7 +106,7 @@ async fn encrypt(
     tls: &TlsConnector,
     name: ServerName<'static>,
     tcp: TcpStream,
-) -> io::Result<Stream> {
+) -> io::Result<TlsStream<TcpStream>> {
     let stream = tls.connect(name, tcp).await.map_err(|error| {
         let cause = error.get_ref();
         match cause.and_then(|cause| cause.downcast_ref()) {
@@ -104,5 +117,5 @@ async fn encrypt(
     if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
         return Err(Mismatch::NoHttp2.error());
     }
-    Ok(Stream::Encrypted(Box::new(stream)))
+    Ok(stream)
 }

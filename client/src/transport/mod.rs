@@ -7,6 +7,7 @@ mod files;
 mod stream;
 mod tls;
 mod token;
+mod verdict;
 
 pub use channel::Channel;
 pub(crate) use channel::Target;

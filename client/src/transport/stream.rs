@@ -12,6 +12,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
+use super::verdict::Verdict;
 use crate::error::{Mismatch, closed_unanswered};
 
 /// The first byte of an alert of TLS, which a server sends that was expecting TLS.
@@ -20,17 +21,60 @@ const TLS_ALERT: u8 = 0x15;
 const SETTINGS: u8 = 0;
 
 /// A connection's stream of bytes.
-pub(super) enum Stream {
-    Plain { tcp: TcpStream, is_checked: bool },
-    Encrypted(Box<TlsStream<TcpStream>>),
+pub(super) struct Stream {
+    bytes: Box<dyn Bytes>,
+    is_plain: bool,
+    /// Where an error is noted until the first byte has been read; none afterwards.
+    verdict: Option<Verdict>,
 }
 
+trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+
 impl Stream {
-    pub(super) fn plain(tcp: TcpStream) -> Self {
-        Self::Plain {
-            tcp,
-            is_checked: false,
+    pub(super) fn plain(tcp: TcpStream, verdict: Verdict) -> Self {
+        Self {
+            bytes: Box::new(tcp),
+            is_plain: true,
+            verdict: Some(verdict),
         }
+    }
+
+    pub(super) fn encrypted(tls: TlsStream<TcpStream>, verdict: Verdict) -> Self {
+        Self {
+            bytes: Box::new(tls),
+            is_plain: false,
+            verdict: Some(verdict),
+        }
+    }
+
+    /// Checks the first byte of a connection that is not encrypted. There is none where the connection was closed. (With TLS,
+    /// both sides have agreed on HTTP/2 before.)
+    fn check(&self, first: Option<u8>) -> io::Result<()> {
+        match first {
+            _ if !self.is_plain => Ok(()),
+            None => Err(closed_unanswered()),
+            Some(SETTINGS) => Ok(()),
+            Some(TLS_ALERT) => Err(Mismatch::Tls.error()),
+            Some(_) => Err(Mismatch::NoHttp2.error()),
+        }
+    }
+
+    /// Returns the result of a read or a write. Until the first byte has been read, an error is the verdict on the connection.
+    fn judged<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        let Some(verdict) = &self.verdict else {
+            return result;
+        };
+        result.map_err(|error| {
+            let error = if self.is_plain {
+                unanswered(error)
+            } else {
+                error
+            };
+            verdict.note(&error);
+            error
+        })
     }
 }
 
@@ -49,26 +93,18 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Encrypted(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Plain {
-                tcp,
-                is_checked: true,
-            } => Pin::new(tcp).poll_read(cx, buf),
-            Self::Plain { tcp, is_checked } => {
-                let before = buf.filled().len();
-                let has_room = buf.remaining() > 0;
-                ready!(Pin::new(tcp).poll_read(cx, buf)).map_err(unanswered)?;
-                let first = buf.filled().get(before).copied();
-                *is_checked = first.is_some();
-                Poll::Ready(match first {
-                    Some(TLS_ALERT) => Err(Mismatch::Tls.error()),
-                    None if has_room => Err(closed_unanswered()),
-                    None | Some(SETTINGS) => Ok(()),
-                    Some(_) => Err(Mismatch::NoHttp2.error()),
-                })
-            }
+        let this = self.get_mut();
+        let (before, has_room) = (buf.filled().len(), buf.remaining() > 0);
+        let read = ready!(Pin::new(&mut this.bytes).poll_read(cx, buf));
+        if this.verdict.is_none() || !has_room {
+            return Poll::Ready(read);
         }
+        let first = buf.filled().get(before).copied();
+        let read = this.judged(read.and_then(|()| this.check(first)));
+        if first.is_some() {
+            this.verdict = None;
+        }
+        Poll::Ready(read)
     }
 }
 
@@ -78,17 +114,9 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain { tcp, is_checked } => {
-                let written = Pin::new(tcp).poll_write(cx, buf);
-                if *is_checked {
-                    written
-                } else {
-                    written.map_err(unanswered)
-                }
-            }
-            Self::Encrypted(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.bytes).poll_write(cx, buf);
+        written.map(|written| this.judged(written))
     }
 
     fn poll_write_vectored(
@@ -96,37 +124,22 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain { tcp, is_checked } => {
-                let written = Pin::new(tcp).poll_write_vectored(cx, bufs);
-                if *is_checked {
-                    written
-                } else {
-                    written.map_err(unanswered)
-                }
-            }
-            Self::Encrypted(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        }
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.bytes).poll_write_vectored(cx, bufs);
+        written.map(|written| this.judged(written))
     }
 
     fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain { tcp, .. } => tcp.is_write_vectored(),
-            Self::Encrypted(stream) => stream.is_write_vectored(),
-        }
+        self.bytes.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain { tcp, .. } => Pin::new(tcp).poll_flush(cx),
-            Self::Encrypted(stream) => Pin::new(stream).poll_flush(cx),
-        }
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.bytes).poll_flush(cx);
+        flushed.map(|flushed| this.judged(flushed))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain { tcp, .. } => Pin::new(tcp).poll_shutdown(cx),
-            Self::Encrypted(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        Pin::new(&mut self.get_mut().bytes).poll_shutdown(cx)
     }
 }
