@@ -54,10 +54,8 @@ impl Settings {
         url: &str,
         address: SocketAddr,
     ) -> Result<Target, ConnectError> {
-        let origin = self.endpoint(url)?.uri().clone();
-        let endpoint = self.endpoint(&format!("http://{address}"))?;
-        let endpoint = probed(endpoint.origin(origin.clone())).keep_alive_while_idle(true);
-        self.target(endpoint, &origin)
+        let (endpoint, origin) = self.endpoint_at(url, address)?;
+        self.target(probed(endpoint).keep_alive_while_idle(true), &origin)
     }
 
     /// For streams that tell what happens. Probed while there are any: nothing is said on them for as long as nothing
@@ -84,14 +82,19 @@ impl Settings {
         url: &str,
         address: SocketAddr,
     ) -> Result<Target, ConnectError> {
-        let origin = self.endpoint(url)?.uri().clone();
-        let endpoint = self.endpoint(&format!("http://{address}"))?;
-        let target = self.target(endpoint.origin(origin.clone()), &origin)?;
-        Ok(target.traced(&self.traces))
+        let (endpoint, origin) = self.endpoint_at(url, address)?;
+        Ok(self.target(endpoint, &origin)?.traced(&self.traces))
     }
 
     fn target(&self, endpoint: Endpoint, uri: &Uri) -> Result<Target, ConnectError> {
         Ok(Target::new(endpoint, uri, &self.credentials)?)
+    }
+
+    /// Returns an endpoint that connects to the address, and the URI of what must answer there.
+    fn endpoint_at(&self, url: &str, address: SocketAddr) -> Result<(Endpoint, Uri), ConnectError> {
+        let origin = self.endpoint(url)?.uri().clone();
+        let endpoint = self.endpoint(&format!("http://{address}"))?;
+        Ok((endpoint.origin(origin.clone()), origin))
     }
 
     fn endpoint(&self, url: &str) -> Result<Endpoint, ConnectError> {

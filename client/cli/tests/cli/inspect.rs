@@ -4,7 +4,7 @@ use leasehold_client::Client;
 use leasehold_tests::{Coordinator, wait};
 use serde_json::Value;
 
-use super::{LIMIT, output, stderr, stdout};
+use super::{LIMIT, output, stderr, stdout, until_waiters};
 
 fn json(endpoint: &str, args: &[&str]) -> Value {
     let output = output(endpoint, &[args, &["--json"]].concat());
@@ -24,10 +24,7 @@ async fn locks_are_listed_by_prefix_and_shown_with_their_waiters() {
     let waiter = Client::builder().client_name("waiter");
     let waiter = waiter.connect(&endpoint).await.unwrap();
     let waiting = tokio::spawn(waiter.lock("orders/1").acquire());
-    let admin = holder.admin();
-    while admin.get_lock("orders/1").await.unwrap().waiter_count == 0 {
-        tokio::task::yield_now().await;
-    }
+    until_waiters(&holder, "orders/1", 1).await;
 
     let table = stdout(&output(&endpoint, &["ls", "orders/"]));
     let lines: Vec<_> = table.lines().collect();
@@ -128,10 +125,7 @@ async fn what_several_hold_is_shown_with_all_of_them() {
     let _rendering = two.semaphore("gpu", 4).acquire(1).await.unwrap();
     let me = two.actor();
     let waiting = tokio::spawn(two.semaphore("gpu", 4).actor(me).acquire(3));
-    let admin = one.admin();
-    while admin.get_lock("gpu").await.unwrap().waiter_count == 0 {
-        tokio::task::yield_now().await;
-    }
+    until_waiters(&one, "gpu", 1).await;
 
     let table = stdout(&output(&endpoint, &["ls"]));
     let lines: Vec<_> = table.lines().collect();

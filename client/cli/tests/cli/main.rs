@@ -23,6 +23,7 @@ use std::{
     time::Duration,
 };
 
+use leasehold_client::Client;
 use leasehold_tests::{
     ChildProcess,
     process::{self, Lines},
@@ -107,6 +108,14 @@ fn spawn_merged(endpoint: &str, args: &[&str]) -> (ChildProcess, Lines) {
     let mut child = ChildProcess::spawn(format!("leasehold {}", args.join(" ")), command);
     let lines = child.take_lines();
     (child, lines)
+}
+
+/// Waits until so many wait for the lock.
+async fn until_waiters(client: &Client, name: &str, count: u64) {
+    let admin = client.admin();
+    while admin.get_lock(name).await.unwrap().waiter_count != count {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// Whether a process is there and not just waiting to be collected.

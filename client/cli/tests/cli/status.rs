@@ -9,7 +9,7 @@ use leasehold_client::Client;
 use leasehold_tests::{Coordinator, RedisServer, wait};
 use serde_json::Value;
 
-use super::{LIMIT, output, stderr, stdout};
+use super::{LIMIT, output, stderr, stdout, until_waiters};
 
 /// The rows, and the exit code.
 fn status(endpoint: &str, options: &[&str]) -> (Vec<Value>, i32) {
@@ -34,10 +34,7 @@ async fn each_coordinator_has_a_row() {
     let client = Client::connect(&one).await.unwrap();
     let _guard = client.lock("orders/1").acquire().await.unwrap();
     let waiting = tokio::spawn(client.lock("orders/1").acquire());
-    let admin = client.admin();
-    while admin.get_lock("orders/1").await.unwrap().waiter_count == 0 {
-        tokio::task::yield_now().await;
-    }
+    until_waiters(&client, "orders/1", 1).await;
     let both = format!("{one},{other}");
     let (rows, code) = status(&both, &[]);
     assert_eq!((rows.len(), code), (2, 0), "{rows:?}");

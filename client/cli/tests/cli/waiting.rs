@@ -8,15 +8,7 @@ use std::{
 use leasehold_client::Client;
 use leasehold_tests::{Coordinator, RedisServer};
 
-use super::{LIMIT, output, spawn_merged, stderr};
-
-/// Waits in the queue of lock `a`.
-async fn until_waiters(client: &Client, count: u64) {
-    let admin = client.admin();
-    while admin.get_lock("a").await.unwrap().waiter_count != count {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
+use super::{LIMIT, output, spawn_merged, stderr, until_waiters};
 
 #[tokio::test]
 async fn a_wait_says_who_holds_the_lock_and_what_changes() {
@@ -32,7 +24,7 @@ async fn a_wait_says_who_holds_the_lock_and_what_changes() {
     );
     let held = holder.lock("a").acquire().await.unwrap();
     let waiting = tokio::spawn(next.lock("a").acquire());
-    until_waiters(&holder, 1).await;
+    until_waiters(&holder, "a", 1).await;
     let args = ["run", "a", "--", "echo", "begun"];
     let (mut run, mut lines) = spawn_merged(&endpoint, &args);
     let (_, line) = lines.next(LIMIT).await.unwrap();
