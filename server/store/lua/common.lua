@@ -60,6 +60,12 @@ local function memory_of(token)
   return string.format('%.0f', memory + math.ceil((token - now) / 1000))
 end
 
+-- Whether an error of a command says that Redis is out of memory. Its code comes first; before version 7 the place in the
+-- script does. Elsewhere in an error the same letters may be those of a user's name.
+local function is_oom(problem)
+  return problem:match('^OOM ') or problem:match('^@user_script: %d+: %-OOM ')
+end
+
 -- Who asks: coordinator id, floor of the next token, how long to remember it (ms), and the time after which nothing
 -- is to be done (µs, 0: never) but releases, views and looks. The floor counts for no more than now and the memory together,
 -- so that one token of the far future does not raise those of every name.

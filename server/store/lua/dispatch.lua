@@ -41,7 +41,7 @@ local contended = queues > 0 and call('EXISTS', unpack(KEYS, 1, queues)) or 0
 if has_others or acquires > 0 and (watch or contended > 0 or releases + renewals > 0) then
   local ours = (queues > 0 and KEYS[1] or KEYS[rest_keys + 2]):match('^lh:{.-}')
   local added = try('ZADD', ours .. ':none', 'XX', '0', '')
-  full = type(added) == 'table' and string.find(added.err, 'OOM', 1, true) and added or nil
+  full = type(added) == 'table' and is_oom(added.err) and added or nil
 end
 local function is_contended(q)
   return contended > 0 and (contended == queues or call('EXISTS', KEYS[q]) == 1)

@@ -27,7 +27,7 @@ async fn size(redis: &RedisServer) -> u64 {
     sum
 }
 
-async fn fill(redis: &RedisServer) {
+pub(crate) async fn fill(redis: &RedisServer) {
     let mut set = redis::cmd("CONFIG");
     set.arg("SET").arg("maxmemory").arg("1");
     let mut connection = redis.async_connection().await;
@@ -271,4 +271,42 @@ async fn whoever_holds_or_waits_can_let_go_while_nobody_can_acquire() {
         matches!(refused, Err(StoreError::Refused { .. })),
         "{refused:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_says_that_redis_is_full_by_its_code_alone() {
+    let redis = RedisServer::start();
+    let script = concat!(
+        include_str!("../../../server/store/lua/common.lua"),
+        "\nreturn is_oom(ARGV[1]) and 1 or 0"
+    );
+    let mut connection = redis.async_connection().await;
+    for (text, is_oom) in [
+        // Redis 7, and 6.2.
+        (
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            true,
+        ),
+        (
+            "@user_script: 90: -OOM command not allowed when used memory > 'maxmemory'.\r\n",
+            true,
+        ),
+        (
+            "NOPERM ACL failure in script: User OOM has no permissions to run the 'zadd' command",
+            false,
+        ),
+        (
+            "@user_script: 90: The user executing the script can't run this command or subcommand",
+            false,
+        ),
+        (
+            "WRONGTYPE Operation against a key holding the wrong kind of value",
+            false,
+        ),
+    ] {
+        let mut eval = redis::cmd("EVAL");
+        eval.arg(script).arg(0).arg(text);
+        let found: u8 = eval.query_async(&mut connection).await.unwrap();
+        assert_eq!(found == 1, is_oom, "{text}");
+    }
 }

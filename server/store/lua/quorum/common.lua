@@ -88,7 +88,10 @@ end
 -- refuses nothing any more. It adds nothing to any key.
 local function is_full()
   local added = try('ZADD', replaced(), 'XX', '0', '')
-  return type(added) == 'table' and string.find(added.err, 'OOM', 1, true) and added or nil
+  if type(added) ~= 'table' then return nil end
+  -- As is_oom does in common.lua.
+  local is_oom = added.err:match('^OOM ') or added.err:match('^@user_script: %d+: %-OOM ')
+  return is_oom and added or nil
 end
 
 -- Lets the writes that follow pass while Redis is out of memory. They must make nothing larger.

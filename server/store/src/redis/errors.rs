@@ -17,12 +17,14 @@ pub(crate) fn link_error(error: &LinkError) -> StoreError {
 
 /// Why one command failed. What Redis says could repeat arguments, and with them owner ids: its code alone is shown.
 pub(crate) fn server_error(name: &LockName, error: &ServerError) -> StoreError {
-    // Before version 7, scripts report the errors of their commands with the code inside the text.
+    // Before version 7, scripts report the errors of their commands with the code inside the text. Without the hyphen the
+    // same letters may be those of a user's name.
     let says = |code: &str| {
+        let inside = format!("-{code} ");
         error.code() == code
             || error
                 .details()
-                .is_some_and(|details| details.contains(code))
+                .is_some_and(|details| details.contains(&inside))
     };
     if says("WRONGTYPE") {
         return StoreError::WrongType { name: name.clone() };
