@@ -147,9 +147,13 @@ impl Queue {
     }
 
     /// Removes the waiters of coordinators that have been silent for too long to keep their places.
+    ///
+    /// A refresh that lies ahead, since the store's clock has stepped back, counts as one of now: otherwise its coordinator
+    /// would live until the clock comes to it.
     pub fn purge(&mut self, now: StoreTime) {
         let (places, ranks) = (&mut self.places, &mut self.ranks);
         self.lines.retain(|_, line| {
+            line.refreshed = line.refreshed.min(now);
             let stays = line.refreshed.after(PLACES_KEPT) > now;
             if !stays {
                 for (place, waiter) in &line.by_place {

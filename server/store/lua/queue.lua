@@ -50,6 +50,13 @@ local function counts(place, coordinator)
   return sign and place >= sign[2]
 end
 
+-- Has the keys last for as long as places are kept, from now on.
+local function keep_keys()
+  -- In this order, so that the queue never ends before what is known of it.
+  call('PEXPIRE', waiters, KEPT_FOR)
+  call('PEXPIRE', queue, KEPT_FOR)
+end
+
 local function forget_queue_if_empty()
   if call('EXISTS', queue) == 0 then
     call('DEL', waiters)
@@ -98,8 +105,11 @@ local function load_queue()
   local state = call('HGET', waiters, STATE)
   if not state then return end
   next_place, kept_at, attached, queue_limit = unpack(cmsgpack.unpack(state))
-  local removed, are_more, is_settled = 0, false, nil
+  local removed, are_more, is_settled, has_stepped = 0, false, nil, kept_at > now
   for coordinator, sign in pairs(attached) do
+    -- Redis's clock has stepped back. A sign of life that lies ahead would make its coordinator live until the clock comes to
+    -- it, so it counts as one of now.
+    if sign[1] > now then sign[1], has_stepped = now, true end
     local is_over = sign[1] > 0 and sign[1] + PLACES_KEPT <= now
     if is_over or sign[3] then
       if is_settled == nil then is_settled = pcall(check_settled) end
@@ -116,9 +126,15 @@ local function load_queue()
     -- Nobody is left whose place counts: then it is as if they were gone, and the queue's limit with them.
     call('UNLINK', queue, waiters)
     attached, queue_limit = nil, nil
-  elseif removed > 0 then
+  elseif removed > 0 or has_stepped then
+    if has_stepped then
+      -- What it saves is no longer than what was there.
+      allow_when_full()
+      kept_at = now
+    end
     save_state()
-    forget_queue_if_empty()
+    if has_stepped then keep_keys() end
+    if removed > 0 then forget_queue_if_empty() end
   end
 end
 
@@ -129,11 +145,7 @@ local function attach(...)
   local keep = math.abs(now - kept_at) >= KEEP_AFTER
   if keep then kept_at = now end
   save_state(...)
-  if keep then
-    -- In this order, so that the queue never ends before what is known of it.
-    call('PEXPIRE', waiters, KEPT_FOR)
-    call('PEXPIRE', queue, KEPT_FOR)
-  end
+  if keep then keep_keys() end
 end
 
 -- Joins the queue at its end, or stays where it is. Gives the place, and whether it joined. `limit` is that of the semaphore that it asks

@@ -24,6 +24,7 @@ mod random;
 mod readers;
 mod resumed;
 mod seen;
+mod stepping;
 mod strangers;
 mod stripped;
 mod told;

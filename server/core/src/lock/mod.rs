@@ -40,7 +40,7 @@ pub(crate) struct TokenRecord {
 }
 
 impl LockState {
-    /// Carries a command out at a moment that is not before that of the command before.
+    /// Carries a command out at a moment by the store's clock, which may have stepped back since the command before.
     pub fn apply(&mut self, caller: &Caller, op: &Op, now: StoreTime) -> Executed {
         self.carry_out(caller, op, now, None)
     }

@@ -1,7 +1,9 @@
 //! First come, first served, among the living.
 
+use std::time::Duration;
+
 use leasehold_core::{
-    command::{REFRESH_INTERVAL, Reply},
+    command::{DEAD_AFTER, End, PLACES_KEPT, REFRESH_INTERVAL, Reply},
     mode::Mode,
 };
 use proptest::prelude::*;
@@ -11,7 +13,8 @@ use crate::{
     history::{Deed, Owner},
     ledger::go_together,
     model::Model,
-    steps::{Ask, COORDINATORS, a_mode, steps},
+    steps::{Ask, COORDINATORS, Step, a_mode},
+    wake_ups::{any_steps, look_at_all},
     world::World,
 };
 
@@ -22,11 +25,14 @@ proptest! {
     /// seconds that it lives, however others would fit; and nobody is granted a lock past one of those. The others keep
     /// their places for ten seconds, and nobody else moves.
     #[test]
-    fn waiters_are_served_in_the_order_in_which_they_came(steps in steps(160)) {
+    fn waiters_are_served_in_the_order_in_which_they_came(steps in any_steps()) {
         let mut world = World::new();
         let mut models = Model::of_all_names();
         for step in &steps {
-            let Some(event) = world.step(step) else { continue };
+            let Some(event) = world.step(step) else {
+                look_at_all(&mut world, &mut models);
+                continue;
+            };
             let model = &mut models[event.name];
             model.enter(&event, &world.asked);
             prop_assert!(model.line.complaints.is_empty(), "{:#?}", model.line.complaints);
@@ -63,4 +69,29 @@ proptest! {
         }
         prop_assert!(model.line.complaints.is_empty(), "{:#?}", model.line.complaints);
     }
+}
+
+/// However far the clock steps back: a coordinator that is silent from then on is skipped after two seconds, as at any other
+/// time, and its waiters lose their places after ten.
+#[test]
+fn a_coordinator_that_is_silent_from_a_step_back_on_is_skipped() {
+    let mut world = World::new();
+    let exclusive = Ask::waiting(Mode::Exclusive);
+    let moment = Duration::from_micros(1);
+    for by in 0..3 {
+        world.ask(0, by, exclusive);
+    }
+    world.step(&Step::SetBack(Duration::from_secs(3600)));
+    let stepped = world.now;
+    let order = world.deed(0, 2, Deed::Refresh(None)).waiters();
+    assert_eq!(order, [Owner(1), Owner(2)], "nobody moves");
+    world.now = stepped.after(DEAD_AFTER - moment);
+    world.deed(0, 2, Deed::Refresh(None));
+    world.now = stepped.after(DEAD_AFTER);
+    let released = world.deed(0, 0, Deed::Release(Owner(0), End::Clean));
+    assert_eq!(released.handed_to(), [Owner(2)]);
+    assert_eq!(released.waiters(), [Owner(1)]);
+    world.now = stepped.after(PLACES_KEPT);
+    let after = world.deed(0, 2, Deed::Refresh(None));
+    assert_eq!(after.waiters(), []);
 }

@@ -35,8 +35,12 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Those whose coordinators have been silent for too long lose their places.
+    /// Those whose coordinators have been silent for too long lose their places. After a step back of the clock nobody's
+    /// silence has begun before now.
     pub(crate) fn pass(&mut self, now: StoreTime) {
+        for sign in self.signs.values_mut() {
+            *sign = now.min(*sign);
+        }
         let signs = self.signs.clone();
         self.keep(|waiter| now < signs[&waiter.coordinator].after(PLACES_KEPT));
     }

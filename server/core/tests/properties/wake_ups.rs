@@ -45,7 +45,7 @@ fn hands_on(event: &Event, before: &Model, grants: &[Grant]) -> bool {
 }
 
 /// Histories of every kind: also those in which floors run ahead, memories are short, and the clock steps.
-fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Step>> {
     let furthest = Duration::from_secs(1000);
     prop_oneof![
         2 => steps(160).boxed(),
@@ -56,7 +56,7 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Has the rules and the models drop what is over at this moment, so that a later step back of the clock revives the same
 /// in both.
-fn look_at_all(world: &mut World, models: &mut [Model]) {
+pub(crate) fn look_at_all(world: &mut World, models: &mut [Model]) {
     for (name, model) in models.iter_mut().enumerate() {
         world.view(name);
         model.pass(world.now);

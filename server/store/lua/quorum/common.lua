@@ -52,10 +52,11 @@ end
 -- As a number for Redis, which gets at most 14 digits right otherwise.
 local function whole(number) return string.format('%.0f', number) end
 
--- Tells the coordinators that wait, but for one, that the lock came free. Gives how many those are.
+-- Tells the coordinators that wait, but for one, that the lock came free. Gives how many those are. A coordinator that said
+-- so later than now did before the master's clock stepped back: it says so again if it still waits.
 local function wake(me)
   local woken = 0
-  local waiting = try('ZRANGEBYSCORE', others, whole(now / 1000), '+inf')
+  local waiting = try('ZRANGEBYSCORE', others, whole(now / 1000), whole(now / 1000 + WAITS_FOR))
   for _, coordinator in ipairs(waiting) do
     if coordinator ~= me then
       try('PUBLISH', 'lh:wake:' .. coordinator, 'W' .. lock)
