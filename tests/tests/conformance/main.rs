@@ -65,3 +65,13 @@ async fn on_a_cluster() {
 async fn on_a_quorum_of_masters() {
     conforms(Topology::Quorum).await;
 }
+
+#[tokio::test]
+async fn tokens_rise_across_steps_of_one_servers_clock() {
+    cases::tokens::rise_across_steps(Topology::Single).await;
+}
+
+#[tokio::test]
+async fn tokens_rise_across_steps_of_the_clock_of_a_quorum() {
+    cases::tokens::rise_across_steps(Topology::Quorum).await;
+}

@@ -96,22 +96,7 @@ impl Site {
 
     /// The store itself, as a further coordinator uses it.
     pub(crate) async fn store(&self, coordinator: &str) -> Store {
-        let (store, _) = leasehold_store::open(Options {
-            url: self.servers.url(),
-            tls: leasehold_store::TlsFiles::default(),
-            key_prefix: "lock:".into(),
-            timeout: LATE,
-            connections: 1,
-            acknowledgement: None,
-            coordinator: CoordinatorId::new(coordinator),
-            max_hold: TtlBounds::default().max * 2,
-            meter: leasehold_store::measure::Meter::default(),
-        })
-        .unwrap();
-        let mut status = store.status();
-        let up = status.wait_for(|status| matches!(status, Status::Up { .. }));
-        tokio::time::timeout(CLEAN, up).await.unwrap().unwrap();
-        store
+        open(&self.servers, coordinator).await
     }
 
     /// A client of the unary calls.
@@ -189,6 +174,26 @@ impl Site {
             assert!(audited.passes > 1, "{audited:?}");
         }
     }
+}
+
+/// Opens a store as a coordinator does.
+pub(crate) async fn open(servers: &Servers, coordinator: &str) -> Store {
+    let (store, _) = leasehold_store::open(Options {
+        url: servers.url(),
+        tls: leasehold_store::TlsFiles::default(),
+        key_prefix: "lock:".into(),
+        timeout: LATE,
+        connections: 1,
+        acknowledgement: None,
+        coordinator: CoordinatorId::new(coordinator),
+        max_hold: TtlBounds::default().max * 2,
+        meter: leasehold_store::measure::Meter::default(),
+    })
+    .unwrap();
+    let mut status = store.status();
+    let up = status.wait_for(|status| matches!(status, Status::Up { .. }));
+    tokio::time::timeout(CLEAN, up).await.unwrap().unwrap();
+    store
 }
 
 /// Somebody who locked without a coordinator.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leasehold_tests::{Cluster, Masters, RedisServer, Sentinels};
+use leasehold_tests::{Cluster, Masters, RedisServer, Sentinels, redis_server::RedisOptions};
 
 use crate::user::{self, LOGIN};
 
@@ -67,12 +67,17 @@ impl Topology {
     }
 
     pub(crate) fn start(self) -> Servers {
+        self.start_with(&RedisServer::options())
+    }
+
+    /// Starts it on servers that are configured otherwise, where it is made of independent ones.
+    pub(crate) fn start_with(self, options: &RedisOptions) -> Servers {
         let servers = match self {
             Self::Memory => Servers::None,
-            Self::Single => Servers::Single(RedisServer::start()),
+            Self::Single => Servers::Single(options.clone().start()),
             Self::Sentinel | Self::Replicated => Servers::Sentinel(Box::new(Sentinels::start())),
             Self::Cluster => Servers::Cluster(Cluster::start()),
-            Self::Quorum => Servers::Quorum(Masters::start(5).bootstrapped()),
+            Self::Quorum => Servers::Quorum(Masters::start_with(options, 5).bootstrapped()),
         };
         for server in servers.all() {
             user::make(server, self == Self::Cluster);

@@ -9,6 +9,7 @@
 
 mod abuse;
 mod cleanup;
+mod clock;
 mod contended;
 mod flood;
 mod kill;

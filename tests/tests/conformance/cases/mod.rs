@@ -6,7 +6,7 @@ mod modes;
 mod operators;
 mod queues;
 mod resumes;
-mod tokens;
+pub(crate) mod tokens;
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 

@@ -1,6 +1,7 @@
 //! How long a store remembers tokens that are ahead of its clock, asked of the store itself with short memories.
 //!
-//! A token that is half an hour ahead stands for a store whose clock has stepped back by half an hour.
+//! On every store a token that is half an hour ahead stands for a clock that has stepped back by half an hour. Where a test can
+//! move the servers' clock, it does step back.
 
 use std::time::Duration;
 
@@ -13,9 +14,12 @@ use leasehold_core::{
     time::StoreTime,
 };
 use leasehold_store::{LockStore, Store};
-use leasehold_tests::{raw::fresh_owner_id, wait};
+use leasehold_tests::{RedisServer, WallClock, raw::fresh_owner_id, wait, wall_clock::micros};
 
-use crate::site::{LATE, Site, TTL};
+use crate::{
+    site::{self, LATE, Site, TTL},
+    topology::{Offers, Topology},
+};
 
 /// The memory of coordinators that remember tokens for a short time, and of one that does so for long.
 const SHORT: Duration = Duration::from_secs(1);
@@ -168,6 +172,29 @@ impl<'a> Name<'a> {
     }
 }
 
+impl Name<'_> {
+    /// Tokens rise after a use although the store's clock has stepped back to long before the token, and the short memory
+    /// has passed since. `ahead` is where the clock is (µs ahead of this machine's).
+    async fn rises_across_steps(&self, of: Use, clock: &WallClock, ahead: &mut i64) {
+        clock.set_ahead(*ahead + micros(AHEAD));
+        let (owner, last, _) = self.acquire(SHORT, 0).await;
+        clock.set_ahead(*ahead);
+        let (held, newest) = self.carry_out(of, owner, last).await;
+        if let Some(owner) = held {
+            self.release(owner).await;
+        }
+        *ahead += micros(SHORT + SHORT / 5);
+        clock.set_ahead(*ahead);
+        let (owner, token, at) = self.acquire(SHORT, 0).await;
+        assert!(
+            token > newest && newest >= last && last > at.as_micros(),
+            "{:?}, {of:?}: {token} at {at:?} after {newest} after {last}",
+            self.name
+        );
+        self.release(owner).await;
+    }
+}
+
 fn fresh() -> OwnerId {
     OwnerId::parse(&fresh_owner_id()).unwrap()
 }
@@ -192,28 +219,39 @@ fn acquire(mode: Mode) -> (Op, OwnerId) {
 
 pub(crate) async fn are_remembered_past_their_own_time(site: &Site) {
     let store = site.store("tokens").await;
-    let mut uses = vec![Use::Grant, Use::Renew, Use::Resume, Use::Force];
-    if site.offers().one_queue {
-        uses.push(Use::HandOn);
-    }
-    let mut modes = vec![Mode::Exclusive];
-    if site.offers().modes {
-        modes.push(Mode::Shared);
-    }
     let store = (&store, "tokens");
-    let cases = modes.iter().flat_map(|mode| {
-        let uses = uses.iter().filter(|of| {
-            // Those that share a lock do not wait for one another.
-            *mode == Mode::Exclusive || !matches!(of, Use::HandOn)
-        });
-        uses.map(move |of| async move {
+    let cases = uses(site.offers())
+        .into_iter()
+        .map(|(of, mode)| async move {
             let name = format!("tokens/{of:?}/{mode:?}");
-            Name::new(store, &name, *mode)
-                .is_remembered_after(*of)
-                .await;
-        })
-    });
+            Name::new(store, &name, mode).is_remembered_after(of).await;
+        });
     join_all(cases).await;
+}
+
+/// What a coordinator may do to a hold of a mode on a store that offers this.
+fn uses(offers: Offers) -> Vec<(Use, Mode)> {
+    let all = [Use::Grant, Use::Renew, Use::Resume, Use::Force, Use::HandOn];
+    let all = all.map(|of| [(of, Mode::Exclusive), (of, Mode::Shared)]);
+    let mut uses = all.concat();
+    uses.retain(|of| match of {
+        // Those that share a lock do not wait for one another.
+        (Use::HandOn, mode) => offers.one_queue && *mode == Mode::Exclusive,
+        (_, mode) => offers.modes || *mode == Mode::Exclusive,
+    });
+    uses
+}
+
+pub(crate) async fn rise_across_steps(topology: Topology) {
+    let clock = WallClock::new();
+    let servers = topology.start_with(&clock.of(RedisServer::options()));
+    let store = site::open(&servers, "steps").await;
+    let mut ahead = 0;
+    for (of, mode) in uses(topology.offers()) {
+        let name = format!("steps/{of:?}/{mode:?}");
+        let name = Name::new((&store, "steps"), &name, mode);
+        name.rises_across_steps(of, &clock, &mut ahead).await;
+    }
 }
 
 pub(crate) async fn go_no_further_ahead_than_the_memory(site: &Site) {
