@@ -335,6 +335,28 @@ fn asked(id: u64, lock: u64, wait: Option<u64>) -> Seen {
     }
 }
 
+/// The answer to an acquire that waits as the first in its queue.
+fn queued(ticket: &[u8]) -> Response {
+    Response::Queued(v1::SessionQueued {
+        position: 1,
+        ticket: ticket.to_vec(),
+    })
+}
+
+/// The answer to an `open` that resumes a place, which is the first in the queue of `lock1`.
+fn opened_in_place(next_owner_id: &[u8]) -> Response {
+    let place = v1::ResumedLock {
+        name: "lock1".into(),
+        owner_id: next_owner_id.to_vec(),
+        what: Some(v1::resumed_lock::What::Position(1)),
+    };
+    Response::Opened(v1::SessionOpened {
+        resumed: vec![place],
+        ttl: wire_ms(TTL),
+        ..v1::SessionOpened::default()
+    })
+}
+
 fn not_granted(outcome: v1::AcquireOutcome) -> Response {
     Response::NotGranted(v1::SessionNotGranted {
         outcome: outcome.into(),

@@ -274,26 +274,12 @@ fn what_the_next_coordinator_refuses_is_lost() {
 fn a_place_is_taken_along_and_asked_for_anew_if_it_is_refused() {
     let mut session = Session::open_at(0);
     session.acquire(0, 1, Some(5_000));
-    let queued = v1::SessionQueued {
-        position: 1,
-        ticket: vec![9],
-    };
-    session.message(10, 2, Response::Queued(queued.clone()));
+    session.message(10, 2, queued(&[9]));
     session.stream_ended(1_000);
     let (ticket, _, next) = session.connect(1_100).unwrap().remove(0);
     assert_eq!(ticket, [9]);
-    let place = v1::ResumedLock {
-        name: "lock1".into(),
-        owner_id: next.clone(),
-        what: Some(v1::resumed_lock::What::Position(1)),
-    };
-    let resumed = v1::SessionOpened {
-        resumed: vec![place],
-        ttl: wire_ms(TTL),
-        ..Default::default()
-    };
     assert_eq!(
-        session.message(1_200, 1, Response::Opened(resumed)),
+        session.message(1_200, 1, opened_in_place(&next)),
         [Seen::Opened]
     );
     // Under the number that was told with it, and by its new ticket.
@@ -308,26 +294,12 @@ fn a_place_with_the_same_number_on_both_streams_is_not_asked_for_anew() {
     for actor in [0, 7] {
         let mut session = Session::open_at(0);
         session.ask(0, 1, reentrant(&[1], actor));
-        let queued = v1::SessionQueued {
-            position: 1,
-            ticket: vec![9],
-        };
-        session.message(10, 2, Response::Queued(queued));
+        session.message(10, 2, queued(&[9]));
         // Every `open` is request 1, and the place 2.
         for start in [1_000, 2_000] {
             session.message(start, 0, draining());
             let next = session.connect(start + 100).unwrap().remove(0).2;
-            let place = v1::ResumedLock {
-                name: "lock1".into(),
-                owner_id: next,
-                what: Some(v1::resumed_lock::What::Position(1)),
-            };
-            let resumed = Response::Opened(v1::SessionOpened {
-                resumed: vec![place],
-                ttl: wire_ms(TTL),
-                ..Default::default()
-            });
-            let seen = session.message(start + 200, 1, resumed);
+            let seen = session.message(start + 200, 1, opened_in_place(&next));
             assert_eq!(seen, [Seen::Close, Seen::Opened]);
         }
         assert_eq!(session.grant(3_000, 2, 1, 1, 0), [Seen::Acquired(1)]);

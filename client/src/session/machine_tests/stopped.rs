@@ -105,11 +105,7 @@ fn waits_go_on_in_their_places_and_tries_fail() {
     session.acquire(0, 1, None);
     session.acquire(0, 2, Some(20_000));
     session.acquire(0, 3, Some(0));
-    let queued = v1::SessionQueued {
-        position: 1,
-        ticket: vec![9],
-    };
-    session.message(10, 2, Response::Queued(queued));
+    session.message(10, 2, queued(&[9]));
     session.message(1_000, 0, draining());
     // Until it stops nothing is given up, though nobody else can be reached.
     session
@@ -130,19 +126,9 @@ fn waits_go_on_in_their_places_and_tries_fail() {
     assert_eq!(resumes.len(), 1);
     let (ticket, _, next) = &resumes[0];
     assert_eq!(ticket, &[9]);
-    let place = v1::ResumedLock {
-        name: "lock1".into(),
-        owner_id: next.clone(),
-        what: Some(v1::resumed_lock::What::Position(1)),
-    };
-    let resumed = v1::SessionOpened {
-        resumed: vec![place],
-        ttl: wire_ms(TTL),
-        ..Default::default()
-    };
     // What has no ticket is asked for anew, for what is left of its wait.
     assert_eq!(
-        session.message(12_100, 1, Response::Opened(resumed)),
+        session.message(12_100, 1, opened_in_place(next)),
         [Seen::Opened, asked(3, 2, Some(7_900))]
     );
 }
