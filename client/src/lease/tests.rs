@@ -69,6 +69,26 @@ fn what_is_disowned_is_lost_for_that_unless_it_is_resumed() {
 }
 
 #[test]
+fn an_acknowledgement_does_not_make_a_suspended_hold_held() {
+    let suspend: [(fn(&Lease), _); 2] = [
+        (
+            |lease| lease.suspend(at(10), at(90)),
+            LostReason::SessionEnded,
+        ),
+        (|lease| lease.disown(at(10)), LostReason::Unauthenticated),
+    ];
+    for (suspend, reason) in suspend {
+        let lease = lease(at(90));
+        suspend(&lease);
+        // An answer to a heartbeat of the stream that has ended.
+        lease.extend(at(500));
+        assert_eq!(lease.state(at(20)), LockState::Suspended);
+        assert_eq!(lease.alive(at(89)), Ok(at(90)));
+        assert_eq!(lease.state(at(90)), LockState::Lost(reason));
+    }
+}
+
+#[test]
 fn every_reason_survives_the_round_trip() {
     for reason in LostReason::ALL {
         let lease = lease(at(100));
