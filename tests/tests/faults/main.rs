@@ -15,6 +15,7 @@ mod flood;
 mod kill;
 mod last_words;
 mod late_grants;
+mod late_replies;
 mod line;
 mod listings;
 mod load;
