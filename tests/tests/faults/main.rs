@@ -26,6 +26,7 @@ mod redis_replies;
 mod redis_restart;
 mod renewals;
 mod shutdown;
+mod stepped_clock;
 mod stop;
 mod transport;
 mod waiters;
