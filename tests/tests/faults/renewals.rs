@@ -1,7 +1,8 @@
-//! Renewals that Redis answers with an error.
+//! Renewals, and releases in the background, that Redis answers with an error.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use leasehold_proto::v1::{LostReason, session_response::Response};
 use leasehold_tests::{Coordinator, RawSession, RedisServer, alone::alone, raw::PROMPT, wait};
 use redis::{AsyncCommands, aio::MultiplexedConnection};
 
@@ -27,25 +28,50 @@ async fn refusals(redis: &mut MultiplexedConnection) -> u64 {
     count.map_or(0, |count| count.trim().parse().unwrap())
 }
 
-#[tokio::test]
-async fn a_lock_is_kept_when_its_renewal_is_answered_with_an_error_once() {
+/// Waits until Redis has refused so many commands more.
+async fn refused(redis: &MultiplexedConnection, number: u64) {
+    let before = refusals(&mut redis.clone()).await;
+    wait::until("commands to be refused", PROMPT, || {
+        let mut redis = redis.clone();
+        async move {
+            let now = refusals(&mut redis).await;
+            if now >= before + number {
+                Ok(())
+            } else {
+                Err(now)
+            }
+        }
+    })
+    .await;
+}
+
+/// Waits until there is no such key.
+async fn until_gone(redis: &MultiplexedConnection, key: &str) {
+    wait::until("the key to go", PROMPT, || {
+        let mut redis = redis.clone();
+        async move {
+            let is_there: bool = redis.exists(key).await.unwrap();
+            if is_there { Err("it is there") } else { Ok(()) }
+        }
+    })
+    .await;
+}
+
+/// Has Redis refuse so many renewals, and then carry them out again.
+async fn a_lock_is_kept_through(errors: u64) {
     let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
     let granted = session.acquire("kept").await.lock;
     let mut connection = redis.async_connection().await;
-    let before = refusals(&mut connection).await;
     session.keep_alive(TTL / 20);
     permit(&mut connection, "-evalsha").await;
-    wait::until("a renewal to be refused", PROMPT, || {
-        let mut connection = connection.clone();
-        async move {
-            let now = refusals(&mut connection).await;
-            if now > before { Ok(()) } else { Err(now) }
-        }
-    })
-    .await;
+    refused(&connection, 1).await;
+    // From here on it is tried again without any heartbeat.
+    session.fall_silent();
+    refused(&connection, errors - 1).await;
+    let good_until = session.heartbeat().await;
     permit(&mut connection, "+evalsha").await;
     // It is renewed again: its key lives for longer than it did at any time since the error.
     let left: i64 = connection.pttl("lock:kept").await.unwrap();
@@ -58,6 +84,10 @@ async fn a_lock_is_kept_when_its_renewal_is_answered_with_an_error_once() {
         }
     })
     .await;
+    // The client is told of itself for how much longer its last heartbeat is good.
+    let told = session.unasked(PROMPT).await;
+    assert!(matches!(told, Response::Heartbeat(_)), "{told:?}");
+    assert!(session.good_until() > Some(good_until));
     session.heartbeat().await;
     let unasked = session.unread_unasked();
     assert!(unasked.is_empty(), "{unasked:?}");
@@ -65,4 +95,62 @@ async fn a_lock_is_kept_when_its_renewal_is_answered_with_an_error_once() {
     assert_eq!(owner, granted.owner_id);
     assert!(session.release(&granted).await);
     session.close().await;
+}
+
+#[tokio::test]
+async fn a_lock_is_kept_when_its_renewal_is_answered_with_an_error_once() {
+    a_lock_is_kept_through(1).await;
+}
+
+#[tokio::test]
+async fn a_lock_is_kept_when_its_renewals_are_answered_with_errors_for_a_while() {
+    a_lock_is_kept_through(10).await;
+}
+
+#[tokio::test]
+async fn a_lock_whose_renewals_are_answered_with_errors_for_longer_than_its_ttl_is_lost_at_its_deadline()
+ {
+    const SHORT: Duration = Duration::from_secs(2);
+    let _alone = alone().await;
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    let mut session = RawSession::open(&coordinator.endpoint(), SHORT).await;
+    let granted = session.acquire("lost").await.lock;
+    let mut connection = redis.async_connection().await;
+    permit(&mut connection, "-evalsha").await;
+    session.keep_alive(SHORT / 20);
+    let Response::Lost(lost) = session.unasked(PROMPT).await else {
+        panic!("something else than a loss");
+    };
+    // The client knew it before.
+    assert!(session.good_until() <= Some(Instant::now()));
+    assert_eq!(lost.locks.len(), 1, "{lost:?}");
+    assert_eq!(lost.locks[0].owner_id, granted.owner_id);
+    assert_eq!(lost.locks[0].reason(), LostReason::Expired);
+    until_gone(&connection, "lock:lost").await;
+    // The session goes on, and is told of it once.
+    permit(&mut connection, "+evalsha").await;
+    let again = session.acquire("lost").await.lock;
+    assert!(again.fencing_token > granted.fencing_token);
+    session.heartbeat().await;
+    let unasked = session.unread_unasked();
+    assert!(unasked.is_empty(), "{unasked:?}");
+    assert!(session.release(&again).await);
+    session.close().await;
+}
+
+#[tokio::test]
+async fn a_release_in_the_background_that_is_answered_with_errors_is_tried_again() {
+    let _alone = alone().await;
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    // It is not released by its expiry.
+    let mut session = RawSession::open(&coordinator.endpoint(), Duration::from_secs(60)).await;
+    session.acquire("released").await;
+    let mut connection = redis.async_connection().await;
+    permit(&mut connection, "-evalsha").await;
+    drop(session);
+    refused(&connection, 3).await;
+    permit(&mut connection, "+evalsha").await;
+    until_gone(&connection, "lock:released").await;
 }
