@@ -23,6 +23,8 @@ mod refresh;
 pub mod registry;
 pub mod resume;
 pub mod several;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::{

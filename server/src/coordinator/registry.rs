@@ -186,3 +186,6 @@ impl Registry {
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

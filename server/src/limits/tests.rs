@@ -160,3 +160,31 @@ fn a_session_that_resumes_takes_the_place_of_one_without_a_stream() {
         .collect();
     assert_eq!(all.len(), 2);
 }
+
+#[tokio::test]
+async fn the_listener_is_bound_by_the_configuration_as_it_changes() {
+    let (sender, receiver) = tokio::sync::watch::channel(Arc::new(Config::default()));
+    let limits = Limits::new(Reload::new(receiver));
+    let connections = Connections::new();
+    let stop = CancellationToken::new();
+    let following = limits.clone().follow(connections.clone(), stop.clone());
+    let following = tokio::spawn(following);
+    for (max, max_per_address) in [(7, 3), (5, 0)] {
+        sender.send_replace(Arc::new(Config {
+            max_connections: max,
+            max_connections_per_address: max_per_address,
+            max_locks_per_session: max,
+            ..Config::default()
+        }));
+        // It is followed by a task on this thread.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(connections.bounds(), (max, max_per_address));
+    }
+    stop.cancel();
+    following.await.unwrap();
+    // What a session might have had at any time it may still resume.
+    assert_eq!(limits.config().max_locks_per_session, 5);
+    assert_eq!(limits.most_locks(), Config::default().max_locks_per_session);
+}

@@ -96,6 +96,18 @@ impl Connections {
             .store(max_per_address, Ordering::Relaxed);
     }
 
+    /// What [`bound`](Self::bound) has set.
+    #[cfg(test)]
+    pub(crate) fn bounds(&self) -> (usize, usize) {
+        let Shared {
+            max,
+            max_per_address,
+            ..
+        } = &*self.shared;
+        let load = |bound: &AtomicUsize| bound.load(Ordering::Relaxed);
+        (load(max), load(max_per_address))
+    }
+
     /// Counters for the metrics.
     #[must_use]
     pub fn totals(&self) -> &ConnectionTotals {
@@ -197,3 +209,6 @@ impl Connections {
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

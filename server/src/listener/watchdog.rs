@@ -136,3 +136,6 @@ async fn overdue(handle: &ConnectionHandle, options: &ListenerOptions) -> Overdu
         () = silence => Overdue::Silence,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -324,3 +324,37 @@ impl Patience {
         clock::now().after(self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::{
+        TlsFiles,
+        redis::{link::LinkOptions, url::RedisTarget},
+    };
+
+    #[tokio::test]
+    async fn only_what_came_by_the_connection_of_the_introduction_counts_while_there_is_a_vote() {
+        // Nobody is there, and nothing is asked.
+        let target = RedisTarget::parse("redis://127.0.0.1:1", TlsFiles::default()).unwrap();
+        let link = Link::start(target, LinkOptions::default());
+        let master = Master::new(0, link, Meter::default());
+        let [before, introduced, after] = [1, 2, 3].map(ConnectionId::of_first);
+        assert!(!master.counts(introduced), "it has not introduced itself");
+        master.membership().connection = Some(introduced);
+        assert!(!master.counts(introduced), "how it stands is not known");
+        let until = Moment::from_micros(1);
+        for (standing, votes) in [
+            (Standing::Votes, true),
+            (Standing::Abstains { until }, false),
+            (Standing::NotDurable, false),
+        ] {
+            master.membership().standing = Some(standing);
+            assert_eq!(master.counts(introduced), votes);
+            // Another run of the server may have answered by those.
+            assert!(!master.counts(before) && !master.counts(after));
+        }
+    }
+}

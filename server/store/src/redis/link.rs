@@ -92,6 +92,17 @@ pub struct ConnectionId {
     generation: u64,
 }
 
+#[cfg(test)]
+impl ConnectionId {
+    /// The connection of this number among all that the first place of a link has had.
+    pub(crate) const fn of_first(generation: u64) -> Self {
+        Self {
+            slot: 0,
+            generation,
+        }
+    }
+}
+
 /// The replies to one batch.
 #[derive(Debug)]
 pub struct Replies {

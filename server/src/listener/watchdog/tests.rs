@@ -1,0 +1,46 @@
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use futures_util::StreamExt;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::{super::accept, *};
+
+/// A time that is over soon, and one that is not within the test.
+const SHORT: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_secs(60);
+
+/// How a connection ends on which nothing is ever sent, and how many were closed for want of a handshake and as silent.
+async fn ended(
+    handshake_timeout: Duration,
+    max_silence: Option<Duration>,
+) -> (Option<Ending>, u64, u64) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let options = ListenerOptions {
+        handshake_timeout,
+        max_silence,
+        ..ListenerOptions::default()
+    };
+    let connections = Connections::new();
+    let stop = CancellationToken::new();
+    let incoming = accept(listener, options, connections.clone(), stop);
+    tokio::pin!(incoming);
+    let (peer, connection) = tokio::join!(TcpStream::connect(address), incoming.next());
+    let (_peer, connection) = (peer.unwrap(), connection.unwrap().unwrap());
+    let ended = tokio::time::timeout(SECOND_LOOK * 8, connection.handle().ended()).await;
+    let totals = connections.totals();
+    let of = |total: &std::sync::atomic::AtomicU64| total.load(Ordering::Relaxed);
+    (
+        ended.ok(),
+        of(&totals.handshake_timeouts),
+        of(&totals.silent),
+    )
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_for_want_of_a_handshake_or_as_silent_and_else_not() {
+    assert_eq!(ended(SHORT, None).await, (Some(Ending::Local), 1, 0));
+    assert_eq!(ended(LONG, Some(SHORT)).await, (Some(Ending::Local), 0, 1));
+    assert_eq!(ended(LONG, None).await, (None, 0, 0));
+}
