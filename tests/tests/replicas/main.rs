@@ -2,5 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod count;
+mod ended;
 mod site;
 mod stopped;
+mod told;

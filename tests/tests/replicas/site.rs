@@ -6,6 +6,7 @@ use leasehold_proto::v1::GrantedLock;
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, Latencies, RawSession, Replicas, raw::exclusive,
 };
+use redis::aio::MultiplexedConnection;
 
 /// How long replicas get.
 pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_millis(400);
@@ -75,6 +76,39 @@ impl Site {
         if unblocked == 1 { Ok(()) } else { Err(clients) }
     }
 
+    /// Ends the connections of coordinators to the master by which no `WAIT` is under way, but for those that listen. Returns
+    /// how many there were.
+    ///
+    /// # Errors
+    ///
+    /// The connections, if there is no `WAIT`.
+    pub(crate) async fn end_all_but_a_wait(&self) -> Result<usize, String> {
+        let mut master = self.redis.server(0).async_connection().await;
+        let clients = coordinators_clients(&mut master).await;
+        let (waiting, others): (Vec<_>, Vec<_>) = clients
+            .iter()
+            .partition(|client| client.contains(" flags=b "));
+        if waiting.is_empty() {
+            return Err(clients.join("\n"));
+        }
+        for other in &others {
+            let id = other
+                .split(' ')
+                .find_map(|part| part.strip_prefix("id="))
+                .unwrap();
+            let mut kill = redis::cmd("CLIENT");
+            kill.arg("KILL").arg("ID").arg(id);
+            let _: u32 = kill.query_async(&mut master).await.unwrap();
+        }
+        Ok(clients.len())
+    }
+
+    /// How many connections coordinators have to the master, but for those that listen.
+    pub(crate) async fn connections(&self) -> usize {
+        let mut master = self.redis.server(0).async_connection().await;
+        coordinators_clients(&mut master).await.len()
+    }
+
     /// What the master says is left of a lock; none if it is gone.
     pub(crate) async fn left_at_the_master(&self, name: &str) -> Option<Duration> {
         let mut master = self.redis.server(0).async_connection().await;
@@ -83,6 +117,16 @@ impl Site {
         let left: i64 = left.query_async(&mut master).await.unwrap();
         u64::try_from(left).ok().map(Duration::from_millis)
     }
+}
+
+async fn coordinators_clients(master: &mut MultiplexedConnection) -> Vec<String> {
+    let mut list = redis::cmd("CLIENT");
+    list.arg("LIST").arg("TYPE").arg("NORMAL");
+    let clients: String = list.query_async(master).await.unwrap();
+    let ours = clients
+        .lines()
+        .filter(|client| client.contains(" name=leasehold "));
+    ours.map(ToOwned::to_owned).collect()
 }
 
 /// Takes locks of numbered names.

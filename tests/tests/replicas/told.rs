@@ -1,0 +1,21 @@
+//! Heartbeats are answered without waiting for replicas. What those acknowledge later is told unasked.
+
+use leasehold_proto::v1::session_response::Response;
+use leasehold_tests::raw::PROMPT;
+
+use crate::site::{Site, TTL};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_replicas_acknowledge_after_a_heartbeat_was_answered_is_told_unasked() {
+    let site = Site::start(1);
+    let mut session = site.session(0).await;
+    let lock = session.acquire("told").await.lock;
+    let answered = session.heartbeat().await;
+    // One of them finds the hold due, and has it renewed.
+    session.keep_alive(TTL / 20);
+    let told = session.unasked(PROMPT).await;
+    assert!(matches!(told, Response::Heartbeat(_)), "{told:?}");
+    assert!(session.good_until() > Some(answered));
+    assert!(session.release(&lock).await);
+    session.close().await;
+}
