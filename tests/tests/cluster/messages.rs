@@ -153,6 +153,15 @@ fn listened_to(cluster: &Cluster, coordinator: &str) -> usize {
     of_node.sum()
 }
 
+/// Waits until this coordinator listens to so many of them.
+async fn until_listened_to(cluster: &Cluster, coordinator: &str, slots: usize) {
+    wait::until("it to listen to slots", LIMIT, || async {
+        let number = listened_to(cluster, coordinator);
+        if number == slots { Ok(()) } else { Err(number) }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_becomes_of_kept_holds_is_told_to_their_coordinator_and_to_no_other_node() {
     const LOCKS: usize = 60;
@@ -167,15 +176,7 @@ async fn what_becomes_of_kept_holds_is_told_to_their_coordinator_and_to_no_other
         here.acquire(name).await;
         here.renew(name).await;
     }
-    wait::until("it to listen to their slots", LIMIT, || async {
-        let number = listened_to(&cluster, "here");
-        if number >= slots.len() {
-            Ok(())
-        } else {
-            Err(number)
-        }
-    })
-    .await;
+    until_listened_to(&cluster, "here", slots.len()).await;
 
     // Half of them move to another coordinator, as in a drain; the others are released by force.
     let before = on_the_bus(&cluster);
@@ -202,4 +203,19 @@ async fn what_becomes_of_kept_holds_is_told_to_their_coordinator_and_to_no_other
         if sent > 0 { Ok(()) } else { Err(sent) }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_in_which_nobody_waits_any_more_are_not_listened_to() {
+    let _alone = alone().await;
+    let cluster = Cluster::start();
+    let here = Coordinator::start(&cluster, "here").await;
+    assert_eq!(listened_to(&cluster, "here"), 0);
+    // Whoever refreshes a name has waiters there.
+    for name in ["waited for", "waited for, too"] {
+        let seen = here.ask(name, Op::Refresh { oldest: None }).await;
+        assert!(matches!(seen, Reply::Refreshed { .. }), "{seen:?}");
+    }
+    until_listened_to(&cluster, "here", 2).await;
+    until_listened_to(&cluster, "here", 0).await;
 }
