@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use crate::time::InUnits;
+
 /// Most bytes of a lock's name.
 pub const MAX_NAME: usize = 512;
 /// Most bytes of a value attached to a hold.
@@ -124,8 +126,10 @@ impl TtlBounds {
     pub fn check(&self, ttl: Duration) -> Result<Duration, Invalid> {
         if ttl < self.min || ttl > self.max {
             return Err(Invalid(format!(
-                "must be {:?} to {:?}, not {ttl:?}",
-                self.min, self.max
+                "must be {} to {}, not {}",
+                InUnits(self.min),
+                InUnits(self.max),
+                InUnits(ttl)
             )));
         }
         Ok(ttl)
@@ -135,8 +139,9 @@ impl TtlBounds {
     pub fn check_delay(&self, delay: Duration) -> Result<Duration, Invalid> {
         if delay > self.max {
             return Err(Invalid(format!(
-                "must be 0 to {:?}, not {delay:?}",
-                self.max
+                "must be 0 to {}, not {}",
+                InUnits(self.max),
+                InUnits(delay)
             )));
         }
         Ok(delay)

@@ -1,6 +1,31 @@
 //! Two clocks that are never mixed: the store's wall clock and the coordinator's monotonic one.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
+
+/// Shows a duration as people write it, in the largest unit that needs no fraction: `90s`, `24h`, `365d`. Days count from two on.
+#[derive(Clone, Copy, Debug)]
+pub struct InUnits(pub Duration);
+
+impl fmt::Display for InUnits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAY: u128 = 86_400_000_000_000;
+        const UNITS: [(u128, &str); 6] = [
+            (DAY, "d"),
+            (3_600_000_000_000, "h"),
+            (60_000_000_000, "m"),
+            (1_000_000_000, "s"),
+            (1_000_000, "ms"),
+            (1_000, "us"),
+        ];
+        let nanos = self.0.as_nanos();
+        let fits =
+            |unit: u128| nanos > 0 && nanos.is_multiple_of(unit) && (unit, nanos) != (DAY, DAY);
+        match UNITS.into_iter().find(|(unit, _)| fits(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", nanos / unit),
+            None => write!(f, "{nanos}ns"),
+        }
+    }
+}
 
 /// A moment by the store's own clock, in microseconds since 1970: what Redis's `TIME` gave inside the script.
 ///

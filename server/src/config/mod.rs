@@ -76,7 +76,8 @@ pub struct Config {
     pub jwt_identity_claim: String,
     /// Who may do what: the tables `[[permission]]` of the file. None by default.
     pub permissions: Vec<Rule>,
-    /// The coordinator's name, as operators and clients see it. The host's name by default.
+    /// The coordinator's name; locks and sessions show it with what tells this start from others. The host's name by
+    /// default.
     pub name: String,
     /// Where locks are kept. `memory:` by default.
     pub store: StoreUrl,
@@ -161,6 +162,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// Returns what locks and sessions show of this coordinator: its name, and what `run` tells of this start.
+    pub(crate) fn shown_name(&self, run: &str) -> String {
+        format!("{}-{run}", self.name)
+    }
+
     /// Whether clients must have a certificate: as `tls-client-auth` says, and where it says nothing, they must if there is an
     /// authority for it.
     #[must_use]

@@ -20,6 +20,12 @@ pub(super) fn in_force(draft: &Draft) -> String {
             None => format!("# {} is not set", setting.name),
         };
         out.push_str(&format!("{line} # {origin}\n"));
+        if setting.name == "name" {
+            let shown = draft.config.shown_name("XXXXXXXX");
+            out.push_str(&format!(
+                "# Locks and sessions show it as {shown}: each start draws the eight characters.\n"
+            ));
+        }
     }
     out.push_str(&permissions::show(&draft.config.permissions));
     out

@@ -140,7 +140,8 @@ pub(super) static SETTINGS: &[Setting] = &[
         name: "name",
         shape: Shape::Text,
         value_name: "NAME",
-        help: "The coordinator's name, as operators and clients see it: 1 to 128 bytes. The host's name by default.",
+        help: "The coordinator's name: 1 to 128 bytes. Locks and sessions show it followed by a hyphen and eight characters \
+               that each start draws. The host's name by default.",
         set: |config, text| put(&mut config.name, display_name(text)),
         show: |config| Some(config.name.clone()),
         example: Some("coordinator-1"),
@@ -243,7 +244,7 @@ pub(super) static SETTINGS: &[Setting] = &[
         max_wait,
         millis(1),
         DAY * 365,
-        "The longest time that an acquire may ask to wait: 1ms to 8760h."
+        "The longest time that an acquire may ask to wait: 1ms to 365d."
     ),
     a_duration!(
         "drain-timeout",

@@ -105,6 +105,8 @@ fn each_layer_wins_over_the_one_below() {
         format!("max-sessions = 7 # file {path}, line 2, column 16"),
         "store-timeout = \"3s\" # environment LEASEHOLD_STORE_TIMEOUT".to_owned(),
         "name = \"flag\" # flag --name".to_owned(),
+        "# Locks and sessions show it as flag-XXXXXXXX: each start draws the eight characters."
+            .to_owned(),
         "min-ttl = \"1s\" # default".to_owned(),
     ] {
         assert!(

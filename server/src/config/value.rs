@@ -2,6 +2,8 @@
 
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
+use leasehold_core::time::InUnits;
+
 use super::{ClientAuth, LogFormat};
 
 /// A display name: 1 to 128 bytes without control characters.
@@ -58,7 +60,9 @@ pub(super) fn duration(text: &str, bounds: &RangeInclusive<Duration>) -> Result<
     match humantime::parse_duration(text.trim()) {
         Ok(duration) if bounds.contains(&duration) => Ok(duration),
         _ => {
+            let is_negative = text.trim().starts_with('-');
             let hint = match text.trim().parse::<f64>() {
+                _ if is_negative => ": it can't be negative",
                 Ok(_) => ": a number alone has no unit",
                 Err(_) => "",
             };
@@ -73,21 +77,7 @@ pub(super) fn duration(text: &str, bounds: &RangeInclusive<Duration>) -> Result<
 
 /// A duration in the largest unit that needs no fraction; [`duration`] reads it back.
 pub(super) fn show_duration(duration: Duration) -> String {
-    const UNITS: [(u128, &str); 5] = [
-        (3_600_000_000_000, "h"),
-        (60_000_000_000, "m"),
-        (1_000_000_000, "s"),
-        (1_000_000, "ms"),
-        (1_000, "us"),
-    ];
-    let nanos = duration.as_nanos();
-    UNITS
-        .into_iter()
-        .find(|(unit, _)| nanos > 0 && nanos.is_multiple_of(*unit))
-        .map_or_else(
-            || format!("{nanos}ns"),
-            |(unit, name)| format!("{}{name}", nanos / unit),
-        )
+    InUnits(duration).to_string()
 }
 
 /// Directives of an `EnvFilter`.
@@ -157,6 +147,9 @@ mod tests {
         for (shown, text) in [
             (Duration::from_secs(10), "10s"),
             (Duration::from_secs(86_400), "24h"),
+            (Duration::from_secs(2 * 86_400), "2d"),
+            (Duration::from_secs(365 * 86_400), "365d"),
+            (Duration::from_secs(25 * 3_600), "25h"),
             (Duration::from_millis(1500), "1500ms"),
             (Duration::from_secs(90), "90s"),
             (Duration::from_nanos(7), "7ns"),
@@ -173,6 +166,10 @@ mod tests {
             let error = duration(text, &bounds).unwrap_err();
             assert!(error.contains("from 10ms to 1m"), "{error}");
             assert!(error.contains("no unit"), "{error}");
+        }
+        for text in ["-5s", " -5", "-1h"] {
+            let error = duration(text, &bounds).unwrap_err();
+            assert!(error.ends_with("it can't be negative"), "{error}");
         }
         for text in ["", "s", "-1s", "10 parsecs", "0s", "9ms", "61s", "10s10"] {
             assert!(duration(text, &bounds).is_err(), "{text}");

@@ -13,6 +13,7 @@ use leasehold_core::{
     id::OwnerId,
     mode::{MAX_LIMIT, Mode, Permits},
     name::{ClientName, LockName, TtlBounds, Value},
+    time::InUnits,
 };
 use leasehold_proto::v1;
 use leasehold_store::{LockStore, Store};
@@ -84,8 +85,12 @@ pub fn wait(
     max: Duration,
 ) -> Result<Wait, Refusal> {
     let wait = duration(field, wait)?;
-    if wait.is_some_and(|wait| wait > max) {
-        return Err(Refusal::field(field, format!("must be at most {max:?}")));
+    if let Some(wait) = wait.filter(|wait| *wait > max) {
+        let (most, wait) = (InUnits(max), InUnits(wait));
+        return Err(Refusal::field(
+            field,
+            format!("must be at most {most}, not {wait}"),
+        ));
     }
     Ok(Wait::from_wire(wait, default))
 }

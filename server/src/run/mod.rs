@@ -245,7 +245,7 @@ fn start_coordinator(
     background: &CancellationToken,
 ) -> Result<Coordinator, RunError> {
     let run = Uuid::new_v4().simple().to_string();
-    let id = CoordinatorId::new(&format!("{}-{}", config.name, &run[..8]));
+    let id = CoordinatorId::new(&config.shown_name(&run[..8]));
     let options = leasehold_store::Options {
         url: config.store.expose().to_owned(),
         tls: config.store_tls(),
