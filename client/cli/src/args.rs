@@ -1,8 +1,8 @@
 //! The command line: what can be said, and its help.
 
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
-use clap::{CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
 use crate::{
     bench::{self, BenchOptions},
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     pub(crate) connection: Connection,
 
     /// Print JSON instead of text: one document (ls, get, release, leader, status, bench), or one in each line (observe,
-    /// watch)
+    /// watch). An error is a line of JSON on standard error. Not for run and elect, whose output is the command's
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -129,22 +129,28 @@ pub(crate) enum Command {
 impl Args {
     /// Reads the command line, and checks what its options say together.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let args = Self::try_parse()?;
+        Self::read_from(std::env::args_os())
+    }
+
+    fn read_from(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut definition = definition();
+        let mut matches = definition.try_get_matches_from_mut(args)?;
+        let args = Self::from_arg_matches_mut(&mut matches)
+            .map_err(|error| error.format(&mut definition))?;
         if let Err(mistake) = args.connection.check() {
-            return Err(Self::command().error(ErrorKind::ValueValidation, mistake));
+            return Err(definition.error(ErrorKind::ValueValidation, mistake));
         }
         let (subcommand, checked) = match &args.command {
+            Command::Run(_) if args.json => ("run", Err(NO_JSON.to_owned())),
+            Command::Elect(_) if args.json => ("elect", Err(NO_JSON.to_owned())),
             Command::Run(options) => ("run", options.check()),
             Command::Bench(options) => ("bench", options.check()),
             _ => return Ok(args),
         };
         if let Err(mistake) = checked {
-            let mut command = Self::command();
-            // For the usage of the subcommand to be complete.
-            command.build();
-            let mut command = match command.find_subcommand_mut(subcommand) {
-                Some(subcommand) => subcommand.clone(),
-                None => command,
+            let command = match definition.find_subcommand_mut(subcommand) {
+                Some(subcommand) => subcommand,
+                None => &mut definition,
             };
             return Err(command.error(ErrorKind::ValueValidation, mistake));
         }
@@ -152,19 +158,62 @@ impl Args {
     }
 }
 
-/// A duration as people write it: a number with `ms`, `s`, `m` or `h`.
+/// Why a command that runs another one refuses `--json`.
+const NO_JSON: &str = "--json is not for this command: standard output is that of the command which it runs, and its exit code tells how it ended";
+
+/// Returns the definition of the command line, with what its derivation can't say.
+fn definition() -> clap::Command {
+    let mut definition = Args::command();
+    // So that usages name the whole of a subcommand.
+    definition.build();
+    complete(definition.mut_subcommands(complete))
+}
+
+/// Has a value that begins with a hyphen be refused as a value, with what was expected, and a mistake be followed by the whole
+/// usage: clap's own would show options that were given beside arguments that must be.
+fn complete(command: clap::Command) -> clap::Command {
+    let mut command = command.mut_args(|arg| match value_name(&arg) {
+        "DURATION" => arg.allow_hyphen_values(true),
+        "NUMBER" | "LIMIT" => arg.allow_negative_numbers(true),
+        _ => arg,
+    });
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").to_owned();
+    command.override_usage(usage)
+}
+
+fn value_name(arg: &Arg) -> &str {
+    let names = arg.get_value_names().unwrap_or_default();
+    names.first().map_or("", |name| name.as_str())
+}
+
+/// Returns whether a command line that could not be read asks for JSON. What follows `--` is another command's.
+pub(crate) fn asks_for_json(args: impl IntoIterator<Item = OsString>) -> bool {
+    let mut ours = args.into_iter().take_while(|arg| arg != "--");
+    ours.any(|arg| arg == "--json")
+}
+
+/// A duration as people write it: a number with `ms`, `s`, `m`, `h` or `d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    const EXPECTED: &str = "expected a number with ms, s, m, h or d, such as 1.5s or 2m";
+    if text
+        .strip_prefix('-')
+        .is_some_and(|rest| duration(rest).is_ok())
+    {
+        return Err(format!("a duration can't be negative: {EXPECTED}"));
+    }
     let unit_at = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
-    let explain = || "expected a number with ms, s, m or h, such as 1.5s or 2m".to_owned();
+    let explain = || EXPECTED.to_owned();
     let number: f64 = number.parse().map_err(|_| explain())?;
     let seconds = match unit {
         "ms" => number / 1000.0,
         "s" => number,
         "m" => number * 60.0,
         "h" => number * 3600.0,
+        "d" => number * 86_400.0,
         "" if number == 0.0 => 0.0,
         _ => return Err(explain()),
     };
@@ -173,13 +222,122 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_definition_is_consistent() {
-        Args::command().debug_assert();
+        definition().debug_assert();
+    }
+
+    /// Reads a command line, and returns what is said of a mistake in it.
+    fn mistake(line: &str) -> String {
+        let words = std::iter::once("leasehold").chain(line.split(' '));
+        let read = Args::read_from(words.map(OsString::from));
+        read.map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn the_usage_after_a_mistake_shows_no_option_as_required() {
+        const USAGE: &str = "Usage: leasehold run [OPTIONS] <NAME>... -- <COMMAND>...\n";
+        for line in [
+            "run a --permits 2 -- true",
+            "run a --ttl 5s --shared --semaphore 2 -- true",
+            "run a --semaphore 2 --permits 3 -- true",
+            "run a --wait 5s",
+            "run a --nothing -- true",
+            "run a --json -- true",
+        ] {
+            let told = mistake(line);
+            assert!(told.contains(USAGE), "{line}: {told}");
+        }
+        let told = mistake("elect --ttl 5s -- true");
+        assert!(
+            told.contains("Usage: leasehold elect [OPTIONS] <NAME> -- <COMMAND>...\n"),
+            "{told}"
+        );
+        let told = mistake("--endpoint a release --force");
+        assert!(
+            told.contains("Usage: leasehold release [OPTIONS] <NAME>\n"),
+            "{told}"
+        );
+        let told = mistake("--endpoint a --nothing ls");
+        assert!(
+            told.contains("Usage: leasehold [OPTIONS] <COMMAND>\n"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn negative_values_are_refused_as_what_they_are() {
+        for command in ["run a", "elect e"] {
+            for option in ["--ttl", "--lock-delay", "--grace"] {
+                for value in [" -5s", "=-5s", " -0.5m"] {
+                    let told = mistake(&format!("{command} {option}{value} -- true"));
+                    assert!(
+                        told.contains(&format!(
+                            "for '{option} <DURATION>': a duration can't be negative"
+                        )),
+                        "{told}"
+                    );
+                }
+            }
+        }
+        for line in [
+            "run a --wait -1h -- true",
+            "status --timeout -1s",
+            "bench --hold -1ms",
+            "bench --duration -1s",
+            "bench --warm-up=-1s",
+            "bench --ttl -1d",
+        ] {
+            assert!(
+                mistake(line).contains("a duration can't be negative"),
+                "{line}"
+            );
+        }
+        for (line, expected) in [
+            ("bench --clients -1", "-1 is not in 1..=10000"),
+            ("run a --semaphore -1 -- true", "-1 is not in 1..=1000000"),
+            // A value that was forgotten.
+            (
+                "run a --ttl --shared -- true",
+                "invalid value '--shared' for '--ttl <DURATION>'",
+            ),
+            (
+                "run a --wait -- true",
+                "invalid value '--' for '--wait <DURATION>'",
+            ),
+        ] {
+            let told = mistake(line);
+            assert!(told.contains(expected), "{line}: {told}");
+        }
+    }
+
+    #[test]
+    fn commands_that_run_others_refuse_json() {
+        for line in [
+            "run a --json -- true",
+            "--json run a -- true",
+            "elect e --json -- true",
+        ] {
+            assert!(
+                mistake(line).contains("--json is not for this command"),
+                "{line}"
+            );
+        }
+        // That one is the command's.
+        assert_eq!(mistake("run a -- ls --json"), "");
+        for (line, asks) in [
+            ("run a -- ls --json", false),
+            ("--json run", true),
+            ("ls --json", true),
+        ] {
+            assert_eq!(
+                asks_for_json(line.split(' ').map(OsString::from)),
+                asks,
+                "{line}"
+            );
+        }
     }
 
     #[test]
@@ -189,6 +347,7 @@ mod tests {
             ("1.5s", 1_500),
             ("2m", 120_000),
             ("1h", 3_600_000),
+            ("365d", 31_536_000_000),
             ("0", 0),
             ("0s", 0),
         ] {
@@ -199,7 +358,8 @@ mod tests {
             "5",
             "s",
             "-1s",
-            "1d",
+            "--1s",
+            "1w",
             "1 s",
             "1..2s",
             "infs",

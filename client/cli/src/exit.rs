@@ -4,7 +4,7 @@ use std::{error::Error as StdError, process::ExitCode, sync::Arc};
 
 use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure};
 
-use crate::say::say;
+use crate::{say::say, show};
 
 /// How the tool ends. The numbers are those of `sysexits.h` where it has a word for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +42,11 @@ pub(crate) enum Exit {
 /// What every subcommand returns.
 pub(crate) type Outcome = anyhow::Result<Exit>;
 
+/// A mistake on the command line that only the command itself notices.
+#[derive(thiserror::Error, Debug)]
+#[error("{0}")]
+pub(crate) struct Mistake(pub(crate) String);
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
@@ -63,13 +68,20 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Says on standard error what went wrong, with its causes.
-pub(crate) fn report(error: &anyhow::Error) {
-    say(explained(error));
+/// Says on standard error what went wrong, with its causes: in words, or as a document.
+pub(crate) fn report(error: &anyhow::Error, as_json: bool) {
+    if as_json {
+        show::error::Error::new(error).print();
+    } else {
+        say(explained(error));
+    }
 }
 
-/// The same for what went wrong with the coordinators at these endpoints, which it names.
-pub(crate) fn report_at(endpoints: &Endpoints, error: &anyhow::Error) {
+/// The same for what went wrong with the coordinators at these endpoints, which it names: in words, or as a document.
+pub(crate) fn report_at(endpoints: &Endpoints, error: &anyhow::Error, as_json: bool) {
+    if as_json {
+        return show::error::Error::at(endpoints, error).print();
+    }
     let mut message = explained(error);
     let mut urls = endpoints.urls().iter();
     if is_of_coordinator(error) && !urls.any(|url| message.contains(url)) {
@@ -82,7 +94,7 @@ pub(crate) fn report_at(endpoints: &Endpoints, error: &anyhow::Error) {
 }
 
 /// An error with its causes.
-fn explained(error: &anyhow::Error) -> String {
+pub(crate) fn explained(error: &anyhow::Error) -> String {
     let mut message = String::new();
     for cause in error.chain() {
         let words = cause.to_string();
@@ -114,7 +126,7 @@ fn tells_all(cause: &(dyn StdError + 'static)) -> bool {
 }
 
 /// Whether a coordinator, or the way to it, is why: not the command line, and not that others hold the lock.
-fn is_of_coordinator(error: &anyhow::Error) -> bool {
+pub(crate) fn is_of_coordinator(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<AcquireError>() {
         return !matches!(
             error,
@@ -147,6 +159,9 @@ pub(crate) fn code(error: &anyhow::Error) -> Exit {
     }
     if let Some(error) = error.downcast_ref::<ConnectError>() {
         return connecting(error);
+    }
+    if error.is::<Mistake>() {
+        return Exit::Usage;
     }
     error
         .downcast_ref::<Failure>()

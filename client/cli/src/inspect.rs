@@ -6,9 +6,11 @@ use anyhow::Context;
 
 use crate::{
     connection::Connection,
-    exit::{Exit, Outcome},
-    say::say,
-    show::{json, lock, table},
+    exit::{Exit, Mistake, Outcome},
+    show::{
+        json::{self, Wide},
+        lock, table,
+    },
 };
 
 /// Lists locks, sorted by name.
@@ -57,11 +59,11 @@ pub(crate) async fn release(
     as_json: bool,
 ) -> Outcome {
     if !force {
-        say(format_args!(
+        let mistake = format!(
             "lock {name:?} can only be released by its holders. To take it from them, who may still be at work, say \
              --force."
-        ));
-        return Ok(Exit::Usage);
+        );
+        return Err(Mistake(mistake).into());
     }
     let answer = connection
         .admin()?
@@ -71,7 +73,7 @@ pub(crate) async fn release(
     if as_json {
         json::print(&json::Released {
             released: answer.released,
-            fencing_token: answer.fencing_token,
+            fencing_token: Wide(answer.fencing_token),
         })?;
     } else if answer.released {
         table::print(&format!(

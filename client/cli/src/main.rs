@@ -45,13 +45,16 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             // Help and version are asked for and go to standard output; the rest is a mistake.
-            let exit = if error.use_stderr() {
-                Exit::Usage
+            if !error.use_stderr() {
+                error.print().ok();
+                return Exit::Success.into();
+            }
+            if args::asks_for_json(std::env::args_os()) {
+                show::error::Error::of_command_line(&error).print();
             } else {
-                Exit::Success
-            };
-            error.print().ok();
-            return exit.into();
+                error.print().ok();
+            }
+            return Exit::Usage.into();
         }
     };
     let mut runtime = match args.command {
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     };
     let runtime = runtime.enable_all().build();
     let endpoints = args.connection.endpoints();
+    let as_json = args.json;
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(dispatch(args));
@@ -73,7 +77,7 @@ fn main() -> ExitCode {
     };
     outcome
         .unwrap_or_else(|error| {
-            exit::report_at(&endpoints, &error);
+            exit::report_at(&endpoints, &error, as_json);
             exit::code(&error)
         })
         .into()

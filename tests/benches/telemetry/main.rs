@@ -87,10 +87,14 @@ fn measure(coordinator: &CoordinatorProcess, load: &str, seconds: usize) -> Meas
     assert!(output.status.success(), "{output:?}");
     let used = usage::cpu_time(coordinator.id()) - before;
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let number = |name: &str| json[name].as_f64().unwrap_or_else(|| panic!("{json}"));
+    let cycles = json["cycles"]
+        .as_str()
+        .and_then(|cycles| cycles.parse().ok());
+    let cycles: f64 = cycles.unwrap_or_else(|| panic!("{json}"));
+    let rate = json["cyclesPerSecond"].as_f64();
     Measured {
-        cycles: number("cycles_per_second"),
-        micros: 1e6 * used.as_secs_f64() / number("cycles"),
+        cycles: rate.unwrap_or_else(|| panic!("{json}")),
+        micros: 1e6 * used.as_secs_f64() / cycles,
     }
 }
 

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     signal::unix::SignalKind,
@@ -34,7 +34,7 @@ use self::{
 };
 use crate::{
     connection::Connection,
-    exit::{Exit, Outcome},
+    exit::{self, Exit, Outcome},
     say::say,
     show::{json, table},
     signals::Signals,
@@ -95,14 +95,14 @@ pub(crate) async fn run(connection: &Connection, options: BenchOptions, as_json:
     } else {
         table::print(summary.to_string().trim_end())?;
     }
-    Ok(conclude(&ended, summary.cycles))
+    Ok(conclude(&ended, summary.cycles, as_json))
 }
 
 /// Says on standard error what was wrong, and how the tool ends.
-fn conclude(ended: &Ended, cycles: u64) -> Exit {
+fn conclude(ended: &Ended, cycles: u64, as_json: bool) -> Exit {
     match ended {
         Ended::Violation(violation) => {
-            say(violation);
+            exit::report(&anyhow!("{violation}"), as_json);
             Exit::Violation
         }
         Ended::Interrupted(signal) => {
@@ -110,7 +110,8 @@ fn conclude(ended: &Ended, cycles: u64) -> Exit {
             Exit::Signal(*signal)
         }
         Ended::Completed if cycles == 0 => {
-            say("no cycle was completed within the measured time");
+            let nothing = anyhow!("no cycle was completed within the measured time");
+            exit::report(&nothing, as_json);
             Exit::Failure
         }
         Ended::Completed => Exit::Success,

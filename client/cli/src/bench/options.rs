@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::args::duration;
+use crate::{args::duration, show::text};
 
 /// More acquires at once than this cost this process more memory than they tell about the coordinator.
 const MOST_AT_ONCE: u64 = 100_000;
@@ -94,8 +94,9 @@ impl BenchOptions {
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.hold > self.duration {
             return Err(format!(
-                "--hold is {:?}, which is longer than the --duration of {:?}",
-                self.hold, self.duration
+                "--hold is {}, which is longer than the --duration of {}",
+                text::short(self.hold),
+                text::short(self.duration)
             ));
         }
         let at_once = u64::from(self.clients) * u64::from(self.in_flight);
@@ -189,6 +190,11 @@ mod tests {
         ] {
             assert!(read(bad).is_err(), "{bad}");
         }
+        let told = read("--duration 1h --hold 2h").unwrap_err();
+        assert_eq!(
+            told,
+            "--hold is 2h, which is longer than the --duration of 1h"
+        );
         assert!(prefix(&"x".repeat(LONGEST_PREFIX + 1)).is_err());
         assert!(prefix("a\tb").is_err());
     }

@@ -1,6 +1,6 @@
 //! What came of a run: one JSON object for programs, a page of text for people.
 
-use std::{collections::BTreeMap, fmt, thread::available_parallelism, time::Duration};
+use std::{fmt, thread::available_parallelism, time::Duration};
 
 use hdrhistogram::Histogram;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -11,7 +11,11 @@ use super::{
     options::BenchOptions,
     tally::{Counts, Kinds},
 };
-use crate::show::{table::Table, text};
+use crate::show::{
+    json::{ByName, Wide, duration},
+    table::Table,
+    text,
+};
 
 /// What was done, to whom.
 pub(super) struct Run<'a> {
@@ -142,52 +146,52 @@ impl Serialize for Summary<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Run { options, .. } = self.run;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("tool_version", env!("CARGO_PKG_VERSION"))?;
+        map.serialize_entry("toolVersion", env!("CARGO_PKG_VERSION"))?;
         map.serialize_entry("endpoint", self.run.endpoint)?;
         map.serialize_entry("coordinators", &self.run.coordinators)?;
         map.serialize_entry("contended", &options.contended)?;
         map.serialize_entry("clients", &options.clients)?;
-        map.serialize_entry("in_flight", &options.in_flight)?;
+        map.serialize_entry("inFlight", &options.in_flight)?;
         map.serialize_entry("names", self.run.names)?;
-        map.serialize_entry("hold_ms", &millis(options.hold))?;
-        map.serialize_entry("ttl_ms", &millis(self.run.ttl))?;
-        map.serialize_entry("warm_up_ms", &millis(options.warm_up))?;
-        map.serialize_entry("duration_ms", &millis(options.duration))?;
-        map.serialize_entry("measured_ms", &millis(self.run.measured))?;
+        map.serialize_entry("hold", &duration(options.hold))?;
+        map.serialize_entry("ttl", &duration(self.run.ttl))?;
+        map.serialize_entry("warmUp", &duration(options.warm_up))?;
+        map.serialize_entry("duration", &duration(options.duration))?;
+        map.serialize_entry("measured", &duration(whole_millis(self.run.measured)))?;
         map.serialize_entry("interrupted", &self.interrupted)?;
         map.serialize_entry("violation", &self.violation)?;
-        map.serialize_entry("cycles", &self.cycles)?;
-        map.serialize_entry("cycles_per_second", &tenths(self.per_second()))?;
-        map.serialize_entry("acquires", &self.acquires)?;
-        map.serialize_entry("acquires_per_client_min", &self.least)?;
-        map.serialize_entry("acquires_per_client_max", &self.most)?;
+        map.serialize_entry("cycles", &Wide(self.cycles))?;
+        map.serialize_entry("cyclesPerSecond", &tenths(self.per_second()))?;
+        map.serialize_entry("acquires", &Wide(self.acquires))?;
+        map.serialize_entry("acquiresPerClientMin", &Wide(self.least))?;
+        map.serialize_entry("acquiresPerClientMax", &Wide(self.most))?;
         for (what, times) in [
             ("acquire", self.acquire),
-            ("hand_off", self.hand_off),
+            ("handOff", self.hand_off),
             ("release", self.release),
             ("cycle", self.cycle),
         ] {
             let count = times.map_or(0, |times| times.count);
-            map.serialize_entry(&format!("{what}_count"), &count)?;
+            map.serialize_entry(&format!("{what}Count"), &Wide(count))?;
             for (column, of) in COLUMNS_JSON {
-                let time = times.as_ref().map(of).map(tenths);
-                map.serialize_entry(&format!("{what}_{column}_us"), &time)?;
+                let time = times.as_ref().map(of).map(of_micros);
+                map.serialize_entry(&format!("{what}{column}"), &time)?;
             }
         }
-        let hold = self.mean_hold.map(|hold| tenths(micros(hold)));
-        map.serialize_entry("hold_mean_us", &hold)?;
-        map.serialize_entry("unfinished_acquires", &self.unfinished)?;
-        let longest = tenths(micros(self.longest_unfinished));
-        map.serialize_entry("longest_unfinished_acquire_us", &longest)?;
-        for (what, kinds) in [("errors", &self.errors), ("lost_locks", &self.lost)] {
-            map.serialize_entry(what, &kinds.total())?;
-            let kinds = kinds.iter().map(|(kind, count, _)| (kind, count));
-            let kinds: BTreeMap<_, _> = kinds.collect();
-            map.serialize_entry(&format!("{what}_by_reason"), &kinds)?;
+        let hold = self.mean_hold.map(|hold| of_micros(micros(hold)));
+        map.serialize_entry("holdMean", &hold)?;
+        map.serialize_entry("unfinishedAcquires", &Wide(self.unfinished))?;
+        let longest = of_micros(micros(self.longest_unfinished));
+        map.serialize_entry("longestUnfinishedAcquire", &longest)?;
+        for (what, kinds) in [("errors", &self.errors), ("lostLocks", &self.lost)] {
+            map.serialize_entry(what, &Wide(kinds.total()))?;
+            let kinds = kinds.iter().map(|(kind, count, _)| (kind, Wide(count)));
+            let kinds: ByName<'_> = kinds.collect();
+            map.serialize_entry(&format!("{what}ByReason"), &kinds)?;
         }
         let cores = (self.cores_used() * 100.0).round() / 100.0;
-        map.serialize_entry("client_cores_used", &cores)?;
-        map.serialize_entry("client_cores", &self.cores)?;
+        map.serialize_entry("clientCoresUsed", &cores)?;
+        map.serialize_entry("clientCores", &self.cores)?;
         map.serialize_entry("hints", &self.hints)?;
         map.end()
     }
@@ -196,12 +200,12 @@ impl Serialize for Summary<'_> {
 type Column = (&'static str, fn(&Times) -> f64);
 
 const COLUMNS_JSON: [Column; 6] = [
-    ("mean", |times| times.mean),
-    ("p50", |times| times.p50),
-    ("p90", |times| times.p90),
-    ("p99", |times| times.p99),
-    ("p99_9", |times| times.p99_9),
-    ("max", |times| times.max),
+    ("Mean", |times| times.mean),
+    ("P50", |times| times.p50),
+    ("P90", |times| times.p90),
+    ("P99", |times| times.p99),
+    ("P999", |times| times.p99_9),
+    ("Max", |times| times.max),
 ];
 
 const COLUMNS_TEXT: [Column; 5] = [
@@ -337,8 +341,13 @@ pub(super) fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1_000_000.0
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// Returns a time in microseconds as text, to the tenth of one: no more is kept.
+fn of_micros(micros: f64) -> String {
+    duration(Duration::from_nanos((micros * 10.0).round() as u64 * 100))
+}
+
+fn whole_millis(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn tenths(number: f64) -> f64 {

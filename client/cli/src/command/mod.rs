@@ -126,7 +126,7 @@ pub(crate) async fn run(
                 SpawnError::NotFound { .. } => Exit::NotFound,
                 SpawnError::Other { .. } => Exit::NotExecutable,
             };
-            crate::exit::report(&error.into());
+            crate::exit::report(&error.into(), false);
             return Ok(Ended::ByItself(exit));
         }
     };
@@ -140,7 +140,7 @@ pub(crate) async fn give_back(release: impl Future<Output = Result<(), HoldError
     match timeout(RELEASE_TIMEOUT, release).await {
         // Lost ones have been reported, or were lost when the command had ended.
         Ok(Ok(()) | Err(HoldError::Lost { .. })) => {}
-        Ok(Err(error)) => crate::exit::report(&error.into()),
+        Ok(Err(error)) => crate::exit::report(&error.into(), false),
         Err(_) => say("the release was not confirmed in time; the lock ends with this process"),
     }
 }

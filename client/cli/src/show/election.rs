@@ -5,7 +5,11 @@ use std::time::SystemTime;
 use leasehold_client::{Leader, LeaderChange};
 use serde::Serialize;
 
-use super::{table::Table, text};
+use super::{
+    json::{self, Wide},
+    table::Table,
+    text,
+};
 
 /// Who leads.
 pub(crate) fn now(election: &str, leader: Option<&Leader>, now: SystemTime) -> String {
@@ -76,8 +80,8 @@ pub(crate) struct Change {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LeaderDocument {
-    fencing_token: i64,
-    /// Escaped where it is not UTF-8.
+    fencing_token: Wide<i64>,
+    /// Base64.
     value: String,
     client_name: String,
     session_id: String,
@@ -106,8 +110,8 @@ impl From<&Leader> for LeaderDocument {
     fn from(leader: &Leader) -> Self {
         let elected_at = leader.elected_at.map(prost_types::Timestamp::from);
         Self {
-            fencing_token: leader.fencing_token.get(),
-            value: text::escaped(&leader.value),
+            fencing_token: Wide(leader.fencing_token.get()),
+            value: json::bytes(&leader.value),
             client_name: leader.client_name.clone(),
             session_id: leader.session_id.clone(),
             coordinator: leader.coordinator.clone(),

@@ -3,7 +3,10 @@
 use leasehold_client::{LockNews, proto::v1};
 use serde::Serialize;
 
-use super::{json, lock, text};
+use super::{
+    json::{self, Wide},
+    lock, text,
+};
 
 /// A line: when, what, the lock's name, its token, and who it is about. `locks` is how many the snapshot had.
 pub(crate) fn line(news: &LockNews, locks: u64) -> String {
@@ -122,7 +125,7 @@ pub(crate) enum News {
     Lock(Box<json::Lock>),
     #[serde(rename_all = "camelCase")]
     Ready {
-        lock_count: u64,
+        lock_count: Wide<u64>,
     },
     Event(Box<Event>),
     Gap {
@@ -137,13 +140,13 @@ pub(crate) struct Event {
     kind: &'static str,
     name: String,
     time: Option<String>,
-    fencing_token: i64,
+    fencing_token: Wide<i64>,
     holder: Option<json::Holder>,
     waiter: Option<json::Waiter>,
     reason: Option<&'static str>,
     mode: Option<&'static str>,
-    holder_count: u64,
-    waiter_count: u64,
+    holder_count: Wide<u64>,
+    waiter_count: Wide<u64>,
     closed_for: Option<String>,
 }
 
@@ -152,7 +155,9 @@ impl News {
     pub(crate) fn of(news: &LockNews, locks: u64) -> Self {
         match news {
             LockNews::Lock(view) => Self::Lock(Box::new(view.into())),
-            LockNews::Ready => Self::Ready { lock_count: locks },
+            LockNews::Ready => Self::Ready {
+                lock_count: Wide(locks),
+            },
             LockNews::Event(event) => Self::Event(Box::new(event.into())),
             LockNews::Gap(message) => Self::Gap {
                 message: message.clone(),
@@ -172,13 +177,13 @@ impl From<&v1::LockEvent> for Event {
             kind: event.kind().as_str_name(),
             name: event.name.clone(),
             time: event.time.map(|time| time.to_string()),
-            fencing_token: event.fencing_token,
+            fencing_token: Wide(event.fencing_token),
             holder: event.holder.as_ref().map(json::Holder::from),
             waiter: event.waiter.as_ref().map(json::Waiter::from),
             reason,
             mode: json::mode(event.mode()),
-            holder_count: event.holder_count,
-            waiter_count: event.waiter_count,
+            holder_count: Wide(event.holder_count),
+            waiter_count: Wide(event.waiter_count),
             closed_for: event.closed_for.map(|duration| duration.to_string()),
         }
     }
@@ -291,11 +296,11 @@ mod tests {
         let granted = json(&LockNews::Event(event(v1::LockEventKind::Granted)));
         let granted = &granted["event"];
         assert_eq!(granted["kind"], "LOCK_EVENT_KIND_GRANTED");
-        assert_eq!(granted["fencingToken"], 7);
+        assert_eq!(granted["fencingToken"], "7");
         assert_eq!(granted["holder"]["clientName"], "one");
         assert_eq!(granted["waiter"], serde_json::Value::Null);
         assert_eq!(granted["time"], "1970-01-01T00:00:00.012345678Z");
-        assert_eq!(json(&LockNews::Ready)["ready"]["lockCount"], 4);
+        assert_eq!(json(&LockNews::Ready)["ready"]["lockCount"], "4");
         assert_eq!(
             json(&LockNews::Gap("slow".into()))["gap"]["message"],
             "slow"

@@ -1,10 +1,40 @@
-//! The JSON that programs read: the fields of the wire API by their JSON names, durations as seconds with an `s`,
-//! times as RFC 3339, tokens as numbers (they stay below 2^53), actors as text (they may be anything).
+//! The JSON that programs read: the messages of the wire API as proto3 has them in JSON. Fields have their JSON names,
+//! 64-bit integers are strings, durations are seconds with an `s`, times are RFC 3339, bytes are base64, enums are their
+//! names. Every field is there: null stands for one that is unset, or that has no meaning for this lock.
 
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
 use leasehold_client::{CoordinatorStatus, proto::v1};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::text;
+use super::error;
+
+/// A 64-bit integer, which proto3 writes as a string: a program that reads numbers as floating-point would round it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Wide<T>(pub(crate) T);
+
+impl<T: fmt::Display> Serialize for Wide<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// Numbers by name.
+pub(crate) type ByName<'a> = BTreeMap<&'a str, Wide<u64>>;
+
+/// Returns bytes as text.
+pub(super) fn bytes(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// Returns a duration as text: seconds with an `s`.
+pub(crate) fn duration(duration: Duration) -> String {
+    prost_types::Duration::try_from(duration).map_or_else(
+        |_| format!("{}s", duration.as_secs()),
+        |duration| duration.to_string(),
+    )
+}
 
 /// A lock.
 #[derive(Serialize)]
@@ -13,13 +43,13 @@ pub(crate) struct Lock {
     name: String,
     mode: Option<&'static str>,
     holders: Vec<Holder>,
-    holder_count: u64,
+    holder_count: Wide<u64>,
     /// None but for semaphores.
     limit: Option<u32>,
     permits_taken: Option<u32>,
     waiters: Vec<Waiter>,
-    waiter_count: u64,
-    fencing_token: i64,
+    waiter_count: Wide<u64>,
+    fencing_token: Wide<i64>,
     closed_for: Option<String>,
     lock_delay: Option<String>,
 }
@@ -30,16 +60,16 @@ pub(super) struct Holder {
     session_id: String,
     client_name: String,
     coordinator: String,
-    fencing_token: i64,
+    fencing_token: Wide<i64>,
     acquired_at: Option<String>,
     ttl: Option<String>,
-    /// Escaped where it is not UTF-8.
+    /// Base64.
     value: String,
     hold_count: u32,
     /// None but for semaphores.
     permits: Option<u32>,
     /// None if the client named none.
-    actor: Option<String>,
+    actor: Option<Wide<u64>>,
     foreign: bool,
 }
 
@@ -50,10 +80,10 @@ pub(super) struct Waiter {
     client_name: String,
     coordinator: String,
     waiting_since: Option<String>,
-    position: u64,
+    position: Wide<u64>,
     mode: Option<&'static str>,
     permits: Option<u32>,
-    actor: Option<String>,
+    actor: Option<Wide<u64>>,
 }
 
 /// What a force release did.
@@ -61,7 +91,7 @@ pub(super) struct Waiter {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Released {
     pub(crate) released: bool,
-    pub(crate) fencing_token: i64,
+    pub(crate) fencing_token: Wide<i64>,
 }
 
 /// How all coordinators are doing.
@@ -88,11 +118,11 @@ pub(crate) struct Coordinator {
     /// None if it does not tell, as everything below except for `error`.
     store: Option<String>,
     store_state: Option<&'static str>,
-    session_count: Option<u64>,
-    hold_count: Option<u64>,
-    waiter_count: Option<u64>,
+    session_count: Option<Wide<u64>>,
+    hold_count: Option<Wide<u64>>,
+    waiter_count: Option<Wide<u64>>,
     /// Why it could not be asked; none if it answered.
-    error: Option<String>,
+    error: Option<error::Error>,
 }
 
 impl From<&CoordinatorStatus> for Coordinator {
@@ -112,10 +142,10 @@ impl From<&CoordinatorStatus> for Coordinator {
                 v1::StoreState::Unspecified => None,
                 state => Some(state.as_str_name()),
             }),
-            session_count: status.and_then(|status| status.session_count),
-            hold_count: status.and_then(|status| status.hold_count),
-            waiter_count: status.and_then(|status| status.waiter_count),
-            error: row.status.as_ref().err().map(ToString::to_string),
+            session_count: status.and_then(|status| status.session_count.map(Wide)),
+            hold_count: status.and_then(|status| status.hold_count.map(Wide)),
+            waiter_count: status.and_then(|status| status.waiter_count.map(Wide)),
+            error: row.status.as_ref().err().map(error::Error::from),
         }
     }
 }
@@ -126,12 +156,12 @@ impl From<&v1::LockView> for Lock {
             name: view.name.clone(),
             mode: mode(view.mode()),
             holders: view.holders.iter().map(Holder::from).collect(),
-            holder_count: view.holder_count,
+            holder_count: Wide(view.holder_count),
             limit: unless_zero(view.limit),
             permits_taken: (view.limit > 0).then_some(view.permits_taken),
             waiters: view.waiters.iter().map(Waiter::from).collect(),
-            waiter_count: view.waiter_count,
-            fencing_token: view.fencing_token,
+            waiter_count: Wide(view.waiter_count),
+            fencing_token: Wide(view.fencing_token),
             closed_for: view.closed_for.map(|duration| duration.to_string()),
             lock_delay: view.lock_delay.map(|duration| duration.to_string()),
         }
@@ -144,13 +174,13 @@ impl From<&v1::Holder> for Holder {
             session_id: holder.session_id.clone(),
             client_name: holder.client_name.clone(),
             coordinator: holder.coordinator.clone(),
-            fencing_token: holder.fencing_token,
+            fencing_token: Wide(holder.fencing_token),
             acquired_at: holder.acquired_at.map(|time| time.to_string()),
             ttl: holder.ttl.map(|duration| duration.to_string()),
-            value: text::escaped(&holder.value),
+            value: bytes(&holder.value),
             hold_count: holder.hold_count,
             permits: unless_zero(holder.permits),
-            actor: unless_zero(holder.actor).map(|actor| actor.to_string()),
+            actor: unless_zero(holder.actor).map(Wide),
             foreign: holder.foreign,
         }
     }
@@ -163,10 +193,10 @@ impl From<&v1::Waiter> for Waiter {
             client_name: waiter.client_name.clone(),
             coordinator: waiter.coordinator.clone(),
             waiting_since: waiter.waiting_since.map(|time| time.to_string()),
-            position: waiter.position,
+            position: Wide(waiter.position),
             mode: mode(waiter.mode()),
             permits: unless_zero(waiter.permits),
-            actor: unless_zero(waiter.actor).map(|actor| actor.to_string()),
+            actor: unless_zero(waiter.actor).map(Wide),
         }
     }
 }
@@ -190,94 +220,4 @@ pub(crate) fn print(document: &impl Serialize) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lock_has_the_field_names_of_the_wire_api() {
-        let view = v1::LockView {
-            name: "a".into(),
-            mode: v1::LockMode::Exclusive.into(),
-            holders: vec![v1::Holder {
-                fencing_token: 7,
-                ttl: Some(prost_types::Duration {
-                    seconds: 9,
-                    nanos: 500_000_000,
-                }),
-                acquired_at: Some(prost_types::Timestamp {
-                    seconds: 0,
-                    nanos: 0,
-                }),
-                value: b"v\xff".to_vec(),
-                ..Default::default()
-            }],
-            waiter_count: 2,
-            fencing_token: 7,
-            ..Default::default()
-        };
-        let json = serde_json::to_value(Lock::from(&view)).unwrap();
-        assert_eq!(json["mode"], "LOCK_MODE_EXCLUSIVE");
-        assert_eq!(json["waiterCount"], 2);
-        assert_eq!(json["fencingToken"], 7);
-        assert_eq!(json["closedFor"], serde_json::Value::Null);
-        let holder = &json["holders"][0];
-        assert_eq!(holder["ttl"], "9.500s");
-        assert_eq!(holder["acquiredAt"], "1970-01-01T00:00:00Z");
-        assert_eq!(holder["value"], r"v\xff");
-        // Null is what there is none of.
-        for none in [&json["limit"], &json["permitsTaken"], &holder["permits"]] {
-            assert_eq!(none, &serde_json::Value::Null);
-        }
-        assert_eq!(holder["actor"], serde_json::Value::Null);
-    }
-
-    #[test]
-    fn a_semaphore_has_its_permits_and_actors_are_text() {
-        let view = v1::LockView {
-            mode: v1::LockMode::Semaphore.into(),
-            holders: vec![v1::Holder {
-                permits: 2,
-                actor: u64::MAX,
-                hold_count: 3,
-                ..Default::default()
-            }],
-            holder_count: 150,
-            limit: 9,
-            permits_taken: 8,
-            waiters: vec![v1::Waiter {
-                mode: v1::LockMode::Semaphore.into(),
-                permits: 4,
-                actor: 5,
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        let json = serde_json::to_value(Lock::from(&view)).unwrap();
-        assert_eq!(json["mode"], "LOCK_MODE_SEMAPHORE");
-        assert_eq!(json["holderCount"], 150);
-        assert_eq!(json["limit"], 9);
-        assert_eq!(json["permitsTaken"], 8);
-        let holder = &json["holders"][0];
-        assert_eq!(holder["permits"], 2);
-        assert_eq!(holder["actor"], "18446744073709551615");
-        assert_eq!(holder["holdCount"], 3);
-        let waiter = &json["waiters"][0];
-        assert_eq!(waiter["mode"], "LOCK_MODE_SEMAPHORE");
-        assert_eq!(waiter["permits"], 4);
-        assert_eq!(waiter["actor"], "5");
-    }
-
-    #[test]
-    fn a_semaphore_of_which_nothing_is_taken_says_so() {
-        // Held exclusively, and waited for by those who want permits.
-        let view = v1::LockView {
-            mode: v1::LockMode::Exclusive.into(),
-            limit: 9,
-            ..Default::default()
-        };
-        let json = serde_json::to_value(Lock::from(&view)).unwrap();
-        assert_eq!(json["limit"], 9);
-        assert_eq!(json["permitsTaken"], 0);
-    }
-}
+mod tests;

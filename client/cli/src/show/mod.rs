@@ -1,6 +1,7 @@
 //! What is printed: tables for people, JSON for programs.
 
 pub(crate) mod election;
+pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod json;
 pub(crate) mod lock;

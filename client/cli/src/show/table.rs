@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use unicode_width::UnicodeWidthStr;
+
 /// A table with a head. Columns are as wide as their widest cell; the last one is never padded.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -58,14 +60,14 @@ impl std::fmt::Display for Table {
         let widths: Vec<usize> = (0..columns)
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
-                cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+                cells.map(|cell| cell.width()).max().unwrap_or(0)
             })
             .collect();
         for row in &self.rows {
             let mut line = String::new();
             for (cell, width) in row.iter().zip(&widths) {
                 line.push_str(cell);
-                let padding = width - cell.chars().count() + 2;
+                let padding = width - cell.width() + 2;
                 line.extend(std::iter::repeat_n(' ', padding));
             }
             writeln!(f, "{}", line.trim_end())?;
@@ -97,6 +99,20 @@ mod tests {
             "NAME       TTL\norders/42  9s\nü          10s\n"
         );
     }
+
+    #[test]
+    fn columns_line_up_beside_wide_and_combining_characters() {
+        let mut table = Table::new(&["NAME", "TTL"]);
+        // Two columns each; one column for two characters; none for a joiner.
+        table.row(vec!["注文/42".into(), "9s".into()]);
+        table.row(vec!["e\u{301}te\u{301}".into(), "10s".into()]);
+        table.row(vec!["a\u{200d}b".into(), "11s".into()]);
+        assert_eq!(
+            table.to_string(),
+            "NAME     TTL\n注文/42  9s\ne\u{301}te\u{301}      10s\na\u{200d}b       11s\n"
+        );
+    }
+
     #[test]
     fn columns_without_anything_in_them_are_left_out() {
         let mut table = Table::new(&["NAME", "ACTOR", "TTL"]);

@@ -6,6 +6,7 @@ mod crossing;
 mod elect;
 mod family;
 mod inspect;
+mod json_errors;
 mod messages;
 mod observe;
 mod run;

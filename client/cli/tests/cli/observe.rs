@@ -52,7 +52,11 @@ async fn the_leader_is_shown_and_having_none_has_a_code_of_its_own() {
     let json = output(&endpoint, &["leader", "e", "--json"]);
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     let leader = &json["leader"];
-    assert_eq!(leader["fencingToken"], leadership.fencing_token().get());
+    assert_eq!(
+        leader["fencingToken"],
+        leadership.fencing_token().to_string()
+    );
+    assert_eq!(leader["value"], "MTAuMC4wLjcg/xs=");
     assert_eq!(leader["clientName"], "me");
     assert_eq!(leader["sessionId"], info.session_id);
     assert_eq!(leader["coordinator"], info.coordinator);
@@ -89,8 +93,8 @@ async fn every_change_of_the_leader_is_a_line_at_once() {
         "{leads}"
     );
     let leads = document(&mut documents).await;
-    assert_eq!(leads["leader"]["fencingToken"], token.get());
-    assert_eq!(leads["leader"]["value"], "one");
+    assert_eq!(leads["leader"]["fencingToken"], token.to_string());
+    assert_eq!(leads["leader"]["value"], "b25l");
     leadership.proclaim("two").await.unwrap();
     assert!(line(&mut lines).await.ends_with("  me  two"));
     leadership.resign().await.unwrap();
@@ -156,7 +160,7 @@ async fn what_happens_to_locks_is_told_after_what_there_is() {
         "{ready}"
     );
     assert_eq!(document(&mut documents).await["lock"]["name"], "a/1");
-    assert_eq!(document(&mut documents).await["ready"]["lockCount"], 1);
+    assert_eq!(document(&mut documents).await["ready"]["lockCount"], "1");
 
     let waiting = tokio::spawn(client.lock("a/1").acquire());
     let queued = line(&mut lines).await;

@@ -2,11 +2,12 @@
 
 use std::{
     net::TcpListener,
+    process::Command,
     time::{Duration, Instant},
 };
 
 use leasehold_client::Client;
-use leasehold_tests::{Coordinator, RedisServer, wait};
+use leasehold_tests::{Coordinator, RedisServer, binaries, wait};
 use serde_json::Value;
 
 use super::{LIMIT, output, stderr, stdout, until_waiters};
@@ -18,6 +19,17 @@ fn status(endpoint: &str, options: &[&str]) -> (Vec<Value>, i32) {
         .unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)));
     let rows = told["coordinators"].as_array().unwrap().clone();
     (rows, output.status.code().unwrap())
+}
+
+/// Returns how the coordinator's configuration says that its name is shown, with a place for each character of its start.
+fn shown_as(name: &str) -> String {
+    let printed = Command::new(binaries::path("leasehold-server"))
+        .args(["--print-config", "--name", name])
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let line = printed.split("show it as ").nth(1).unwrap();
+    line.split(':').next().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -39,10 +51,10 @@ async fn each_coordinator_has_a_row() {
     let (rows, code) = status(&both, &[]);
     assert_eq!((rows.len(), code), (2, 0), "{rows:?}");
     for (row, name, counts) in [(&rows[0], "a-", [1, 1, 1]), (&rows[1], "b-", [0, 0, 0])] {
-        assert!(
-            row["coordinator"].as_str().unwrap().starts_with(name),
-            "{row}"
-        );
+        let (shown, pattern) = (row["coordinator"].as_str().unwrap(), shown_as(&name[..1]));
+        assert!(shown.starts_with(name), "{row}");
+        assert_eq!(pattern, format!("{name}XXXXXXXX"));
+        assert_eq!(shown.len(), pattern.len());
         assert_eq!(row["version"], env!("CARGO_PKG_VERSION"));
         assert!(row["uptime"].as_str().unwrap().ends_with('s'), "{row}");
         assert_eq!(
@@ -50,7 +62,11 @@ async fn each_coordinator_has_a_row() {
             (&true.into(), &"STORE_STATE_UP".into())
         );
         let seen = ["sessionCount", "holdCount", "waiterCount"].map(|count| row[count].clone());
-        assert_eq!(seen, counts.map(Value::from), "{row}");
+        assert_eq!(
+            seen,
+            counts.map(|count: u64| Value::from(count.to_string())),
+            "{row}"
+        );
     }
     assert_eq!(rows[0]["address"], one.replace("http://", ""));
     // The same one twice is one.

@@ -1,0 +1,242 @@
+//! Errors as JSON: the fields that a program decides by.
+
+use std::{error::Error as StdError, io::Write};
+
+use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure};
+use serde::Serialize;
+use tonic::Code;
+
+use super::json;
+use crate::exit::{self, Mistake};
+
+/// What went wrong, as docs/errors.md has it.
+#[derive(Serialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Error {
+    /// The name of a gRPC code; `UNAVAILABLE` where no coordinator answered.
+    code: String,
+    /// None where no coordinator answered, or it gave none.
+    reason: Option<String>,
+    message: String,
+    retry: Retry,
+    /// When to try again, where the coordinator said so.
+    retry_after: Option<String>,
+    /// The coordinator that was asked, or all that might have been; none if it is no coordinator's doing.
+    endpoint: Option<String>,
+}
+
+/// Whether the same may succeed later.
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+enum Retry {
+    Yes,
+    Elsewhere,
+    No,
+}
+
+impl Error {
+    /// Describes an error of a command.
+    pub(crate) fn new(error: &anyhow::Error) -> Self {
+        let message = exit::explained(error);
+        let connecting = connect_error(error);
+        let failure = match (error.downcast_ref::<AcquireError>(), connecting) {
+            (Some(acquire), None) => acquire.failure(),
+            (_, Some(connect)) => connect.failure(),
+            (None, None) => error.downcast_ref(),
+        };
+        if let Some(failure) = failure {
+            return Self {
+                message,
+                ..Self::from(failure)
+            };
+        }
+        let (code, retry) = match connecting {
+            Some(ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_)) => {
+                (Code::InvalidArgument, Retry::No)
+            }
+            Some(ConnectError::TimedOut { .. }) => (Code::DeadlineExceeded, Retry::Yes),
+            Some(error) if error.is_retryable() => (Code::Unavailable, Retry::Yes),
+            Some(_) => (Code::Unavailable, Retry::No),
+            None if error.is::<AcquireError>() => (Code::Unavailable, Retry::Yes),
+            None if error.is::<Mistake>() => (Code::InvalidArgument, Retry::No),
+            None => (Code::Unknown, Retry::No),
+        };
+        Self {
+            code: name(code),
+            reason: None,
+            message,
+            retry,
+            retry_after: None,
+            endpoint: None,
+        }
+    }
+
+    /// Describes an error of a command that asked the coordinators at these endpoints.
+    pub(crate) fn at(endpoints: &Endpoints, error: &anyhow::Error) -> Self {
+        let mut document = Self::new(error);
+        if document.endpoint.is_none() && exit::is_of_coordinator(error) {
+            document.endpoint = Some(endpoints.to_string());
+        }
+        document
+    }
+
+    /// Describes a mistake on the command line.
+    pub(crate) fn of_command_line(error: &clap::Error) -> Self {
+        let words = error.render().to_string();
+        // What follows is for people: the usage, and where help is.
+        let first = words.split("\n\n").next().unwrap_or_default();
+        let first = first.trim_start_matches("error: ").split_whitespace();
+        let message = first.collect::<Vec<_>>().join(" ");
+        Self::new(&Mistake(message).into())
+    }
+
+    /// Prints it in a line on standard error. A reader that has gone is not an error.
+    pub(crate) fn print(&self) {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            error: &'a Error,
+        }
+        let document = serde_json::to_string(&Document { error: self }).unwrap_or_default();
+        writeln!(std::io::stderr().lock(), "{document}").ok();
+    }
+}
+
+impl From<&Failure> for Error {
+    fn from(failure: &Failure) -> Self {
+        let reason = Some(failure.reason()).filter(|reason| !reason.is_empty());
+        let code = match was_answered(failure) {
+            true => failure.code(),
+            false => Code::Unavailable,
+        };
+        Self {
+            code: name(code),
+            reason: reason.map(str::to_owned),
+            message: failure.to_string(),
+            retry: retry(failure),
+            retry_after: failure.retry_after().map(json::duration),
+            endpoint: failure.endpoint().map(str::to_owned),
+        }
+    }
+}
+
+/// Returns why there is no connection, where that is what went wrong.
+fn connect_error(error: &anyhow::Error) -> Option<&ConnectError> {
+    match error.downcast_ref() {
+        Some(AcquireError::Unavailable { source, .. }) => source.as_deref(),
+        _ => error.downcast_ref(),
+    }
+}
+
+/// Whether a coordinator, or something before it, answered at all.
+fn was_answered(failure: &Failure) -> bool {
+    failure.source().is_none() && failure.code() != Code::Unknown
+}
+
+/// Returns what the table of docs/errors.md says.
+fn retry(failure: &Failure) -> Retry {
+    match failure.reason() {
+        "TOO_MANY_SESSIONS" | "TOO_MANY_WATCHERS" | "DRAINING" => Retry::Elsewhere,
+        "OPEN_TIMEOUT"
+        | "REQUEST_TIMEOUT"
+        | "SESSION_SILENT"
+        | "TOO_MANY_LOCKS"
+        | "TOO_MANY_REQUESTS"
+        | "RATE_LIMITED"
+        | "TOO_MANY_WAITERS"
+        | "STORE_UNAVAILABLE"
+        | "STORE_INDETERMINATE"
+        | "NOT_REPLICATED"
+        | "STORE_REFUSED" => Retry::Yes,
+        "" if !was_answered(failure) => match failure.is_retryable() {
+            true => Retry::Yes,
+            false => Retry::No,
+        },
+        // By the client itself: nothing answered in time.
+        "" if failure.code() == Code::DeadlineExceeded => Retry::Yes,
+        "" if failure.code() == Code::Unavailable => Retry::Elsewhere,
+        _ => Retry::No,
+    }
+}
+
+/// Returns the name of a gRPC code: `INVALID_ARGUMENT`.
+fn name(code: Code) -> String {
+    let mut name = String::new();
+    for letter in format!("{code:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+mod tests {
+    use leasehold_client::proto::v1::SessionFailure;
+
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../../docs/errors.md");
+
+    /// The rows of the table of reasons: reason, code and retry.
+    fn documented() -> Vec<[&'static str; 3]> {
+        let table = PAGE.split("| reason | code | retry |").nth(1).unwrap();
+        let rows = table.lines().skip(2).map_while(|line| {
+            let mut cells = line
+                .split('|')
+                .skip(1)
+                .map(|cell| cell.trim().trim_matches('`'));
+            Some([cells.next()?, cells.next()?, cells.next()?])
+        });
+        rows.collect()
+    }
+
+    #[test]
+    fn an_error_tells_what_the_documentation_says_of_its_reason() {
+        let rows = documented();
+        assert!(rows.len() > 30, "{rows:?}");
+        for [reason, code, retry] in rows {
+            let number = (0..17).find(|number| name(Code::from_i32(*number)) == code);
+            let failure = Failure::from(SessionFailure {
+                code: number.unwrap(),
+                reason: reason.to_owned(),
+                ..Default::default()
+            });
+            let document = serde_json::to_value(Error::from(&failure)).unwrap();
+            let told = ["reason", "code", "retry"].map(|field| document[field].as_str().unwrap());
+            assert_eq!(told, [reason, code, retry]);
+        }
+    }
+
+    #[test]
+    fn every_field_is_there_whatever_went_wrong() {
+        let error = anyhow::Error::new(Mistake("say --force".to_owned()));
+        let document = serde_json::to_value(Error::new(&error)).unwrap();
+        let expected = serde_json::json!({
+            "code": "INVALID_ARGUMENT", "reason": null, "message": "say --force", "retry": "no", "retryAfter": null,
+            "endpoint": null,
+        });
+        assert_eq!(document, expected);
+        let limited = Failure::from(SessionFailure {
+            code: Code::ResourceExhausted.into(),
+            reason: "RATE_LIMITED".to_owned(),
+            retry_after: Some(prost_types::Duration {
+                seconds: 1,
+                nanos: 500_000_000,
+            }),
+            ..Default::default()
+        });
+        let error = anyhow::Error::new(limited).context("failed to list the locks");
+        let endpoints = Endpoints::from("locks.example");
+        let document = serde_json::to_value(Error::at(&endpoints, &error)).unwrap();
+        assert_eq!(document["retryAfter"], "1.500s");
+        assert_eq!(document["endpoint"], "http://locks.example:7420");
+        assert!(
+            document["message"]
+                .as_str()
+                .unwrap()
+                .starts_with("failed to list the locks: ")
+        );
+    }
+}

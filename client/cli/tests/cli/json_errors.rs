@@ -1,0 +1,158 @@
+//! Errors under `--json`: one line on standard error, with what a program decides by, and nothing on standard output.
+
+use leasehold_tests::{Coordinator, RedisServer};
+use serde_json::{Value, json};
+
+use super::{output, stderr, stdout};
+
+/// Runs the tool, and returns its exit code and the error that it tells.
+fn error(endpoint: &str, args: &[&str]) -> (Option<i32>, Value) {
+    let output = output(endpoint, &[args, &["--json"]].concat());
+    assert_eq!(stdout(&output), "", "{args:?}");
+    let told = stderr(&output);
+    assert_eq!(told.lines().count(), 1, "{args:?}: {told}");
+    let document: Value =
+        serde_json::from_str(&told).unwrap_or_else(|error| panic!("{error}: {args:?}: {told}"));
+    (output.status.code(), document["error"].clone())
+}
+
+/// The fields that a program decides by.
+fn decisive(error: &Value) -> [Value; 4] {
+    ["code", "reason", "retry", "endpoint"].map(|field| error[field].clone())
+}
+
+#[test]
+fn every_command_tells_what_it_could_not_reach() {
+    let endpoint = "http://127.0.0.1:1";
+    for args in [
+        &["ls"][..],
+        &["get", "a"],
+        &["release", "a", "--force"],
+        &["leader", "a"],
+        &["observe", "a"],
+        &["watch"],
+        &["bench"],
+    ] {
+        let (code, error) = error(endpoint, args);
+        assert_eq!(code, Some(69), "{args:?}");
+        let expected = [
+            json!("UNAVAILABLE"),
+            json!(null),
+            json!("yes"),
+            json!(endpoint),
+        ];
+        assert_eq!(decisive(&error), expected, "{args:?}: {error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("connection refused"), "{message}");
+        assert_eq!(error["retryAfter"], Value::Null);
+    }
+}
+
+#[test]
+fn what_a_coordinator_answers_is_told_with_its_reason() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let long = "x".repeat(513);
+    for args in [&["get", &long][..], &["leader", &long], &["watch", &long]] {
+        let (code, error) = error(&endpoint, args);
+        assert_eq!(code, Some(64));
+        let expected = [
+            json!("INVALID_ARGUMENT"),
+            json!("INVALID_FIELD"),
+            json!("no"),
+            json!(endpoint),
+        ];
+        assert_eq!(decisive(&error), expected, "{args:?}: {error}");
+    }
+    let (code, error) = error(&endpoint, &["bench", "--ttl", "2h"]);
+    assert_eq!(
+        (code, &error["reason"]),
+        (Some(64), &json!("INVALID_FIELD"))
+    );
+    assert_eq!(error["endpoint"], endpoint);
+    // The bounds are told as people write them.
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("must be 1s to 1h, not 2h"), "{message}");
+}
+
+#[test]
+fn a_port_of_something_else_is_not_worth_another_attempt() {
+    let coordinator = Coordinator::in_process();
+    let admin = coordinator.admin_endpoint();
+    let encrypted = coordinator.endpoint().replace("http", "https");
+    for (endpoint, retry) in [(&admin, "yes"), (&encrypted, "no")] {
+        let (code, error) = error(endpoint, &["ls"]);
+        assert_eq!(
+            (code, &error["retry"]),
+            (Some(69), &json!(retry)),
+            "{error}"
+        );
+        assert_eq!(error["endpoint"], *endpoint);
+    }
+}
+
+#[tokio::test]
+async fn a_row_of_status_has_its_error_in_the_same_form() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::in_process_with(["--store", &redis.url()]);
+    coordinator.ready().await;
+    let endpoints = format!("{},http://127.0.0.1:1", coordinator.endpoint());
+    let output = output(&endpoints, &["status", "--json"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = told["coordinators"].as_array().unwrap();
+    assert_eq!(rows[0]["error"], Value::Null);
+    let error = &rows[1]["error"];
+    let expected = [
+        json!("UNAVAILABLE"),
+        json!(null),
+        json!("yes"),
+        json!("http://127.0.0.1:1"),
+    ];
+    assert_eq!(decisive(error), expected, "{error}");
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_told_in_the_same_form() {
+    for (args, message) in [
+        (&["run", "a"][..], "--json is not for this command"),
+        (&["elect", "e"], "--json is not for this command"),
+        (&["release", "a"], "say --force"),
+        (
+            &["bench", "--clients", "0"],
+            "invalid value '0' for '--clients <NUMBER>'",
+        ),
+        (
+            &["status", "--timeout", "-1s"],
+            "a duration can't be negative",
+        ),
+        (
+            &["get"],
+            "the following required arguments were not provided: <NAME>",
+        ),
+        (
+            &["ls", "--endpoint", "ftp://locks.example"],
+            "invalid endpoint",
+        ),
+        (&[], "requires a subcommand"),
+    ] {
+        let tail: &[&str] = match args.first() {
+            Some(&("run" | "elect")) => &["--json", "--", "true"],
+            _ => &["--json"],
+        };
+        let output = output("http://127.0.0.1:1", &[args, tail].concat());
+        assert_eq!(output.status.code(), Some(64), "{args:?}");
+        let document: Value = serde_json::from_str(&stderr(&output)).unwrap();
+        let error = &document["error"];
+        let expected = [
+            json!("INVALID_ARGUMENT"),
+            json!(null),
+            json!("no"),
+            json!(null),
+        ];
+        assert_eq!(decisive(error), expected, "{args:?}: {error}");
+        assert!(
+            error["message"].as_str().unwrap().contains(message),
+            "{error}"
+        );
+    }
+}
