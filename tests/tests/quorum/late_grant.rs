@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use leasehold_core::command::{Acquire, Op};
-use leasehold_store::{Options, StoreError, open};
+use leasehold_store::StoreError;
 use leasehold_tests::{
-    Masters, RedisProxy,
+    Masters,
     redis_proxy::{Call, Loss},
 };
 
-use crate::site::{acquire, all_met, holds, options, owner, take, try_run, up};
+use crate::site::{acquire, holds, owner, proxied, take, try_run};
 
 /// The TTL of what is granted too late, and by how much more than that the masters' replies are delayed.
 const TTL: Duration = Duration::from_millis(500);
@@ -18,23 +18,7 @@ const DELAY: Duration = Duration::from_millis(1_500);
 #[tokio::test]
 async fn a_grant_on_which_masters_agreed_after_its_ttl_is_refused_and_taken_back() {
     let masters = Masters::start(3).bootstrapped();
-    let mut proxies = Vec::new();
-    for server in masters.servers() {
-        proxies.push(RedisProxy::start(server.address()).await);
-    }
-    let hosts: Vec<String> = proxies
-        .iter()
-        .map(|proxy| proxy.address().to_string())
-        .collect();
-    let (store, _) = open(Options {
-        url: format!("redis+quorum://{}", hosts.join(",")),
-        // No master takes too long for this.
-        timeout: Duration::from_secs(30),
-        ..options(&masters, "here")
-    })
-    .unwrap();
-    up(&store).await;
-    all_met(&store, &masters, "here").await;
+    let (store, proxies) = proxied(&masters).await;
     for proxy in &proxies {
         // The first that names the client is the second round, in which a grant is written back. It is carried out.
         let write_back = Call::With(b"client".to_vec());

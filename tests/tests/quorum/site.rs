@@ -9,7 +9,7 @@ use leasehold_core::{
     name::{ClientName, LockName, Value},
 };
 use leasehold_store::{LockStore, Options, Stamped, Status, Store, StoreError, open};
-use leasehold_tests::{Masters, RedisServer, wait};
+use leasehold_tests::{Masters, RedisProxy, RedisServer, wait};
 use redis::Commands;
 
 /// How long each master is waited for: longer than a busy machine keeps anybody from running.
@@ -42,6 +42,27 @@ pub(crate) async fn store(masters: &Masters, coordinator: &str) -> Store {
     up(&store).await;
     all_met(&store, masters, coordinator).await;
     store
+}
+
+/// The same by way of a proxy for each master. No master takes too long for it.
+pub(crate) async fn proxied(masters: &Masters) -> (Store, Vec<RedisProxy>) {
+    let mut proxies = Vec::new();
+    for server in masters.servers() {
+        proxies.push(RedisProxy::start(server.address()).await);
+    }
+    let hosts: Vec<String> = proxies
+        .iter()
+        .map(|proxy| proxy.address().to_string())
+        .collect();
+    let (store, _) = open(Options {
+        url: format!("redis+quorum://{}", hosts.join(",")),
+        timeout: Duration::from_secs(30),
+        ..options(masters, "here")
+    })
+    .unwrap();
+    up(&store).await;
+    all_met(&store, masters, "here").await;
+    (store, proxies)
 }
 
 /// Waits until every master carries out what a store asks, which a majority does already.
