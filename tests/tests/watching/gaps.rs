@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_proto::v1::{LockEventKind, WatchLocksRequest, watch_locks_response::Response};
 use leasehold_tests::{
     Coordinator, RawSession, RedisServer,
-    raw::{self, exclusive},
+    raw::{self, RawObserver, exclusive},
     wait,
 };
 use tonic::Code;
@@ -14,6 +14,8 @@ use crate::{
     site::{AMONG_OTHERS, Site, TTL, everywhere},
     watch::{Known, Watch},
 };
+
+const LIMIT: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_subscription_is_a_gap_and_a_new_snapshot() {
@@ -58,6 +60,31 @@ async fn a_lost_subscription_is_a_gap_and_a_new_snapshot() {
         assert!(session.release(&next).await);
         watch.told(LockEventKind::Released).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observer_is_told_that_a_lost_subscription_may_have_hidden_leaders() {
+    let site = Site::redis().await;
+    let mut redis = site.plain().await;
+    let mut session = site.session(0).await;
+    // Whoever holds the lock leads.
+    let held = session.take_one(exclusive("led")).await;
+    let leader = Some(held.fencing_token);
+    let mut observer = RawObserver::observe(site.at(1).channel().await, "led").await;
+    let first = observer.next(LIMIT).await;
+    assert_eq!((first.token(), first.skipped), (leader, false));
+    for _ in 0..2 {
+        let mut kill = redis::cmd("CLIENT");
+        kill.arg("KILL").arg("TYPE").arg("pubsub");
+        let killed: u32 = kill.query_async(&mut redis).await.unwrap();
+        assert!(killed >= 1);
+        // It leads still, or again.
+        let seen = observer.next(LIMIT).await;
+        assert_eq!((seen.token(), seen.skipped), (leader, true));
+    }
+    assert!(session.release(&held).await);
+    let seen = observer.next(LIMIT).await;
+    assert_eq!((seen.token(), seen.skipped), (None, false));
 }
 
 #[tokio::test(flavor = "multi_thread")]
