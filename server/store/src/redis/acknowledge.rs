@@ -154,14 +154,7 @@ impl Worker {
             usual = asked.as_ref().ok().map(|(_, slot)| *slot).or(usual);
             let asked = asked.and_then(|(run, _)| run);
             for request in batch.drain(..) {
-                let result = match &asked {
-                    Ok(run) if *run != request.run => Err(StoreError::Indeterminate {
-                        reason: "another server, or the same after a restart, has taken the master's place"
-                            .to_owned(),
-                    }),
-                    Ok(_) => Ok(()),
-                    Err(error) => Err(error.clone()),
-                };
+                let result = acknowledged(&request.run, &asked);
                 // Whoever asked may have given up.
                 let _ = request.answer.send(result);
             }
@@ -263,6 +256,18 @@ impl Worker {
     }
 }
 
+/// Returns whether what was done in a run of a server is acknowledged, by which run's replicas have acknowledged something.
+fn acknowledged(run: &RunId, asked: &Result<RunId, StoreError>) -> Result<(), StoreError> {
+    match asked {
+        Ok(asked) if asked != run => Err(StoreError::Indeterminate {
+            reason: "another server, or the same after a restart, has taken the master's place"
+                .to_owned(),
+        }),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.clone()),
+    }
+}
+
 /// What was to be acknowledged was carried out, whatever became of the question.
 fn indeterminate(error: &StoreError) -> StoreError {
     StoreError::Indeterminate {
@@ -272,4 +277,29 @@ fn indeterminate(error: &StoreError) -> StoreError {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_replicas_of_the_run_that_did_it_acknowledge_it() {
+        let [run, other] = ["one", "other"].map(RunId::from);
+        assert!(acknowledged(&run, &Ok(Arc::clone(&run))).is_ok());
+        let elsewhere = acknowledged(&run, &Ok(other));
+        assert!(
+            matches!(elsewhere, Err(StoreError::Indeterminate { .. })),
+            "{elsewhere:?}"
+        );
+        let missed = StoreError::NotReplicated {
+            replicas: 1,
+            timeout: Duration::from_secs(1),
+        };
+        let missed = acknowledged(&run, &Err(missed));
+        assert!(
+            matches!(missed, Err(StoreError::NotReplicated { .. })),
+            "{missed:?}"
+        );
+    }
 }
