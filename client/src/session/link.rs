@@ -119,7 +119,7 @@ async fn connect(
     limit: Duration,
 ) -> Result<Channel, ConnectError> {
     match timeout(limit, target?.connect()).await {
-        Ok(connected) => connected.map_err(|source| ConnectError::unreachable(url, source.into())),
+        Ok(connected) => connected.map_err(|source| ConnectError::unreachable(url, source)),
         Err(_) => Err(ConnectError::TimedOut {
             endpoint: url,
             after: limit,
