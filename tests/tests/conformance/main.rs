@@ -11,6 +11,7 @@
 )]
 
 mod cases;
+mod late;
 mod site;
 mod topology;
 mod user;
@@ -26,6 +27,7 @@ async fn conforms(topology: Topology) {
     let site = Site::start(topology).await;
     let ready = started.elapsed();
     let number = cases::all(&site).await;
+    late::grants_are_refused(&site).await;
     if let Some(cluster) = site.cluster() {
         user::while_a_slot_moves(&site, cluster).await;
     }

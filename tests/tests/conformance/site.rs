@@ -9,7 +9,7 @@ use leasehold_proto::v1::{
 };
 use leasehold_store::{LockStore, Options, Status, Store};
 use leasehold_tests::{
-    Cluster, Coordinator, CoordinatorProcess, RawSession,
+    Cluster, Coordinator, CoordinatorProcess, RawSession, RedisServer,
     audit::{self, TtlAudit},
     coordinator::Metrics,
     wait,
@@ -63,6 +63,34 @@ impl Site {
             channels,
             servers,
             looking,
+        }
+    }
+
+    pub(crate) fn topology(&self) -> Topology {
+        self.topology
+    }
+
+    /// A further coordinator, with further arguments.
+    pub(crate) fn coordinator<'a>(
+        &self,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> CoordinatorProcess {
+        Coordinator::process()
+            .store(self.servers.url())
+            .arguments(self.topology.arguments().iter().copied())
+            .arguments(arguments)
+            .start()
+    }
+
+    /// The servers that locks are kept in.
+    pub(crate) fn masters(&self) -> Vec<&RedisServer> {
+        self.servers.masters()
+    }
+
+    pub(crate) fn sentinels(&self) -> &[RedisServer] {
+        match &self.servers {
+            Servers::Sentinel(sentinels) => sentinels.sentinels(),
+            _ => &[],
         }
     }
 
