@@ -1,6 +1,9 @@
 //! What is in both of two passes.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::{Hash, Hasher},
+};
 
 use crate::{
     id::{Actor, OwnerId, SessionId},
@@ -13,8 +16,28 @@ use super::{
     world::{Hold, Party, Wait, World},
 };
 
-/// A wait of an actor: whose, which ticket, for what.
-type Key<'a> = (SessionId, Actor, OwnerId, &'a LockName);
+/// A wait of an actor. Hashed by its ticket alone, of which there are hardly two: a name may be long, and each is looked up
+/// several times.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key<'a> {
+    ticket: OwnerId,
+    session: SessionId,
+    actor: Actor,
+    name: &'a LockName,
+}
+
+impl Hash for Key<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ticket.hash(state);
+    }
+}
+
+impl Key<'_> {
+    fn who(&self) -> Who {
+        (self.session, self.actor)
+    }
+}
+
 type Who = (SessionId, Actor);
 
 /// The world of what is in both.
@@ -22,10 +45,7 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
     let names = names(before, now);
     let published = published(before, now);
     let moving = moving(before, now, &names, &published);
-    let told: HashSet<Who> = published
-        .iter()
-        .map(|(session, actor, ..)| (*session, *actor))
-        .collect();
+    let told: HashSet<Who> = published.iter().map(Key::who).collect();
     let is_free = |who: &Who| {
         let mut passes = [before, now].into_iter();
         let may_wait_for_more = passes.any(|pass| pass.omissions.concern(who.0));
@@ -158,20 +178,28 @@ fn moving<'a>(
         .flat_map(|pass| &pass.blocked)
         .map(BlockedWait::key)
         .filter(|key| !(standing.contains(key) && published.contains(key)));
-    seen.chain(said)
-        .map(|(session, actor, ..)| (session, actor))
-        .collect()
+    seen.chain(said).map(|key| key.who()).collect()
 }
 
 impl BlockedWait {
     fn key(&self) -> Key<'_> {
-        (self.session, self.actor, self.ticket, &self.name)
+        Key {
+            ticket: self.ticket,
+            session: self.session,
+            actor: self.actor,
+            name: &self.name,
+        }
     }
 }
 
 fn key<'a>(edge: &WaitEdge, name: &'a LockName) -> Option<Key<'a>> {
     let (session, actor) = who(edge.session, edge.actor)?;
-    Some((session, actor, edge.owner, name))
+    Some(Key {
+        ticket: edge.owner,
+        session,
+        actor,
+        name,
+    })
 }
 
 /// Which actor that is; `None` for nobody in particular.

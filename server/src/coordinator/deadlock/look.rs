@@ -23,7 +23,7 @@ const FIRST: usize = 256;
 /// Most holders and waiters that a pass reads, except that the last batch may exceed it.
 const EDGES: usize = 32 << 10;
 /// About as many holders and waiters are read in one batch, so that the store serves others in between.
-const BATCH: usize = 4096;
+const BATCH: usize = 512;
 /// Most names in a batch, and how many are in the first one.
 const BATCH_NAMES: (usize, usize) = (256, 4);
 

@@ -30,7 +30,8 @@ pub use self::{
 };
 use super::Coordinator;
 
-/// Time between two passes. A deadlock is found by the second pass after it closed.
+/// Time from the beginning of one pass to that of the next, unless a pass takes more than half of it. A deadlock is found by
+/// the second pass after it closed.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// Passes for which a lot stands while something is left out: two see the same actors even at coordinators that are out of
 /// step.
@@ -70,11 +71,14 @@ async fn detect(blocked: Blocked, mut site: impl Site) {
     let mut told = false;
     let mut lot = RandomState::new();
     let mut passes = 0;
+    let mut begun = Instant::now();
     loop {
         if !told {
             blocked.any().await;
+            begun = Instant::now();
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(rest(begun.elapsed())).await;
+        begun = Instant::now();
         let (all, of_now) = (blocked.clone(), lot.clone());
         let chosen = off_the_runtime(move || all.publication(&of_now)).await;
         let Some((mine, mut omitted)) = chosen else {
@@ -109,6 +113,12 @@ async fn detect(blocked: Blocked, mut site: impl Site) {
             }
         }
     }
+}
+
+/// How long the detector rests after a pass that took so long: for the rest of the interval, but for as long as the pass took
+/// where that is more, so that others have at least half of the time.
+fn rest(pass: Duration) -> Duration {
+    LOOK_EVERY.saturating_sub(pass).max(pass.min(LOOK_EVERY))
 }
 
 /// Carries out on a thread of its own what may take a while. `None` if it panicked.
