@@ -189,6 +189,10 @@ mod tests {
         assert!(bounds.check(Duration::ZERO).is_err());
         assert!(bounds.check(Duration::from_millis(999)).is_err());
         assert!(bounds.check(Duration::from_secs(3601)).is_err());
+        assert_eq!(
+            bounds.check(Duration::from_secs(7200)),
+            Err(Invalid("must be 1s to 1h, not 2h".to_owned()))
+        );
         assert!(bounds.check(Duration::from_secs(3600)).is_ok());
         assert!(bounds.check_delay(Duration::ZERO).is_ok());
         assert!(bounds.check_delay(Duration::from_secs(3601)).is_err());

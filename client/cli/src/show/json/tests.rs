@@ -123,7 +123,6 @@ fn semaphore() -> v1::LockView {
         fencing_token: 7,
         closed_for: Some(prost_types::Duration::default()),
         lock_delay: Some(prost_types::Duration::default()),
-        ..Default::default()
     }
 }
 
