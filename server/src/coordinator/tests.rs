@@ -2,10 +2,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use leasehold_core::{
-    command::{Acquire, REFRESH_INTERVAL, Resume},
+    command::{Acquire, Executed, REFRESH_INTERVAL, Resume},
     id::{Actor, SessionId},
     mode::Mode,
     name::ClientName,
+    time::{Moment, StoreTime},
 };
 use leasehold_store::{Answer, Options, TlsFiles, clock, measure::Meter};
 use tokio::{sync::oneshot, time::Instant};
@@ -170,6 +171,33 @@ async fn commands_carry_the_largest_token_of_grants_and_of_hand_offs() {
     };
     assert!(handed.token() > of_grant);
     assert!(of_hand_off > handed.token());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_off_counts_from_when_the_command_that_made_it_was_sent() {
+    let site = Site::start();
+    let coordinator = &site.coordinator;
+    coordinator.registry().ask(owner(1));
+    let waiter = coordinator.registry().wait(owner(1));
+    let long_ago = Moment::from_micros(7);
+    let handed = Handed {
+        owner: owner(1),
+        token: FencingToken::new(1),
+        coordinator: coordinator.id().clone(),
+        of_session: true,
+    };
+    let executed = Executed {
+        reply: Reply::Changed(true),
+        at: StoreTime::from_micros(7),
+        handed: vec![handed],
+        more: false,
+    };
+    let sent_at = long_ago;
+    coordinator.note(&name(), &Stamped { executed, sent_at });
+    match waiter.await.unwrap() {
+        Delivery::Granted { sent_at, .. } => assert_eq!(sent_at, long_ago),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(start_paused = true)]
