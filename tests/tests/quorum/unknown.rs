@@ -11,7 +11,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::site::{MAX_TTL, PROMPT, acquire, down_for, options, store, take, try_run, up};
+use crate::site::{MAX_TTL, PROMPT, acquire, options, store, take, try_run, up};
 
 /// Forwards connections to a master, and makes it tell that it has been up for years: its machine began in 1970 and learnt the
 /// time later.
@@ -69,7 +69,8 @@ async fn what_an_empty_master_says_of_its_age_is_not_believed() {
         ..options(&masters, "here")
     })
     .unwrap();
-    down_for(&store, "0 of 3 masters have a vote").await;
+    // They have answered: before that, none has a vote whatever it says.
+    all_too_young(&store).await;
     let refused = try_run(&store, Op::Acquire(acquire(1))).await;
     assert!(
         matches!(refused, Err(StoreError::Unavailable { .. })),
@@ -78,6 +79,19 @@ async fn what_an_empty_master_says_of_its_age_is_not_believed() {
     // The coordinator has seen them for long enough by its own clock.
     up(&store).await;
     take(&store, acquire(2)).await;
+}
+
+/// Waits until a store has met three masters, and counts none because of its age.
+async fn all_too_young(store: &Store) {
+    wait::until("three masters to have no vote", PROMPT, || async {
+        match &*store.status().borrow() {
+            Status::Down { reason, .. } if reason.matches("not been seen running").count() == 3 => {
+                Ok(())
+            }
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
 }
 
 /// What a master has noted of the run that answers: for how long that has been seen (ms).
