@@ -314,7 +314,7 @@ impl World {
         Some(self.deed(name, self.asked[owner.0].by, deed(owner)))
     }
 
-    fn owner(&self, name: usize, who: Who) -> Option<Owner> {
+    pub(crate) fn owner(&self, name: usize, who: Who) -> Option<Owner> {
         match who {
             Who::Granted(back) => self.granted.get(&name)?.iter().rev().nth(back).copied(),
             Who::Ended(back) => self.ended.get(&name)?.iter().rev().nth(back).copied(),
