@@ -1,24 +1,21 @@
 //! Messages of coordinators to one another, and what they cost the other nodes: each plain one goes to every node.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Op, Reply, Resume},
+    command::{Acquire, Caller, Command, Op, Reply, Resume},
     id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
     mode::Mode,
     name::{ClientName, LockName, Value},
 };
-use leasehold_store::{Feed, FeedItem, LockStore, Options, Status, Store, Subject, WakeUp};
-use leasehold_tests::{Cluster, alone::alone, report, wait};
+use leasehold_store::{LockStore, Options, Status, Store, WakeUp};
+use leasehold_tests::{Cluster, alone::alone, wait};
 use tokio::{
     sync::mpsc::Receiver,
     time::{Instant, timeout},
 };
 
-use crate::site::{LIMIT, names_on, slot_of};
+use crate::site::{LIMIT, slot_of};
 
 const TTL: Duration = Duration::from_secs(600);
 
@@ -85,20 +82,6 @@ impl Coordinator {
         assert!(matches!(granted, Reply::Granted { .. }), "{granted:?}");
     }
 
-    async fn release(&self, name: &str) {
-        let release = Op::Release {
-            owner: owner(name, 0),
-            end: End::Clean,
-        };
-        let released = self.ask(name, release).await;
-        assert!(matches!(released, Reply::Released { .. }), "{released:?}");
-    }
-
-    async fn look(&self, name: &str, feed: &Feed) {
-        let look = Op::Look { feed: feed.id() };
-        assert_eq!(self.ask(name, look).await, Reply::Looked);
-    }
-
     async fn renew(&self, name: &str) {
         let renew = Op::Renew {
             owner: owner(name, 0),
@@ -159,14 +142,11 @@ fn on_the_bus(cluster: &Cluster) -> u64 {
 
 /// How many channels of slots this coordinator listens to.
 fn listened_to(cluster: &Cluster, coordinator: &str) -> usize {
-    channels(cluster, &format!("*:wake:{coordinator}"))
-}
-
-/// How many channels of slots that match a pattern somebody listens to.
-fn channels(cluster: &Cluster, pattern: &str) -> usize {
     let of_node = cluster.nodes().iter().map(|node| {
         let mut channels = redis::cmd("PUBSUB");
-        channels.arg("SHARDCHANNELS").arg(pattern);
+        channels
+            .arg("SHARDCHANNELS")
+            .arg(format!("*:wake:{coordinator}"));
         let channels: Vec<String> = channels.query(&mut node.connection()).unwrap();
         channels.len()
     });
@@ -238,107 +218,4 @@ async fn slots_in_which_nobody_waits_any_more_are_not_listened_to() {
     }
     until_listened_to(&cluster, "here", 2).await;
     until_listened_to(&cluster, "here", 0).await;
-}
-
-/// Follows subjects until the feed says that it does. Fails if it has to begin anew meanwhile.
-async fn follow(feed: &mut Feed, subjects: &[Subject]) {
-    for subject in subjects {
-        feed.follow(subject.clone());
-    }
-    let mut missing = subjects.to_vec();
-    while !missing.is_empty() {
-        match next(feed).await {
-            FeedItem::Followed(subject) => missing.retain(|it| *it != subject),
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-async fn next(feed: &mut Feed) -> FeedItem {
-    let item = timeout(LIMIT, feed.next()).await;
-    item.expect("the feed goes on").unwrap()
-}
-
-/// The next items, counted by lock and by what each is told for.
-async fn told(feed: &mut Feed, number: usize) -> BTreeMap<(String, &'static str), usize> {
-    let mut told = BTreeMap::new();
-    for _ in 0..number {
-        let FeedItem::Told(item) = next(feed).await else {
-            panic!("something else is told");
-        };
-        let subject = match item.subject {
-            None => "look",
-            Some(Subject::Everything) => "everything",
-            Some(Subject::Name(_)) => "name",
-        };
-        *told.entry((item.name.to_string(), subject)).or_default() += 1;
-    }
-    told
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_are_told_to_those_who_watch_and_to_no_other_node() {
-    let _alone = alone().await;
-    let cluster = Cluster::start();
-    let here = Coordinator::start(&cluster, "here").await;
-    let there = Coordinator::start(&cluster, "there").await;
-    let names: Vec<String> = (0..3).flat_map(|master| names_on(master).take(4)).collect();
-    let subject = |name: &String| Subject::Name(LockName::parse(name).unwrap());
-    let [mut all, mut some] = [here.store.feed(), there.store.feed()];
-    for feed in [&mut all, &mut some] {
-        assert_eq!(next(feed).await, FeedItem::Started);
-    }
-    let asked = Instant::now();
-    follow(&mut all, &[Subject::Everything]).await;
-    report(format!(
-        "all slots are followed after {:?}",
-        asked.elapsed()
-    ));
-    let followed: Vec<_> = names.iter().step_by(2).map(subject).collect();
-    follow(&mut some, &followed).await;
-
-    let before = on_the_bus(&cluster);
-    for name in &names {
-        there.acquire(name).await;
-        there.release(name).await;
-        here.look(name, &all).await;
-    }
-    for name in names.iter().step_by(2) {
-        here.look(name, &some).await;
-    }
-    let each = |names: &mut dyn Iterator<Item = &String>, subject, number| {
-        let counted = names.map(|name| ((name.clone(), subject), number));
-        counted.collect::<BTreeMap<_, usize>>()
-    };
-    let mut expected = each(&mut names.iter(), "everything", 2);
-    expected.extend(each(&mut names.iter(), "look", 1));
-    assert_eq!(told(&mut all, 3 * names.len()).await, expected);
-    let mut expected = each(&mut names.iter().step_by(2), "name", 2);
-    expected.extend(each(&mut names.iter().step_by(2), "look", 1));
-    assert_eq!(told(&mut some, 3 * followed.len()).await, expected);
-    assert_eq!(on_the_bus(&cluster), before, "no other node is told");
-
-    // What is not followed any more is told no more, and its slots are given up.
-    all.unfollow(Subject::Everything);
-    assert_eq!(
-        next(&mut all).await,
-        FeedItem::Unfollowed(Subject::Everything)
-    );
-    for subject in &followed {
-        some.unfollow(subject.clone());
-    }
-    wait::until("the slots to be forgotten", LIMIT, || async {
-        let listened_to = channels(&cluster, "*:watch");
-        if listened_to == 0 {
-            Ok(())
-        } else {
-            Err(listened_to)
-        }
-    })
-    .await;
-    there.acquire(&names[0]).await;
-    follow(&mut all, &[subject(&names[1])]).await;
-    there.acquire(&names[1]).await;
-    let expected = each(&mut names[1..2].iter(), "name", 1);
-    assert_eq!(told(&mut all, 1).await, expected);
 }
