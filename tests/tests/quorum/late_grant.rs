@@ -9,7 +9,7 @@ use leasehold_tests::{
     redis_proxy::{Call, Loss},
 };
 
-use crate::site::{acquire, holds, owner, proxied, take, try_run};
+use crate::site::{UNHURRIED, acquire, holds, owner, proxied, take, try_run};
 
 /// The TTL of what is granted too late, and by how much more than that the masters' replies are delayed.
 const TTL: Duration = Duration::from_millis(500);
@@ -18,7 +18,7 @@ const DELAY: Duration = Duration::from_millis(1_500);
 #[tokio::test]
 async fn a_grant_on_which_masters_agreed_after_its_ttl_is_refused_and_taken_back() {
     let masters = Masters::start(3).bootstrapped();
-    let (store, proxies) = proxied(&masters).await;
+    let (store, proxies) = proxied(&masters, UNHURRIED).await;
     for proxy in &proxies {
         // The first that names the client is the second round, in which a grant is written back. It is carried out.
         let write_back = Call::With(b"client".to_vec());

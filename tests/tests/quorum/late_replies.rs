@@ -9,7 +9,7 @@ use leasehold_tests::{
     redis_proxy::{Call, Loss},
 };
 
-use crate::site::{acquire, owner, proxied, try_run};
+use crate::site::{UNHURRIED, acquire, owner, proxied, try_run};
 
 const TTL: Duration = Duration::from_secs(60);
 const DELAY: Duration = Duration::from_millis(500);
@@ -30,7 +30,7 @@ async fn delayed(store: &Store, proxies: &[RedisProxy], last: &[u8], op: Op) -> 
 #[tokio::test]
 async fn what_masters_agree_on_counts_from_when_it_was_sent() {
     let masters = Masters::start(3).bootstrapped();
-    let (store, proxies) = proxied(&masters).await;
+    let (store, proxies) = proxied(&masters, UNHURRIED).await;
     let long = Acquire {
         ttl: TTL,
         ..acquire(1)

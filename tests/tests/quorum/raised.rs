@@ -11,7 +11,9 @@ use leasehold_tests::{
 };
 use redis::Commands;
 
-use crate::site::{PROMPT, acquire, proxied, release, released, run, store, take, try_run};
+use crate::site::{
+    PROMPT, UNHURRIED, acquire, proxied, release, released, run, store, take, try_run,
+};
 
 fn long(number: u8) -> Acquire {
     Acquire {
@@ -46,7 +48,7 @@ async fn a_release_raises_the_token_where_nothing_was_known_of_the_hold() {
 #[tokio::test]
 async fn a_force_after_which_no_majority_has_the_new_token_is_not_said_to_be_done() {
     let masters = Masters::start(3).bootstrapped();
-    let (store, proxies) = proxied(&masters).await;
+    let (store, proxies) = proxied(&masters, UNHURRIED).await;
     take(&store, long(1)).await;
     for proxy in &proxies[..2] {
         let of_the_lock = || Call::With(b"lock:x".to_vec());

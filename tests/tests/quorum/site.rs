@@ -14,6 +14,8 @@ use redis::Commands;
 
 /// How long each master is waited for: longer than a busy machine keeps anybody from running.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+/// With this a master never takes too long.
+pub(crate) const UNHURRIED: Duration = Duration::from_secs(30);
 /// The longest TTL. A master that comes back has no vote for four times that.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(1);
 /// How long tokens and replaced owner ids are remembered: longer than any test holds a lock.
@@ -44,8 +46,8 @@ pub(crate) async fn store(masters: &Masters, coordinator: &str) -> Store {
     store
 }
 
-/// The same by way of a proxy for each master. No master takes too long for it.
-pub(crate) async fn proxied(masters: &Masters) -> (Store, Vec<RedisProxy>) {
+/// The same by way of a proxy for each master. A master takes too long for it after `timeout`.
+pub(crate) async fn proxied(masters: &Masters, timeout: Duration) -> (Store, Vec<RedisProxy>) {
     let mut proxies = Vec::new();
     for server in masters.servers() {
         proxies.push(RedisProxy::start(server.address()).await);
@@ -56,7 +58,7 @@ pub(crate) async fn proxied(masters: &Masters) -> (Store, Vec<RedisProxy>) {
         .collect();
     let (store, _) = open(Options {
         url: format!("redis+quorum://{}", hosts.join(",")),
-        timeout: Duration::from_secs(30),
+        timeout,
         ..options(masters, "here")
     })
     .unwrap();

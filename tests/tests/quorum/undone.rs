@@ -1,15 +1,14 @@
 //! Attempts that came to nothing, and are tried again before what they left is taken back.
 
 use leasehold_core::command::{Acquire, Op, Reply};
-use leasehold_store::{Options, open};
 use leasehold_tests::{
-    Masters, RedisProxy,
+    Masters,
     redis_proxy::{Call, Loss},
     wait,
 };
 use redis::Commands;
 
-use crate::site::{MAX_TTL, PROMPT, acquire, all_met, key, options, owner, try_run, up};
+use crate::site::{MAX_TTL, PATIENCE, PROMPT, acquire, key, owner, proxied, try_run};
 
 /// The newest token that a master knows of the lock `x`.
 fn token(masters: &Masters, place: usize) -> i64 {
@@ -22,21 +21,7 @@ fn token(masters: &Masters, place: usize) -> i64 {
 #[tokio::test]
 async fn a_grant_of_a_later_try_is_not_undone_with_an_earlier_one() {
     let masters = Masters::start(3).bootstrapped();
-    let mut proxies = Vec::new();
-    for server in masters.servers() {
-        proxies.push(RedisProxy::start(server.address()).await);
-    }
-    let hosts: Vec<String> = proxies
-        .iter()
-        .map(|proxy| proxy.address().to_string())
-        .collect();
-    let (store, _) = open(Options {
-        url: format!("redis+quorum://{}", hosts.join(",")),
-        ..options(&masters, "here")
-    })
-    .unwrap();
-    up(&store).await;
-    all_met(&store, &masters, "here").await;
+    let (store, proxies) = proxied(&masters, PATIENCE).await;
     for proxy in &proxies {
         // It is written back everywhere, and nobody learns of it.
         proxy.lose(Call::With(b"client".to_vec()), Loss::ReplyCut);

@@ -161,7 +161,6 @@ fn every_document_is_a_message_of_the_wire_api_as_proto3_writes_it() {
     };
     check("ForceReleaseResponse", &json(released), &[]);
     check("LeaderResponse", &json(election::Now::from(None)), &[]);
-    check("LeaderResponse", &json(election::Now::from(None)), &[]);
 }
 
 #[test]
