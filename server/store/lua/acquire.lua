@@ -8,7 +8,8 @@
 --       | {handed, 2, false | who holds it (see view_holders)}
 --       | {false, 7, the semaphore's limit in force, which is another one}
 --       | RESUMED if it was asked before, and another stream has resumed it since
--- The same owner id again: its grant or place stands.
+-- The same owner id again: its grant or place stands, and never ends sooner: this one may be late, and the hold may have been
+-- renewed for longer since.
 
 local QUEUED, BUSY, OTHER_LIMIT = 1, 2, 7
 
@@ -20,12 +21,12 @@ local function acquire(owner, lasts, details)
   if many then
     local found = many.get(owner)
     if found then
-      many.extend(owner, found, lasts)
+      many.extend(owner, found, math.max(tonumber(lasts), many.left(owner)))
       return token_of(found)
     end
   elseif holder == owner then
     local found = record_of(owner)
-    call('PEXPIRE', lock, lasts)
+    call('PEXPIRE', lock, math.max(tonumber(lasts), call('PTTL', lock)))
     -- Without one: somebody deleted it.
     if not found then
       refuse_if_full()

@@ -13,6 +13,7 @@
     reason = "tests"
 )]
 
+mod again;
 mod compare;
 mod crowd;
 mod full;

@@ -1,5 +1,7 @@
 //! Attempts that came to nothing, and are tried again before what they left is taken back.
 
+use std::time::Duration;
+
 use leasehold_core::command::{Acquire, Op, Reply};
 use leasehold_tests::{
     Masters,
@@ -8,7 +10,9 @@ use leasehold_tests::{
 };
 use redis::Commands;
 
-use crate::site::{MAX_TTL, PATIENCE, PROMPT, acquire, key, owner, proxied, try_run};
+use crate::site::{
+    MAX_TTL, PATIENCE, PROMPT, acquire, key, owner, proxied, run, store, take, try_run,
+};
 
 /// The newest token that a master knows of the lock `x`.
 fn token(masters: &Masters, place: usize) -> i64 {
@@ -28,7 +32,7 @@ async fn a_grant_of_a_later_try_is_not_undone_with_an_earlier_one() {
         // What undoes that does not come at first; then it does: it is the only one that names us and such a token.
         let undo = Call::With(b"here\r\n$16\r\n".to_vec());
         proxy.lose(undo.clone(), Loss::RequestCut);
-        proxy.lose(undo, Loss::ReplyAfter(std::time::Duration::ZERO));
+        proxy.lose(undo, Loss::ReplyAfter(Duration::ZERO));
     }
     let waits = Acquire {
         ttl: MAX_TTL * 60,
@@ -65,4 +69,26 @@ async fn a_grant_of_a_later_try_is_not_undone_with_an_earlier_one() {
     let found: Vec<_> = masters.servers().iter().map(key).collect();
     let number = found.iter().filter(|found| **found == of_it).count();
     assert!(number >= 2, "{found:?}");
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_sent_again_leaves_a_longer_end_as_it_is() {
+    let masters = Masters::start(3).bootstrapped();
+    let store = store(&masters, "here").await;
+    let token = take(&store, acquire(1)).await;
+    let renew = Op::Renew {
+        owner: owner(1),
+        ttl: PROMPT * 60,
+    };
+    assert_eq!(run(&store, renew).await.reply, Reply::Renewed);
+    let again = Acquire {
+        again: true,
+        ..acquire(1)
+    };
+    assert_eq!(take(&store, again).await, token);
+    for server in masters.servers() {
+        let left: u64 = server.connection().pttl("lock:x").unwrap();
+        // The test takes no longer than what is missing.
+        assert!(Duration::from_millis(left) > PROMPT * 50, "{left} ms");
+    }
 }

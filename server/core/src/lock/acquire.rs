@@ -43,7 +43,8 @@ impl LockState {
         (Reply::Granted { token }, handed_on)
     }
 
-    /// The same acquire again, since its reply was lost: the grant stands.
+    /// The same acquire again, since its reply was lost: the grant stands, and never ends sooner for it. This one may be late,
+    /// and the hold may have been renewed for longer since.
     fn retake(&mut self, step: &Step<'_>, acquire: &Acquire) -> Option<FencingToken> {
         let hold = self.holders.get_mut(&acquire.owner)?;
         hold.coordinator = step.caller.coordinator.clone();
@@ -51,6 +52,7 @@ impl LockState {
         hold.fresh = false;
         let token = hold.token;
         let ends_at = step.now.after(acquire.ttl + acquire.lock_delay);
+        let ends_at = ends_at.max(hold.ends_at);
         self.holders.extend(&acquire.owner, ends_at);
         Some(token)
     }

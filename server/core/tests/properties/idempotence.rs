@@ -1,9 +1,11 @@
 //! A reply may be lost, and the command be sent again.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use leasehold_core::{
     command::Reply,
+    id::FencingToken,
+    mode::Mode,
     view::{HolderView, NameView},
 };
 use proptest::prelude::*;
@@ -11,7 +13,7 @@ use proptest::prelude::*;
 use crate::{
     config,
     history::Deed,
-    steps::{NAMES, Step, steps},
+    steps::{Ask, NAMES, Step, Who, steps},
     world::World,
 };
 
@@ -71,6 +73,69 @@ proptest! {
             }
             world.step(step);
         }
+    }
+
+    /// An acquire that is sent again may be late: what the hold was renewed for since then stands.
+    #[test]
+    fn an_acquire_sent_again_shortens_nothing(steps in steps(150)) {
+        let mut world = World::new();
+        for step in &steps {
+            let Step::AcquireAgain { name, .. } = step else {
+                world.step(step);
+                continue;
+            };
+            let before = ends(&world.view(*name));
+            world.step(step);
+            let after = ends(&world.view(*name));
+            for (token, left) in before {
+                prop_assert!(after.get(&token).is_none_or(|now| *now >= left), "{} after {:#?}", token, step);
+            }
+        }
+    }
+}
+
+/// How long each hold has left, with its lock-delay.
+fn ends(view: &NameView) -> BTreeMap<FencingToken, Duration> {
+    let ours = view.holders.iter().filter_map(|holder| match holder {
+        HolderView::Ours(hold) => Some((hold.token, hold.expires_in + hold.lock_delay)),
+        HolderView::Foreign { .. } => None,
+    });
+    ours.collect()
+}
+
+#[test]
+fn an_acquire_sent_again_after_a_longer_renewal_leaves_its_end() {
+    let second = Duration::from_secs(1);
+    for mode in [Mode::Exclusive, Mode::Shared] {
+        let mut world = World::new();
+        let ask = Ask {
+            wait: false,
+            ttl: second,
+            ..Ask::waiting(mode)
+        };
+        let acquire = Step::Acquire {
+            name: 0,
+            by: 0,
+            ask,
+            late: false,
+        };
+        let who = Who::Granted(0);
+        let renew = Step::Renew {
+            name: 0,
+            who,
+            ttl: 20 * second,
+            elsewhere: None,
+        };
+        let again = Step::AcquireAgain {
+            name: 0,
+            who,
+            turned: false,
+        };
+        for step in [acquire, renew, again] {
+            world.step(&step).unwrap();
+        }
+        let left: Vec<_> = ends(&world.view(0)).into_values().collect();
+        assert_eq!(left, [20 * second], "{mode:?}");
     }
 }
 

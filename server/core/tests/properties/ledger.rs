@@ -231,7 +231,10 @@ impl Ledger {
                 if let Some(hold) = self.get_mut(owner)
                     && hold.token == *token
                 {
-                    hold.confirm(by, at, ask.ttl, ask); // Told once more.
+                    // Told once more; it never ends sooner.
+                    let left = at.until(hold.until.after(hold.lock_delay));
+                    let ttl = ask.ttl.max(left.saturating_sub(ask.lock_delay));
+                    hold.confirm(by, at, ttl, ask);
                 }
             }
             (Deed::Renew(owner, ttl), Reply::Renewed) => {

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use crate::{
     config,
     history::{self, Deed, Owner},
-    steps::{Ask, LONGEST, NAMES, Step, Who, steps},
+    steps::{LONGEST, NAMES, Step, steps},
     world::{World, name_of},
 };
 
@@ -29,8 +29,6 @@ pub(crate) struct Watched {
     pub(crate) mirror: Mirror,
     pub(crate) events: Vec<Event>,
     pub(crate) looks: usize,
-    /// The holds that were renewed: their coordinators know of the grants.
-    renewed: BTreeSet<(usize, Owner)>,
 }
 
 impl Watched {
@@ -40,7 +38,6 @@ impl Watched {
             mirror: Mirror::default(),
             events: Vec::new(),
             looks: 0,
-            renewed: BTreeSet::new(),
         }
     }
 
@@ -79,14 +76,9 @@ impl Watched {
         }
     }
 
-    /// Carries a step out. An acquire is not sent again once its TTL has passed or its hold was renewed: it would shorten what
-    /// was renewed for longer, and nobody is told of that.
+    /// Carries a step out. An acquire is not sent again once its TTL has passed.
     fn step(&mut self, step: &Step) -> Option<history::Event> {
-        if let Step::AcquireAgain { name, who, .. } = step {
-            let owner = self.world.owner(*name, *who)?;
-            if self.renewed.contains(&(*name, owner)) {
-                return None;
-            }
+        if let Step::AcquireAgain { name, .. } = step {
             let is_over =
                 |holder: &HolderView| matches!(holder, HolderView::Ours(hold) if hold.is_over());
             if self.world.view(*name).holders.iter().any(is_over) {
@@ -109,11 +101,6 @@ impl Watched {
             _ => step,
         };
         let event = self.world.step(step);
-        if let Some(event) = &event
-            && let Deed::Renew(owner, _) = event.deed
-        {
-            self.renewed.insert((event.name, owner));
-        }
         self.take_in();
         event
     }
@@ -274,39 +261,4 @@ proptest! {
             prop_assert_eq!(one.map(|event| (event.reply, event.after)), other.map(|event| (event.reply, event.after)));
         }
     }
-}
-
-#[test]
-fn an_acquire_that_was_renewed_is_not_sent_again() {
-    let mut watched = Watched::new();
-    let second = Duration::from_secs(1);
-    let acquire = |by| Step::Acquire {
-        name: 0,
-        by,
-        ask: Ask {
-            wait: false,
-            ttl: second,
-            ..Ask::waiting(Mode::Exclusive)
-        },
-        late: false,
-    };
-    let who = Who::Granted(0);
-    let renew = Step::Renew {
-        name: 0,
-        who,
-        ttl: second,
-        elsewhere: None,
-    };
-    let again = Step::AcquireAgain {
-        name: 0,
-        who,
-        turned: false,
-    };
-    watched.step(&acquire(0)).unwrap();
-    watched.step(&renew).unwrap();
-    watched.pause(second);
-    assert!(watched.step(&again).is_none());
-    watched.pause(second);
-    let refused = watched.step(&acquire(1)).unwrap();
-    assert!(matches!(refused.reply, Reply::Busy { .. }), "{refused:?}");
 }

@@ -12,7 +12,8 @@ local floor = math.min(tonumber(ARGV[5]), now + ARGV[7] * 1000)
 if is_replaced(owner) then return answer(REPLACED) end
 local holder, found = call('GET', lock), call('GET', record)
 if not holder or holder == owner then
-  call('SET', lock, owner, 'PX', lasts)
+  -- The same again: what stands never ends sooner, since this one may be late and the hold renewed for longer.
+  if not holder or call('PTTL', lock) < tonumber(lasts) then call('SET', lock, owner, 'PX', lasts) end
   if holder and is_of(found, owner) then return answer(DONE, token_of(found), 1) end
   return answer(DONE, math.max(token_of(found) + 1, now, floor), 0)
 end
