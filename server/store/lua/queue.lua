@@ -189,19 +189,11 @@ local function leave(owner)
   return coordinator, since, details
 end
 
--- Wakes another coordinator whose waiter was granted the lock. Only a hint: where it is not allowed, a refresh finds the
--- grant. From version 7 on, a cluster has channels of a slot, which only its node hears of: the other messages go to all.
-local function wake(coordinator, message)
-  if IS_CLUSTER and (redis.REDIS_VERSION_NUM or 0) >= 0x070000 then
-    redis.pcall('SPUBLISH', 'lh:' .. queue:match('{.-}') .. ':wake:' .. coordinator, message)
-  else
-    redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, message)
-  end
-end
-
--- Tells another coordinator what has become of a hold or place of its own. Only a hint, as above. In a cluster the message
--- goes to the channel of the slot, as long as the coordinator listens there: it does where it waits for something or has
--- renewed a hold. To all nodes goes only what nobody heard.
+-- Tells another coordinator what has become of a hold or place of its own, or that its waiter was granted the lock. The
+-- message is only a hint: where the user may not publish, a refresh finds the grant. From version 7 on, a cluster has
+-- channels of a slot, which only the slot's node hears of. A coordinator listens there where it waits for something or
+-- has renewed a hold. What nobody heard there goes to all nodes: after a slot has moved, a coordinator does not listen at
+-- its new node before it knows of the move.
 local function tell_owner(coordinator, message)
   if IS_CLUSTER and (redis.REDIS_VERSION_NUM or 0) >= 0x070000 then
     local heard_by = redis.pcall('SPUBLISH', 'lh:' .. queue:match('{.-}') .. ':wake:' .. coordinator, message)
@@ -250,7 +242,7 @@ local function hand_on()
       remove(owner, member, is_last)
       minted = grant(owner, lasts, details, coordinator, mode, limit, true, minted)
       if coordinator ~= me then
-        wake(coordinator, (session == 0 and 'U' or 'G') .. owner .. string.format('%020.0f', minted) .. lock)
+        tell_owner(coordinator, (session == 0 and 'U' or 'G') .. owner .. string.format('%020.0f', minted) .. lock)
       end
       local of_session = session > 0 and 1 or 0
       if handed then

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, Op, Reply, Resume},
+    command::{Acquire, Caller, Command, End, Op, Reply, Resume},
     id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
     mode::Mode,
     name::{ClientName, LockName, Value},
@@ -12,10 +12,11 @@ use leasehold_store::{LockStore, Options, Status, Store, WakeUp};
 use leasehold_tests::{Cluster, alone::alone, wait};
 use tokio::{
     sync::mpsc::Receiver,
+    task::block_in_place,
     time::{Instant, timeout},
 };
 
-use crate::site::{LIMIT, slot_of};
+use crate::site::{LIMIT, names_on, slot_of};
 
 const TTL: Duration = Duration::from_secs(600);
 
@@ -66,20 +67,23 @@ impl Coordinator {
     }
 
     async fn acquire(&self, name: &str) {
-        let acquire = Acquire {
-            owner: owner(name, 0),
-            session: None,
-            actor: Actor::NOBODY,
-            client_name: ClientName::default(),
-            mode: Mode::Exclusive,
-            value: Value::default(),
-            ttl: TTL,
-            lock_delay: Duration::ZERO,
-            wait: false,
-            again: false,
-        };
-        let granted = self.ask(name, Op::Acquire(acquire)).await;
+        let granted = self.ask(name, acquire(owner(name, 0), false)).await;
         assert!(matches!(granted, Reply::Granted { .. }), "{granted:?}");
+    }
+
+    /// Joins the queue of a lock that is held.
+    async fn wait_for(&self, name: &str) {
+        let queued = self.ask(name, acquire(owner(name, 1), true)).await;
+        assert!(matches!(queued, Reply::Queued { .. }), "{queued:?}");
+    }
+
+    async fn release(&self, name: &str) {
+        let release = Op::Release {
+            owner: owner(name, 0),
+            end: End::Clean,
+        };
+        let released = self.ask(name, release).await;
+        assert!(matches!(released, Reply::Released { .. }), "{released:?}");
     }
 
     async fn renew(&self, name: &str) {
@@ -119,6 +123,21 @@ impl Coordinator {
         names.sort();
         names
     }
+}
+
+fn acquire(owner: OwnerId, wait: bool) -> Op {
+    Op::Acquire(Acquire {
+        owner,
+        session: None,
+        actor: Actor::NOBODY,
+        client_name: ClientName::default(),
+        mode: Mode::Exclusive,
+        value: Value::default(),
+        ttl: TTL,
+        lock_delay: Duration::ZERO,
+        wait,
+        again: false,
+    })
 }
 
 fn owner(name: &str, number: u8) -> OwnerId {
@@ -218,4 +237,30 @@ async fn slots_in_which_nobody_waits_any_more_are_not_listened_to() {
     }
     until_listened_to(&cluster, "here", 2).await;
     until_listened_to(&cluster, "here", 0).await;
+}
+
+/// A waiter's coordinator listens to the slot at its old node until it learns of the move, which may take a second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_is_woken_though_its_coordinator_does_not_listen_at_the_new_node_yet() {
+    let _alone = alone().await;
+    let cluster = Cluster::start();
+    let holder = Coordinator::start(&cluster, "holder").await;
+    let mut waiter = Coordinator::start(&cluster, "waiter").await;
+    let name = names_on(0).next().unwrap();
+    holder.acquire(&name).await;
+    waiter.wait_for(&name).await;
+    until_listened_to(&cluster, "waiter", 1).await;
+    block_in_place(|| cluster.move_slot(slot_of(&name), 0, 1));
+    until_listened_to(&cluster, "waiter", 0).await;
+
+    holder.release(&name).await;
+    let woken = async {
+        loop {
+            if let WakeUp::Granted { name, .. } = waiter.wake_ups.recv().await.unwrap() {
+                return name;
+            }
+        }
+    };
+    let woken = timeout(LIMIT, woken).await.expect("the waiter is woken");
+    assert_eq!(woken.as_str(), name);
 }
