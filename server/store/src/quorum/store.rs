@@ -1,6 +1,6 @@
 //! The store on several independent masters.
 
-use std::sync::{Arc, OnceLock, atomic::AtomicI64};
+use std::sync::{Arc, OnceLock};
 
 use leasehold_core::{
     command::{Caller, Command, Op, Reply},
@@ -88,7 +88,6 @@ impl QuorumStore {
                 hold: options.max_hold,
                 durable,
             },
-            floor: AtomicI64::new(0),
             undoing: Undoing::default(),
         });
         let inner = Arc::new(Inner {
