@@ -17,7 +17,7 @@ use crate::{
     offered::{session, start},
     site::{
         MAX_TTL, MEMORY, PROMPT, acquire, delete, holds, key, owner, release, released, run,
-        run_by, store, take,
+        run_by, store, take, try_run,
     },
 };
 
@@ -279,6 +279,44 @@ async fn a_place_is_resumed_where_it_is_and_a_grant_that_came_of_it_anywhere() {
     assert_eq!(
         run_by(&there, "there", release(22)).await.reply,
         released(true)
+    );
+    all_hold(&masters, 3).await;
+}
+
+#[tokio::test]
+async fn what_is_granted_after_its_place_was_resumed_or_left_is_given_back() {
+    let masters = Masters::start(3).bootstrapped();
+    let store = store(&masters, "here").await;
+    let ask = |number| {
+        let waits = Acquire {
+            wait: true,
+            ..long(number)
+        };
+        try_run(&store, Op::Acquire(waits))
+    };
+    // Each acquire is in line, and about to be sent to the masters, when the other operation comes.
+    let (asked, moved) = tokio::join!(ask(1), try_run(&store, resume(&[1], 11)));
+    assert_eq!(asked.unwrap().executed.reply, Reply::Lost(Loss::Resumed));
+    let moved = moved.unwrap().executed.reply;
+    assert!(matches!(moved, Reply::ResumedWait { .. }), "{moved:?}");
+    all_hold(&masters, 11).await;
+    assert_eq!(run(&store, release(11)).await.reply, released(true));
+
+    let (asked, left) = tokio::join!(ask(2), try_run(&store, release(2)));
+    assert_eq!(
+        asked.unwrap().executed.reply,
+        Reply::Busy { holder: None },
+        "it has left"
+    );
+    let left = left.unwrap().executed.reply;
+    assert!(
+        matches!(left, Reply::Released { waited: true, .. }),
+        "{left:?}"
+    );
+    let next = ask(3).await.unwrap().executed.reply;
+    assert!(
+        matches!(next, Reply::Granted { .. } | Reply::Queued { .. }),
+        "{next:?}"
     );
     all_hold(&masters, 3).await;
 }
