@@ -6,7 +6,10 @@ use leasehold_server::{
     Listeners,
     config::{Action, Config},
 };
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, oneshot},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{CoordinatorOptions, Metrics, metrics};
@@ -18,8 +21,12 @@ pub struct Coordinator {
     endpoint: String,
     admin_endpoint: String,
     shutdown: CancellationToken,
+    suspensions: mpsc::UnboundedSender<Suspension>,
     thread: Option<thread::JoinHandle<()>>,
 }
+
+/// A suspension for so long, and where to say that it is over.
+type Suspension = (Duration, oneshot::Sender<()>);
 
 impl Coordinator {
     /// Starts a coordinator on free ports, with its locks in memory. It has a thread and a runtime of its own, so that it
@@ -50,11 +57,13 @@ impl Coordinator {
         let (admin, admin_address) = listen();
         let shutdown = CancellationToken::new();
         let stopped = shutdown.clone();
+        let (suspensions, suspend) = mpsc::unbounded_channel();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .expect("a runtime can be made");
+            runtime.spawn(suspend_when_asked(suspend));
             let ended = runtime.block_on(async {
                 let listeners = Listeners {
                     grpc: TcpListener::from_std(grpc).expect("a listener can be handed over"),
@@ -68,8 +77,22 @@ impl Coordinator {
             endpoint: format!("{scheme}://{grpc_address}"),
             admin_endpoint: format!("http://{admin_address}"),
             shutdown,
+            suspensions,
             thread: Some(thread),
         }
+    }
+
+    /// Suspends the coordinator as if its machine slept: for that long it does nothing and its timers stand still, while the
+    /// clock of its deadlines goes on. Returns when it runs again.
+    ///
+    /// # Panics
+    ///
+    /// If the coordinator has ended.
+    pub async fn suspend(&self, duration: Duration) {
+        let (over, is_over) = oneshot::channel();
+        let sent = self.suspensions.send((duration, over));
+        sent.expect("the coordinator runs");
+        is_over.await.expect("the coordinator runs");
     }
 
     /// Begins a coordinator that is to run as a process of its own.
@@ -110,6 +133,17 @@ impl Coordinator {
 
     fn admin_address(&self) -> &str {
         self.admin_endpoint.trim_start_matches("http://")
+    }
+}
+
+/// Carries suspensions out. The runtime must have no other thread.
+async fn suspend_when_asked(mut suspensions: mpsc::UnboundedReceiver<Suspension>) {
+    while let Some((duration, over)) = suspensions.recv().await {
+        tokio::time::pause();
+        thread::sleep(duration);
+        tokio::time::resume();
+        // The test may not wait for it any more.
+        let _ = over.send(());
     }
 }
 

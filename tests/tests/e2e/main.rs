@@ -24,5 +24,6 @@ mod readme;
 mod reflection;
 mod run_command;
 mod scenarios;
+mod silence;
 mod subscriptions;
 mod wake_ups;
