@@ -7,6 +7,7 @@ use leasehold_core::{
     mode::Mode,
     name::ClientName,
     time::{Moment, StoreTime},
+    view::HolderView,
 };
 use leasehold_store::{Answer, Options, TlsFiles, clock, measure::Meter};
 use tokio::{sync::oneshot, time::Instant};
@@ -308,6 +309,43 @@ async fn a_grant_that_is_told_before_its_waiter_is_known_is_confirmed_at_once() 
     let delivery = delivery.await.unwrap();
     assert!(matches!(delivery, Delivery::Granted { .. }), "{delivery:?}");
     assert!(began.elapsed() < REFRESH_INTERVAL);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_off_that_is_confirmed_counts_from_when_its_confirmation_was_sent() {
+    let site = Site::start();
+    let coordinator = &site.coordinator;
+    // Another coordinator would have made the grant. Here the command is sent past whoever would take the hold in.
+    let granted = coordinator.command(name(), Op::Acquire(acquire(1)));
+    coordinator.store().execute(granted).await.unwrap();
+    coordinator.registry().ask(owner(1));
+    site.tell(WakeUp::Granted {
+        name: name(),
+        owner: owner(1),
+        token: FencingToken::new(1),
+        of_session: true,
+    })
+    .await;
+    let delivery = coordinator.registry().wait(owner(1));
+    let _waiting = Waiting::new(coordinator.clone(), name(), Arc::new(acquire(1)), None);
+    let sent_at = match delivery.await.unwrap() {
+        Delivery::Granted { sent_at, .. } => sent_at,
+        other => panic!("{other:?}"),
+    };
+    // The store in memory reads the clock when a command is sent: the confirmed hold ends exactly a TTL after that.
+    let seen = coordinator.execute(&name(), Op::View { waiters: 0 }).await;
+    let Stamped {
+        executed,
+        sent_at: seen_at,
+    } = seen.unwrap();
+    let Reply::Seen(view) = executed.reply else {
+        panic!("{executed:?}");
+    };
+    let [HolderView::Ours(holder)] = &view.holders[..] else {
+        panic!("{view:?}");
+    };
+    let stands_until = sent_at.after(acquire(1).ttl);
+    assert_eq!(stands_until, seen_at.after(holder.expires_in));
 }
 
 #[tokio::test(start_paused = true)]

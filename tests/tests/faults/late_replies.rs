@@ -1,11 +1,13 @@
 //! Replies of Redis that come late: whatever a client is promised counts from the moment when the coordinator sent the command,
 //! not from the reply, and so never outlasts the key.
 //!
-//! Each test delays one reply and has a heartbeat heard meanwhile. That heartbeat is heard after the command was sent, so a promise
-//! that counted from the reply would outlast the key by nearly the delay.
+//! Most tests delay one reply and have a heartbeat heard meanwhile. That heartbeat is heard after the command was sent, so a
+//! promise that counted from the reply would outlast the key by nearly the delay. The last two check the other direction: the
+//! coordinator promises no less than stands because a reply came late.
 
 use std::time::{Duration, Instant};
 
+use leasehold_core::lease::drift_margin;
 use leasehold_proto::v1::{
     AcquireOutcome, AcquireRequest, RenewRequest, lock_service_client::LockServiceClient,
     session_response::Response,
@@ -24,15 +26,15 @@ const DELAY: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Redis, and a coordinator to which its replies may come late.
-struct Site {
+pub(crate) struct Site {
     _redis: RedisServer,
     connection: MultiplexedConnection,
-    proxy: RedisProxy,
-    coordinator: CoordinatorProcess,
+    pub(crate) proxy: RedisProxy,
+    pub(crate) coordinator: CoordinatorProcess,
 }
 
 impl Site {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let redis = RedisServer::start();
         let proxy = RedisProxy::start(redis.address()).await;
         let coordinator = Coordinator::process()
@@ -214,4 +216,42 @@ async fn the_time_that_a_unary_call_waited_for_redis_is_taken_off_its_ttl() {
     assert!(renewed.renewed);
     assert!(parse(renewed.ttl) <= TTL - DELAY, "{:?}", renewed.ttl);
     assert_eq!(site.proxy.counts().lost, 2);
+}
+
+/// Asserts that a client was promised the whole TTL, less the margin, for a heartbeat that it sent after `before`.
+fn assert_whole(before: Instant, good_until: Instant) {
+    let promised = good_until - before;
+    let whole = TTL - drift_margin(TTL);
+    assert!(promised >= whole, "{promised:?} of {whole:?} are promised");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_that_a_renewal_takes_is_not_taken_off_what_it_is_good_for() {
+    let _alone = alone().await;
+    let site = Site::start().await;
+    let mut session = site.session().await;
+    session.acquire("renewed").await;
+    // The coordinator renews for a heartbeat that comes after a sixth of the TTL, and answers it then.
+    tokio::time::sleep(TTL / 5).await;
+    site.delay_of("renewed");
+    let before = Instant::now();
+    let good_until = session.heartbeat().await;
+    assert_eq!(site.proxy.counts().lost, 1);
+    // Redis renewed after the heartbeat was heard, for the TTL.
+    assert_whole(before, good_until);
+    session.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_that_an_acquire_takes_is_not_taken_off_what_its_grant_is_good_for() {
+    let _alone = alone().await;
+    let site = Site::start().await;
+    let before = Instant::now();
+    let mut session = site.session().await;
+    site.delay_of("granted");
+    let granted = session.acquire("granted").await;
+    assert_eq!(site.proxy.counts().lost, 1);
+    // The grant is good from the `open`, the last heartbeat, which came before the acquire.
+    assert_whole(before, granted.good_until);
+    session.close().await;
 }
