@@ -488,7 +488,7 @@ def guard(channel: grpc.Channel) -> None:
     say("kept")
     lock.over.wait()
     assert not lock.is_held()
-    # By CLOCK_BOOTTIME.
+    # The deadline is a time of CLOCK.
     say("lost", lock.deadline, lock.reason)
 
 

@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use leasehold_tests::{Coordinator, raw::connect, wait};
 use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::site::{Caller, NOTICED, Site, reason, token};
+use super::site::{Site, reason};
 
 #[tokio::test]
 async fn only_a_whole_token_of_the_file_lets_in() {
@@ -72,7 +71,9 @@ async fn a_file_that_makes_no_sense_leaves_the_one_before_in_force() {
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn a_token_that_is_taken_away_while_the_file_cannot_be_read_is_gone_when_it_can() {
-    use leasehold_tests::process::limit_open_files;
+    use leasehold_tests::{Coordinator, process::limit_open_files, raw::connect, wait};
+
+    use super::site::{Caller, NOTICED, token};
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens");

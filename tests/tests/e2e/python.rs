@@ -13,6 +13,15 @@ use rustix::time::{ClockId, clock_gettime};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The clock of `tests/python/session.py`.
+const CLOCK: ClockId = {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    clock
+};
+
 fn program(mode: &str, endpoint: &str) -> ChildProcess {
     let mut command = Command::new(python::interpreter());
     command
@@ -75,7 +84,7 @@ async fn a_python_program_takes_its_lock_for_lost_before_another_is_granted_it()
     assert_eq!(reason, "its deadline has passed");
     let deadline = Duration::from_nanos(deadline.parse().unwrap());
     let granted = waiter.granted(id, LIMIT).await;
-    let now = clock_gettime(ClockId::Boottime);
+    let now = clock_gettime(CLOCK);
     let now = Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec.try_into().unwrap());
     assert!(granted.lock.fencing_token > token);
     assert!(
