@@ -30,9 +30,9 @@ end
 local function from(coordinator, place) return coordinator .. '\0' .. pack('>I8', place) end
 local function beyond(coordinator) return '(' .. coordinator .. '\1' end
 
--- What is known of a waiter: place, since when, coordinator, for how long, details.
-local function read_waiter(owner)
-  local found = call('HGET', waiters, owner)
+-- What is known of a waiter: place, since when, coordinator, for how long, details. `found` is its field where that was read.
+local function read_waiter(owner, found)
+  found = found or call('HGET', waiters, owner)
   if not found then return nil end
   local place, since, coordinator, lasts, rest = unpack_bytes('>I8I8I2c0I2c0', found)
   return place, since, coordinator, lasts, found:sub(rest)
