@@ -6,7 +6,7 @@
 -- ARGV  coordinator id; the version of what it publishes, 0 for nothing; the publication, empty if it is unchanged; then for
 --       each publication that the caller has: coordinator id, version
 -- Reply {1, or 0 if the caller has to send its publication again,
---       {coordinator id, version, the publication or false if the caller has it}, ...}
+--       {coordinator id, version, the publication or false if the caller has it, as it has its own}, ...}
 
 local LATELY = 3000000    -- µs for which a publication counts: a coordinator that still waits calls again before that
 local KEPT_FOR = '10000'  -- ms
@@ -45,7 +45,7 @@ local known = {}
 for i = 4, #ARGV, 2 do known[ARGV[i]] = tonumber(ARGV[i + 1]) end
 local told = { is_known and 1 or 0 }
 for id, of in pairs(seen) do
-  local is_new = known[id] ~= of[2]
+  local is_new = id ~= me and known[id] ~= of[2]
   told[#told + 1] = { id, of[2], is_new and redis.call('HGET', blocked, 'of ' .. id) or false }
 end
 return told

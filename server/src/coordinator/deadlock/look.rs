@@ -1,20 +1,23 @@
 //! One pass of the detector: the exchange with other coordinators, and then the edges of the names that matter. Bounds how many
-//! names and edges a pass reads; a name that is not read counts as about to come free.
+//! names and edges a pass reads, and for how long; a name that is not read counts as about to come free.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     hash::{BuildHasher, RandomState},
     sync::Arc,
+    time::Duration,
 };
 
 use leasehold_core::{
     command::{Op, Reply},
     deadlock::{Pass, Publication},
     name::LockName,
+    view::NameEdges,
 };
-use leasehold_store::{LockStore, StoreError};
+use leasehold_store::{LockStore, Stamped, StoreError};
+use tokio::time::Instant;
 
-use super::{super::Coordinator, share::Omitted};
+use super::{super::Coordinator, off_the_runtime, share::Omitted};
 
 /// Most names that a pass reads.
 const NAMES: usize = 2048;
@@ -22,10 +25,15 @@ const NAMES: usize = 2048;
 const FIRST: usize = 256;
 /// Most holders and waiters that a pass reads, except that the last batch may exceed it.
 const EDGES: usize = 32 << 10;
-/// About as many holders and waiters are read in one batch, so that the store serves others in between.
-const BATCH: usize = 512;
-/// Most names in a batch, and how many are in the first one.
-const BATCH_NAMES: (usize, usize) = (256, 4);
+/// Time for which a pass reads names, except that the last batch may exceed it. A deadlock is found two passes after it
+/// closed, so that this bounds the time until then, however much there is to read and however slow the store is.
+const READ_FOR: Duration = Duration::from_millis(500);
+/// What one batch reads, about, so that the store serves others in between: holders, waiters, and for each name as much as
+/// `NAME` of them.
+const BATCH: usize = 128;
+const NAME: usize = 8;
+/// Names in the first batch, whose sizes are not known.
+const FIRST_BATCH: usize = 4;
 
 /// Carries one pass out.
 pub(super) async fn look(
@@ -39,39 +47,78 @@ pub(super) async fn look(
     if is_last {
         return Ok(Pass::default());
     }
-    let (names, left_out) = names(&published, lot);
+    let (told, of_lot) = (published.clone(), lot.clone());
+    let chosen = off_the_runtime(move || names(&told, &of_lot)).await;
+    let (names, left_out) = chosen.unwrap_or_default();
     omitted.names += left_out;
     let mut pass = Pass::default();
     for publication in &published {
         pass.blocked.extend_from_slice(&publication.waits);
         pass.omissions.add(&publication.omissions);
     }
-    let mut rest = names.as_slice();
-    let (mut edges, mut size) = (0, BATCH_NAMES.1);
-    while !rest.is_empty() {
-        if edges >= EDGES {
-            omitted.edges += rest.len();
-            break;
-        }
-        let batch;
-        (batch, rest) = rest.split_at(size.min(rest.len()));
+    let read = |batch: &[LockName]| {
         let commands = batch
             .iter()
             .map(|name| coordinator.command(name.clone(), Op::Edges))
             .collect();
-        let results = coordinator.store().execute_all(commands).await;
-        for (name, result) in batch.iter().zip(results) {
-            // A name that could not be read counts as about to come free.
-            let Ok(Reply::Edges(read)) = result.map(|stamped| stamped.executed.reply) else {
-                continue;
-            };
-            edges += read.holders.len() + read.waiters.len();
-            pass.names.insert(name.clone(), *read);
-        }
-        let each = edges / pass.names.len().max(1);
-        size = (BATCH / each.max(1)).clamp(1, BATCH_NAMES.0);
-    }
+        let results = coordinator.store().execute_all(commands);
+        async { results.await.into_iter().map(edges_of).collect() }
+    };
+    pass.names = read_all(&names, omitted, read).await;
     Ok(pass)
+}
+
+/// What a name's answer tells; `None` if the name could not be read.
+fn edges_of(result: Result<Stamped, StoreError>) -> Option<NameEdges> {
+    match result.ok()?.executed.reply {
+        Reply::Edges(edges) => Some(*edges),
+        _ => None,
+    }
+}
+
+/// Reads names in batches, within the bounds of a pass, and leaves the store to others in between. Leaves out names that could
+/// not be read: each counts as about to come free.
+async fn read_all<F>(
+    names: &[LockName],
+    omitted: &mut Omitted,
+    read: impl Fn(&[LockName]) -> F,
+) -> HashMap<LockName, NameEdges>
+where
+    F: Future<Output = Vec<Option<NameEdges>>>,
+{
+    let begun = Instant::now();
+    let mut all = HashMap::new();
+    let mut rest = names;
+    let (mut edges, mut size) = (0, FIRST_BATCH);
+    loop {
+        let batch;
+        (batch, rest) = rest.split_at(size.min(rest.len()));
+        let asked = Instant::now();
+        let mut of_batch = 0;
+        for (name, read) in batch.iter().zip(read(batch).await) {
+            if let Some(read) = read {
+                of_batch += read.holders.len() + read.waiters.len();
+                all.insert(name.clone(), read);
+            }
+        }
+        edges += of_batch;
+        if rest.is_empty() {
+            return all;
+        }
+        if edges >= EDGES {
+            omitted.edges += rest.len();
+            return all;
+        }
+        // So that others have the store for a third of the time at least.
+        tokio::time::sleep(asked.elapsed() / 2).await;
+        if begun.elapsed() >= READ_FOR {
+            omitted.time += rest.len();
+            return all;
+        }
+        // As much as names have had on average, or of late if that is more.
+        let each = (edges / all.len().max(1)).max(of_batch / batch.len().max(1));
+        size = (BATCH / (NAME + each)).max(1);
+    }
 }
 
 /// The names to read, in order, and how many are left out. The names that coordinators published first come first; the lot
@@ -99,9 +146,15 @@ fn names(published: &[Arc<Publication>], lot: &RandomState) -> (Vec<LockName>, u
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
+    use std::cell::RefCell;
+
     use leasehold_core::{
         deadlock::BlockedWait,
         id::{Actor, OwnerId, SessionId},
+        mode::Mode,
+        name::ClientName,
+        time::StoreTime,
+        view::WaitEdge,
     };
 
     use super::*;
@@ -147,6 +200,81 @@ mod tests {
             lots += 1;
             assert!(lots < 1000, "{} were never read", never.len());
         }
+    }
+
+    /// Reads names of which each has so many waiters and takes so long, and returns in batches of which sizes that was.
+    async fn batches(
+        names: usize,
+        waiters: impl Fn(usize) -> usize,
+        each: Duration,
+    ) -> (Vec<usize>, Omitted) {
+        let names = publication("a", names);
+        let names: Vec<_> = names.waits.iter().map(|wait| wait.name.clone()).collect();
+        let (sizes, mut omitted) = (RefCell::new(Vec::new()), Omitted::default());
+        let read = |batch: &[LockName]| {
+            let first: usize = sizes.borrow().iter().sum();
+            sizes.borrow_mut().push(batch.len());
+            let of_batch = (first..first + batch.len()).map(|number| {
+                Some(NameEdges {
+                    holders: Vec::new(),
+                    waiters: vec![waiter(); waiters(number)],
+                    complete: true,
+                })
+            });
+            let of_batch: Vec<_> = of_batch.collect();
+            async move {
+                tokio::time::sleep(each * u32::try_from(of_batch.len()).unwrap()).await;
+                of_batch
+            }
+        };
+        let all = read_all(&names, &mut omitted, read).await;
+        let sizes = sizes.into_inner();
+        assert_eq!(all.len(), sizes.iter().sum::<usize>());
+        (sizes, omitted)
+    }
+
+    fn waiter() -> WaitEdge {
+        WaitEdge {
+            owner: OwnerId::from_bytes([1; 16]),
+            session: None,
+            actor: Actor::NOBODY,
+            client_name: ClientName::parse("").unwrap(),
+            mode: Mode::Exclusive,
+            since: StoreTime::from_micros(1),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_reads_for_half_a_second_at_most_and_leaves_the_store_to_others_meanwhile() {
+        let begun = Instant::now();
+        let (sizes, omitted) = batches(500, |_| 8, Duration::from_millis(5)).await;
+        let read: usize = sizes.iter().sum();
+        let took = begun.elapsed();
+        let limit = READ_FOR + Duration::from_millis(16 * 5 * 3 / 2);
+        assert!(took >= READ_FOR && took < limit, "{took:?}");
+        // Two thirds of the time.
+        assert!((60..80).contains(&read), "{read}");
+        assert_eq!(omitted.time, 500 - read);
+        let (sizes, omitted) = batches(500, |_| 8, Duration::ZERO).await;
+        assert_eq!(sizes.iter().sum::<usize>(), 500);
+        assert_eq!(omitted, Omitted::default());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_is_as_small_as_names_are_large() {
+        let (sizes, _) = batches(100, |_| 8, Duration::ZERO).await;
+        assert_eq!(sizes[..3], [FIRST_BATCH, 8, 8]);
+        let (sizes, _) = batches(30, |_| 500, Duration::ZERO).await;
+        assert_eq!(sizes[1..], [1; 26]);
+        // Small ones first: it adapts at once.
+        let waiters = |number| if number < 200 { 0 } else { 100 };
+        let (sizes, omitted) = batches(400, waiters, Duration::ZERO).await;
+        assert_eq!(sizes[1..14], [16; 13]);
+        assert!(sizes[14..].iter().all(|size| *size == 1), "{sizes:?}");
+        assert_eq!(omitted, Omitted::default());
+        let (sizes, omitted) = batches(100, |_| 512, Duration::ZERO).await;
+        assert_eq!(sizes.iter().sum::<usize>() * 512, EDGES);
+        assert_eq!(omitted.edges, 100 - EDGES / 512);
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub use self::{
 };
 use super::Coordinator;
 
-/// Time from the beginning of one pass to that of the next, unless a pass takes more than half of it. A deadlock is found by
-/// the second pass after it closed.
+/// Time from the beginning of one pass to that of the next, unless a pass takes more than two thirds of it. A deadlock is found
+/// by the second pass after it closed.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// Passes for which a lot stands while something is left out: two see the same actors even at coordinators that are out of
 /// step.
@@ -115,10 +115,12 @@ async fn detect(blocked: Blocked, mut site: impl Site) {
     }
 }
 
-/// How long the detector rests after a pass that took so long: for the rest of the interval, but for as long as the pass took
-/// where that is more, so that others have at least half of the time.
+/// How long the detector rests after a pass that took so long: for the rest of the interval, but for at least half as long as
+/// the pass took, so that others have the processors.
 fn rest(pass: Duration) -> Duration {
-    LOOK_EVERY.saturating_sub(pass).max(pass.min(LOOK_EVERY))
+    LOOK_EVERY
+        .saturating_sub(pass)
+        .max((pass / 2).min(LOOK_EVERY))
 }
 
 /// Carries out on a thread of its own what may take a while. `None` if it panicked.
@@ -163,6 +165,7 @@ impl Site for Here {
                 coordinator,
                 names,
                 edges,
+                time,
             } = omitted;
             tracing::warn!(
                 session,
@@ -170,6 +173,7 @@ impl Site for Here {
                 coordinator,
                 names,
                 edges,
+                time,
                 "deadlock detection left out actors or names because of its bounds; deadlocks among the clients with the most waits are found later"
             );
         }

@@ -2,8 +2,8 @@
 //! publish, so that one client's waits do not crowd out another's.
 //!
 //! Sessions of a caller take turns, and callers take turns: whoever has little is published whole, whatever the others have.
-//! A lot decides among the actors of whoever has more than its share. A new lot is drawn every few passes, so that any two
-//! actors are published together sooner or later.
+//! Whoever has the least also comes first in what is published. A lot decides among the actors of whoever has more than its
+//! share. A new lot is drawn every few passes, so that any two actors are published together sooner or later.
 
 use std::{
     collections::HashMap,
@@ -37,6 +37,7 @@ pub(super) struct Omitted {
     pub(super) coordinator: usize,
     pub(super) names: usize,
     pub(super) edges: usize,
+    pub(super) time: usize,
 }
 
 impl Omitted {
@@ -48,18 +49,21 @@ impl Omitted {
             self.coordinator,
             self.names,
             self.edges,
+            self.time,
         ]);
         all.filter(|(_, omitted)| *omitted > 0)
     }
 }
 
 /// The bounds, by the names that metrics give them.
-pub const BOUNDS: [&str; 5] = ["session", "caller", "coordinator", "names", "edges"];
+pub const BOUNDS: [&str; 6] = ["session", "caller", "coordinator", "names", "edges", "time"];
 
 /// An actor with its place among those that share something.
 #[derive(Clone)]
 struct Ranked {
     candidate: Candidate,
+    /// What the session's actors take, up to this one.
+    through: usize,
     /// How many of the same session, and then of the same caller, come before it.
     turn: usize,
     rank: u64,
@@ -79,12 +83,18 @@ pub(super) fn choose(
     let mut omitted = Omitted::default();
     let all = candidates.into_iter().map(|candidate| Ranked {
         rank: lot.hash_one(candidate.who),
+        through: 0,
         turn: 0,
         candidate,
     });
     let of_sessions = groups(all, |ranked| ranked.candidate.who.0);
     let of_sessions = of_sessions.flat_map(|(_, mut of_session)| {
         omitted.session += take_turns(&mut of_session, SESSION);
+        let mut through = 0;
+        for ranked in &mut of_session {
+            through += ranked.candidate.bytes;
+            ranked.through = through;
+        }
         of_session
     });
     let of_sessions: Vec<_> = of_sessions.collect();
@@ -97,8 +107,27 @@ pub(super) fn choose(
     });
     let mut chosen: Vec<_> = of_callers.collect();
     omitted.coordinator += take_turns(&mut chosen, COORDINATOR);
-    let chosen = chosen.into_iter().map(|ranked| ranked.candidate.who);
+    let chosen = small_first(chosen).map(|ranked| ranked.candidate.who);
     (chosen.collect(), omitted)
+}
+
+/// Puts the actors that were chosen in the order in which their names are read: callers with the least first, and of each
+/// caller the sessions with the least. A pass may have time only for the first ones.
+fn small_first(chosen: Vec<Ranked>) -> impl Iterator<Item = Ranked> {
+    let of_callers = groups(chosen.into_iter(), |ranked| {
+        Arc::clone(&ranked.candidate.caller)
+    });
+    let mut all = Vec::new();
+    for (_, mut of_caller) in of_callers {
+        of_caller.sort_unstable_by_key(|ranked| (ranked.through, ranked.rank));
+        let mut through = 0;
+        for ranked in of_caller {
+            through += ranked.candidate.bytes;
+            all.push((through, ranked));
+        }
+    }
+    all.sort_unstable_by_key(|(through, ranked)| (*through, ranked.rank));
+    all.into_iter().map(|(_, ranked)| ranked)
 }
 
 fn groups<K: Hash + Eq>(
@@ -174,6 +203,25 @@ mod tests {
                     .contains(&SessionId::from_bytes([201; 16]))
             );
             assert!(omitted.session > 0 && omitted.caller > 0);
+        }
+    }
+
+    #[test]
+    fn callers_and_sessions_with_little_come_before_those_with_more() {
+        let mut all = Vec::new();
+        for session in 0..20 {
+            all.extend(actors("one", session, 20, 512));
+        }
+        // Two actors of one session, and one each of another one and of another caller's.
+        all.extend(actors("one", 20, 2, 20));
+        all.extend(actors("one", 21, 1, 200));
+        all.extend(actors("two", 22, 1, 400));
+        for _ in 0..20 {
+            let (chosen, _) = choose(all.clone(), &RandomState::new());
+            let mut first: Vec<_> = chosen[..4].iter().map(|(session, _)| *session).collect();
+            first.sort_unstable();
+            let expected = [20, 20, 21, 22].map(|session| SessionId::from_bytes([session; 16]));
+            assert_eq!(first, expected);
         }
     }
 

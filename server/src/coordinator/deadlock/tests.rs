@@ -246,14 +246,14 @@ async fn what_is_left_out_changes_so_that_everybody_is_published_sooner_or_later
 }
 
 #[test]
-fn a_pass_begins_every_300_ms_unless_passes_take_more_than_half_of_that() {
+fn a_pass_begins_every_300_ms_unless_passes_take_more_than_two_thirds_of_that() {
     let millis = Duration::from_millis;
     for (pass, rested) in [
         (0, 300),
         (100, 200),
-        (150, 150),
-        (250, 250),
-        (300, 300),
+        (200, 100),
+        (250, 125),
+        (400, 200),
         (5_000, 300),
     ] {
         assert_eq!(rest(millis(pass)), millis(rested), "after {pass} ms");

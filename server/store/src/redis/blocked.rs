@@ -112,6 +112,7 @@ impl Board {
         for (id, version, bytes) in told {
             let publication = match bytes {
                 Some(bytes) => Arc::new(read(&bytes).unwrap_or_else(Publication::unreadable)),
+                None if id == self.coordinator.as_str() => Arc::clone(&question.mine),
                 None => match known.remove(&id) {
                     Some((has, publication)) if has == version => publication,
                     _ => Arc::new(Publication::unreadable()),
@@ -333,6 +334,17 @@ mod tests {
         }
         let none = board.question("key", &Arc::default());
         assert_eq!(arguments(&none)[2..4], [b"0".to_vec(), Vec::new()]);
+    }
+
+    #[test]
+    fn a_coordinators_own_publication_is_not_sent_back() {
+        let board = Board::new(CoordinatorId::new("me"));
+        for number in 1..3 {
+            let mine = Arc::new(publication(&[wait(number, "a")], &[]));
+            let question = board.question("key", &mine);
+            let answer = reply(1, [told("me", number.into(), None)]);
+            assert_eq!(board.answer(&question, answer).unwrap(), Some(vec![mine]));
+        }
     }
 
     #[test]
