@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod deadlocked;
 mod neighbours;
 mod together;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use leasehold_tests::{Abuser, Coordinator, RedisServer, alone::alone, report, usage::resident};
 
-use crate::neighbours::{Measured, Neighbours};
+use crate::{
+    deadlocked,
+    neighbours::{Measured, Neighbours},
+};
 
 /// An abuse, with what of `docs/limits.md`'s table it makes the coordinator keep at most.
 struct Abuse {
@@ -14,6 +17,8 @@ struct Abuse {
     unread: u64,
     /// Connections on which much is sent that is not complete.
     filled: u64,
+    /// Locks that are held, and acquires that wait, with their names.
+    locks: u64,
 }
 
 const fn abuse(kind: &'static str, connections: u64, unread: u64, filled: u64) -> Abuse {
@@ -22,10 +27,18 @@ const fn abuse(kind: &'static str, connections: u64, unread: u64, filled: u64) -
         connections,
         unread,
         filled,
+        locks: 0,
     }
 }
 
-const ABUSES: [Abuse; 10] = [
+/// Sessions whose actors hold locks and wait for very many others.
+const BLOCKED: Abuse = Abuse {
+    locks: 4_400,
+    ..abuse("blocked-waits", 20, 0, 0)
+};
+
+const ABUSES: [Abuse; 11] = [
+    BLOCKED,
     abuse("slow", 1000, 0, 0),
     abuse("unread-sessions", 40, 40, 0),
     abuse("unread-watches", 20, 100, 0),
@@ -54,6 +67,7 @@ impl Abuse {
             + (CONNECTIONS + self.connections) * 48 * KIB
             + self.unread * MIB
             + self.filled * 6 * MIB
+            + self.locks * 5 * KIB / 2
     }
 }
 
@@ -77,7 +91,19 @@ async fn clients_that_behave_are_not_disturbed() {
         let abuser = Abuser::start(&coordinator.endpoint(), kind).await;
         // What came at once at its beginning is served.
         tokio::time::sleep(SETTLE).await;
-        let measured = neighbours.measure(kind, ABUSE).await;
+        let measured = if kind == BLOCKED.kind {
+            let deadlocks = deadlocked::measure(&coordinator, ABUSE);
+            let (measured, ()) = tokio::join!(neighbours.measure(kind, ABUSE), deadlocks);
+            let bounded = coordinator.metrics().await;
+            let bounded = bounded.sum("leasehold_deadlock_bounds_total");
+            report(format!("{kind}: {bounded} passes reached a bound"));
+            if bounded == 0.0 {
+                wrong.push(format!("{kind}: no bound was reached"));
+            }
+            measured
+        } else {
+            neighbours.measure(kind, ABUSE).await
+        };
         let memory = resident(coordinator.id());
         let did = abuser.stop().await;
         // What was needed before may still be there.

@@ -100,7 +100,7 @@ async fn flood(
     Ok(())
 }
 
-async fn channel(server: SocketAddr) -> Option<Channel> {
+pub(crate) async fn channel(server: SocketAddr) -> Option<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{server}")).ok()?;
     let endpoint = endpoint.local_address(Some(http2::own_address()));
     endpoint.tcp_nodelay(true).connect().await.ok()

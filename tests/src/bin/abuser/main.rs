@@ -5,6 +5,7 @@
 //! connections and in rate, as `KINDS` tells.
 #![expect(clippy::print_stdout, reason = "the answers are the program's output")]
 
+mod blocked;
 mod connections;
 mod floods;
 mod http2;
@@ -42,6 +43,7 @@ async fn main() -> anyhow::Result<()> {
                 "slow" => slow::trickle(server, tally).await,
                 "unread-sessions" => unread::sessions(server, tally).await,
                 "unread-watches" => unread::watches(server, tally).await,
+                "blocked-waits" => blocked::waits(server, tally).await,
                 "flood-one-name" => floods::one_name(server, tally).await,
                 "flood-names" => floods::names(server, tally).await,
                 "flood-one-session" => floods::one_session(server, tally).await,
