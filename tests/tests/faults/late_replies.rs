@@ -2,8 +2,8 @@
 //! not from the reply, and so never outlasts the key.
 //!
 //! Most tests delay one reply and have a heartbeat heard meanwhile. That heartbeat is heard after the command was sent, so a
-//! promise that counted from the reply would outlast the key by nearly the delay. The last two check the other direction: the
-//! coordinator promises no less than stands because a reply came late.
+//! promise that counted from the reply would outlast the key by nearly the delay. Two check the other direction: the coordinator
+//! promises no less than stands because a reply came late. The last cancels an acquire whose reply is late.
 
 use std::time::{Duration, Instant};
 
@@ -254,4 +254,24 @@ async fn the_time_that_an_acquire_takes_is_not_taken_off_what_its_grant_is_good_
     // The grant is good from the `open`, the last heartbeat, which came before the acquire.
     assert_whole(before, granted.good_until);
     session.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acquire_that_is_cancelled_before_redis_queues_it_ends() {
+    let _alone = alone().await;
+    let site = Site::start().await;
+    let mut holder = site.session().await;
+    holder.acquire("cancelled").await;
+    let mut waiter = site.session().await;
+    site.delay_of("cancelled");
+    let id = waiter.ask("cancelled", None).await;
+    waiter.cancel(id).await;
+    // The coordinator learns that it waits from the reply, which comes after the cancel.
+    match waiter.answer(id, LIMIT).await {
+        Response::NotGranted(ended) => assert_eq!(ended.outcome(), AcquireOutcome::Cancelled),
+        other => panic!("not cancelled: {other:?}"),
+    }
+    assert_eq!(site.proxy.counts().lost, 1);
+    waiter.close().await;
+    holder.close().await;
 }

@@ -67,6 +67,24 @@ async fn renewals_that_do_not_count_are_told_though_the_store_is_up() {
     session.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_renewal_of_a_lock_that_is_given_back_is_late_no_longer() {
+    let redis = RedisServer::start();
+    let coordinator = Coordinator::process().store(redis.url()).start();
+    let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    let lock = session.take_one(exclusive("given back")).await;
+    session.keep_alive(TTL / 9);
+    redis.stop();
+    until_late(&coordinator).await;
+    // Redis does not answer this either.
+    session.ask_release(&lock).await;
+    let late = ["leasehold_late_renewals"];
+    coordinator.until_zero(late, SEEN).await;
+    redis.cont();
+    until_ready(&coordinator).await;
+    session.close().await;
+}
+
 #[tokio::test]
 async fn a_coordinator_that_goes_away_is_draining_and_not_ready() {
     let coordinator = Coordinator::process().start();
