@@ -7,10 +7,14 @@
 --       EVERYTHING:lock     to one
 -- and a feed has one of its own. keys.rs makes them, and the lines that go ahead of the script with the first two.
 --
+-- On a cluster from version 7 on, lh:{tag}:watch of each slot replaces the last two and those of feeds: only the slot's
+-- node hears of it, whereas the bus carries a message on any other channel to every node. If nobody listens to the slot,
+-- as at a node that is just being given it, the script uses the others.
+--
 -- A message is {lock, now (µs), {change, …}, how many wait after it or false, false or what was seen (as view.lua replies
--- it, from the holders on)} in RESP, and has no owner ids. What was seen is told to its feed alone, without changes. A
--- change is one of these; hold is what view_hold gives, or false where nothing is known of it, waiter what view_waiter
--- does:
+-- it, from the holders on)} in RESP, and has no owner ids. What was seen is told to its feed alone, without changes; on the
+-- channel of a slot, the name of the feed's own channel ends the message. A change is one of these; hold is what view_hold
+-- gives, or false where nothing is known of it, waiter what view_waiter does:
 --       'granted', hold
 --       'queued', waiter, position
 --       'withdrawn', waiter
@@ -27,9 +31,17 @@ local functions = {}
 local one = EVERYTHING .. ':' -- what the channels of single locks begin with
 local are_all_followed
 local listened_to = {}        -- lock → whether anybody listens to its channel, as far as that was asked
+local of_slot                 -- the channel of the slot, where anybody listens to that
 
--- Asks at once whether anybody follows everything, or one of some of KEYS, which are locks.
+-- Asks at once whether anybody follows the slot, everything, or one of some of KEYS, which are locks. The last key is none.
 function functions.ask(from, to)
+  if IS_CLUSTER and (redis.REDIS_VERSION_NUM or 0) >= 0x070000 then
+    local channel = 'lh:' .. KEYS[#KEYS]:match('{.-}') .. ':watch'
+    if (try('PUBSUB', 'SHARDNUMSUB', channel)[2] or 0) > 0 then
+      of_slot = channel
+      return
+    end
+  end
   local channels, next = { EVERYTHING }, 2
   for i = from, to do
     channels[next] = one .. KEYS[i]
@@ -53,7 +65,7 @@ end
 
 -- Whether anybody follows a lock.
 function functions.follows(of)
-  return are_all_followed or is_listened_to(of)
+  return of_slot or are_all_followed or is_listened_to(of)
 end
 
 local function encode(value, parts)
@@ -79,14 +91,23 @@ end
 -- Tells what an operation changed on the lock at hand.
 function functions.tell(changes, waiting)
   local told = message(changes, waiting, false)
+  if of_slot then
+    try('SPUBLISH', of_slot, told)
+    return
+  end
   if are_all_followed then try('PUBLISH', EVERYTHING, told) end
   if is_listened_to(lock) then try('PUBLISH', one .. lock, told) end
 end
 
 -- Tells a feed what was seen of it: {channel, view}. Gives whether anybody hears it.
 function functions.show(looked, waiting)
-  local view = looked[2]
-  local heard_by = try('PUBLISH', looked[1], message({}, waiting, { unpack(view, 3) }))
+  local channel, view = looked[1], { unpack(looked[2], 3) }
+  local heard_by
+  if of_slot then
+    heard_by = try('SPUBLISH', of_slot, message({}, waiting, view, channel))
+  else
+    heard_by = try('PUBLISH', channel, message({}, waiting, view))
+  end
   return type(heard_by) == 'number' and heard_by > 0
 end
 

@@ -10,6 +10,7 @@
 
 mod basics;
 mod failovers;
+mod feeds;
 mod half_moved;
 mod joining;
 mod load;

@@ -8,7 +8,7 @@ use leasehold_core::{
     mode::Mode,
     name::{ClientName, LockName, Value},
 };
-use leasehold_store::{LockStore, Options, Status, Store, WakeUp};
+use leasehold_store::{Feed, LockStore, Options, Status, Store, WakeUp};
 use leasehold_tests::{Cluster, alone::alone, wait};
 use tokio::{
     sync::mpsc::Receiver,
@@ -21,14 +21,14 @@ use crate::site::{LIMIT, names_on, slot_of};
 const TTL: Duration = Duration::from_secs(600);
 
 /// A coordinator without anything but its store.
-struct Coordinator {
+pub(crate) struct Coordinator {
     id: CoordinatorId,
-    store: Store,
+    pub(crate) store: Store,
     wake_ups: Receiver<WakeUp>,
 }
 
 impl Coordinator {
-    async fn start(cluster: &Cluster, id: &str) -> Self {
+    pub(crate) async fn start(cluster: &Cluster, id: &str) -> Self {
         let id = CoordinatorId::new(id);
         let (store, wake_ups) = leasehold_store::open(Options {
             url: cluster.url(),
@@ -66,7 +66,7 @@ impl Coordinator {
         self.store.execute(command).await.unwrap().executed.reply
     }
 
-    async fn acquire(&self, name: &str) {
+    pub(crate) async fn acquire(&self, name: &str) {
         let granted = self.ask(name, acquire(owner(name, 0), false)).await;
         assert!(matches!(granted, Reply::Granted { .. }), "{granted:?}");
     }
@@ -77,13 +77,18 @@ impl Coordinator {
         assert!(matches!(queued, Reply::Queued { .. }), "{queued:?}");
     }
 
-    async fn release(&self, name: &str) {
+    pub(crate) async fn release(&self, name: &str) {
         let release = Op::Release {
             owner: owner(name, 0),
             end: End::Clean,
         };
         let released = self.ask(name, release).await;
         assert!(matches!(released, Reply::Released { .. }), "{released:?}");
+    }
+
+    pub(crate) async fn look(&self, name: &str, feed: &Feed) {
+        let look = Op::Look { feed: feed.id() };
+        assert_eq!(self.ask(name, look).await, Reply::Looked);
     }
 
     async fn renew(&self, name: &str) {
@@ -147,7 +152,7 @@ fn owner(name: &str, number: u8) -> OwnerId {
 }
 
 /// How many plain messages the nodes have sent one another.
-fn on_the_bus(cluster: &Cluster) -> u64 {
+pub(crate) fn on_the_bus(cluster: &Cluster) -> u64 {
     let sent = cluster.nodes().iter().map(|node| {
         let mut info = redis::cmd("CLUSTER");
         let info: String = info.arg("INFO").query(&mut node.connection()).unwrap();
@@ -161,11 +166,14 @@ fn on_the_bus(cluster: &Cluster) -> u64 {
 
 /// How many channels of slots this coordinator listens to.
 fn listened_to(cluster: &Cluster, coordinator: &str) -> usize {
+    channels(cluster, &format!("*:wake:{coordinator}"))
+}
+
+/// How many channels of slots that match a pattern somebody listens to.
+pub(crate) fn channels(cluster: &Cluster, pattern: &str) -> usize {
     let of_node = cluster.nodes().iter().map(|node| {
         let mut channels = redis::cmd("PUBSUB");
-        channels
-            .arg("SHARDCHANNELS")
-            .arg(format!("*:wake:{coordinator}"));
+        channels.arg("SHARDCHANNELS").arg(pattern);
         let channels: Vec<String> = channels.query(&mut node.connection()).unwrap();
         channels.len()
     });

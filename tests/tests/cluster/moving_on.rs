@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold_client::{LockNews, LockWatcher};
+use leasehold_proto::v1::Holder;
 use leasehold_tests::{report, wait};
 use tokio::{task::block_in_place, time::timeout};
 
@@ -11,17 +12,17 @@ use crate::{
     site::{LIMIT, Site, names_on, slot_of, timed},
 };
 
-/// The token of the next grant that a watcher is told of, of a hold or a lock that it finds held.
-async fn next_grant(watcher: &mut LockWatcher, name: &str) -> i64 {
+/// The hold of the next event that concerns one, or of a lock that the watcher finds held.
+async fn next_hold(watcher: &mut LockWatcher, name: &str) -> Holder {
     loop {
-        match timeout(LIMIT, watcher.next())
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap()
-        {
-            LockNews::Event(event) if event.name == name => return event.fencing_token,
-            LockNews::Lock(lock) if lock.name == name => return lock.holders[0].fencing_token,
+        let news = timeout(LIMIT, watcher.next()).await.unwrap();
+        match news.unwrap().unwrap() {
+            LockNews::Event(event) if event.name == name => {
+                if let Some(holder) = event.holder {
+                    return holder;
+                }
+            }
+            LockNews::Lock(mut lock) if lock.name == name => return lock.holders.remove(0),
             _ => {}
         }
     }
@@ -35,19 +36,24 @@ async fn waiters_and_watchers_follow_a_slot_to_another_node() {
     let (one, other) = (site.client(0).await, site.client(1).await);
     let mut watcher = site.client(1).await.admin().watch_locks("on 0/");
     let guard = one.lock(&*name).acquire().await.unwrap();
-    assert_eq!(
-        next_grant(&mut watcher, &name).await,
-        guard.fencing_token().get()
-    );
+    let hold = next_hold(&mut watcher, &name).await;
+    assert_eq!(hold.fencing_token, guard.fencing_token().get());
     let waiter = tokio::spawn(other.lock(&*name).acquire());
-    wait::until("the waiter to be listened for", LIMIT, || async {
-        let channels = slot_channels(&site, 0);
-        let heard = channels.iter().any(|channel| channel.contains(":wake:"));
-        heard.then_some(()).ok_or(channels)
-    })
-    .await;
+    // The holder's coordinator listens to the slot too, once it has renewed the hold.
+    let listened_to = async |node| {
+        wait::until("the waiter to be listened for", LIMIT, async || {
+            let channels = slot_channels(&site, node);
+            let mut of_coordinators = channels
+                .iter()
+                .filter_map(|channel| channel.split_once(":wake:"));
+            let heard = of_coordinators.any(|(_, coordinator)| coordinator != hold.coordinator);
+            heard.then_some(()).ok_or(channels)
+        })
+        .await;
+    };
+    listened_to(0).await;
     block_in_place(|| site.cluster.move_slot(slot, 0, 1));
-    // Whether or not the waiter's coordinator listens at the new node by now.
+    listened_to(1).await;
     let (granted, took) = timed(async {
         guard.release().await.unwrap();
         timeout(LIMIT, waiter).await.unwrap().unwrap().unwrap()
@@ -58,14 +64,20 @@ async fn waiters_and_watchers_follow_a_slot_to_another_node() {
 
     // A replica takes over: nobody has to be told.
     block_in_place(|| site.cluster.fail_over(site.cluster.replica_of(1).unwrap()));
+    let before = granted.fencing_token().get();
     granted.release().await.unwrap();
-    let mut newest = 0;
-    for _ in 0..3 {
-        let guard = one.lock(&*name).acquire().await.unwrap();
-        newest = guard.fencing_token().get();
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        guard.release().await.unwrap();
+    // The watcher may miss what happens until it follows the new master.
+    let cycles = async {
+        loop {
+            let guard = one.lock(&*name).acquire().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            guard.release().await.unwrap();
+        }
+    };
+    let told = async { while next_hold(&mut watcher, &name).await.fencing_token <= before {} };
+    tokio::select! {
+        () = told => {}
+        () = cycles => {}
     }
-    while next_grant(&mut watcher, &name).await < newest {}
     site.assert_clean();
 }

@@ -233,6 +233,12 @@ impl Channels {
             .strip_prefix(b":")
     }
 
+    /// All of these for the locks of one slot of a cluster, from Redis 7 on: only the node that serves the slot hears of it.
+    pub fn of_slot(slot: u16) -> Vec<u8> {
+        let tag = &TAGS[usize::from(slot)];
+        format!("{OURS}{{{tag}}}:watch").into_bytes()
+    }
+
     /// What a feed's looks saw.
     pub fn of_feed(feed: FeedId) -> Vec<u8> {
         format!("{OURS}feed:{:016x}", feed.get()).into_bytes()
@@ -334,6 +340,7 @@ mod tests {
         for slot in [0, 1, 8_000, SLOTS - 1] {
             let channel = wake_channel_of_slot(slot, &CoordinatorId::new("a{b}c"));
             assert_eq!(slot_of(&channel), slot, "{channel:?}");
+            assert_eq!(slot_of(&Channels::of_slot(slot)), slot);
         }
     }
 

@@ -15,10 +15,19 @@ use crate::feed::{Subject, Told};
 
 /// The lock key that a message begins with.
 pub(super) fn lock_of(payload: &[u8]) -> Option<&[u8]> {
-    let rest = payload.strip_prefix(b"*5\r\n$")?;
+    let rest = payload.strip_prefix(b"*5\r\n$");
+    let rest = rest.or_else(|| payload.strip_prefix(b"*6\r\n$"))?;
     let end = rest.iter().position(|byte| *byte == b'\r')?;
     let length: usize = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
     rest.get(end + 2..)?.get(..length)
+}
+
+/// Whether a message, from the channel of a slot, is for one feed alone, and if so whether that has this channel.
+pub(super) fn is_for_feed(payload: &[u8], channel: &[u8]) -> Option<bool> {
+    let end = [b"\r\n", channel, b"\r\n"].concat();
+    payload
+        .starts_with(b"*6\r\n")
+        .then(|| payload.ends_with(&end))
 }
 
 /// Reads a message; `None` if it is of a lock that is none of ours.
@@ -97,7 +106,17 @@ fn optional_hold(fields: &mut Fields) -> Decoded<Option<Box<HoldView>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::lock_of;
+    use super::{is_for_feed, lock_of};
+
+    #[test]
+    fn a_message_for_one_feed_names_it_at_its_end() {
+        let look = b"*6\r\n$4\r\nlock\r\n:1\r\n*0\r\n:0\r\n*0\r\n$6\r\nlh:a:1\r\n";
+        assert_eq!(is_for_feed(look, b"lh:a:1"), Some(true));
+        assert_eq!(is_for_feed(look, b"lh:a:2"), Some(false));
+        assert_eq!(is_for_feed(look, b"a:1"), Some(false));
+        assert_eq!(lock_of(look), Some(&b"lock"[..]));
+        assert_eq!(is_for_feed(b"*5\r\n$4\r\nlock\r\n", b"lh:a:1"), None);
+    }
 
     #[test]
     fn the_lock_of_a_message_is_found_without_reading_it() {

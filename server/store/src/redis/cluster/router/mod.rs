@@ -150,6 +150,19 @@ impl Router {
         self.state().serving.get(usize::from(slot))?.clone()
     }
 
+    /// The slots that a node serves, in order.
+    pub(super) fn slots_of(&self, node: &Address) -> Vec<u16> {
+        let state = self.state();
+        let serving = (0..SLOTS).zip(&state.serving);
+        let here = serving.filter(|(_, by)| by.as_ref().is_some_and(|by| by.address == *node));
+        here.map(|(slot, _)| slot).collect()
+    }
+
+    /// Asks for a new map, because a node does not serve what this one says.
+    pub(super) fn doubt(&self) {
+        self.stale.notify_one();
+    }
+
     /// Sends a command.
     pub(super) fn send(&self, command: Command, keys: LockKeys, answer: Answer) {
         if let Op::Refresh { .. } = command.op {
