@@ -23,6 +23,10 @@ const CONNECTION: u32 = 16;
 const FIRST_REST: Duration = Duration::from_millis(10);
 /// The longest rest between two attempts to accept.
 const LONGEST_REST: Duration = Duration::from_secs(1);
+/// Bytes that the kernel takes for a client beyond what the client lets it send. Without a bound the kernel takes megabytes for
+/// a client that does not read, and for as long the coordinator goes on to ask the store for that client.
+#[cfg(all(target_os = "linux", not(leasehold_portable)))]
+const UNSENT: u32 = 64 * 1024;
 
 /// What the listener asks of its connections.
 #[derive(Clone, Debug)]
@@ -156,6 +160,10 @@ impl Acceptor {
         if let Err(error) = socket.set_nodelay(true) {
             tracing::debug!(%error, %peer, "failed to set TCP_NODELAY");
         }
+        #[cfg(all(target_os = "linux", not(leasehold_portable)))]
+        if let Err(error) = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT) {
+            tracing::debug!(%error, %peer, "failed to set TCP_NOTSENT_LOWAT");
+        }
         let socket = Arc::new(socket);
         let handle = self.connections.admit(&socket, peer);
         tokio::spawn(watchdog::watch(
@@ -188,5 +196,44 @@ impl Acceptor {
                 full.setting
             );
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(leasehold_portable)))]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use std::pin::pin;
+
+    use futures_util::StreamExt;
+    use tokio::{io::AsyncWriteExt, net::TcpSocket, time::timeout};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn little_is_taken_for_a_client_that_does_not_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = TcpSocket::new_v4().unwrap();
+        client.set_recv_buffer_size(4096).unwrap();
+        let _client = client.connect(address).await.unwrap();
+        let accepted = accept(
+            listener,
+            ListenerOptions::default(),
+            Connections::new(),
+            CancellationToken::new(),
+        );
+        let mut connection = pin!(accepted).next().await.unwrap().unwrap();
+        let mut taken = 0;
+        // The kernel takes no more when nothing was taken for a while.
+        while let Ok(written) = timeout(
+            Duration::from_millis(200),
+            connection.write(&[0; 16 * 1024]),
+        )
+        .await
+        {
+            taken += written.unwrap();
+            assert!(taken < 256 * 1024, "{taken} bytes are taken");
+        }
+        assert!(taken > 0);
     }
 }
