@@ -14,7 +14,7 @@ use crate::{
     settings::Settings,
 };
 
-/// How one coordinator is doing, or why it could not be asked.
+/// The state of one coordinator, or the reason why it could not be asked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CoordinatorStatus {
@@ -27,7 +27,7 @@ pub struct CoordinatorStatus {
 }
 
 impl CoordinatorStatus {
-    /// Whether it answered that it serves.
+    /// Returns whether it answered that it serves.
     pub fn is_serving(&self) -> bool {
         self.status.as_ref().is_ok_and(|status| status.serving)
     }

@@ -353,7 +353,7 @@ mod tests {
         Reason::StoreGarbled,
     ];
 
-    /// What a program is to do with the same request, as `docs/errors.md` defines it.
+    /// Returns what a program is to do with the same request, as `docs/errors.md` defines it.
     const fn retry(reason: Reason) -> &'static str {
         match reason {
             // It passes by itself.

@@ -58,7 +58,7 @@ impl Masters {
         self
     }
 
-    /// How the command `quorum-bootstrap` reaches them.
+    /// Returns how the command `quorum-bootstrap` reaches them.
     pub fn set(&self) -> MasterSet {
         MasterSet {
             url: format!("redis+quorum://{}", self.hosts()),

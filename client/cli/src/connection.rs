@@ -150,7 +150,7 @@ impl Connection {
         builder
     }
 
-    /// Where the coordinators are, each with its scheme and port.
+    /// Returns where the coordinators are, each with its scheme and port.
     pub(crate) fn endpoints(&self) -> Endpoints {
         Endpoints::from(&self.endpoint)
     }

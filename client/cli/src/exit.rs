@@ -110,7 +110,8 @@ pub(crate) fn explained(error: &anyhow::Error) -> String {
     message
 }
 
-/// Whether the words of this cause say all that there is to say: of a transport's errors below, layers repeat each other.
+/// Returns whether this cause's message is complete, so that the causes below it are left out: the layers of a transport repeat
+/// each other.
 fn tells_all(cause: &(dyn StdError + 'static)) -> bool {
     let shared: Option<&Arc<ConnectError>> = cause.downcast_ref();
     let error = shared.map(|shared| &**shared).or(cause.downcast_ref());
@@ -125,7 +126,7 @@ fn tells_all(cause: &(dyn StdError + 'static)) -> bool {
     connecting || cause.is::<Failure>()
 }
 
-/// Whether a coordinator, or the way to it, is why: not the command line, and not that others hold the lock.
+/// Returns whether a coordinator, or the way to it, is why: not the command line, and not that others hold the lock.
 pub(crate) fn is_of_coordinator(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<AcquireError>() {
         return !matches!(

@@ -39,7 +39,7 @@ impl Outage {
     }
 }
 
-/// Where a session stands.
+/// The stage of a session's connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Stage {
     /// At this coordinator.

@@ -28,7 +28,7 @@ Exit codes:
   69   none of them serves
   77   none of them knows or allows the caller; or the certificates don't fit";
 
-/// What `status` is told.
+/// Options of `status`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StatusOptions {
     /// How long to wait for answers; a coordinator without an answer by then counts as not serving

@@ -5,7 +5,7 @@ use std::{error::Error as StdError, fmt, io};
 use rustls::CertificateError;
 use tonic::TimeoutExpired;
 
-/// What answers where a coordinator was expected, as its first bytes show it.
+/// A server other than the expected coordinator, as its first bytes show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mismatch {
     /// The URL says `https://`, and what answers speaks no TLS.
@@ -137,7 +137,7 @@ impl Cause {
         })
     }
 
-    /// Whether TLS is why: not where no TLS is spoken at all.
+    /// Returns whether TLS is the cause. A server that speaks no TLS at all is another one.
     pub(crate) fn is_tls(&self) -> bool {
         matches!(self, Self::Tls(_))
     }
@@ -206,7 +206,7 @@ fn with_scheme(endpoint: &str, scheme: &str) -> String {
     format!("{scheme}://{rest}")
 }
 
-/// What rustls says, and what to do about it where that is known.
+/// Returns what rustls says, and what to do about it where that is known.
 fn of_tls(error: &rustls::Error) -> String {
     let rustls::Error::InvalidCertificate(certificate) = error else {
         return error.to_string();

@@ -65,7 +65,7 @@ struct Parts {
 }
 
 impl Failure {
-    /// What the call to the coordinator at this endpoint ended with.
+    /// Returns the failure of a call to the coordinator at this endpoint.
     pub(crate) fn at(endpoint: &str, status: Status) -> Self {
         let mut failure = Self::from(status);
         // Nobody else has it yet.
@@ -139,7 +139,7 @@ impl Failure {
         self.0.retry_after
     }
 
-    /// Whether the connection could not be encrypted: one of the two does not trust the other's certificate, or they have no
+    /// Returns whether the connection could not be encrypted: one side does not trust the other's certificate, or the two have no
     /// version of TLS in common.
     ///
     /// ```
@@ -152,8 +152,8 @@ impl Failure {
         self.cause().is_some_and(|cause| cause.is_tls())
     }
 
-    /// Whether what answers is no coordinator, or a coordinator that speaks TLS where the URL says `http://`, or none where
-    /// it says `https://`.
+    /// Returns whether the server at the endpoint is no coordinator, or disagrees with the URL about TLS: it speaks TLS where the
+    /// URL says `http://`, or plain text where it says `https://`.
     ///
     /// ```
     /// use leasehold_client::Failure;
@@ -171,7 +171,7 @@ impl Failure {
         status.and_then(StdError::source).map(Cause::of)
     }
 
-    /// Whether the same request may succeed later. So it may whenever the connection failed, whatever the code, unless
+    /// Returns whether the same request may succeed later. So it may whenever the connection failed, whatever the code, unless
     /// [TLS](Failure::is_tls) or a [mismatch](Failure::is_mismatch) is why.
     pub fn is_retryable(&self) -> bool {
         if self.is_transport() {
@@ -204,7 +204,7 @@ impl Failure {
         self.0.code == Code::Unauthenticated && !self.is_transport()
     }
 
-    /// Whether a coordinator answered that it is going away or has stopped.
+    /// Returns whether a coordinator answered that it is going away or has stopped.
     pub(crate) fn is_draining(&self) -> bool {
         self.reason() == "DRAINING" && !self.is_transport()
     }

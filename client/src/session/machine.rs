@@ -227,13 +227,13 @@ impl<A, H> Machine<A, H> {
         self.stream_ended_with(now, number, Ended::Stopped);
     }
 
-    /// Whether the coordinator of this stream has said that it is going away.
+    /// Returns whether the coordinator of this stream has said that it is going away.
     pub(super) fn is_draining_on(&self, number: u64) -> bool {
         let stream = self.stream.as_ref();
         stream.is_some_and(|stream| stream.number == number && stream.draining.is_some())
     }
 
-    /// Whether a coordinator stopped so recently that what was held or waited for there can still be resumed.
+    /// Returns whether a coordinator stopped so recently that what was held or waited for there can still be resumed.
     pub(super) fn is_orphaned(&self, now: Moment) -> bool {
         let has_any = !self.holds.is_empty() || !self.waiting.is_empty();
         has_any && self.stopped_until.is_some_and(|until| now < until)

@@ -35,7 +35,7 @@ impl<H> Replies<H> {
         id
     }
 
-    /// When the first of them has waited for long enough.
+    /// Returns when the first of them has waited for long enough.
     pub(super) fn first_due(&self) -> Option<Moment> {
         self.waiting.values().next().map(|(due, _)| *due)
     }

@@ -9,8 +9,8 @@ use std::{
 
 use crate::error::{Cause, Judged};
 
-/// What the newest connection of a channel failed of before its first byte was accepted. The connection's stream writes it,
-/// the channel reads it when a call fails. Clones share it.
+/// The cause for which the newest connection of a channel failed before its first byte was accepted. The connection's stream
+/// writes it, and the channel reads it when a call fails. Clones share it.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Verdict(Arc<Mutex<Option<Cause>>>);
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use crate::error::{Failure, Mismatch};
 
-    /// What HTTP/2 says of a call that its connection's end cancelled: no word of the connection's own error.
+    /// Returns what HTTP/2 says of a call that its connection's end cancelled: no word of the connection's own error.
     fn cancelled() -> io::Error {
         io::Error::new(io::ErrorKind::BrokenPipe, "operation was canceled")
     }

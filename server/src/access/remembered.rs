@@ -23,7 +23,7 @@ struct Shelves {
 }
 
 impl Remembered {
-    /// What a token says, if it was verified lately. It may have expired since.
+    /// Returns what a token says, if it was verified lately. It may have expired since.
     pub(super) fn get(&self, token: &str) -> Option<Subject> {
         let hash = TokenHash::of(token);
         let mut shelves = self.shelves();

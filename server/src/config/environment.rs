@@ -53,7 +53,7 @@ fn is_known(rest: &str) -> bool {
             .any(|setting| setting.name == name && !rest.contains(char::is_lowercase))
 }
 
-/// Whether Kubernetes makes such a name of a service: `…SERVICE_HOST`, `…SERVICE_PORT`, `…SERVICE_PORT_<name>`, `…PORT`,
+/// Returns whether Kubernetes makes such a name of a service: `…SERVICE_HOST`, `…SERVICE_PORT`, `…SERVICE_PORT_<name>`, `…PORT`,
 /// `…PORT_<number>_<protocol>` and that with `_PROTO`, `_PORT` or `_ADDR`.
 fn is_of_kubernetes(rest: &str) -> bool {
     let ends = |tail: &str| {

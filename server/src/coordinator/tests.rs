@@ -69,7 +69,7 @@ impl Site {
         }
     }
 
-    /// What the store says to an acquire.
+    /// Returns what the store says to an acquire.
     async fn ask(&self, acquire: Acquire) -> Answered {
         let place = self.coordinator.place(&name(), Wait::Forever).unwrap();
         let (answer, answered) = oneshot::channel();
@@ -94,7 +94,7 @@ impl Site {
         }
     }
 
-    /// Who holds the lock and how many wait for it.
+    /// Returns who holds the lock and how many wait for it.
     async fn seen(&self) -> (u64, u64) {
         let view = self.coordinator.view(&name(), 0).await.unwrap();
         (view.holder_count, view.waiter_count)

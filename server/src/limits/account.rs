@@ -39,7 +39,7 @@ impl Account {
         }
     }
 
-    /// What tells its caller apart from others.
+    /// Returns the name by which callers are told apart.
     #[must_use]
     pub fn caller(&self) -> &Arc<str> {
         &self.caller
@@ -63,7 +63,7 @@ impl Account {
         })
     }
 
-    /// How long a request has to wait before [`take`](Self::take) would count it at this rate; `None` if not at all.
+    /// Returns how long a request has to wait before [`take`](Self::take) would count it at this rate; `None` if not at all.
     pub(super) fn wait(&self, rate: u32, now: u64) -> Option<Duration> {
         let each = SECOND.checked_div(u64::from(rate))?;
         let paid_until = self.paid_until.load(Ordering::Relaxed).max(now) + each;

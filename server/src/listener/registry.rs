@@ -96,7 +96,7 @@ impl Connections {
             .store(max_per_address, Ordering::Relaxed);
     }
 
-    /// What [`bound`](Self::bound) has set.
+    /// Returns the bounds that [`bound`](Self::bound) has set.
     #[cfg(test)]
     pub(crate) fn bounds(&self) -> (usize, usize) {
         let Shared {

@@ -77,7 +77,8 @@ fn lines(errors: &[BindError]) -> String {
 }
 
 impl RunError {
-    /// Whether the settings or the files that they name are wrong, so that another start with the same ones would fail likewise.
+    /// Returns whether the settings, or the files that they name, are wrong, so that another start with the same ones would fail
+    /// as well.
     #[must_use]
     pub const fn is_configuration(&self) -> bool {
         matches!(

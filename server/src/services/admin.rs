@@ -45,7 +45,7 @@ pub struct Admin {
     pub sessions: Sessions,
     /// Who tells what happens to locks.
     pub watching: Watching,
-    /// What is told of the coordinator as a whole.
+    /// The coordinator as a whole, as `GetStatus` shows it.
     pub overview: Overview,
     /// Who may do what.
     pub access: Access,
@@ -214,7 +214,7 @@ impl AdminService for Admin {
 }
 
 impl Admin {
-    /// Whether the caller may see everything that there is here.
+    /// Returns whether the caller may see everything at this coordinator.
     fn sees_all(granted: &Granted) -> bool {
         granted.permits(Permission::Inspect, Place::Lock, "")
     }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::{admin_http::Readiness, convert, coordinator::Coordinator, session::sessions::Load};
 
-/// What is told of the coordinator as a whole.
+/// The coordinator as a whole, as `GetStatus` shows it.
 #[derive(Clone, Debug)]
 pub struct Overview {
     /// When it started.

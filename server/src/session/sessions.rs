@@ -96,7 +96,7 @@ pub struct LateRenewals {
     pub oldest: Duration,
 }
 
-/// How much all sessions have.
+/// Totals over all sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// How many sessions there are.

@@ -78,7 +78,7 @@ fn client(server: &RedisServer, arguments: &[&str]) {
     client.exec(&mut server.connection()).unwrap();
 }
 
-/// Whether a server that is paused keeps a command waiting.
+/// Returns whether a server that is paused keeps a command waiting.
 fn keeps_waiting(server: &RedisServer) -> bool {
     let mut info = redis::cmd("INFO");
     let told: String = info.arg("clients").query(&mut server.connection()).unwrap();

@@ -67,7 +67,7 @@ async fn ring(site: &Site, order: &[usize]) -> Vec<Member> {
     members
 }
 
-/// How many coordinators have published blocked actors: each has a field of its own beside the one for all.
+/// Returns how many coordinators have published blocked actors: each has a field of its own beside the one for all.
 async fn tellers(site: &Site) -> u64 {
     let redis = site.redis.as_ref().expect("locks are in Redis");
     let mut connection = redis.async_connection().await;

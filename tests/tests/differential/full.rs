@@ -12,7 +12,7 @@ use leasehold_tests::RedisServer;
 
 use crate::pair::{Pair, acquire, owner, release, resume};
 
-/// How much the keys in Redis take.
+/// Returns how much the keys in Redis take.
 async fn size(redis: &RedisServer) -> u64 {
     let mut connection = redis.async_connection().await;
     let mut keys = redis::cmd("KEYS");
@@ -84,7 +84,7 @@ impl Locks {
         all
     }
 
-    /// What clients may ask of them in one round, first of all what Redis never refuses.
+    /// Returns what clients may ask of them in one round, first of all what Redis never refuses.
     fn round(&self, round: u16) -> Vec<Command> {
         let renew = |number| Op::Renew {
             owner: owner(number),

@@ -1,4 +1,4 @@
-//! How many commands the script needs for what is asked most often: a token that is not ahead of the clock.
+//! The number of commands that the script needs for the most frequent operations, with a token that is not ahead of the clock.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What Redis still has of a hold that is over: its token, and nothing that its client said.
+//! The rest of a released hold in Redis: its token, without its value or its client's name.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn renew(number: u16) -> Op {
     }
 }
 
-/// Whether any key has what a client said.
+/// Returns whether any key has what a client said.
 async fn has(redis: &RedisServer, said: &str) -> bool {
     let keys: Vec<String> = ask(redis, &["KEYS", "*"]).await;
     for key in keys {
@@ -184,7 +184,7 @@ async fn whatever_a_hold_is_lost_by_nothing_of_what_its_client_said_is_left() {
     }
 }
 
-/// How many commands Redis carries out for each cycle of an acquire and a release.
+/// Returns how many commands Redis carries out for each cycle of an acquire and a release.
 async fn commands_of_a_cycle(redis: &RedisServer, store: &Store, cycle: [Command; 2]) -> u64 {
     const CYCLES: u64 = 20;
     let counted = async || {

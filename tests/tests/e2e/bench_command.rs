@@ -57,7 +57,7 @@ async fn measure(coordinator: &CoordinatorProcess, options: &str) -> Value {
     json
 }
 
-/// What a number, a count or a duration says, in seconds.
+/// Returns what a number, a count or a duration says, in seconds.
 fn number(json: &Value, field: &str) -> f64 {
     let number = match &json[field] {
         Value::String(text) => text.trim_end_matches('s').parse().ok(),

@@ -60,7 +60,7 @@ async fn a_python_program_counts_deadlines_from_when_heartbeats_were_sent() {
     walks_through("check", String::new(), &["checked"]).await;
 }
 
-/// What a `Session` in Python says by its own clock comes before anybody else is granted the lock, while its coordinator is silent.
+/// A `Session` in Python gives its lock up by its own clock before anybody else is granted it, while its coordinator is silent.
 #[tokio::test]
 async fn a_python_program_takes_its_lock_for_lost_before_another_is_granted_it() {
     let redis = RedisServer::start();

@@ -70,14 +70,14 @@ impl Scene {
         session
     }
 
-    /// How long a key has left (ms).
+    /// Returns how long a key has left (ms).
     async fn left(&self, key: &str) -> i64 {
         let mut keys = self.connection.clone();
         let left = redis::cmd("PTTL").arg(key).query_async(&mut keys).await;
         left.unwrap()
     }
 
-    /// How long the record of a name's newest token has left (ms).
+    /// Returns how long the record of a name's newest token has left (ms).
     async fn record_left(&self, name: &str) -> i64 {
         let pattern = format!("lh:*:token:*{name}");
         let mut connection = self.connection.clone();

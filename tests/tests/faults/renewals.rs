@@ -17,7 +17,7 @@ async fn permit(redis: &mut MultiplexedConnection, rule: &str) {
         .unwrap();
 }
 
-/// How often Redis has answered that something is not permitted.
+/// Returns how often Redis has answered that something is not permitted.
 async fn refusals(redis: &mut MultiplexedConnection) -> u64 {
     let mut info = redis::cmd("INFO");
     info.arg("errorstats");

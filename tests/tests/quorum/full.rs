@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Bytes that a hold may take more on a master once it was resumed, by its session's id and its count.
 const RESUMED: u64 = 128;
 
-/// How much the keys of a master take that are of a lock.
+/// Returns how much the keys of a master take that are of a lock.
 fn size(server: &RedisServer) -> u64 {
     let mut connection = server.connection();
     let keys: Vec<Vec<u8>> = connection.keys("*lock:*").unwrap();

@@ -23,7 +23,7 @@ pub(crate) const MEMORY: Duration = Duration::from_secs(120);
 /// How long anything may take on a busy machine.
 pub(crate) const PROMPT: Duration = Duration::from_secs(10);
 
-/// How to open a store on them.
+/// Returns how to open a store on them.
 pub(crate) fn options(masters: &Masters, coordinator: &str) -> Options {
     Options {
         url: format!("redis+quorum://{}", masters.hosts()),

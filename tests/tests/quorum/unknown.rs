@@ -94,7 +94,7 @@ async fn all_too_young(store: &Store) {
     .await;
 }
 
-/// What a master has noted of the run that answers: for how long that has been seen (ms).
+/// Returns what a master has noted of the run that answers: for how long that has been seen (ms).
 fn seen(masters: &Masters, place: usize) -> Option<u64> {
     let mut connection = masters.server(place).connection();
     let run: String = connection.hget("lh:run:lock:", "run").ok()?;

@@ -103,7 +103,7 @@ impl Site {
         Ok(clients.len())
     }
 
-    /// How many connections coordinators have to the master, but for those that listen.
+    /// Returns how many connections coordinators have to the master, but for those that listen.
     pub(crate) async fn connections(&self) -> usize {
         let mut master = self.redis.server(0).async_connection().await;
         coordinators_clients(&mut master).await.len()

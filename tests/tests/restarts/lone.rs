@@ -31,7 +31,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Longer than a client may take to acquire anything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many restarts, and how long the coordinator is gone between its end and the start of the next one at most. In a
+/// Returns how many restarts, and how long the coordinator is gone between its end and the start of the next one at most. In a
 /// normal run three, with a second each, which leaves a busy machine some time; in a full one as many as `RESTARTS` says, with
 /// as much as makes three seconds together with the start.
 fn restarts() -> (u32, Duration) {
@@ -41,7 +41,7 @@ fn restarts() -> (u32, Duration) {
     }
 }
 
-/// What the clients have seen.
+/// The clients' observations.
 #[derive(Default)]
 struct Seen {
     cycles: AtomicU64,

@@ -79,7 +79,7 @@ impl Site {
         self.coordinators[at] = tokio::task::block_in_place(start);
     }
 
-    /// Who waits for a name, by their tickets, in the order in which they are served.
+    /// Returns who waits for a name, by their tickets, in the order in which they are served.
     pub(crate) async fn queue(&self, name: &str) -> Vec<Vec<u8>> {
         queue_order(&mut self.redis.async_connection().await, name).await
     }

@@ -60,7 +60,7 @@ async fn are_served(waiters: &mut [(RawSession, u64)], held: &GrantedLock) {
     }
 }
 
-/// How many queues a server has.
+/// Returns how many queues a server has.
 fn queues(server: &RedisServer) -> usize {
     let mut keys = redis::cmd("KEYS");
     let keys = keys.arg("lh:*:queue:*");

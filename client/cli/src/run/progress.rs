@@ -28,7 +28,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many of several names are looked at.
 const MOST_NAMES: usize = 8;
 
-/// What is said while a lock is waited for.
+/// Progress of a wait for a lock, as `run` shows it.
 pub(super) struct Progress {
     names: Vec<String>,
     begun: Instant,
@@ -53,7 +53,7 @@ enum Output {
     },
 }
 
-/// What is in the way, and where in the queue this client is.
+/// The holder in the way, and this client's place in the queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Seen {
     /// Who holds the lock, or why nobody can have it.
@@ -242,7 +242,7 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// Who holds the lock, or that it is closed. None if it is free.
+/// Describes the holder of a lock, or says that it is closed. Returns `None` if it is free.
 fn in_the_way(view: &v1::LockView) -> Option<String> {
     if let Some(holder) = view.holders.first() {
         let others = match view.holder_count {

@@ -165,7 +165,7 @@ pub(super) async fn acquire(
     }
 }
 
-/// Whether asking again makes sense: not after an outcome, such as a lock that did not come free in time.
+/// Returns whether asking again makes sense: not after an outcome, such as a lock that did not come free in time.
 fn may_pass(error: &AcquireError) -> bool {
     let is_outcome = matches!(
         error,

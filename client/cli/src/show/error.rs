@@ -9,7 +9,7 @@ use tonic::Code;
 use super::json;
 use crate::exit::{self, Mistake};
 
-/// What went wrong, as docs/errors.md has it.
+/// An error with the code and reason that docs/errors.md lists.
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Error {
@@ -127,7 +127,7 @@ fn connect_error(error: &anyhow::Error) -> Option<&ConnectError> {
     }
 }
 
-/// Whether a coordinator, or something before it, answered at all.
+/// Returns whether a coordinator, or something before it, answered at all.
 fn was_answered(failure: &Failure) -> bool {
     failure.source().is_none() && failure.code() != Code::Unknown
 }

@@ -94,14 +94,14 @@ pub(crate) struct Released {
     pub(crate) fencing_token: Wide<i64>,
 }
 
-/// How all coordinators are doing.
+/// The state of all coordinators.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Coordinators {
     pub(crate) coordinators: Vec<Coordinator>,
 }
 
-/// How one coordinator is doing: what it answered, or why it could not be asked.
+/// The state of one coordinator, or the reason why it could not be asked.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Coordinator {

@@ -26,7 +26,7 @@ async fn interrupt(mut bench: ChildProcess, signal: Signal) -> (Option<i32>, Str
     (code, printed)
 }
 
-/// What a count or a duration says.
+/// Returns what a count or a duration says.
 fn number(text: &Value) -> f64 {
     let text = text.as_str().unwrap();
     text.trim_end_matches('s').parse().unwrap()

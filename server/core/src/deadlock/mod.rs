@@ -73,7 +73,7 @@ pub struct BlockedWait {
     pub name: LockName,
 }
 
-/// What one coordinator publishes.
+/// The blocked waits that one coordinator publishes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Publication {
     /// The waits of its blocked actors: of each actor all of them, or none. What matters most comes first.
@@ -95,14 +95,14 @@ impl Publication {
         }
     }
 
-    /// Whether it says nothing.
+    /// Returns whether it says nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waits.is_empty() && self.omissions.is_empty()
     }
 }
 
-/// Whose waits are not all published although they matter: actors that wait for several names at a time.
+/// Actors that wait for several names at a time and whose waits are not all published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Omissions {
     /// The sessions of such actors.
@@ -112,7 +112,7 @@ pub struct Omissions {
 }
 
 impl Omissions {
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && !self.anybody
@@ -124,7 +124,7 @@ impl Omissions {
         self.anybody |= other.anybody;
     }
 
-    /// Whether an actor of this session that is not published may wait for more than can be seen.
+    /// Returns whether an actor of this session that is not published may wait for more than can be seen.
     pub(super) fn concern(&self, session: SessionId) -> bool {
         self.anybody || self.sessions.contains(&session)
     }

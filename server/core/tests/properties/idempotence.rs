@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// How long each hold has left, with its lock-delay.
+/// Returns how long each hold has left, with its lock-delay.
 fn ends(view: &NameView) -> BTreeMap<FencingToken, Duration> {
     let ours = view.holders.iter().filter_map(|holder| match holder {
         HolderView::Ours(hold) => Some((hold.token, hold.expires_in + hold.lock_delay)),

@@ -35,7 +35,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Those whose coordinators have been silent for too long lose their places. After a step back of the clock nobody's
+    /// Removes waiters whose coordinators have been silent for too long. After a step back of the clock nobody's
     /// silence has begun before now.
     pub(crate) fn pass(&mut self, now: StoreTime) {
         for sign in self.signs.values_mut() {

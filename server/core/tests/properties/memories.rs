@@ -30,7 +30,7 @@ struct Newest {
 }
 
 impl Newest {
-    /// Whether the record's life was over at some time: the memory after the token's own time had passed.
+    /// Returns whether the record's life was over at some time: the memory after the token's own time had passed.
     fn may_be_forgotten(&self) -> bool {
         self.latest >= self.token + self.memory
     }
@@ -137,7 +137,7 @@ fn micros(duration: Duration) -> i64 {
 proptest! {
     #![proptest_config(config())]
 
-    /// Whatever the floors and memories are, as long as the clock never runs backwards.
+    /// Tokens rise with any floors and memories, as long as the clock never runs backwards.
     #[test]
     fn tokens_rise_whatever_floors_and_memories_are(
         steps in steps_with_floors_and_memories(160, FURTHEST, false),

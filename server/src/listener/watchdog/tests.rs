@@ -10,7 +10,7 @@ use super::{super::accept, *};
 const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(60);
 
-/// How a connection ends on which nothing is ever sent, and how many were closed for want of a handshake and as silent.
+/// Returns how a silent connection ends, and how many were closed for want of a handshake and as silent.
 async fn ended(
     handshake_timeout: Duration,
     max_silence: Option<Duration>,

@@ -38,7 +38,7 @@ pub struct MasterSet {
     pub timeout: Duration,
 }
 
-/// What a bootstrap did.
+/// The outcome of a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bootstrapped {
     /// It marked all masters, of which there are so many.

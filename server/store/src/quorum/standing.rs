@@ -20,7 +20,7 @@ pub struct Introduction {
     pub is_durable: Option<bool>,
 }
 
-/// What coordinators keep on a master: see `lua/quorum/agree.lua`.
+/// The agreement that coordinators keep on a master: see `lua/quorum/agree.lua`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreement {
     /// The longest TTL and lock-delay together (ms).
@@ -148,7 +148,7 @@ impl Run {
     }
 }
 
-/// What a master has to say about a bootstrap.
+/// A master's answer to the question whether it may be bootstrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Whether its present run is declared to be a first start.

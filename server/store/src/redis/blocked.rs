@@ -23,7 +23,7 @@ static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().
 /// The first byte of a publication. One that begins with another byte is not read.
 const FORMAT: u8 = 1;
 
-/// What this coordinator published last, and what it knows of the publications of all.
+/// This coordinator's last publication, and those of all others as far as it knows them.
 #[derive(Debug)]
 pub(super) struct Board {
     coordinator: CoordinatorId,

@@ -192,7 +192,7 @@ impl Board {
         }
     }
 
-    /// Whether the command connections to the same server are down as well.
+    /// Returns whether the command connections to the same server are down as well.
     fn is_told_of(&self) -> bool {
         let commands = self.commands.as_ref();
         commands.is_some_and(|commands| !commands.borrow().is_up())

@@ -34,7 +34,7 @@ fn agreed() -> Agreement {
     }
 }
 
-/// What happens to one master, in seconds that pass before it.
+/// An event at one master, and the seconds that pass before it.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// A coordinator looks at it: one of three.

@@ -78,7 +78,7 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
     })
 }
 
-/// What Redis is asked for.
+/// Redis's load during one measurement.
 struct Figures {
     a_cycle: f64,
     /// While all wait; of those who poll, over the whole run.

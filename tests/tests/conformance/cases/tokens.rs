@@ -1,4 +1,4 @@
-//! How long a store remembers tokens that are ahead of its clock, asked of the store itself with short memories.
+//! The time for which a store remembers tokens that are ahead of its clock, measured at the store itself with short memories.
 //!
 //! On every store a token that is half an hour ahead stands for a clock that has stepped back by half an hour. Where a test can
 //! move the servers' clock, it does step back.
@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_secs(3600);
 /// How far ahead of the clock tokens are, within the long memory.
 const AHEAD: Duration = Duration::from_secs(1800);
 
-/// What a coordinator with a short memory does to a hold before it is released.
+/// The use that a coordinator with a short memory makes of a hold before it is released.
 #[derive(Clone, Copy, Debug)]
 enum Use {
     Grant,
@@ -229,7 +229,7 @@ pub(crate) async fn are_remembered_past_their_own_time(site: &Site) {
     join_all(cases).await;
 }
 
-/// What a coordinator may do to a hold of a mode on a store that offers this.
+/// Returns what a coordinator may do to a hold of a mode on a store that offers this.
 fn uses(offers: Offers) -> Vec<(Use, Mode)> {
     let all = [Use::Grant, Use::Renew, Use::Resume, Use::Force, Use::HandOn];
     let all = all.map(|of| [(of, Mode::Exclusive), (of, Mode::Shared)]);
