@@ -1,6 +1,9 @@
 //! An acquire, once: two rounds, and a third that takes back what came to nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use leasehold_core::{
     command::{Acquire, Caller, Loss},
@@ -121,7 +124,10 @@ impl Masters {
             Ask::Propose {
                 owner: acquire.owner,
                 lasts: acquire.ttl + acquire.lock_delay,
-                floor: caller.floor,
+                // Above that of any try before, so that what undoes those can't undo this one.
+                floor: caller
+                    .floor
+                    .max(FencingToken::new(self.floor.load(Ordering::Relaxed))),
                 memory: caller.token_memory,
                 waiter: waits.then(|| caller.coordinator.clone()),
             },
@@ -192,6 +198,8 @@ impl Masters {
         for _ in 0..TOKENS {
             let token = decide::token(first.proposed.iter().copied(), above);
             *highest = token;
+            self.floor
+                .fetch_max(token.saturating_add(1), Ordering::Relaxed);
             let mut written = Vec::new();
             // Writing to memory does not fail.
             let _ = details(&mut written, caller, acquire);

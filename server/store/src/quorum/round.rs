@@ -1,7 +1,10 @@
 //! A question that is put to all masters at once.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
@@ -34,6 +37,8 @@ pub(super) struct Masters {
     pub(super) keys: Keys,
     pub(super) patience: Patience,
     pub(super) terms: Terms,
+    /// One more than the largest token that was ever written back from here, be it in vain.
+    pub(super) floor: AtomicI64,
     pub(super) undoing: Undoing,
 }
 

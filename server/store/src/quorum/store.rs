@@ -1,6 +1,6 @@
 //! The store on several independent masters.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, atomic::AtomicI64};
 
 use leasehold_core::{
     command::{Caller, Command, Op, Reply},
@@ -88,6 +88,7 @@ impl QuorumStore {
                 hold: options.max_hold,
                 durable,
             },
+            floor: AtomicI64::new(0),
             undoing: Undoing::default(),
         });
         let inner = Arc::new(Inner {
