@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use leasehold_core::command::{Acquire, Op, Reply};
+use leasehold_core::{
+    command::{Acquire, Caller, Command, Op, Reply},
+    id::{CoordinatorId, FencingToken},
+};
+use leasehold_store::LockStore;
 use leasehold_tests::{
     Masters,
     redis_proxy::{Call, Loss},
@@ -11,7 +15,8 @@ use leasehold_tests::{
 use redis::Commands;
 
 use crate::site::{
-    MAX_TTL, PATIENCE, PROMPT, acquire, key, owner, proxied, run, store, take, try_run,
+    MAX_TTL, MEMORY, PATIENCE, PROMPT, acquire, key, name, owner, proxied, run, store, take,
+    try_run,
 };
 
 /// The newest token that a master knows of the lock `x`.
@@ -91,4 +96,51 @@ async fn an_acquire_that_is_sent_again_leaves_a_longer_end_as_it_is() {
         // The test takes no longer than what is missing.
         assert!(Duration::from_millis(left) > PROMPT * 50, "{left} ms");
     }
+}
+
+/// A late request that takes an earlier try back spares a later one only if that one's token is larger.
+#[tokio::test]
+async fn a_later_try_has_a_larger_token_than_one_that_no_master_knows() {
+    let masters = Masters::start(3).bootstrapped();
+    let (store, proxies) = proxied(&masters, PATIENCE).await;
+    for proxy in &proxies {
+        // No master is told the token: only what writes it back has the client's name.
+        proxy.lose(Call::With(b"client".to_vec()), Loss::RequestCut);
+    }
+    let far = store_time(&masters) + 60_000_000;
+    let ahead = Command {
+        name: name("x"),
+        caller: Caller {
+            coordinator: CoordinatorId::new("here"),
+            floor: FencingToken::new(far),
+            token_memory: MEMORY,
+            not_after: None,
+        },
+        op: Op::Acquire(acquire(1)),
+    };
+    let failed = store.execute(ahead).await;
+    assert!(failed.is_err(), "{failed:?}");
+    for server in masters.servers() {
+        wait::until("the try to be undone", PROMPT, || async {
+            match key(server) {
+                None => Ok(()),
+                found => Err(found),
+            }
+        })
+        .await;
+    }
+    let again = Acquire {
+        again: true,
+        ..acquire(1)
+    };
+    let token = take(&store, again).await;
+    assert!(token.get() > far, "{token} may be that of the try before");
+}
+
+/// The time of the first master (µs).
+fn store_time(masters: &Masters) -> i64 {
+    let (seconds, micros): (i64, i64) = redis::cmd("TIME")
+        .query(&mut masters.server(0).connection())
+        .unwrap();
+    seconds * 1_000_000 + micros
 }
