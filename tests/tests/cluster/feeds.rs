@@ -53,13 +53,17 @@ async fn next(feed: &mut Feed) -> FeedItem {
 
 /// Waits until the feed follows everything, however often it begins anew meanwhile.
 async fn follow_everything(feed: &mut Feed) {
-    loop {
-        match next(feed).await {
-            FeedItem::Started => feed.follow(Subject::Everything),
-            FeedItem::Followed(Subject::Everything) => return,
-            other => panic!("{other:?}"),
+    let followed = async {
+        loop {
+            match next(feed).await {
+                FeedItem::Started => feed.follow(Subject::Everything),
+                FeedItem::Followed(Subject::Everything) => return,
+                other => panic!("{other:?}"),
+            }
         }
-    }
+    };
+    let followed = timeout(LIMIT, followed).await;
+    followed.expect("the feed follows everything in time");
 }
 
 /// The next items, counted by lock and by what each is told for.
