@@ -112,6 +112,17 @@ impl Site {
         }
     }
 
+    /// Tells the coordinator that another one has granted the lock to a waiter.
+    async fn tell_granted(&self, number: u8) {
+        self.tell(WakeUp::Granted {
+            name: name(),
+            owner: owner(number),
+            token: FencingToken::new(1),
+            of_session: true,
+        })
+        .await;
+    }
+
     fn floor(&self) -> FencingToken {
         self.coordinator
             .command(name(), Op::ForceRelease)
@@ -295,13 +306,7 @@ async fn a_grant_that_is_told_before_its_waiter_is_known_is_confirmed_at_once() 
     let site = Site::start();
     let coordinator = &site.coordinator;
     coordinator.registry().ask(owner(1));
-    site.tell(WakeUp::Granted {
-        name: name(),
-        owner: owner(1),
-        token: FencingToken::new(1),
-        of_session: true,
-    })
-    .await;
+    site.tell_granted(1).await;
     let began = Instant::now();
     let delivery = coordinator.registry().wait(owner(1));
     let _waiting = Waiting::new(coordinator.clone(), name(), Arc::new(acquire(1)), None);
@@ -319,13 +324,7 @@ async fn a_hand_off_that_is_confirmed_counts_from_when_its_confirmation_was_sent
     let granted = coordinator.command(name(), Op::Acquire(acquire(1)));
     coordinator.store().execute(granted).await.unwrap();
     coordinator.registry().ask(owner(1));
-    site.tell(WakeUp::Granted {
-        name: name(),
-        owner: owner(1),
-        token: FencingToken::new(1),
-        of_session: true,
-    })
-    .await;
+    site.tell_granted(1).await;
     let delivery = coordinator.registry().wait(owner(1));
     let _waiting = Waiting::new(coordinator.clone(), name(), Arc::new(acquire(1)), None);
     let sent_at = match delivery.await.unwrap() {

@@ -48,7 +48,7 @@ pub(crate) async fn measure(coordinator: &CoordinatorProcess, time: Duration) {
     ));
 }
 
-/// How many passes have reached the bound of a session.
+/// Returns how many passes have reached the bound of a session.
 async fn passes(coordinator: &CoordinatorProcess) -> f64 {
     let metrics = coordinator.metrics().await;
     metrics.of("leasehold_deadlock_bounds_total", &["bound=\"session\""])

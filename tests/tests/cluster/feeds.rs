@@ -15,7 +15,7 @@ use crate::{
     site::{LIMIT, names_on, slot_of},
 };
 
-/// How many times the nodes were asked to tell of a slot.
+/// Returns how many times the nodes were asked to tell of a slot.
 fn subscriptions(cluster: &Cluster) -> u64 {
     let of_node = cluster.nodes().iter().map(|node| {
         let mut info = redis::cmd("INFO");

@@ -7,7 +7,7 @@ use tonic::Status;
 use tonic_types::StatusExt;
 
 const TTL: Duration = Duration::from_secs(4);
-/// How long anything may take on a busy machine.
+/// Time within which anything is done, on a busy machine too.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Asserts that a stream ended because its session was silent.

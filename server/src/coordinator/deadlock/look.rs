@@ -28,9 +28,9 @@ const EDGES: usize = 32 << 10;
 /// Time for which a pass reads names, except that the last batch may exceed it. A deadlock is found two passes after it
 /// closed, so that this bounds the time until then, however much there is to read and however slow the store is.
 const READ_FOR: Duration = Duration::from_millis(500);
-/// What one batch reads, about, so that the store serves others in between: holders, waiters, and for each name as much as
-/// `NAME` of them.
+/// Size of a batch, about, so that the store serves others in between: its holders and waiters, and [`NAME`] for each name.
 const BATCH: usize = 128;
+/// Holders and waiters that take as long to read as a name without any.
 const NAME: usize = 8;
 /// Names in the first batch, whose sizes are not known.
 const FIRST_BATCH: usize = 4;
@@ -68,7 +68,7 @@ pub(super) async fn look(
     Ok(pass)
 }
 
-/// What a name's answer tells; `None` if the name could not be read.
+/// Returns the edges of a name, or `None` if the name could not be read.
 fn edges_of(result: Result<Stamped, StoreError>) -> Option<NameEdges> {
     match result.ok()?.executed.reply {
         Reply::Edges(edges) => Some(*edges),

@@ -115,8 +115,8 @@ async fn detect(blocked: Blocked, mut site: impl Site) {
     }
 }
 
-/// How long the detector rests after a pass that took so long: for the rest of the interval, but for at least half as long as
-/// the pass took, so that others have the processors.
+/// Returns how long the detector rests after a pass that took so long: for the rest of the interval, and for at least half as
+/// long as the pass took, so that others have the processors.
 fn rest(pass: Duration) -> Duration {
     LOOK_EVERY
         .saturating_sub(pass)

@@ -62,7 +62,7 @@ pub const BOUNDS: [&str; 6] = ["session", "caller", "coordinator", "names", "edg
 #[derive(Clone)]
 struct Ranked {
     candidate: Candidate,
-    /// What the session's actors take, up to this one.
+    /// Bytes that the session's actors take, up to this one.
     through: usize,
     /// How many of the same session, and then of the same caller, come before it.
     turn: usize,

@@ -74,7 +74,7 @@ type Moves = watch::Receiver<u64>;
 struct Server {
     told: Arc<Told>,
     masters: Vec<Master>,
-    /// How many connections were opened.
+    /// Number of connections opened so far.
     opened: u64,
 }
 
@@ -412,7 +412,7 @@ impl Master {
         }
     }
 
-    /// Whether the connection has been up all the time, and listens to nothing but channels of slots and everything.
+    /// Returns whether the connection has been up all the time, and listens to nothing but channels of slots and everything.
     fn is_unchanged(&self) -> bool {
         let begun = self.begun.as_ref().filter(|begun| begun.is_up());
         let is_same = begun.is_some_and(|begun| *self.listening.status().borrow() == *begun);

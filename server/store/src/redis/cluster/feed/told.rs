@@ -29,7 +29,7 @@ pub(super) struct Origin {
     pub(super) connection: u64,
 }
 
-/// What the connections of a feed have in common.
+/// State that the connections of a feed share.
 pub(super) struct Told {
     pub(super) id: FeedId,
     pub(super) router: Weak<Router>,
@@ -41,7 +41,7 @@ pub(super) struct Told {
     pub(super) slot_gone: Notify,
 }
 
-/// How far a round is: the feed begins a new one whenever something may have been missed.
+/// Progress of a round. The feed begins a new round whenever it may have missed something.
 #[derive(Default)]
 pub(super) struct State {
     /// The connections that were there at its beginning; before that and after its end none, and nothing is told.
@@ -202,7 +202,7 @@ impl Told {
         self.serves(slot, from).then_some(slot)
     }
 
-    /// Whether a node serves a slot by the map.
+    /// Returns whether a node serves a slot by the map.
     fn serves(&self, slot: u16, node: &Origin) -> bool {
         let serving = self.router.upgrade().and_then(|it| it.node_of(slot));
         serving.is_some_and(|serving| serving.address == node.address)
