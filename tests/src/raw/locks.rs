@@ -107,4 +107,28 @@ impl RawSession {
             other => panic!("a release was answered by {other:?}"),
         }
     }
+
+    /// Gives a lock back as soon as the store can be reached, asking again after each error.
+    ///
+    /// The coordinator goes on with a release that failed, so that a later one may find the lock released already.
+    ///
+    /// # Panics
+    ///
+    /// If the first answer that is not an error takes longer than `limit`, or says that the lock was lost.
+    pub async fn release_when_possible(&mut self, lock: &GrantedLock, limit: Duration) {
+        let started = Instant::now();
+        let mut failures = 0;
+        while started.elapsed() < limit {
+            let id = self.ask_release(lock).await;
+            match self.answer(id, limit).await {
+                Response::Released(released) => {
+                    return assert!(released.released || failures > 0, "the lock was lost");
+                }
+                Response::Error(_) => failures += 1,
+                other => panic!("a release was answered by {other:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{failures} releases failed within {limit:?}");
+    }
 }
