@@ -1,5 +1,5 @@
-//! How the time of a hand-off grows with the number of waiters, those of a dead coordinator among them, and with the number
-//! of those that hold a lock together.
+//! Benchmark of a hand-off by the number of waiters, those of a dead coordinator included, and by the number of
+//! shared holders.
 //!
 //! `cargo bench -p leasehold-core` prints the time for each number, and how many times that of the fewest it is.
 

@@ -1,4 +1,4 @@
-//! What can be asked of a lock in the store, and what it answers.
+//! Commands that a coordinator sends about one lock, and the store's replies to them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a name is held by.
+//! Holds and lock-delays of one name: everything that keeps the next acquire from being granted.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -1,4 +1,4 @@
-//! Who is who: owner ids, sessions, coordinators, fencing tokens.
+//! Identifiers: owner ids, sessions, actors, coordinators, feeds and fencing tokens.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How a lock is held, and what goes together.
+//! Lock modes (exclusive, shared, permits of a semaphore), and the rules of which can be held together.
 
 use crate::name::Invalid;
 

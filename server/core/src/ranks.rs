@@ -1,4 +1,4 @@
-//! How many come before: rising numbers, of which any may go again, and the rank of each.
+//! Order-statistic set of rising numbers: gives the rank of each, though any of them may be removed.
 
 /// Numbers that are added in rising order. Adding, removing and ranking one takes O(log n), spread evenly.
 ///

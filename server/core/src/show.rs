@@ -1,4 +1,4 @@
-//! What a lock's state shows of itself.
+//! Views of a lock's state: for people, and for the detector of deadlocks.
 
 use crate::{
     lock::LockState,

@@ -1,4 +1,4 @@
-//! What may be seen of a lock: from outside, without owner ids; and by the detector of deadlocks.
+//! Types for the view of a lock: from outside, without owner ids; and for the detector of deadlocks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What can go wrong between a coordinator and its store.
+//! Errors between a coordinator and its store.
 
 use std::time::Duration;
 

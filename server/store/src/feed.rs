@@ -1,4 +1,4 @@
-//! What happens to locks, told in the order in which it happened.
+//! Feed of changes to locks, in the order in which they happened.
 
 use leasehold_core::{id::FeedId, name::LockName, time::StoreTime, watch::Telling};
 use tokio::sync::mpsc;

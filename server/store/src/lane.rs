@@ -1,4 +1,4 @@
-//! Where commands wait for the next call on their connection.
+//! Queue of commands that wait for the next call on their connection.
 
 use std::collections::VecDeque;
 

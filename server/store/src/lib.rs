@@ -1,4 +1,4 @@
-//! Where Leasehold keeps its locks.
+//! Stores of locks.
 //!
 //! [`LockStore`] is what a coordinator needs of a store. [`Store`] is one of
 //!

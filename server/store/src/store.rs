@@ -1,4 +1,4 @@
-//! What a coordinator needs of a store, and which stores there are.
+//! Trait of a store, and the choice of an implementation by URL.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Whose waits are to end.
+//! Choice of the victims: the waits that are aborted so that each deadlock ends.
 
 use std::{cmp::Reverse, collections::HashSet};
 

@@ -1,48 +1,50 @@
-//! Which actors wait for each other in a circle, and whose wait is to end so that the others go on.
+//! Detector of deadlocks: finds actors that wait for each other in a circle, and chooses the wait to abort.
 //!
-//! # What a deadlock is
+//! # Deadlocks
 //!
-//! A set of actors none of whom can go on whatever the rest of the world does. It is found by reduction: an actor that waits
-//! for nothing is taken to release everything; so are those that nothing is known of, among them actor 0, holders without a
-//! session, and whoever holds or waits where not all is known. Whoever is at the head of a queue and fits then goes on, and
-//! releases everything likewise, until nobody does. Who is left is stuck. An actor that waits for several names goes on with
-//! the first that it gets, and is taken to give its other waits up.
+//! A deadlock is a set of actors none of which can go on, whatever the rest of the world does. The detector finds it by
+//! reduction. It assumes that an actor that waits for nothing releases everything. It assumes the same of actors it knows
+//! nothing of: actor 0, holders without a session, and any actor of which it does not see all holds and waits. A waiter
+//! at the head of a queue that fits then goes on and releases everything likewise, until no waiter can. The actors that
+//! remain are stuck. An actor that waits for several names goes on with the first that it gets, and gives up its other
+//! waits.
 //!
-//! A waiter that holds nothing, or of which that is all that is known, is in the way of those behind it like any other, but
-//! it is never accused: only a wait that its coordinator published, as a [`BlockedWait`], is.
+//! A waiter that holds nothing blocks the waiters behind it like any other, but is never a victim: a victim's wait is one
+//! that its coordinator published, as a [`BlockedWait`].
 //!
-//! # Why two passes
+//! # Two passes
 //!
-//! A pass reads one name after the other, and the world does not stand still meanwhile: an edge that was read early may be
-//! gone when another one comes about, and a circle of the two was never there. So only what is in two passes counts, of which
-//! the second began after the first had ended. Let *T* be a moment between them.
+//! A pass reads one name after the other while the world changes: an edge that was read early may be gone when another
+//! one appears, and a circle of the two never existed. So only edges that two passes saw count, where the second pass
+//! began after the first had ended. Let *T* be a moment between them.
 //!
-//! - No owner id is granted twice, and none comes back once it was released or lost. A hold that both passes saw was there
-//!   all the time between, *T* included. Its mode can only have become weaker, by a downgrade; the later one counts.
-//! - A ticket that has left its queue comes back, if ever, behind the others and with another time of joining. So a wait
-//!   that both passes saw with the same ticket and time was in its place all the time between, *T* included, and two of
-//!   them were in the same order.
-//! - An actor any of whose waits is not in both passes is taken to wait for nothing.
+//! - The store grants no owner id twice, and none comes back after it was released or lost. A hold that both passes saw
+//!   stood all the time between, *T* included. Its mode can only have become weaker, by a downgrade; the later one counts.
+//! - A ticket that has left its queue can only come back behind the others, with a later time of joining. So a wait that
+//!   both passes saw with the same ticket and time kept its place all the time between, *T* included, and two such waits
+//!   kept their order.
+//! - An actor with a wait that only one pass saw is assumed to wait for nothing.
 //! - A coordinator publishes an actor with all of its waits or not at all. When a bound makes the coordinator leave out an
-//!   actor that has several waits, it publishes the actor's session in [`Omissions`]. The actors of that session that are not
-//!   published are then taken to wait for nothing, because a wait that nobody has seen may let them go on.
+//!   actor that has several waits, it publishes the actor's session in [`Omissions`]. The detector assumes that the actors
+//!   of that session that are not published wait for nothing, because a wait that it does not see may let them go on.
 //!
-//! So everything that counts was there at *T*, all of it together. The world at *T* may have had more in it, other holds and
-//! other waiters. They could only have kept more actors from going on. Hence who is stuck by what counts was stuck at *T*,
-//! and since a stuck actor does nothing, is so until somebody gives a wait up.
+//! So all the edges that count existed at *T*, together. The world at *T* may have contained more holds and waiters, but
+//! these could only have kept more actors from going on. Hence an actor that is stuck by the edges that count was stuck
+//! at *T*, and because a stuck actor does nothing, it stays stuck until some wait is given up.
 //!
-//! # Whose wait ends
+//! # Victims
 //!
-//! Who is in whose way among the stuck makes a graph. Its *knots* are the sets in which everybody is, by some way round, in
-//! everybody's way, and nobody else in anybody's: each is a deadlock of its own, and stays one until one of its own waits
-//! ends. Those who only wait for a knot are not accused: they go on after it. Of a knot, the youngest wait ends whose end
-//! lets another actor of the knot go on. Where no single one does (each waits for two readers, say), it is the youngest whose
-//! actor holds what somebody waits for. Who is still stuck after that, even if the accused release everything, is in further
-//! knots, and so on until nobody is. An accused whose end let nobody go on by itself is spared after all if those of the others
-//! are enough.
+//! The stuck actors that block each other form a graph. Its *knots* are the sets in which every actor blocks every other,
+//! directly or not, and no actor outside: each is a deadlock of its own until one of its own waits ends. An actor that
+//! only waits for a knot is no victim: it goes on after the knot. The victim of a knot is the youngest wait whose end lets
+//! another actor of the knot go on. If no single wait does (for example because each waits for two readers), it is the
+//! youngest wait whose actor holds something that another waits for. The actors that remain stuck even if all victims
+//! release everything form further knots, and so on until none is stuck. At the end, a victim whose end let no actor go on
+//! by itself is spared if the ends of the others are enough.
 //!
-//! From when the last of it has begun to wait, a knot stays the same while nobody in it gives up: who is in a waiter's way was
-//! so when it joined. So coordinators that look at different times see the same one, and come to the same wait.
+//! Once its last wait has begun, a knot stays the same until a wait in it ends, because the actors that block a waiter
+//! blocked it when it joined. So coordinators that look at different times find the same knot, and choose the same
+//! victim.
 
 mod accuse;
 mod cycle;

@@ -1,4 +1,4 @@
-//! What is in both of two passes.
+//! Intersection of two passes: the holds and waits that both of them saw.
 
 use std::{
     collections::{HashMap, HashSet},

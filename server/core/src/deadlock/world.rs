@@ -1,4 +1,4 @@
-//! Who holds what and waits for what, and who goes on.
+//! Wait graph of holds and waits, and its reduction: actors that can go on release what they hold.
 
 use crate::{
     mode::{Mode, Taken},

@@ -1,4 +1,4 @@
-//! What becomes of holds: kept, changed, ended; and the refresh that finds what was missed.
+//! Commands on existing holds: renew, release, force-release, value, count, downgrade; and the refresh.
 
 use std::time::Duration;
 

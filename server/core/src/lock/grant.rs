@@ -1,4 +1,4 @@
-//! Who gets a lock next, and with which token.
+//! Grants: hand-off to the next waiters, and minting of fencing tokens.
 
 use super::{
     LockState, TokenRecord,

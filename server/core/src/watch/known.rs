@@ -1,4 +1,4 @@
-//! What a mirrored lock shows of itself, and when it has to be looked at.
+//! View of a mirrored lock, and the time at which the mirror has to look at it again.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What happens to locks, as it is told to those who watch.
+//! Events of locks for watchers, and the mirror that a coordinator derives them from.
 //!
 //! The store tells of each operation what it changed ([`Telling`]), in the order in which operations were carried out.
 //! A hold that simply runs out is not told of by anybody, so a coordinator that watches keeps a [`Mirror`] of what it

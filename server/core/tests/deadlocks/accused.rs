@@ -1,4 +1,4 @@
-//! Whose waits are to end, worked out in the plainest way: all paths, and the model for what a wait's end would do.
+//! Reference model of the choice of victims: follows all paths and tries out the end of each wait.
 
 use std::{
     cmp::Reverse,

@@ -1,4 +1,4 @@
-//! What is found is what the model says: no more, and no less.
+//! Properties that hold the detector against the model: it finds all deadlocks, and no others.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! That the random worlds and histories are of the kinds that matter.
+//! Coverage of the generators: random worlds and histories contain every kind of deadlock that matters.
 
 use leasehold_core::deadlock::{Because, find};
 use proptest::{

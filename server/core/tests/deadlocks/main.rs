@@ -1,4 +1,4 @@
-//! Which deadlocks are found, who is accused, and what people are told.
+//! Tests of the detector of deadlocks: the deadlocks it finds, the victims it chooses, and its messages.
 //!
 //! What is found is held against a model that knows nothing of the detector: it tries every way in which the world may go
 //! on.

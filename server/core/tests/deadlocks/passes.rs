@@ -1,4 +1,4 @@
-//! What counts is what is in both passes, and known.
+//! Tests of the two passes: only what both of them saw and know counts.
 
 use std::collections::BTreeSet;
 

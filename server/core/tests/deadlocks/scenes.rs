@@ -1,4 +1,4 @@
-//! Who is stuck and who is accused, scene by scene.
+//! Scenes of stuck actors and of the victims chosen among them.
 
 use leasehold_core::{
     deadlock::{Deadlock, find, stuck},

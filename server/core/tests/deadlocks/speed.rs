@@ -1,4 +1,4 @@
-//! How long it takes, printed for those who ask:
+//! Timings of the detector on large worlds, printed by
 //! `cargo test --release -p leasehold-core --test deadlocks speed -- --nocapture --test-threads 1`.
 
 #![expect(clippy::print_stdout, reason = "it is there to be read")]

@@ -1,4 +1,4 @@
-//! What people are told.
+//! Tests of the message that describes a deadlock to people.
 
 use std::collections::HashSet;
 

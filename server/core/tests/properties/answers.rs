@@ -1,4 +1,4 @@
-//! What is answered and what can be seen is what must be, in every detail, given who was granted what.
+//! Comparison of every reply and view with the model's, in all details that follow from the grants.
 
 use std::{cell::Cell, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Which corners a history reaches.
+//! Classification of a history's steps by the corner cases that they reach, for coverage.
 
 use leasehold_core::{
     command::{Loss, Reply},

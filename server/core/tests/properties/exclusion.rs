@@ -1,4 +1,4 @@
-//! Those hold together that go together, and nobody else.
+//! Properties of exclusion: grants that exclude each other never overlap.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What was asked of which name, and what was answered.
+//! Record of the commands on each name, with the replies to them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the clients of one name may believe, from the replies alone.
+//! Model of one name's holds: what its clients may believe, from the replies alone.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Who waits for one name, and whose turn it is, from the replies alone.
+//! Model of one name's queue, from the replies alone.
 
 use std::collections::HashMap;
 

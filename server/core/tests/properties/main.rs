@@ -1,4 +1,4 @@
-//! What the rules promise, tried on random histories: several names, coordinators and owners, with time passed in.
+//! Property tests of the lock rules on random histories: several names, coordinators and owners, with time passed in.
 //!
 //! Each promise is a test of its own, and has a model of its own that knows nothing of how the state machine works:
 //! it sees commands, replies and what a view shows, as a client and an operator would.

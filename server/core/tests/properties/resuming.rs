@@ -1,4 +1,4 @@
-//! What is resumed stays what it was, for another stream; and what it was before stands for nothing any more.
+//! Properties of resumes: a hold or a waiter moves to another stream unchanged, and its old owner id is void.
 
 use std::{collections::HashSet, time::Duration};
 

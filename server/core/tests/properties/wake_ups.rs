@@ -1,4 +1,4 @@
-//! What is free and a living waiter whom it fits never go past each other.
+//! Properties of hand-offs: a free lock never passes by a living waiter that fits.
 
 use std::time::Duration;
 

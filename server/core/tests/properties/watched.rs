@@ -1,4 +1,4 @@
-//! What a watcher is told, one scene at a time.
+//! Scenes of the events that a watcher receives.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whoever watches is told all that happens, once and in order, and knows how things stand.
+//! Properties of watching: every event arrives once and in order, and the mirror shows the lock's state.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

@@ -1,5 +1,5 @@
-//! How long the store's scripts take, how often they fail, and how much goes in one call: counted by atomics, as it is for
-//! every call, and read whenever somebody wants to know.
+//! Measures of a store: durations and failures of scripts, and sizes of calls. Counted by atomics on every call, and
+//! read for the metrics.
 
 mod histogram;
 mod script;

@@ -1,4 +1,4 @@
-//! Who is told of what happens in memory.
+//! Feeds of the store in memory.
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,4 @@
-//! Whether enough masters have a vote.
+//! Status of the quorum: whether enough masters have a vote.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! What masters have of a hold that is to be taken over, and what that comes to.
+//! Claims of the masters on a hold that is taken over, and the decision that follows from them.
 //!
 //! The same owner id may have been granted in vain before: what counts together is what has the same token.
 

@@ -1,4 +1,4 @@
-//! Who waits for a name at this coordinator, and whose turn it is.
+//! Queue of the acquires of one name at this coordinator.
 //!
 //! One acquire of a name is under way at a time, the first one's. A line is there for as long as somebody is in it.
 

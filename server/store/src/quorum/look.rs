@@ -1,4 +1,4 @@
-//! What can be seen of a lock: what a majority of the masters tells.
+//! View of a lock, as a majority of the masters reports it.
 
 use std::time::Duration;
 

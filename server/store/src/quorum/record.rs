@@ -1,4 +1,4 @@
-//! What a master keeps of a grant: as `lua/hold.lua` has it.
+//! Record that a master keeps of a grant, in the format of `lua/hold.lua`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an acquire comes to, for whoever's turn it was and for those behind it.
+//! Acquires at the head of a queue: carries them out, and answers them and the ones behind.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Who waits for what here. The queue lives in the coordinator: a master knows only which coordinators wait.
+//! Queues of waiters at this coordinator. A master knows only which coordinators wait.
 
 use std::{
     collections::HashMap,

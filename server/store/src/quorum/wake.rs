@@ -1,4 +1,4 @@
-//! What masters tell without being asked.
+//! Messages that the masters' scripts publish to coordinators.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What whoever asked is told when Redis does not answer as it should.
+//! Conversion of Redis errors to store errors.
 
 use leasehold_core::name::LockName;
 use redis::{RedisError, ServerError, ServerErrorKind};

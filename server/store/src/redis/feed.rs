@@ -1,5 +1,4 @@
-//! What scripts publish of what happens to locks, as a feed, over a connection of its own: a flood of it must not delay
-//! wake-ups.
+//! Feed of the changes that scripts publish, over a connection of its own so that a flood of them delays no wake-ups.
 
 use std::sync::Arc;
 

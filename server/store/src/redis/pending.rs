@@ -1,4 +1,4 @@
-//! What was done and waits for replicas to acknowledge it.
+//! Answers that wait until replicas have acknowledged what was done.
 //!
 //! Grants and extended leases are not told before: a replica that has not heard of them could be promoted. All else is told
 //! at once, so that nobody's release, and nobody's place in a queue, waits for a replica.

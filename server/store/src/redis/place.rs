@@ -1,4 +1,4 @@
-//! Where a link leads: to one server, or to whichever is the master now.
+//! Address that a link leads to: one server, or whichever server is the master now.
 
 use std::{fmt, future, sync::Arc};
 

@@ -1,5 +1,4 @@
-//! What the replies to a batch say beyond each command's own result: a script cache that was emptied, or a server that
-//! must not be used any more.
+//! Replies that concern a whole batch: an emptied script cache, or a server that must not be used any more.
 
 use redis::{ErrorKind, RedisResult, ServerError, ServerErrorKind, Value};
 

@@ -1,4 +1,4 @@
-//! What a server says instead of carrying a call out, where another server or another moment may do better.
+//! Refusals of a call that was not carried out and that another server, or a later attempt, may carry out.
 
 use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
 

@@ -1,4 +1,4 @@
-//! What a server's clock says, as far as it was heard.
+//! Estimate of a server's clock, from its replies.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,4 +1,4 @@
-//! What a link tells the layers above: whether it is up, why it is not, and what became of a batch of commands.
+//! Status of a link for the layers above: whether it is up, why it is down, and the fate of a failed batch.
 
 use std::{
     fmt,

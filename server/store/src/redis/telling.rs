@@ -1,4 +1,4 @@
-//! What scripts publish of what an operation changed: see `lua/watch.lua`.
+//! Decoder of the messages that scripts publish about changes: see `lua/watch.lua`.
 
 use leasehold_core::{
     view::{HoldView, HolderView},

@@ -1,4 +1,4 @@
-//! What scripts publish to wake a coordinator.
+//! Parser of the messages with which scripts wake a coordinator.
 
 use leasehold_core::id::{FencingToken, OwnerId};
 

@@ -1,4 +1,4 @@
-//! What is published, and asked, while nobody wants to know.
+//! Cost of a feed that nobody follows: scripts publish nothing and ask one question a call.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What is told to whom, and in which order.
+//! Order and recipients of what a feed tells.
 
 use std::time::Duration;
 

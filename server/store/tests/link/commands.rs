@@ -1,4 +1,4 @@
-//! What a batch of commands does while all is well.
+//! Batches of commands over a link without faults.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What masters have of a hold that is taken over, and what that comes to.
+//! Properties of the decision on a hold that is taken over, from what the masters have of it.
 
 use leasehold_core::command::Loss;
 use leasehold_store::quorum::{

@@ -1,4 +1,4 @@
-//! Whose turn it is.
+//! Properties of the queue of one name.
 
 use leasehold_core::id::OwnerId;
 use leasehold_store::quorum::line::{Line, Place};

@@ -1,4 +1,4 @@
-//! What votes come to.
+//! Properties of the count of votes.
 
 use std::time::Duration;
 

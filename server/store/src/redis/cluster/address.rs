@@ -1,4 +1,4 @@
-//! Where a node is, as nodes tell it.
+//! Address of a cluster node, as nodes report it.
 
 use std::{fmt, sync::Arc};
 

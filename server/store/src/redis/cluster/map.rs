@@ -1,4 +1,4 @@
-//! Who serves which slot, as far as is known here.
+//! Slot map: the master of each slot, as far as this coordinator knows.
 
 use super::{
     super::keys::SLOTS,

@@ -1,4 +1,4 @@
-//! What one node says of its cluster.
+//! View of the cluster that one node reports.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Who is the master, by the word of the sentinels.
+//! Discovery of the master through sentinels.
 //!
 //! - `asking`: asks one sentinel, again and again.
 //! - `choice`: whom to believe.

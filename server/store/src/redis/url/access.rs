@@ -1,4 +1,4 @@
-//! How to log in, which database to use and whether to encrypt, on whichever server of a store.
+//! Login, database and encryption that all servers of a store have in common.
 
 use std::sync::Arc;
 

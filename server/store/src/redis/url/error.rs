@@ -1,4 +1,4 @@
-//! Why a store URL was refused.
+//! Errors of store URLs.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! How the certificates of `rediss://` servers are checked, and what we show of ourselves. The files may change.
+//! TLS settings of `rediss://` connections. They are read again when their files change.
 
 use std::{
     fmt,

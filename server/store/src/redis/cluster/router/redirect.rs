@@ -1,4 +1,4 @@
-//! What becomes of commands that a node did not carry out.
+//! Redirection of commands that a node did not carry out.
 
 use std::{sync::Weak, time::Duration};
 
