@@ -1,4 +1,4 @@
-//! Whether a restart would mend something: whether the tasks that a coordinator can't do without are there, and move.
+//! Liveness of the coordinator: whether its critical tasks exist and are run, or a restart is needed.
 //!
 //! Each of them is asked once a second, by being woken, and has answered when it was run. What it waits for does not matter, so
 //! that neither a store out of reach nor a coordinator that goes away is taken for a task that is stuck. What counts is how often

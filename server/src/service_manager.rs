@@ -1,5 +1,5 @@
-//! What a service manager is told, systemd first of all: `sd_notify(3)`. Where the environment names none (`NOTIFY_SOCKET`),
-//! nothing is done.
+//! Notifications to the service manager, such as systemd: `sd_notify(3)`. Does nothing if the environment names none
+//! (`NOTIFY_SOCKET`).
 
 use std::{future, time::Duration};
 

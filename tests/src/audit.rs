@@ -1,4 +1,4 @@
-//! What is in Redis, and whether all of it would end by itself.
+//! Audit of the keys in Redis: whether all of them would expire by themselves.
 
 use std::{
     collections::BTreeMap,

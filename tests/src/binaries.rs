@@ -1,4 +1,4 @@
-//! Where the programs under test are.
+//! Paths of the programs under test.
 
 use std::{env, path::PathBuf, process::Command, sync::OnceLock};
 

@@ -1,4 +1,4 @@
-//! What examples in documentation run against.
+//! Coordinator that the examples in documentation run against.
 
 use std::error::Error;
 

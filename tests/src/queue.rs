@@ -1,4 +1,4 @@
-//! Who waits for a name, as Redis has it.
+//! Queue of a name, read from Redis.
 
 use redis::aio::MultiplexedConnection;
 

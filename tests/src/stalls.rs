@@ -1,4 +1,4 @@
-//! Whether the machine itself stood still: what a bound on time says of the product is not to depend on its neighbours.
+//! Detector of stalls of the machine, so that no bound on time depends on other load.
 
 use std::{
     collections::BTreeMap,

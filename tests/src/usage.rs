@@ -1,4 +1,4 @@
-//! What a process has used of the machine, by Linux's own account.
+//! CPU time and memory of a process, as Linux accounts for them.
 
 use std::{fs, time::Duration};
 

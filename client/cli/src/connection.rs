@@ -1,4 +1,4 @@
-//! Where the coordinators are, and how to reach them: what all commands have in common.
+//! Connection options that all commands share: endpoints, credentials, trace context.
 
 use std::{env, path::PathBuf};
 

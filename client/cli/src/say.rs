@@ -1,4 +1,4 @@
-//! What the tool says on standard error about its own work.
+//! Messages of the tool itself on standard error. They never block.
 
 use std::{
     fmt::Display,

@@ -1,4 +1,4 @@
-//! Who leads, as observers see it.
+//! Tests of observers of an election.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! What happens to locks, as watchers see it.
+//! Tests of watchers of locks.
 
 use std::collections::BTreeSet;
 

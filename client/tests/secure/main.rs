@@ -1,4 +1,4 @@
-//! Who a client is, and whom it trusts: certificates, tokens, and what is refused.
+//! Tests of a client's identity and trust: certificates, tokens, and refusals.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod certificates;

@@ -1,4 +1,4 @@
-//! What a broken connection does to guards and waits.
+//! Effects of a broken connection on guards and waits.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! How sessions begin, move and end.
+//! Life of a session: its beginning, drains and its end.
 
 use std::time::{Duration, Instant};
 

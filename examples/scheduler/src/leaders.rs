@@ -1,4 +1,4 @@
-//! Who leads, as observers see it.
+//! Observer that records who leads.
 
 use std::time::{Duration, Instant};
 

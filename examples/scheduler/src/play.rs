@@ -1,4 +1,4 @@
-//! What happens to the instances in the course of the demonstration.
+//! Script of the demonstration: kills, stops and deposes leaders.
 
 use std::{
     collections::BTreeMap,

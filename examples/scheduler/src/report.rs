@@ -1,4 +1,4 @@
-//! How it went, and whether that is what was promised.
+//! Report of the demonstration, and whether the promises were kept.
 
 use std::{ops::RangeInclusive, time::Duration};
 

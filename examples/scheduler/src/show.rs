@@ -1,4 +1,4 @@
-//! What is printed while the demonstration runs.
+//! Output while the demonstration runs.
 
 use std::{fmt, time::Instant};
 

@@ -1,4 +1,4 @@
-//! What is protected: the job table, kept in Redis.
+//! Protected resource: the job table, kept in Redis.
 
 use std::{
     collections::{BTreeMap, HashMap},

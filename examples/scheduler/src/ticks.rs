@@ -1,4 +1,4 @@
-//! When jobs are due.
+//! Ticks: the times at which jobs are due.
 
 use std::time::{Duration, SystemTime};
 

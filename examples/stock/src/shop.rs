@@ -1,4 +1,4 @@
-//! What is protected: the stock of a shop, kept in Redis.
+//! Protected resource: the stock of a shop, kept in Redis.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Who makes a request.
+//! Caller of a request.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Who somebody is, and what shows it.
+//! Identity of a caller, and the proof of it.
 
 use std::{sync::Arc, time::SystemTime};
 

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Authentication and authorization.
 //!
 //! Callers show who they are with a certificate, a token whose hash a file lists, or a signed token; rules of the configuration
 //! give permissions to identities. While nothing of this is configured, everybody may do everything.

@@ -1,4 +1,4 @@
-//! What is in force: who is let in, and what each may do.
+//! Policy in force: the identities that are let in, and their permissions.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::SystemTime};
 

@@ -1,4 +1,4 @@
-//! What one caller may do, followed for as long as a call or a stream lives.
+//! Rights of one caller, followed for as long as a call or a stream lives.
 
 use std::{
     future::pending,

@@ -1,4 +1,4 @@
-//! What differs between two configurations, and what of it takes effect without a restart.
+//! Differences between two configurations, and which of them take effect without a restart.
 
 use super::{Config, settings::SETTINGS};
 

@@ -1,4 +1,4 @@
-//! Where a value came from.
+//! Origin of a setting's value.
 
 use std::{fmt, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! What the rules say, for the wire.
+//! Conversion of the rules' types to protobuf.
 
 use std::time::{Duration, SystemTime};
 

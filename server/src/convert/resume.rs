@@ -1,4 +1,4 @@
-//! What a client asks to take over from another stream, and what it is told of that.
+//! Conversion of a resume: the request from protobuf, and the answer to it.
 
 use std::{collections::HashSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What each caller has and has asked for.
+//! Account of one caller: its sessions, and its recent requests.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! How much anybody may have and ask for, so that nobody disturbs the others.
+//! Limits on what one caller may have and ask for, so that none disturbs the others.
 //!
 //! - [`Account`]: what one caller has and has asked for: its sessions, and its requests of the last second.
 //! - [`Limits`]: hands out places, each of which counts for as long as it lives, and refuses where there are none left.

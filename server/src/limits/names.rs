@@ -1,4 +1,4 @@
-//! How many acquires wait for each name.
+//! Count of the acquires that wait for each name.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! What a session knows of, and does to, the connection that carries it.
+//! Handle on a connection for the sessions that it carries: how it ended, and a way to kill it.
 
 use std::{
     error::Error,

@@ -1,4 +1,4 @@
-//! What is told of whether this coordinator serves.
+//! Health of the coordinator, as gRPC health, readiness and metrics report it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How a lease stream is opened: by an `open`, or by several that follow one another where much is resumed.
+//! Opening of a lease stream: by one `open`, or by several if the client resumes many locks.
 
 use std::{collections::HashMap, time::Duration};
 

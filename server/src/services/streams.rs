@@ -1,4 +1,4 @@
-//! How streams that are sessions begin, whatever is spoken on them.
+//! Start of streams that are sessions, shared by the services that serve them.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! When certificates expire, as a metric.
+//! Metric of the certificates' expiry times.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Whether docs/metrics.md tells of every metric, and of no other.
+//! Test that docs/metrics.md describes every metric, and no other.
 
 use std::collections::BTreeSet;
 

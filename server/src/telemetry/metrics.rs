@@ -1,4 +1,4 @@
-//! What is counted, for those who count and for those who look.
+//! Metrics of the coordinator, for the code that counts and for scrapes.
 
 use std::{ops::Deref, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How numbers that are kept elsewhere are shown.
+//! Encoding of numbers that are kept elsewhere as metrics.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What the store measured, as metrics.
+//! Collector of the store's measures.
 
 use std::{fmt, sync::Arc};
 

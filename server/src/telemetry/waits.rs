@@ -1,4 +1,4 @@
-//! How long acquires wait for their turn, and what asks what of sessions.
+//! Timers of acquires and renewals, and counters of the requests on sessions.
 
 use std::{fmt, sync::Arc, time::Duration};
 

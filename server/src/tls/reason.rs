@@ -1,4 +1,4 @@
-//! Why a handshake failed, in words for an operator.
+//! Reasons of failed handshakes, in words for an operator.
 
 use std::{borrow::Cow, io};
 

@@ -1,4 +1,4 @@
-//! What is in force, and what follows the files.
+//! TLS settings in force, and the task that follows their files.
 
 use std::{sync::Arc, time::SystemTime};
 

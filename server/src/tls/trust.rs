@@ -1,4 +1,4 @@
-//! Whether a client's certificate is good now.
+//! Judgement of clients' certificates by the authorities and revocation lists in force.
 
 use std::{future::pending, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Those that are told who leads.
+//! Observers of elections.
 
 use std::collections::HashMap;
 

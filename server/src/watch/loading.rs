@@ -1,4 +1,4 @@
-//! How what is watched comes to be known: its locks are listed, and each is looked at.
+//! Loading of a watched scope: its locks are listed, and the store looks at each.
 
 use std::{
     collections::{BTreeMap, HashSet, btree_map::Entry},

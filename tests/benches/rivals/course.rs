@@ -1,4 +1,4 @@
-//! What everybody who contends for one name shares, whichever way they ask for it.
+//! Shared state of the clients that contend for one name, whichever rival they use.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -1,4 +1,4 @@
-//! What every grant is checked against while it is measured.
+//! Check of every grant for exclusion and rising tokens during a measurement.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 

@@ -1,4 +1,4 @@
-//! What the table is made of: figures with their spread, beside what is to be reached.
+//! Figures of the table with their spread, beside the limit to be met.
 
 use std::fmt;
 

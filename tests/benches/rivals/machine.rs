@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! Description of the machine that the figures were measured on.
 
 use std::{fs, process::Command};
 

@@ -1,4 +1,4 @@
-//! What Redis itself allows: a SET NX PX and a compare-and-delete script for each cycle.
+//! Baseline of Redis alone: a SET NX PX and a compare-and-delete script for each cycle.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What it costs to be watched: `leasehold bench` against a coordinator with metrics and with one request in a hundred traced,
+//! Cost of telemetry: `leasehold bench` against a coordinator with metrics and with one request in a hundred traced,
 //! and against one with neither, in turns, on one Redis.
 //!
 //! `cargo bench -p leasehold-tests --bench telemetry`; `ROUNDS=60 SECONDS=1` are how often and how long,

@@ -1,4 +1,5 @@
-//! What everybody who contends for one name shares. The accounting of Leasehold's own row, `tests/benches/rivals/course.rs`.
+//! Shared state of the clients that contend for one name. The accounting of Leasehold's own row,
+//! `tests/benches/rivals/course.rs`.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

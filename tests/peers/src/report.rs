@@ -1,4 +1,4 @@
-//! What is printed: one JSON object for a measurement.
+//! Output: one JSON object for each measurement.
 
 use std::time::Duration;
 

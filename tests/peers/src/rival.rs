@@ -1,4 +1,4 @@
-//! What the driver asks of a lock service.
+//! Interface between the driver and a lock service.
 
 use std::future::Future;
 

@@ -1,4 +1,4 @@
-//! What a node of a cluster tells of the others.
+//! Parser of a line of `CLUSTER NODES`.
 
 /// A line of `CLUSTER NODES`.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Where the messages of the Redis protocol (versions 2 and 3) end, and what their words are.
+//! Parser of the Redis protocol (versions 2 and 3): the end of each message, and its words.
 
 use std::str;
 

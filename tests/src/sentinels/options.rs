@@ -1,4 +1,4 @@
-//! How to start servers and sentinels.
+//! Options of the Redis servers and sentinels that a test starts.
 
 use std::time::Duration;
 

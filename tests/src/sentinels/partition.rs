@@ -1,5 +1,5 @@
-//! Who does not reach whom any more. Sentinels and replicas are shut out as users, so everybody else goes on reaching all
-//! servers, which must have been started with a password: without one everybody is let in.
+//! Partitions between sentinels and servers. Sentinels and replicas are shut out as users, so all other clients still
+//! reach all servers, which must have been started with a password: without one, every user is let in.
 
 use redis::Connection;
 

@@ -1,4 +1,4 @@
-//! What becomes of the Rust client when its identity or a permission is lost, and when it comes with newer credentials.
+//! Behaviour of the Rust client when it loses its identity or a permission, and when it comes with newer credentials.
 
 use std::{
     path::PathBuf,

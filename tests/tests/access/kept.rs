@@ -1,4 +1,4 @@
-//! What is kept for a resume after its stream has ended goes by the rules as well.
+//! Permissions of a session that is kept for a resume after its stream has ended.
 
 use std::time::{Duration, SystemTime};
 

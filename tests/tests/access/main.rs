@@ -1,4 +1,4 @@
-//! Who may do what: identities, permissions, and what becomes of streams that lose theirs.
+//! Tests of access: identities, permissions, and the fate of streams that lose theirs.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

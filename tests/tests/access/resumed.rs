@@ -1,4 +1,4 @@
-//! What is taken over from another stream is looked at like what is acquired.
+//! Permissions of a resume: the same as those of an acquire.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is shown of others: nothing that may not be seen.
+//! Visibility of other callers' locks: nothing is shown without the permission.
 
 use std::{collections::BTreeSet, time::Duration};
 

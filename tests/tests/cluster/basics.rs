@@ -1,4 +1,4 @@
-//! What one server does, a cluster does.
+//! Basic operations on a cluster, as on one server.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Where a coordinator begins, and what it says when that leads nowhere.
+//! First contact with a cluster, and the messages if it fails.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Those who listen follow their slots.
+//! Waiters and watchers whose slot moves to another node.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What detection costs where nobody can be deadlocked: nothing.
+//! Cost of detection where no deadlock is possible: none.
 
 use std::time::Duration;
 

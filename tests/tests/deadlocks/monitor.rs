@@ -1,4 +1,4 @@
-//! What coordinators ask of Redis, word for word.
+//! Monitor of the commands that coordinators send to Redis.
 
 use futures_util::StreamExt;
 use leasehold_tests::{RedisServer, raw::PROMPT};

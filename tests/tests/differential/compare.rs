@@ -1,4 +1,4 @@
-//! Whether two answers are the same: everything exactly, but for times left, which Redis counts in milliseconds.
+//! Comparison of two answers: exact, except that Redis counts remaining times in milliseconds.
 
 use std::{fmt::Debug, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is left in Redis of resumes, and what somebody else's hands on that come to.
+//! Traces of resumes in Redis, and the effect of foreign changes to them.
 
 use std::time::Duration;
 

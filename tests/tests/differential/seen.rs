@@ -1,4 +1,4 @@
-//! What the histories came by, so that it can be seen that they are worth something.
+//! Coverage of the histories: counts what happened, and demands that everything did.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is told of what commands changed, to a feed that follows every lock or those of the histories.
+//! Comparison of published changes with the rules', for feeds of every lock and of single names.
 
 use std::{
     collections::HashMap,

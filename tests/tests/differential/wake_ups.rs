@@ -1,4 +1,4 @@
-//! Who is told of what another coordinator's operation did to several at once.
+//! Wake-ups of a coordinator by another coordinator's operation on several owner ids at once.
 
 use std::{collections::BTreeMap, time::Duration};
 

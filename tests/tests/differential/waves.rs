@@ -1,4 +1,4 @@
-//! When commands are sent, and how long things last, so that no deadline falls near a command.
+//! Schedule of commands and durations under which no deadline falls near a command.
 //!
 //! A history's time comes in waves. Commands are sent in the first eighth of one. What lasts ends between a third and
 //! nine tenths of one, whichever command it began with: what the rules set, because of how long a wave is; TTLs and

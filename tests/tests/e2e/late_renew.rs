@@ -1,4 +1,4 @@
-//! What a caller gave up reaches Redis after what it did next.
+//! Renewal that reaches Redis late, after its caller gave it up and renewed again.
 
 use std::time::Duration;
 

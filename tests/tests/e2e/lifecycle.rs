@@ -1,4 +1,4 @@
-//! What becomes of locks when sessions and coordinators come and go on purpose.
+//! Fate of locks when sessions and coordinators begin and end in an orderly way.
 
 use std::time::{Duration, Instant};
 

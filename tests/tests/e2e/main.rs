@@ -1,4 +1,4 @@
-//! What users rely on, end to end: real coordinators, real Redis, real clients.
+//! End-to-end tests: real coordinators, real Redis, real clients.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Who led, as the candidates were told, beside what others saw.
+//! History of leaders, from the candidates' answers, compared with what observers saw.
 
 use leasehold_proto::v1::{
     LockEvent, LockEventKind, WatchLocksRequest, admin_service_client::AdminServiceClient,

@@ -1,4 +1,4 @@
-//! What observers are told, and when.
+//! Tests of observers: what they receive, and when.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a leader proclaims, up to 4 KiB.
+//! Values that a leader proclaims, up to 4 KiB.
 
 use leasehold_client::Failure;
 use leasehold_proto::v1::campaign_response::Response;

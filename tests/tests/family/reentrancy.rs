@@ -1,4 +1,4 @@
-//! What an actor holds more than once.
+//! Locks that an actor holds more than once.
 
 use leasehold_proto::v1::{LostReason, SessionAcquire, SessionFailure};
 use leasehold_tests::{

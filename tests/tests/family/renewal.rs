@@ -1,4 +1,4 @@
-//! What is held outlives its TTL by far, in every mode, while others do all they can to get it.
+//! Holds that outlive their TTL by renewals, in every mode, while other clients try to get them.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What is attached to holds, in every mode.
+//! Values attached to holds, in every mode.
 
 use leasehold_proto::v1::GrantedLock;
 use leasehold_tests::raw::with_value;

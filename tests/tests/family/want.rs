@@ -1,4 +1,4 @@
-//! What a client may want, in words that sessions and worker processes understand.
+//! Requests for locks, in the forms that sessions and worker processes understand.
 
 use leasehold_proto::v1::SessionAcquire;
 use leasehold_tests::raw::{exclusive, semaphore, several, shared};

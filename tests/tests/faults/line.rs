@@ -1,4 +1,4 @@
-//! Who waits for a turn while Redis is stopped, and nobody's turn ends: what leaves the line does so at once.
+//! Acquires that wait for admission while Redis is stopped: each leaves the queue as soon as it is given up.
 
 use std::{
     cell::Cell,

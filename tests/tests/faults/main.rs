@@ -1,5 +1,5 @@
-//! What happens when things break: processes killed and stopped, connections cut and black-holed, Redis restarted. These
-//! measure, so each test runs alone.
+//! Faults: processes killed and stopped, connections cut and black-holed, Redis restarted. These measure, so each
+//! test runs alone.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

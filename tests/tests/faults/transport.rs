@@ -1,4 +1,4 @@
-//! How a client goes decides when its locks do: silence is not a drop.
+//! Ends of a client's connection: a closed one releases its locks, a silent one does not.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What each piece cost when that was last agreed to.
+//! Baseline: the recorded cost of each piece.
 
 use std::{collections::HashMap, fmt, fmt::Write, fs};
 

@@ -1,4 +1,4 @@
-//! What a cycle costs in allocations, which no other load on the machine changes.
+//! Allocations of a cycle, which no other load on the machine changes.
 //!
 //! Each piece of the hot path is run on one thread with every allocation counted, and held against `baseline.txt`: a change
 //! that makes one dearer by more than 5 % fails here until it says so, by recording the baseline anew with

@@ -1,4 +1,4 @@
-//! What goes wrong in a history, and where.
+//! Faults of a history, and the points at which they strike.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whether docs/metrics.md tells of every series that a coordinator shows, and no label tells of a lock or a client.
+//! Test that docs/metrics.md describes every series of a coordinator, and that no label names a lock or a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 

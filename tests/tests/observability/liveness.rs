@@ -1,4 +1,4 @@
-//! What a restart would not mend does not make a coordinator unlive.
+//! Troubles that no restart would mend, and under which a coordinator reports that it lives.
 
 use std::time::{Duration, Instant};
 

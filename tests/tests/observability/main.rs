@@ -1,4 +1,4 @@
-//! What an operator sees of a coordinator: its metrics, and whether it says that it serves.
+//! Tests of a coordinator's metrics, liveness and health, as operators see them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod health;

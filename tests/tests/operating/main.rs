@@ -1,5 +1,5 @@
-//! What operators rely on: a configuration that is checked before it counts, changes without a restart, and what a service
-//! manager is told.
+//! Tests of operation: a configuration that is checked before it counts, changes without a restart, and messages to
+//! the service manager.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What systemd is told.
+//! Messages to systemd.
 
 use std::{os::unix::net::UnixDatagram, time::Instant};
 

@@ -1,4 +1,4 @@
-//! How often each of many clients gets the lock that all of them want all the time.
+//! Fairness: how often each of many clients gets the lock that all of them want all the time.
 
 use std::{
     fmt::Write,

@@ -1,4 +1,4 @@
-//! What the store answers, and what it leaves on the masters.
+//! Commands on a quorum: the store's answers, and the keys that are left on the masters.
 
 use std::time::Duration;
 

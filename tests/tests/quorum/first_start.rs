@@ -1,4 +1,4 @@
-//! Which masters have a vote.
+//! Votes of masters at their first start, after a restart, and when they come back empty.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a master does that was hung, or that missed something.
+//! Late commands on a master that was hung, or that missed something.
 
 use std::time::Duration;
 

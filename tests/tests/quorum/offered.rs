@@ -1,4 +1,4 @@
-//! What coordinators on several independent masters offer to clients, and what not.
+//! Features of coordinators on several independent masters, and the refusals of the others.
 
 use std::time::Duration;
 

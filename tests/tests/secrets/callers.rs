@@ -1,4 +1,4 @@
-//! Those who are known by what they show, and those who are not, over TLS.
+//! Callers over TLS, with valid credentials and with invalid ones.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What callers show who they are by, each noted as the secret that it is.
+//! Credentials of callers, each noted as a secret.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What coordinators are asked, in every way that there is.
+//! Requests of every kind to the coordinators.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What goes wrong: locks that are lost, clients that fall silent, strangers, and starts and reloads that fail.
+//! Faults: lost locks, silent clients, strangers, and starts and reloads that fail.
 
 use std::{process::Stdio, time::Duration};
 

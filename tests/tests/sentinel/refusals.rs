@@ -1,4 +1,4 @@
-//! What cannot work is said, by name.
+//! Configurations that cannot work, and the messages that name what is wrong.
 
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, RedisServer, Sentinels, alone::alone, sentinels::MASTER_NAME,

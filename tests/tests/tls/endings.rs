@@ -1,4 +1,4 @@
-//! How a connection ends is told as it is without TLS: what its peer has done, and what is silence.
+//! Ends of TLS connections, reported as without TLS: whether the peer ended it, or fell silent.
 
 use std::sync::atomic::Ordering;
 

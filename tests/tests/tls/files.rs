@@ -1,4 +1,4 @@
-//! What is wrong with the files is told at start: which file, which setting, and what was expected.
+//! Faulty files, reported at start: which file, which setting, and what was expected.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! Who is let in, and who is not.
+//! Handshakes that succeed, and those that are refused.
 
 use leasehold_tests::{Authority, Coordinator, wait};
 use tokio::{

@@ -1,4 +1,4 @@
-//! What the Rust client asks is part of its caller's trace.
+//! Traces of the Rust client's requests, which belong to the trace of the calling code.
 
 use std::time::Duration;
 

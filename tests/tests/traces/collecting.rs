@@ -1,4 +1,4 @@
-//! What is sampled, and what becomes of it.
+//! Sampling of traces, and their way to the collector.
 
 use std::fs;
 

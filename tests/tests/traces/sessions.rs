@@ -1,4 +1,4 @@
-//! What is asked on a session.
+//! Traces of requests on a session.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Whoever may have missed something is told so, and begins anew.
+//! Gaps: a watcher that may have missed events is told so, and gets a new snapshot.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What happens to locks, told to those who watch: all of it, in order, at once, and at no cost while nobody does.
+//! Tests of watching: watchers get all events, in order, at once, and cost nothing while there are none.
 
 #![expect(
     clippy::unwrap_used,

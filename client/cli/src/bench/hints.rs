@@ -1,4 +1,4 @@
-//! What the figures suggest to look at: no more than is certain.
+//! Warnings about the figures, such as a busy client machine. States only what is certain.
 
 use super::summary::{Summary, micros, time};
 

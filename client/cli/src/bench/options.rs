@@ -1,4 +1,4 @@
-//! What `bench` can be told, and its help.
+//! Options of `bench`, and their help.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is shown while it runs, on a terminal only.
+//! Progress bar of a run, shown on a terminal only.
 
 use std::{
     collections::VecDeque,

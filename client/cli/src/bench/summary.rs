@@ -1,4 +1,4 @@
-//! What came of a run: one JSON object for programs, a page of text for people.
+//! Summary of a run: one JSON object for programs, a page of text for people.
 
 use std::{fmt, thread::available_parallelism, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What is counted while clients work.
+//! Counters that the clients of a run share.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What a client does: acquire, hold, release, again and again.
+//! Work of one client: acquire, hold, release, again and again.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! What a command runs under: one lock, or several that were granted together.
+//! Watch over the locks that a command runs under: one, or several that were granted together.
 
 use std::{future::poll_fn, task::Poll, time::Duration};
 

@@ -1,4 +1,4 @@
-//! When the command must be stopped, so that it is gone before anybody else can hold the lock. Time is passed in.
+//! Watchdog that stops the command before another client can hold the lock. Time is passed in.
 
 use std::time::Duration;
 

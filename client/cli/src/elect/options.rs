@@ -1,4 +1,4 @@
-//! What `elect` can be told, and its help.
+//! Options of `elect`, and their help.
 
 use std::{ffi::OsString, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What a command runs under: one lock, or several that were granted together.
+//! Guards that a command runs under: one lock, or several that were granted together.
 
 use std::{slice, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What `run` can be told, and its help.
+//! Options of `run`, and their help.
 
 use std::{ffi::OsString, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What happens to locks, a line or a document for each thing.
+//! Output of watched events: a line or a JSON document for each.
 
 use leasehold_client::{LockNews, proto::v1};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What is printed: tables for people, JSON for programs.
+//! Output of the commands: tables for people, JSON for programs.
 
 pub(crate) mod election;
 pub(crate) mod error;

@@ -1,4 +1,4 @@
-//! What a candidate is told, in order.
+//! Answers of one candidacy, in order.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What the hub asks of the store: the locks of a scope in the first place, and later those that may have run out.
+//! Work of the hub at the store: loads the locks of a scope, and later looks at those that may have expired.
 
 use leasehold_core::time::Moment;
 use leasehold_store::{StoreError, Subject, clock};

@@ -1,4 +1,4 @@
-//! Those that are told every event.
+//! Watchers of locks, each of which receives every event.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! What waits for a watcher, and what it asks for.
+//! Tests of the watchers' queues, snapshots and turns.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

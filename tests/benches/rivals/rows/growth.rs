@@ -1,4 +1,4 @@
-//! How costs grow with waiters, held locks, sessions and coordinators.
+//! Growth of costs with waiters, held locks, sessions and coordinators.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What was done, in numbers.
+//! Counters of the abuser's deeds.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What operators ask for.
+//! Cases of operators: listing, force-release, watching.
 
 use std::collections::BTreeSet;
 

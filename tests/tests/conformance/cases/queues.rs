@@ -1,4 +1,4 @@
-//! Those who wait.
+//! Cases of waiters.
 
 use std::time::Duration;
 

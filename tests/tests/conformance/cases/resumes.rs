@@ -1,4 +1,4 @@
-//! What goes on at another coordinator.
+//! Cases of resumes at another coordinator.
 
 use leasehold_proto::v1::LostReason;
 use leasehold_tests::{

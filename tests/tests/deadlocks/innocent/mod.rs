@@ -1,4 +1,4 @@
-//! What looks like a deadlock, and is none, for seconds and from every side: nobody is accused.
+//! Waits that look like a deadlock for seconds and from every side: none is aborted.
 
 mod handed_on;
 mod nobody;

@@ -1,4 +1,4 @@
-//! How a candidacy ends when nobody asked for it, and what becomes of the leadership.
+//! Ends of a candidacy that its client did not ask for.
 
 use std::time::{Duration, Instant};
 

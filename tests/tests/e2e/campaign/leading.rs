@@ -1,4 +1,4 @@
-//! Who is elected, and what a leader can do.
+//! Election of candidates, and the requests of a leader.
 
 use std::time::{Duration, Instant};
 
