@@ -1,4 +1,4 @@
-//! Generates Rust from `proto/` with protox, so that no `protoc` needs to be installed.
+//! Code generator: makes Rust from `proto/` with protox, so that no `protoc` needs to be installed.
 
 use std::{env, error::Error, fs, path::PathBuf};
 

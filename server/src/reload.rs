@@ -1,4 +1,4 @@
-//! The configuration in force, and word of another one.
+//! Configuration in force, and notices of its changes.
 
 use std::sync::Arc;
 

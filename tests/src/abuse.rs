@@ -1,4 +1,4 @@
-//! Clients that mean ill: the helper program `abuser`.
+//! Abusive clients: the helper program `abuser`.
 
 use std::{
     process::{ChildStdin, Command, Stdio},

@@ -1,4 +1,4 @@
-//! A Python environment with what the tests need.
+//! Python environment with the packages that the tests need.
 
 use std::{
     env, fs,

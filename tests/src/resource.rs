@@ -1,4 +1,4 @@
-//! A resource that a lock protects, and that refuses writers whose lock was given to somebody else since.
+//! Resource that a lock protects. It refuses writers whose lock has been granted to another client since.
 
 use redis::{RedisResult, Script, aio::ConnectionLike};
 

@@ -1,4 +1,4 @@
-//! Waiting for conditions.
+//! Waits for conditions.
 
 use std::{
     fmt::Debug,

@@ -1,4 +1,4 @@
-//! The command line: what can be said, and its help.
+//! Command line of the tool, and its help.
 
 use std::{ffi::OsString, time::Duration};
 

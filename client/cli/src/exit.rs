@@ -1,4 +1,4 @@
-//! Exit codes, which are part of the interface, and how errors become one.
+//! Exit codes, which are part of the interface, and the mapping of errors to them.
 
 use std::{error::Error as StdError, process::ExitCode, sync::Arc};
 

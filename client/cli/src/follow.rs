@@ -1,4 +1,4 @@
-//! Printing what happens, a line for each thing, until somebody has had enough.
+//! Printer of a stream of events, a line for each, until the user ends it.
 
 use std::io::{self, Write};
 

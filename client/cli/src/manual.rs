@@ -1,4 +1,4 @@
-//! The manual page, as the definition of the command line has it.
+//! Manual page, made from the definition of the command line.
 //!
 //! `ops/debian/leasehold/leasehold.1` is checked to be this. After a wanted change: `MANUAL=overwrite cargo test -p leasehold
 //! manual`.

@@ -1,4 +1,4 @@
-//! `leader`, `observe` and `watch`: who leads, and what happens.
+//! `leader`, `observe` and `watch`: leaders of elections, and changes of locks.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! Word on standard error about the connection to a coordinator, while something goes on trying or runs.
+//! Messages on standard error about the connection to a coordinator, while a command runs or retries.
 
 use std::{mem, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Signals that are waited for rather than died of.
+//! Signals that the tool waits for, so that they do not end it.
 
 use std::{future::poll_fn, io, mem::MaybeUninit, task::Poll};
 

@@ -1,4 +1,4 @@
-//! Campaigning, leading, and how both end.
+//! Campaigns, leadership, and the end of both.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Observers of a coordinator that says what it is told to: what a real one says only in trouble.
+//! Observers of a scripted coordinator, which sends what a real one sends only in trouble.
 
 use std::{
     collections::VecDeque,

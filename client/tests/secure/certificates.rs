@@ -1,4 +1,4 @@
-//! TLS with a real coordinator: whom the client trusts, and whom it comes as.
+//! TLS with a real coordinator: trust in the coordinator, and the client's certificate.
 
 use std::{error::Error, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Being unknown, being denied, being too many: told apart, and not taken for trouble that passes.
+//! Refusals of unknown callers, of missing permissions and over limits: told apart, and not taken for passing
+//! trouble.
 
 use std::time::{Duration, Instant};
 

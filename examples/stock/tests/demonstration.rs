@@ -1,5 +1,5 @@
-//! The demonstration comes out as expected. It needs `redis-server`, and the coordinator beside it in the target directory
-//! (`cargo build -p leasehold-server`).
+//! Test of the demonstration. It needs `redis-server`, and the coordinator beside it in the target directory (`cargo
+//! build -p leasehold-server`).
 
 #![expect(clippy::panic, reason = "tests fail by panicking")]
 

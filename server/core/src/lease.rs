@@ -1,4 +1,4 @@
-//! One session's arithmetic: what may be promised to its client, and when its silence ends it.
+//! Arithmetic of one session's lease: the time promised to its client, and the end after its silence.
 //!
 //! The client measures from the moment it *sent* a heartbeat, the coordinator from the moment it *received* it, and the
 //! store's expiry runs from the moment a renewal *arrived* there, which is after it was sent. So with

@@ -1,4 +1,4 @@
-//! Names and the bounds of what clients may say.
+//! Lock names, and the bounds of what clients may send.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The queue of one name: who is next, among the living.
+//! Queue of one name: order of the waiters, of which only the living are served.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,7 +1,7 @@
-//! Signed tokens (JWT): who signs them, and what they must say.
+//! Signed tokens (JWT): their issuers' keys, and the claims that they must have.
 //!
-//! What a token may be signed with is said by the key that checks it, never by the token: there are public keys alone here, so
-//! neither `none` nor an HMAC over a public key ever counts.
+//! The key that checks a token, never the token, decides the algorithm. Because this module has only public keys, it accepts
+//! neither `none` nor an HMAC over a public key.
 
 use std::{
     collections::HashSet,

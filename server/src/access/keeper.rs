@@ -1,4 +1,4 @@
-//! The task that keeps what is in force true: to the configuration, and to the files that it names.
+//! Task that keeps the policy in force true to the configuration and to the files that it names.
 
 use std::{sync::Arc, time::Duration};
 

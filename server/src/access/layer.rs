@@ -1,4 +1,4 @@
-//! The layer in front of all services: nobody comes by who has to show an identity and does not.
+//! Layer in front of all services that refuses callers without an identity where one is required.
 
 use std::{
     future::{Ready, ready},

@@ -1,13 +1,13 @@
 //! Authentication and authorization.
 //!
-//! Callers show who they are with a certificate, a token whose hash a file lists, or a signed token; rules of the configuration
-//! give permissions to identities. While nothing of this is configured, everybody may do everything.
+//! Callers authenticate with a certificate, a token whose hash a file lists, or a signed token; rules of the configuration
+//! give permissions to identities. If none of this is configured, every caller may do everything.
 //!
-//! - [`Caller`]: who makes a request; it is in the request's extensions once [`AccessLayer`] has let it pass.
-//! - [`Access`]: asks what a caller may do: its [`Rights`], which a stream follows for as long as it lives.
+//! - [`Caller`]: the caller of a request. [`AccessLayer`] puts it into the request's extensions when it lets the request pass.
+//! - [`Access`]: gives a caller's [`Rights`], which a stream follows for as long as it lives.
 //! - [`rules`]: the rules, pure.
-//! - `policy`: what is in force: rules, tokens, keys. One task, `keeper`, keeps it true; everybody else follows it.
-//! - [`tokens`], `jwt`, `certificate`: what shows an identity; `identity`: what is known of one.
+//! - `policy`: the rules, tokens and keys in force. One task, `keeper`, keeps them up to date; all others follow it.
+//! - [`tokens`], `jwt`, `certificate`: the proofs of an identity; `identity`: the identity itself.
 
 mod caller;
 mod certificate;

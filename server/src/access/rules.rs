@@ -1,4 +1,4 @@
-//! The rules: which identity may do what, and where. Pure: no clock, no files.
+//! Rules: permissions of each identity on names. Pure: no clock, no files.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The TOML file. Whatever is wrong with it is told with line and column.
+//! TOML file of the configuration. Errors give line and column.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Text to value and back. What is refused says what was expected.
+//! Conversion of text to values and back. Errors say what was expected.
 
 use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 

@@ -1,7 +1,7 @@
-//! Calls that never come to the end of what they ask.
+//! Timeout of request bodies, for calls that are never sent to the end.
 //!
-//! Whoever sends the headers of a call and not the rest has it, and what it sent, kept. A call that is for one message gets a
-//! time for that; sessions and campaigns have rules of their own.
+//! A client that sends the headers of a call and not the rest makes the coordinator keep what it has received. So a call of
+//! one message must be complete within a bound; sessions and campaigns have rules of their own.
 
 use std::{
     pin::Pin,

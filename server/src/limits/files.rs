@@ -1,4 +1,4 @@
-//! Open files: each connection needs one.
+//! Limit of open files: each connection needs one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,4 +1,4 @@
-//! Calls are counted before they are served, and have to be complete in time.
+//! Layer that counts calls before they are served, and bounds the time until they are complete.
 
 use std::{
     future::{Ready, ready},

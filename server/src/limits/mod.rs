@@ -1,13 +1,12 @@
 //! Limits on what one caller may have and ask for, so that none disturbs the others.
 //!
-//! - [`Account`]: what one caller has and has asked for: its sessions, and its requests of the last second.
-//! - [`Limits`]: hands out places, each of which counts for as long as it lives, and refuses where there are none left.
-//! - [`Attempts`]: how often one address may fail to show an identity.
-//! - [`LimitLayer`]: counts calls before they are served; `bodies`: and has them be complete in time.
-//! - `files`: as many files as the system lets us have.
+//! - [`Account`]: the account of one caller: its sessions, and its requests of the last second.
+//! - [`Limits`]: hands out places, each of which counts for as long as it lives, and refuses when none is left.
+//! - [`Attempts`]: bounds how often one address may fail to authenticate.
+//! - [`LimitLayer`]: counts calls before they are served; `bodies` bounds the time until they are complete.
+//! - `files`: raises the limit of open files as far as the system permits.
 //!
-//! Limits are taken from the configuration in force at the moment when something is asked for. What is there already is never
-//! taken back.
+//! A limit is that of the configuration in force when a client asks. A lower limit never takes back what a client has.
 
 mod account;
 mod attempts;

@@ -1,9 +1,9 @@
-//! Calls that are cancelled as soon as they are made.
+//! Bound on calls that are cancelled as soon as they are made.
 //!
-//! A call costs its client two small frames, and us a task, a permission, and perhaps a question to the store and another to take it
-//! back: cancelled at once, over and over, it is an attack (CVE-2023-44487, "rapid reset"). HTTP/2's own defence ends the
-//! connection, and with it every session on it, and counts only calls that nobody has looked at yet. Here a connection that
-//! cancels more than a client can have reason to has fewer turns than others, which costs nobody else anything.
+//! A call costs its client two small frames, and the coordinator a task, a permission check, and perhaps a command to the store
+//! and another to undo it: cancelled at once, over and over, it is an attack (CVE-2023-44487, "rapid reset"). HTTP/2's own
+//! defence ends the connection with every session on it, and counts only calls that the server has not accepted yet. Here the
+//! listener reads less often from a connection that cancels more calls than a client can have reason to. Others lose nothing.
 
 use std::{
     sync::{

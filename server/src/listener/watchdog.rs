@@ -1,4 +1,4 @@
-//! The small task beside each connection: it ends what HTTP/2 would let linger.
+//! Watchdog task of one connection: ends what HTTP/2 would let linger.
 
 use std::{
     future::pending,

@@ -1,4 +1,4 @@
-//! TLS to whoever answers, as orchestrators probe.
+//! TLS that trusts any server, as orchestrators probe.
 
 use std::{io, net::TcpStream, sync::Arc};
 

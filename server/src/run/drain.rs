@@ -1,4 +1,4 @@
-//! Going away without losing anybody's lock.
+//! Drain: the coordinator stops without losing a client's lock.
 
 use std::time::Duration;
 

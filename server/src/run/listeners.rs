@@ -1,4 +1,4 @@
-//! The sockets, and what can go wrong before and while they are served.
+//! Sockets of the coordinator, and their errors before and while they are served.
 
 use std::{io, net::SocketAddr, time::Duration};
 

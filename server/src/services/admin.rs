@@ -1,4 +1,4 @@
-//! `AdminService`: looking inside and stepping in.
+//! `AdminService`: listings, force-release and status, for operators.
 
 use std::sync::{Arc, atomic::Ordering};
 

@@ -1,4 +1,4 @@
-//! Unary calls, each with a number: traced, and told in the log at level debug.
+//! Unary calls, each with a number: traced, and logged at level debug.
 
 use std::{
     future::Future,

@@ -1,4 +1,4 @@
-//! The text format that Prometheus had before OpenMetrics, and that its tools read.
+//! Older text format of Prometheus, which its tools read.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! Traces: which requests are traced, of what their spans consist, and where they go.
+//! Traces: the choice of requests, the contents of spans, and the export.
 //!
-//! Who sends a context of its own (W3C `traceparent`) decides by it whether its request is traced; of the others a share is,
-//! drawn at random before anything else is done, so that a request which is not traced costs a comparison.
+//! A client that sends a context of its own (W3C `traceparent`) decides with it whether its request is traced. Of the other
+//! requests, the coordinator traces a share, drawn at random first, so that an untraced request costs one comparison.
 
 use std::{
     fmt,

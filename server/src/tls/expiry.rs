@@ -1,4 +1,4 @@
-//! Certificates that are about to expire, and who is told of it.
+//! Warnings of certificates that are about to expire.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,15 +1,15 @@
-//! TLS of our own ports: what the certificate files say, and how they are taken over when they change.
+//! TLS of the coordinator's ports: its files, and their reload when they change.
 //!
-//! - `load`: the files, read and checked; what is wrong is told with setting and file.
-//! - `reload`: [`Tls`], what is in force now, and the task that follows the files and the configuration.
-//! - `expiry`: when what is in force expires, as a metric, and in the log when it is soon.
-//! - `trust`: [`ClientTrust`], whether a certificate that was good at its handshake still is.
+//! - `load`: reads and checks the files. Errors name the setting and the file.
+//! - `reload`: [`Tls`], the settings in force, and the task that follows the files and the configuration.
+//! - `expiry`: expiry of the certificates in force, as a metric, and as a warning in the log when it is near.
+//! - `trust`: [`ClientTrust`], which decides whether a certificate that was valid at its handshake still is.
 //! - `port`: the admin port's listening socket.
-//! - `reason`: what a failed handshake is told as.
+//! - `reason`: the reason of a failed handshake, in words.
 //!
-//! The handshake itself is the connection's own doing (`listener::Connection`), so that the accept loop never waits for one.
-//! There is no resumption of TLS sessions: connections live long, and one that is resumed would bring a certificate along that
-//! nobody has looked at since.
+//! Each connection does its own handshake (`listener::Connection`), so that the accept loop never waits for one. The
+//! coordinator does not resume TLS sessions: connections live long, and a resumed one would present a certificate that was
+//! last checked at its first handshake.
 
 mod expiry;
 mod load;

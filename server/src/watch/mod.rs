@@ -1,11 +1,11 @@
-//! Watching: what happens to locks, told to whoever asked.
+//! Watching: changes of locks, for the clients that follow them.
 //!
-//! - `hub`: one task follows the store's feed, and keeps a mirror of the locks that somebody watches. Nothing of it costs
-//!   anything while nobody does.
-//! - `following`: that feed, and what it follows.
-//! - `loading`: how a prefix or a name comes to be known in the first place.
-//! - [`watchers`]: those that are told every event, in bounded memory.
-//! - [`elections`]: those that are told who leads.
+//! - `hub`: the task that follows the store's feed, and keeps a mirror of the watched locks. It costs nothing while there
+//!   are no watchers.
+//! - `following`: that feed, and the subjects that it follows.
+//! - `loading`: the first look at the locks of a prefix or a name.
+//! - [`watchers`]: the watchers, each of which receives every event, in bounded memory.
+//! - [`elections`]: the observers of leaders.
 
 pub mod elections;
 pub mod watchers;

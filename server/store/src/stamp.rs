@@ -1,4 +1,4 @@
-//! By what a change of a file is known.
+//! Stamp of a file, by which a change of it is recognized.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 

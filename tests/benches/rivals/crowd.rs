@@ -1,4 +1,4 @@
-//! Many sessions that live: heartbeats as often as the coordinator asked, and locks that they keep.
+//! Many live sessions: they send heartbeats as often as the coordinator asked, and keep their locks.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! The command line, and how large and long everything is.
+//! Command line, and the sizes and lengths of all runs.
 
 use std::time::Duration;
 

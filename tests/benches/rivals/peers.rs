@@ -1,4 +1,4 @@
-//! Other lock services, measured by a program of their own in the same manner: its dependencies are none of ours.
+//! Other lock services, measured by a separate program in the same manner, which keeps its dependencies out of ours.
 
 use std::{
     env,

@@ -1,4 +1,4 @@
-//! Contended clients that poll Redis, on a connection each: what everybody writes who has nothing better.
+//! Contended clients that poll Redis, on a connection each.
 
 use std::{
     sync::Arc,

@@ -1,4 +1,4 @@
-//! A Redis server and coordinators on it, and what both have spent.
+//! Redis server and coordinators on it, and the resources that both have used.
 
 use std::{collections::BTreeMap, time::Instant};
 

@@ -1,4 +1,4 @@
-//! Measured times, and what stays of them.
+//! Distribution of measured times.
 
 use std::time::Duration;
 

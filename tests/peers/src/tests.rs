@@ -1,4 +1,4 @@
-//! The driver notices rivals that are no locks, whatever speed they would reach.
+//! Test that the driver notices rivals that are no locks, however fast they are.
 
 use std::{
     sync::{

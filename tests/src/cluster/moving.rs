@@ -1,4 +1,4 @@
-//! Moving a slot from one master to another, step by step, as `redis-cli --cluster reshard` does it.
+//! Move of a slot from one master to another, step by step, as `redis-cli --cluster reshard` does it.
 
 use redis::Connection;
 

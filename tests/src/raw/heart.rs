@@ -1,4 +1,4 @@
-//! Heartbeats, and what they make good.
+//! Heartbeats, and the deadlines that they renew.
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,4 +1,4 @@
-//! Locks of every mode: what is asked for, and the answers that only some of them get.
+//! Locks of every mode: the requests, and the answers that only some modes get.
 
 use std::time::Duration;
 

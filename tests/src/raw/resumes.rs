@@ -1,4 +1,4 @@
-//! Taking over what another stream held and waited for.
+//! Resume of another stream's holds and waits.
 
 use std::{
     collections::HashMap,

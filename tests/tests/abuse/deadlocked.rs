@@ -1,4 +1,4 @@
-//! Clients that behave and come into a deadlock all the same, again and again.
+//! Well-behaved clients that run into a deadlock again and again.
 
 use std::time::{Duration, Instant};
 

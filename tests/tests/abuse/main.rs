@@ -1,4 +1,4 @@
-//! One coordinator, a hundred clients that behave, and abuse: what the hundred notice of it, and what it costs.
+//! Abuse of one coordinator beside a hundred clients that behave: its effect on them, and its cost.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Callers that show no valid identity, again and again, beside others at the same address that do.
+//! Callers that repeatedly show no valid identity, beside others at the same address that do.
 
 use std::time::Duration;
 

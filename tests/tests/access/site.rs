@@ -1,4 +1,4 @@
-//! A coordinator whose permissions and tokens change, and those who call it.
+//! Coordinator whose permissions and tokens change, and its callers.
 
 use std::{fs, path::PathBuf, thread, time::Duration};
 

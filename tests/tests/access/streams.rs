@@ -1,4 +1,4 @@
-//! Streams on which only the coordinator speaks end when the right to them does.
+//! Streams on which only the coordinator speaks, and their end when the right to them ends.
 
 use leasehold_proto::v1::{ObserveRequest, WatchLocksRequest};
 use tonic::{Code, Streaming};

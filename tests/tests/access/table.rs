@@ -1,4 +1,4 @@
-//! Every RPC with every permission: what it needs, and that nothing else is enough.
+//! Table of every RPC and every permission: each RPC needs its own permission, and no other suffices.
 
 use std::{collections::HashMap, future::Future, pin::Pin};
 

@@ -1,4 +1,4 @@
-//! Static tokens: who is let in by one, and who is not.
+//! Static tokens: those that let a caller in, and those that do not.
 
 use std::fs;
 

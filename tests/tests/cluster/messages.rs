@@ -1,4 +1,4 @@
-//! Messages of coordinators to one another, and what they cost the other nodes: each plain one goes to every node.
+//! Messages of coordinators to one another, and their cost on other nodes: each plain one goes to every node.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A grant whose time is over before the store's answer to it comes.
+//! Grant whose time is over before the store's answer arrives.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Coordinators on a store of one kind, and what must be left of them in the end: nothing.
+//! Coordinators on a store of one kind, and the check that nothing is left of them in the end.
 
 use std::time::Duration;
 

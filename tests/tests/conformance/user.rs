@@ -1,4 +1,4 @@
-//! The user of Redis that `docs/deployment.md` gives coordinators: exactly what is written there, and it has to be enough.
+//! Redis user that `docs/deployment.md` gives coordinators: the permissions written there must suffice.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

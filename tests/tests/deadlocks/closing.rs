@@ -1,4 +1,4 @@
-//! Two actors that take two locks in opposite orders, many times over, side by side: how soon that ends.
+//! Two actors that take two locks in opposite orders, many times over, side by side: the time until that ends.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Deadlocks of every shape: whose wait ends, what it is told, and that the others go on.
+//! Deadlocks of every shape: the victim, its error, and the progress of the others.
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
 use leasehold_tests::report;

@@ -1,4 +1,4 @@
-//! A coordinator dies in the middle of a deadlock over coordinators.
+//! Coordinator that dies in the middle of a deadlock over coordinators.
 
 use std::time::Duration;
 

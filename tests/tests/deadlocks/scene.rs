@@ -1,4 +1,4 @@
-//! A few actors that come to be in each other's way, and how that ends.
+//! Scene of a few actors that block each other, and its end.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A coordinator dies with more waiters than a script removes at once.
+//! Coordinator that dies with more waiters than a script removes at once.
 
 use std::time::Duration;
 

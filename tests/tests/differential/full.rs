@@ -1,4 +1,4 @@
-//! Redis has no memory left.
+//! Redis without memory left.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Random operations, and who asks for them.
+//! Random operations, and their callers.
 
 use std::time::Duration;
 

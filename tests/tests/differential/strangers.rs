@@ -1,4 +1,4 @@
-//! Somebody else's hands on the keys of a lock that many hold. The rules know nothing of that.
+//! Foreign changes to the keys of a lock with many holders, which the rules know nothing of.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Streams that break the protocol: they end with the documented status, and nobody else notices.
+//! Streams that break the protocol: they end with the documented status, and do not disturb others.
 
 use std::time::{Duration, Instant};
 

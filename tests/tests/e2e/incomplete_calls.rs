@@ -1,4 +1,4 @@
-//! Calls whose client never finishes what it says.
+//! Calls that their client never sends to the end.
 
 use std::time::{Duration, Instant};
 

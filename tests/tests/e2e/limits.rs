@@ -1,4 +1,5 @@
-//! Each limit: what is over it is refused with the limit and, where that is of use, a time to try again; nobody else notices.
+//! Limits: a request over one is refused with the limit and, where it helps, a time to try again; others notice
+//! nothing.
 
 use std::time::Duration;
 

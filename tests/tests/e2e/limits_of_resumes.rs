@@ -1,4 +1,4 @@
-//! Limits where something is resumed that is there already.
+//! Limits on resumes of something that counts already.
 
 use std::time::Duration;
 

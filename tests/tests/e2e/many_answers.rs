@@ -1,4 +1,4 @@
-//! Many answers at one moment, to a client that reads as fast as its way there allows.
+//! Many answers at one moment, to a client that reads as fast as its connection allows.
 
 use std::{
     collections::HashSet,

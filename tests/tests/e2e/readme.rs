@@ -1,4 +1,4 @@
-//! The README's grpcurl session works as it is written, and its comparison has sources.
+//! Test that the README's grpcurl session works as written, and that its comparison has sources.
 
 use std::{
     env,

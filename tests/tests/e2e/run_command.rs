@@ -1,4 +1,4 @@
-//! `leasehold run`: the command under a lock ends with the lock.
+//! `leasehold run`: ends the command when the lock ends.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! Sessions whose clients send no heartbeat: when they end, and what becomes of what they held.
+//! Sessions whose clients send no heartbeat: the time at which they end, and the fate of their locks.
 
 use std::time::Duration;
 

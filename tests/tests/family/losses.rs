@@ -1,4 +1,4 @@
-//! Locks that are taken from their holders: every one of them is told, in every mode.
+//! Locks that are taken from their holders: every holder is notified, in every mode.
 
 use std::time::{Duration, Instant};
 

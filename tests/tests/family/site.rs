@@ -1,4 +1,4 @@
-//! Coordinators that serve the same locks, and what must be left of them in the end: nothing.
+//! Coordinators that serve the same locks, and the check that nothing is left of them in the end.
 
 use std::time::Duration;
 

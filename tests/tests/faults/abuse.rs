@@ -1,4 +1,4 @@
-//! Clients that behave badly, and what others notice of it: nothing.
+//! Clients that behave badly without any effect on others.
 
 use std::{
     io::ErrorKind,

@@ -1,4 +1,4 @@
-//! The connection to Redis goes silent under load.
+//! Connection to Redis that goes silent under load.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Redis is killed and restarted under held locks.
+//! Restart of a killed Redis under held locks.
 
 use std::{
     collections::BTreeSet,

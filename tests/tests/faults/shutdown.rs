@@ -1,4 +1,4 @@
-//! A coordinator that is asked to end leaves locks to expire, and ends.
+//! Coordinator that is asked to stop: it leaves locks to expire, and ends.
 
 use std::time::{Duration, Instant};
 

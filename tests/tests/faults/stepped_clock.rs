@@ -1,4 +1,4 @@
-//! A Redis whose clock is stepped forwards: commands seem to reach it after they were given up.
+//! Redis whose clock is stepped forwards: commands seem to reach it after they were given up.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A holder's process is stopped beyond its TTL, and goes on.
+//! Holder whose process is stopped beyond its TTL, and goes on.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Clients, each with a task of its own that tells what it hears.
+//! Clients, each with a task of its own that reports the messages it receives.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The wake-up that tells of a forced release is dropped.
+//! Lost wake-up of a forced release.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! One lock goes through the hands of several clients of several coordinators, while something goes wrong.
+//! History of one lock, held by several clients of several coordinators in turn, while something goes wrong.
 
 use std::time::{Duration, Instant};
 

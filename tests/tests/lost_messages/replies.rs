@@ -1,4 +1,4 @@
-//! Every script call of a contended history is lost once, and so is its reply.
+//! Loss of every script call of a contended history, and of every reply.
 
 use leasehold_tests::redis_proxy::Loss;
 

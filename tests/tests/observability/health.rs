@@ -1,4 +1,4 @@
-//! Readiness and gRPC health follow the store, the renewals, and a coordinator that goes away.
+//! Readiness and gRPC health, which follow the store, the renewals, and a drain.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Every store that has servers is measured, over all of them.
+//! Measures of every store that has servers, over all of them.
 
 use leasehold_tests::{
     Cluster, Coordinator, CoordinatorProcess, Masters, RawSession, Sentinels, coordinator::Metrics,

@@ -1,4 +1,4 @@
-//! Work of every kind, and what it leaves in the metrics.
+//! Work of every kind, and the metrics that it changes.
 
 use std::time::Duration;
 

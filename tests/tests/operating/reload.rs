@@ -1,4 +1,4 @@
-//! SIGHUP: the configuration is read anew, and either counts as a whole or not at all.
+//! SIGHUP: a configuration that is read anew, and counts as a whole or not at all.
 
 use std::{fs, path::PathBuf};
 

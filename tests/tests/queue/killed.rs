@@ -1,4 +1,4 @@
-//! One of three coordinators is killed while its waiters are served: the rest goes on in order, at a known cost.
+//! Kill of one of three coordinators while its waiters are served: the rest goes on in order, at a known cost.
 //!
 //! What a dead coordinator can cost follows from what the others can know. They take it for dead once it has not
 //! refreshed the name for 2 s ([`DEAD_AFTER`]), and skip its waiters from then on, at no cost. Before that, the lock may be

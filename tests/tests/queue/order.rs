@@ -1,4 +1,4 @@
-//! Everybody lives: grants come in the order in which Redis saw the acquires.
+//! Order of grants while all clients live: that in which Redis saw the acquires.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Clients as they are in circulation: they ask Redis again and again for the lock.
+//! Clients that poll Redis for the lock, as common libraries do.
 
 use std::{sync::Arc, time::Duration};
 

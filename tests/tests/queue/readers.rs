@@ -1,4 +1,4 @@
-//! Two hundred readers and five writers of one name: how long a writer waits.
+//! Two hundred readers and five writers of one name: the time that a writer waits.
 //!
 //! What is ahead of it are groups: readers that stand next to each other in the queue are let in together, and count once;
 //! each writer counts for itself. All in the queue hold the lock for the same time, so a writer's wait is its groups times

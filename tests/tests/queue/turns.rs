@@ -1,4 +1,4 @@
-//! The members of a crowd are served, one after the other, and everything about it is written down.
+//! Record of a crowd that is served, one member after the other.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Masters that have no memory left.
+//! Masters without memory left.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Resumes that some masters missed, or that came to few of them.
+//! Resumes that reached only some of the masters.
 
 use std::{
     sync::{

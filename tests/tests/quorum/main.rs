@@ -1,4 +1,4 @@
-//! Locks over several independent masters: what a majority agrees on, whatever becomes of the others.
+//! Locks over several independent masters: a majority decides, whatever happens to the others.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bootstrap_command;

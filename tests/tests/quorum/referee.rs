@@ -1,4 +1,4 @@
-//! Sees to it that no two hold a lock at a time, and that tokens rise: by what holders were told, and by one clock.
+//! Referee over exclusion and rising tokens, from the holders' messages and one clock.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Masters that do not answer cost no time, unless their votes are needed.
+//! Masters that do not answer: they cost no time, unless their votes are needed.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Attempts that came to nothing, and are tried again before what they left is taken back.
+//! Failed attempts that are tried again before their remains are taken back.
 
 use std::time::Duration;
 

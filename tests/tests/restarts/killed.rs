@@ -1,4 +1,4 @@
-//! A coordinator is killed.
+//! Kill of a coordinator.
 
 use std::time::{Duration, Instant};
 

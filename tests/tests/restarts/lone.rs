@@ -1,4 +1,4 @@
-//! The only coordinator is restarted: it goes away in order, and comes back where it was.
+//! Restart of the only coordinator: it drains, and comes back at the same address.
 
 use std::{
     process::{Command, Stdio},

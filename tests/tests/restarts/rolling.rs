@@ -1,4 +1,4 @@
-//! A rolling restart: every coordinator goes away and comes back, one after the other.
+//! Rolling restart: every coordinator stops and comes back, one after the other.
 
 use std::{
     sync::{

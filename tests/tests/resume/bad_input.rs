@@ -1,4 +1,4 @@
-//! Resumes that are refused as a whole: what is wrong with one entry ends the stream, and touches nothing.
+//! Resumes that are refused as a whole: a bad entry ends the stream, and nothing is touched.
 
 use std::time::Duration;
 

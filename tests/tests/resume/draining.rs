@@ -1,4 +1,4 @@
-//! A coordinator that goes away: it says so, first to those who would send clients to it, and serves until they are gone.
+//! Coordinator that drains: it says so, first to load balancers, and serves until its clients are gone.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A stream that its peer ended, with a grace: what it had is kept for a resume, and no longer than its client believes.
+//! Stream that its peer ended, with a grace: its holds are kept for a resume, and no longer than its client believes.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A coordinator that is killed: its clients go on elsewhere, holds and places and all.
+//! Coordinator that is killed: its clients go on elsewhere, with their holds and places.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Very many at once: they come in several messages, and are answered in several.
+//! Very many resumes at once: they come in several messages, and are answered in several.
 
 use std::time::Duration;
 

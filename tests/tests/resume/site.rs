@@ -1,4 +1,4 @@
-//! Coordinators on one Redis, and what must be left of their sessions in the end: nothing.
+//! Coordinators on one Redis, and the check that nothing is left of their sessions in the end.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Two coordinators over TLS that let in whom they know, each with another log format, and whatever they tell.
+//! Two coordinators over TLS that require an identity, each with another log format, and their output.
 
 use std::{fs, path::PathBuf, process::Stdio, time::Duration};
 

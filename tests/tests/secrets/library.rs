@@ -1,4 +1,4 @@
-//! The Rust client and the command line: what they show of themselves, and what they log.
+//! Rust client and command line: their debug output and their logs.
 
 use std::{fmt::Debug, fs, io, sync::Arc, thread};
 

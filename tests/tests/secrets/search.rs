@@ -1,4 +1,4 @@
-//! Looking for secrets, however they may have been written.
+//! Search for secrets, in every encoding.
 
 use std::{collections::HashSet, fmt};
 

@@ -1,4 +1,4 @@
-//! Two coordinators that log everything, each in another format, and whatever they tell.
+//! Two coordinators that log everything, each in another format, and their output.
 
 use std::{
     collections::HashSet,

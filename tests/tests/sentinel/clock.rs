@@ -1,4 +1,4 @@
-//! The replica that is promoted has a clock that is behind.
+//! Promoted replica with a clock that is behind.
 
 use std::time::Duration;
 

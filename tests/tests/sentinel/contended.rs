@@ -1,4 +1,4 @@
-//! Names that many want, at several coordinators, and what each of them was told.
+//! Names that many clients want, at several coordinators, and the messages that each received.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Without replica acknowledgement, a partition can give a lock to two: shown here, and caught by fencing.
+//! Double grant that a partition can cause without replica acknowledgement, and that fencing catches.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The master is killed under held locks and load.
+//! Kill of the master under held locks and load.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! All replicas have to acknowledge: what a client was told of is not given to another one, whoever is the master.
+//! Acknowledgement by all replicas: a lock that a client was granted goes to no other, whichever server is the
+//! master.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Sentinels that are not there, at the start and later.
+//! Sentinels that cannot be reached, at the start and later.
 
 use std::time::{Duration, Instant};
 

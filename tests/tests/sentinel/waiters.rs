@@ -1,4 +1,4 @@
-//! Waiters while the master fails over, to one that has their queue and to one that has not.
+//! Waiters while the master fails over, to one that has their queue and to one that lacks it.
 
 use leasehold_proto::v1::{GetLockRequest, GrantedLock, admin_service_client::AdminServiceClient};
 use leasehold_tests::{

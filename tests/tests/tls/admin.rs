@@ -1,4 +1,4 @@
-//! The admin port with TLS: who reads metrics there, and who does not.
+//! Admin port with TLS: the clients that may read metrics, and those that may not.
 
 use std::{io, net::SocketAddr, sync::Arc};
 

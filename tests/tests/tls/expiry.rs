@@ -1,4 +1,4 @@
-//! Certificates that expire: what operators are told of it.
+//! Certificates that expire: the warnings for operators.
 
 use std::{
     fs,

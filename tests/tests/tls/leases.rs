@@ -1,4 +1,4 @@
-//! A lease over TLS is worth what one without is.
+//! Leases over TLS, which keep the same promises as those without.
 
 use std::{
     process::{Command, Stdio},

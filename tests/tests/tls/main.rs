@@ -1,4 +1,4 @@
-//! TLS, for real: who is let in, what is told of the others, and that a lease over TLS is worth what one without is.
+//! TLS with real coordinators: handshakes, refusals, reloads, and leases that keep their promises.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! A coordinator with certificates, and those who talk to it.
+//! Coordinator with certificates, and its clients.
 
 use std::{net::SocketAddr, time::Duration};
 

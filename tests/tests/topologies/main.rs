@@ -1,4 +1,4 @@
-//! The fixtures of Redis in several topologies do what they say, against the real thing.
+//! Tests of the Redis fixtures, against real servers.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{net::Ipv4Addr, net::SocketAddr};

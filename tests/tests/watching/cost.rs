@@ -1,4 +1,4 @@
-//! It costs nothing while nobody watches.
+//! Cost of watching while there are no watchers: none.
 
 use leasehold_tests::{raw::exclusive, report, wait};
 use redis::aio::MultiplexedConnection;

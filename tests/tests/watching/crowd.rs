@@ -1,4 +1,4 @@
-//! Many who watch: a thousand of each kind at one coordinator.
+//! Many watchers: a thousand of each kind at one coordinator.
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,4 +1,4 @@
-//! Each event as what it was, with who and when.
+//! Events: the kind, client and time of each.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Nothing is missed between looking and watching.
+//! Snapshots: a watcher misses nothing between the snapshot and the first event.
 
 use std::{
     collections::BTreeMap,

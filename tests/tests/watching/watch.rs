@@ -1,4 +1,4 @@
-//! Somebody who watches, at the level of the wire.
+//! Watcher at the level of the wire.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `bench`: what a deployment does, as its clients see it.
+//! `bench`: measures a deployment as its clients see it.
 
 mod hints;
 mod name;

@@ -1,4 +1,4 @@
-//! One name that clients lock: what every grant of it is checked against, and who gets it after whom.
+//! State of one measured name: checks every grant of it, and records the order of holders.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! Running a command for as long as something is held: what `run` and `elect` have in common.
+//! Supervised commands: what `run` and `elect` have in common.
 
 mod child;
 mod guardian;

@@ -1,4 +1,4 @@
-//! Waits for the command, passes signals on, and stops it when a lock is lost.
+//! Supervisor of the command: waits for it, passes signals on, and stops it when a lock is lost.
 
 use std::{io, process::ExitStatus, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Word about a wait on standard error: in place on a terminal, else a line at the start and when something changes.
+//! Messages about a wait on standard error: in place on a terminal, else a line at the start and on each change.
 
 use std::{
     io::{self, IsTerminal},

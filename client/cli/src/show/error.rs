@@ -1,4 +1,4 @@
-//! Errors as JSON: the fields that a program decides by.
+//! Errors as JSON, with the fields by which a program decides.
 
 use std::{error::Error as StdError, io::Write};
 

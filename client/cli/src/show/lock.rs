@@ -1,4 +1,4 @@
-//! Locks as people read them: many in a list, or one with all that hold it and wait for it.
+//! Locks as text: many in a list, or one with all its holders and waiters.
 
 use std::time::SystemTime;
 

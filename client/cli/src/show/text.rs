@@ -1,4 +1,4 @@
-//! Single values as people read them.
+//! Single values as text.
 
 use std::time::{Duration, SystemTime};
 

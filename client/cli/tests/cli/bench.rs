@@ -1,4 +1,4 @@
-//! `bench`: how it ends early, what it counts, what goes where.
+//! `bench`: early ends, counts, and the contents of its output streams.
 
 use std::{collections::BTreeSet, io::Read, process::Stdio};
 

@@ -1,4 +1,4 @@
-//! `elect`: the command runs where its process leads, and nowhere else.
+//! `elect`: runs the command while its process leads, and only then.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! `run`: what the command sees, and what its caller learns.
+//! `run`: the environment of the command, and the exit code for its caller.
 
 use leasehold_client::Client;
 use leasehold_tests::{ChildProcess, Coordinator, wait};

@@ -1,4 +1,4 @@
-//! `run`: the command is gone before anybody else can hold the lock.
+//! `run`: ends the command before another client can hold the lock.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The command line with a coordinator that wants TLS, and to know who asks.
+//! Command line against a coordinator that requires TLS and an identity.
 
 use std::{fs, process::Output};
 

@@ -1,4 +1,4 @@
-//! At a terminal: who is in the foreground of a `run`, and what is seen of a `bench`.
+//! Terminal: the foreground process of a `run`, and the display of a `bench`.
 
 use std::{
     fs::File,

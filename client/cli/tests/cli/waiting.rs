@@ -1,4 +1,4 @@
-//! `run` while it waits: what it says, and that `--wait` bounds the whole of it.
+//! `run` while it waits: its messages, and `--wait` as the bound of the whole wait.
 
 use std::{
     net::TcpListener,

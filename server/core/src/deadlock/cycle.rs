@@ -1,4 +1,4 @@
-//! The way from a victim round to itself.
+//! Shortest cycle through a victim.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! A deadlock in words.
+//! Description of a deadlock in words.
 
 use std::fmt::{self, Display, Formatter};
 

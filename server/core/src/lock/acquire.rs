@@ -1,4 +1,4 @@
-//! Taking a lock, or joining its queue.
+//! Acquire: takes a lock, or joins its queue.
 
 use super::{
     LockState,

@@ -1,4 +1,4 @@
-//! Taking a hold, or a place in the queue, over for another stream.
+//! Resume: moves a hold, or a place in the queue, to another stream.
 
 use super::{
     LockState,

@@ -1,4 +1,4 @@
-//! One operation as it is carried out: who asks, when, and what it has to tell.
+//! One operation as it is carried out: its caller, its time, and the events it causes.
 
 use std::time::Duration;
 

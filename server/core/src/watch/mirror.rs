@@ -1,4 +1,4 @@
-//! All locks that are watched, as they were told.
+//! Mirror of all watched locks, from what the store told of them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},

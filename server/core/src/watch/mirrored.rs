@@ -1,4 +1,4 @@
-//! One lock as it was told.
+//! Mirror of one lock.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Passes over a world that does not stand still: nobody is found stuck who was not, at any moment between them.
+//! Passes over a changing world: the detector finds no actor stuck that was not, at any moment between them.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,7 +1,7 @@
-//! All ways in which a world may go on.
+//! Reference model that tries all ways in which a world may go on.
 //!
-//! Whoever waits for nothing, or has been granted one of its waits, may release each of its holds and give up each of its
-//! waits, at any time; what that lets through is granted in queue order. Whoever waits does nothing.
+//! An actor that waits for nothing, or has been granted one of its waits, may release each of its holds and give up each
+//! of its waits, at any time; waiters that then fit are granted in queue order. An actor that waits does nothing.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! A small world: names, who holds them, and who queues for them.
+//! Small world of names, their holders and their queues.
 
 use std::collections::HashMap;
 

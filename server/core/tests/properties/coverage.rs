@@ -1,4 +1,4 @@
-//! The random histories reach what they are meant to try: a property that holds because nothing happens is worth nothing.
+//! Coverage of the random histories: a property that holds because nothing happens is worth nothing.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Many at once: more than one command grants, more than one answer tells of, more than are looked at.
+//! Crowds: more grants than one command makes, more holders than one answer shows or one look reads.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! First come, first served, among the living.
+//! Order of grants: first come, first served, among the living.
 
 use std::time::Duration;
 

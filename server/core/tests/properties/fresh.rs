@@ -1,4 +1,4 @@
-//! A coordinator that missed that its waiter was handed a lock is told when it refreshes.
+//! Lost hand-offs: a coordinator that missed one learns of it when it refreshes.
 
 use leasehold_core::{
     command::{CURRENT_AT_ONCE, Current, End, Reply},

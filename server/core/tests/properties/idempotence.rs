@@ -1,4 +1,4 @@
-//! A reply may be lost, and the command be sent again.
+//! Idempotence: a command whose reply was lost may be sent again.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The client's deadline comes before the store's, whatever the network and the clocks do.
+//! Deadlines: the client's comes before the store's, whatever the network and the clocks do.
 
 use std::time::Duration;
 

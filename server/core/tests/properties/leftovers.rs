@@ -1,4 +1,4 @@
-//! Nothing is left behind.
+//! Absence of leftovers.
 
 use std::time::Duration;
 

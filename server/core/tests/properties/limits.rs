@@ -1,4 +1,4 @@
-//! All that hold or wait for a semaphore agree on how many permits it has.
+//! Limits of semaphores: all holders and waiters agree on the number of permits.
 
 use leasehold_core::{command::Reply, mode::Mode, view::HolderView};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! After an unclean end what was taken stays taken for a while, after a clean one it does not.
+//! Lock-delay: a lock stays taken for a while after an unclean end, and not after a clean one.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One name as its clients and its operators know it: who holds it, who waits for it, and what is therefore to be seen.
+//! Model of one name as its clients and operators know it: holders, waiters, and the view that follows.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Everybody's turn comes.
+//! Absence of starvation: every waiter is served.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Random steps: what somebody asks for, and how time passes in between.
+//! Random steps: requests, and the time that passes between them.
 
 use std::time::Duration;
 

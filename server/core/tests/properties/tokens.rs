@@ -1,4 +1,4 @@
-//! Fencing tokens rise.
+//! Order of fencing tokens: they rise.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Carries steps out on a lock table, and notes what was asked and answered.
+//! Lock table that carries out steps, and records requests and replies.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The settings that say how callers show who they are.
+//! Settings of authentication.
 
 use std::path::PathBuf;
 

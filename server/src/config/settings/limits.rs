@@ -1,4 +1,4 @@
-//! The settings that say how much anybody may have and ask for.
+//! Settings of limits on callers.
 
 use super::{Setting, Shape, a_number, number, put};
 

@@ -1,4 +1,4 @@
-//! The manual page tells every environment variable, and the documentation no other.
+//! Test that the manual page lists every environment variable, and the documentation no other.
 
 use std::{ffi::OsString, fs};
 

@@ -1,4 +1,4 @@
-//! The reference file is made from the table of settings, and read back.
+//! Test of the reference file: made from the table of settings, and read back.
 
 use std::fs;
 

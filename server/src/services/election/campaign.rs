@@ -1,7 +1,7 @@
-//! A candidacy: a session with one lock, in words of its own.
+//! Candidacy: a session with one lock, in messages of its own.
 //!
-//! The session does everything: it waits, renews, releases and finds out what was lost, as for any other. What is here is
-//! only what the client says and is told.
+//! The session does all the work, as for any other client: it waits, renews, releases and detects losses. This module only
+//! translates messages.
 
 use std::{collections::HashMap, time::Duration};
 

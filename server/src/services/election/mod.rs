@@ -1,4 +1,4 @@
-//! `ElectionService`: candidacies, and who leads.
+//! `ElectionService`: candidacies, leaders and their observers.
 
 mod answers;
 mod campaign;

@@ -1,4 +1,4 @@
-//! The layer in front of all services that counts what goes through it.
+//! Layer in front of all services that counts calls.
 
 use std::{
     pin::Pin,

@@ -1,4 +1,4 @@
-//! Calls by method: how many there are, how they ended, and how long those took that have one answer.
+//! Calls by method: their number, their outcome, and for unary calls their duration.
 
 mod layer;
 mod methods;

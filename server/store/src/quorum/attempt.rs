@@ -1,4 +1,4 @@
-//! An acquire, once: two rounds, and a third that takes back what came to nothing.
+//! One attempt of an acquire: two rounds, and a third that takes back a failed one.
 
 use std::{
     sync::{Arc, atomic::Ordering},

@@ -1,4 +1,4 @@
-//! Changes of what is known of a hold.
+//! Changes of a hold's record.
 
 use leasehold_core::{command::Reply, time::StoreTime};
 

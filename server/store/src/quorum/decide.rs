@@ -1,6 +1,6 @@
-//! Counting votes.
+//! Count of votes.
 //!
-//! A majority is always one of all configured masters. What a master without a vote answers counts like silence: neither
+//! A majority is always one of all configured masters. The answer of a master without a vote counts like silence: neither
 //! for nor against.
 
 use std::{collections::HashMap, hash::Hash, time::Duration};

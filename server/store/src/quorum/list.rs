@@ -1,4 +1,4 @@
-//! Pages of names: one master after the other is walked through, and what an earlier one has too is left out.
+//! Pages of names: walks through one master after the other, and leaves out what an earlier one has too.
 
 use leasehold_core::name::{Invalid, LockName};
 use redis::{Cmd, Value};

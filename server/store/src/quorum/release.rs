@@ -1,4 +1,4 @@
-//! Ends of holds: given back, or taken away.
+//! Ends of holds: releases and force-releases.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,6 @@
-//! Taking a hold, or a place in line, over for another stream: its owner id changes.
+//! Resume of a hold or a queued acquire by another stream: its owner id changes.
 //!
-//! A hold is where its record is, on the masters. A place is in the line of this coordinator, and nowhere else.
+//! A hold's record is on the masters. A queued acquire is only in this coordinator's queue.
 
 use std::sync::Arc;
 

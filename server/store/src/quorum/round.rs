@@ -1,4 +1,4 @@
-//! A question that is put to all masters at once.
+//! One question to all masters at once.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Takes back what an acquire left that came to nothing.
+//! Undo of a failed acquire on the masters that granted it.
 
 use std::{
     collections::HashMap,

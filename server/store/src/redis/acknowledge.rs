@@ -1,8 +1,8 @@
-//! Has replicas acknowledge what a master did, before anybody is told of it.
+//! Acknowledgement by replicas, awaited before the answer to a command is given.
 //!
-//! `WAIT` blocks its connection, and covers what the server had written before that connection's own last write: so it goes
-//! over connections of its own, behind a small write, and a replica that is dead delays nothing but what waits for it. What
-//! comes while all of these wait shares the next one.
+//! `WAIT` blocks its connection, and covers what the server had written before that connection's own last write. So the store
+//! sends it over separate connections, behind a small write, and a dead replica delays only the answers that wait for it.
+//! Commands that come while all of these connections wait share the next `WAIT`.
 
 use std::{sync::Arc, time::Duration};
 

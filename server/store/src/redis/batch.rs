@@ -1,4 +1,4 @@
-//! Commands on their way, and the calls that they share.
+//! Batches: commands in flight, and the calls that they share.
 
 use std::collections::HashMap;
 

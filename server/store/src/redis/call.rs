@@ -1,4 +1,4 @@
-//! Calls that are about no lock alone.
+//! Calls that do not concern a single lock.
 
 use leasehold_core::name::LockName;
 use redis::{Cmd, Value};

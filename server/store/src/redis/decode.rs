@@ -1,4 +1,4 @@
-//! Script replies to answers.
+//! Decoder of script replies.
 
 use leasehold_core::{
     command::{Acquire, Current, Executed, Former, Handed, Loss, Reply},

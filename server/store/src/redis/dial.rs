@@ -1,4 +1,4 @@
-//! Makes one connection ready for use: TCP, TLS, and the [`handshake`](super::handshake), all within one time-out.
+//! Setup of one connection: TCP, TLS, and the [`handshake`](super::handshake), all within one time-out.
 
 use std::{fmt, io, sync::Arc, time::Duration};
 

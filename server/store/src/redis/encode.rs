@@ -1,4 +1,4 @@
-//! Commands to one script call.
+//! Encoder of commands: many become one script call.
 
 use std::{
     io::{self, Write},

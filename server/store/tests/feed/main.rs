@@ -1,4 +1,4 @@
-//! Feeds of both stores: what is told, to whom, and in which order; and what it costs whom.
+//! Feeds of both stores: their contents, order and recipients, and their cost.
 
 #![expect(
     clippy::unwrap_used,

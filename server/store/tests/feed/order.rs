@@ -1,4 +1,4 @@
-//! Commands on one lock are carried out in the order in which they were sent, though nobody waits for their answers.
+//! Order of commands on one lock: that of sending, even if no caller waits for the answers.
 
 use leasehold_core::{
     command::{Op, Reply},

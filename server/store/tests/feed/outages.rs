@@ -1,4 +1,4 @@
-//! A feed that may have missed something begins anew.
+//! Feed that may have missed something, and begins anew.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Servers that do not let us in, or should not be used: each reason has its name, and none shows a password.
+//! Servers that refuse the login, or must not be used: each reason has its name, and none shows a password.
 
 use std::{
     io::{self, Write},

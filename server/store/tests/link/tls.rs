@@ -1,4 +1,4 @@
-//! `rediss://`: the right authority is trusted, any other is not.
+//! `rediss://`: the link trusts the right authority, and no other.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! Row 5: what Redis is asked to do while many wait for one name.
+//! Row 5: the number of Redis operations while many clients wait for one name.
 
 use std::time::Duration;
 

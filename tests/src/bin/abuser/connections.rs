@@ -1,4 +1,4 @@
-//! Connections that are opened and left.
+//! Connections that are opened and left idle.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! HTTP/2 by hand: frames as they are wanted, right or wrong.
+//! HTTP/2 by hand: frames, right or wrong.
 
 use std::{
     io,

@@ -1,4 +1,4 @@
-//! Clients that mean ill, in a process of their own so that they share nothing with those who measure beside them.
+//! Abusive clients, in a process of their own so that they share nothing with the clients that measure beside them.
 //!
 //! `abuser ADDRESS KIND` connects to the coordinator at ADDRESS from 127.0.1.1 to 127.0.1.8, says `ready` when the abuse is
 //! in full swing, goes on until its standard input ends, and says what it did: `did WHAT=NUMBER …`. Every kind is bounded in

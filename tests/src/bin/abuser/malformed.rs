@@ -1,4 +1,4 @@
-//! Messages that are wrong, and messages that are too large.
+//! Malformed messages, and messages that are too large.
 
 use std::{net::SocketAddr, time::Duration};
 

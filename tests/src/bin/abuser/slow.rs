@@ -1,4 +1,4 @@
-//! Clients that say what they have to say a byte at a time.
+//! Clients that send their requests a byte at a time.
 
 use std::{net::SocketAddr, time::Duration};
 

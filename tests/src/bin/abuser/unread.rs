@@ -1,4 +1,4 @@
-//! Clients that ask and never read what they are told.
+//! Clients that send requests and never read the answers.
 
 use std::{net::SocketAddr, time::Duration};
 

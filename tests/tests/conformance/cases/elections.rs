@@ -1,4 +1,4 @@
-//! Elections.
+//! Cases of elections.
 
 use leasehold_proto::v1::{LeaderRequest, ObserveRequest};
 use leasehold_tests::{RawCandidate, RawObserver, wait};

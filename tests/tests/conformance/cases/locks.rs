@@ -1,4 +1,4 @@
-//! One lock, one holder.
+//! Cases of one lock with one holder.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Locks that are held in other ways than by one for one name, where the store has them.
+//! Cases of other modes and of several names, where the store has them.
 
 use std::time::Duration;
 

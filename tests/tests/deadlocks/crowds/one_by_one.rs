@@ -1,4 +1,4 @@
-//! One name after the other, in random order and holding on to those before: deadlocks happen all the time.
+//! One name after the other, in random order and without releasing those before: deadlocks happen all the time.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Knows who holds and who waits, from what the clients are told, and so when a deadlock closes.
+//! Referee that knows holders and waiters from the clients' messages, and so the moment when a deadlock closes.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Actors that are nobody in particular.
+//! Actors with the number 0.
 
 use std::time::Duration;
 

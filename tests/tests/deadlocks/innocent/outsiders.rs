@@ -1,4 +1,4 @@
-//! Everybody waits for somebody, and in the end for one who is free to go on.
+//! Waits of all actors for each other, and in the end for one that is free to go on.
 
 use tokio::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Candidacies that are cut at every message boundary, in every way: nobody leads, and nobody waits, who is not there.
+//! Candidacies that are cut at every message boundary, in every way: they leave no leader and no waiter behind.
 
 use std::time::{Duration, Instant};
 

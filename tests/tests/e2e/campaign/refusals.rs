@@ -1,4 +1,4 @@
-//! Candidacies that can't be had: they end with the documented status, and leave nothing behind.
+//! Candidacies that are refused: they end with the documented status, and leave nothing behind.
 
 use std::time::Duration;
 

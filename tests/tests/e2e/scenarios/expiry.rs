@@ -1,4 +1,4 @@
-//! Rows 1 and 2: when a lock ends.
+//! Rows 1 and 2: the time at which a lock ends.
 
 use std::{
     io::{BufRead, BufReader, Write},

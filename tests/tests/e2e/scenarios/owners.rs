@@ -1,4 +1,4 @@
-//! Rows 3, 4 and 6: whose lock a release deletes.
+//! Rows 3, 4 and 6: the owner of the lock that a release deletes.
 
 use std::time::{Duration, Instant};
 

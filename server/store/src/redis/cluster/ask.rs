@@ -1,4 +1,4 @@
-//! Asks nodes of a cluster how it stands.
+//! Questions to cluster nodes about the state of the cluster.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Keeps the slot map true, and says whether the cluster can be used.
+//! Task that keeps the slot map true, and reports whether the cluster can be used.
 
 use std::{
     sync::{Arc, Weak},

@@ -1,4 +1,4 @@
-//! Asks one sentinel who the master is, over a connection of its own.
+//! Task that asks one sentinel for the master, over a connection of its own.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

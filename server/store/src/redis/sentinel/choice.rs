@@ -1,4 +1,4 @@
-//! Whom to believe when sentinels differ.
+//! Choice of the answer to believe when sentinels differ.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Sends each command to the node that serves its slot.
+//! Router: sends each command to the node that serves its slot.
 
 mod redirect;
 
