@@ -12,15 +12,15 @@ use crate::{
     status::{self, StatusOptions},
 };
 
-/// Distributed locks: run a command under a lock or while leading, look inside, and measure
+/// Distributed locks: run a command under a lock or while leading, inspect locks, and measure
 #[derive(Parser, Debug)]
 #[command(name = "leasehold", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) connection: Connection,
 
-    /// Print JSON instead of text: one document (ls, get, release, leader, status, bench), or one in each line (observe,
-    /// watch). An error is a line of JSON on standard error. Not for run and elect, whose output is the command's
+    /// Print JSON instead of text: one document (ls, get, release, leader, status, bench), or one per line (observe,
+    /// watch). Errors are a line of JSON on standard error. Not for run and elect, whose output is the command's
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -31,32 +31,31 @@ pub(crate) struct Args {
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    something else went wrong
-  3    some of the coordinators serve, and some do not (status)
-  4    nobody leads (leader)
-  64   the command line or a name in it is wrong
-  69   no coordinator could be reached, or it does not serve at present
+  1    another error
+  3    some coordinators serve and some do not (status)
+  4    the election has no leader (leader)
+  64   invalid command line or name
+  69   no coordinator is reachable, or it does not serve now
   70   a lock or the leadership was lost and the command was stopped (run, elect --once)
   75   the lock was not granted (run)
   76   exclusion or the order of fencing tokens was violated (bench)
-  77   the coordinator does not know who asks, or does not allow it; or the certificates don't fit";
+  77   unknown identity, missing permission, or a TLS certificate that was not accepted";
 
 const LEADER: &str = "\
-Exit codes: 0 if somebody leads, 4 if nobody does, else as for all commands.";
+Exit codes: 0 if there is a leader, 4 if there is none, otherwise as for all commands.";
 
 const OBSERVE: &str = "\
-Each line tells since when the leader leads, its fencing token, who it is, and its value;
-`(skipped)` says that there may have been others before. It goes on until it is interrupted, as
-`tail -f` does: INT and TERM end it as they end any program, which shells show as 130 and 143. A
-coordinator that goes away is waited for; only at the start there has to be one (else 69).";
+Each line shows the leader's time of election, fencing token, name and value; `(skipped)` means that
+there may have been other leaders before. The command runs until it is interrupted, like `tail -f`:
+INT and TERM end it, which shells show as 130 and 143. If its coordinator goes away, it waits for
+one; a coordinator must be reachable at startup (otherwise 69).";
 
 const WATCH: &str = "\
-Each line tells when, what, the lock's name, its fencing token, and who holds or waits, whatever
-coordinator they are at. First come the locks that are held, closed or waited for, and a line
-`ready`; `gap` says that events were missed, and all that there is comes anew. It goes on until it
-is interrupted, as `tail -f` does: INT and TERM end it as they end any program, which shells show
-as 130 and 143. A coordinator that goes away is waited for; only at the start there has to be one
-(else 69).";
+Each line shows the time, the event, the lock's name, its fencing token, and the holder or waiter,
+at any coordinator. First come the locks that are held, closed or waited for, and a line `ready`;
+`gap` means that events were missed, and all locks follow again. The command runs until it is
+interrupted, like `tail -f`: INT and TERM end it, which shells show as 130 and 143. If its
+coordinator goes away, it waits for one; a coordinator must be reachable at startup (otherwise 69).";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -64,7 +63,7 @@ pub(crate) enum Command {
     #[command(after_long_help = run::HELP)]
     Run(RunOptions),
 
-    /// Run a command while leading an election, and anew whenever elected again
+    /// Run a command while leading an election, and again after each re-election
     #[command(after_long_help = elect::HELP)]
     Elect(ElectOptions),
 
@@ -75,17 +74,17 @@ pub(crate) enum Command {
         name: String,
     },
 
-    /// Show who leads an election, and every change, a line for each
+    /// Show who leads an election, and print a line for each change
     #[command(after_help = OBSERVE)]
     Observe {
         /// The election's name
         name: String,
     },
 
-    /// Show what happens to locks: first what there is, then a line for each event
+    /// Show all locks, then print a line for each event
     #[command(after_help = WATCH)]
     Watch {
-        /// Only names that begin with this
+        /// Show only names with this prefix
         #[arg(default_value = "", hide_default_value = true)]
         prefix: String,
     },
@@ -93,31 +92,31 @@ pub(crate) enum Command {
     /// List locks
     #[command(alias = "list")]
     Ls {
-        /// Only names that begin with this
+        /// Show only names with this prefix
         #[arg(default_value = "", hide_default_value = true)]
         prefix: String,
     },
 
-    /// Show one lock: who holds it and how, its newest fencing token, who waits for it
+    /// Show one lock: its holders, mode, newest fencing token and waiters
     Get {
         /// The lock's name
         name: String,
     },
 
-    /// Take a lock from all who hold it
+    /// Take a lock away from its holders
     ///
-    /// They are told, the fencing token is raised, and the next waiters are granted the lock. The former holders may
-    /// still be at work for a moment: only what checks fencing tokens is safe from them.
+    /// Notifies the holders, raises the fencing token, and grants the lock to the next waiters. The former holders may
+    /// go on working for a moment: only a resource that checks fencing tokens is safe from them.
     Release {
         /// The lock's name
         name: String,
 
-        /// Really take it. There is no other way to release somebody else's lock
+        /// Confirm that the lock is to be taken from its holders; required
         #[arg(long)]
         force: bool,
     },
 
-    /// Show each coordinator: whether it serves, its store, and how much it has
+    /// Show each coordinator: whether it serves, its store and its load
     #[command(after_long_help = status::HELP)]
     Status(StatusOptions),
 

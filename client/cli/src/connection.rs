@@ -20,8 +20,8 @@ pub(crate) const TRACESTATE: &str = "TRACESTATE";
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Connection {
-    /// Where the coordinators are: one, or several that serve the same locks, separated by commas. Without a scheme it is
-    /// http://, which does not encrypt; https:// does. Without a port it is 7420
+    /// Addresses of the coordinators: one, or several that serve the same locks, separated by commas. The default
+    /// scheme is http://, which does not encrypt; https:// does. The default port is 7420
     #[arg(
         long,
         env = "LEASEHOLD_ENDPOINT",
@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     )]
     pub(crate) endpoint: String,
 
-    /// PEM file with the CAs that coordinators' certificates come from [default: the system's]
+    /// PEM file with the CAs that sign the coordinators' certificates [default: the system's]
     #[arg(
         long,
         env = "LEASEHOLD_CA",
@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     )]
     ca: Option<PathBuf>,
 
-    /// PEM file with the certificate to be known by
+    /// PEM file with the client's certificate
     #[arg(
         long,
         env = "LEASEHOLD_CERT",
@@ -66,7 +66,7 @@ pub(crate) struct Connection {
     )]
     key: Option<PathBuf>,
 
-    /// The name in the coordinators' certificates, where it is not that of the endpoint
+    /// Name in the coordinators' certificates, if it is not that of the endpoint
     #[arg(
         long,
         env = "LEASEHOLD_SERVER_NAME",
@@ -77,7 +77,7 @@ pub(crate) struct Connection {
     )]
     server_name: Option<String>,
 
-    /// File with the bearer token to be known by; or LEASEHOLD_TOKEN is the token itself
+    /// File with the client's bearer token; or set LEASEHOLD_TOKEN to the token itself
     #[arg(
         long,
         env = "LEASEHOLD_TOKEN_FILE",
@@ -88,7 +88,7 @@ pub(crate) struct Connection {
     )]
     token_file: Option<PathBuf>,
 
-    /// Send the token to other machines over http:// too, for everybody on the way to read
+    /// Send the token to other machines over http:// too, where others on the network can read it
     #[arg(
         long,
         env = "LEASEHOLD_ALLOW_PLAINTEXT_TOKEN",
@@ -98,8 +98,8 @@ pub(crate) struct Connection {
     )]
     allow_plaintext_token: bool,
 
-    /// The W3C trace context that this is part of, for coordinators that export traces [default: that in TRACEPARENT and
-    /// TRACESTATE, but for bench]
+    /// W3C trace context of the requests, for coordinators that export traces [default: TRACEPARENT and TRACESTATE,
+    /// except for bench]
     #[arg(long, value_name = "CONTEXT", global = true, help_heading = HEADING)]
     pub(crate) traceparent: Option<TraceContext>,
 }

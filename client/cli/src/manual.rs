@@ -23,36 +23,36 @@ leasehold \- locks and elections of a Leasehold coordinator
 Runs commands while holding a lock or leading an election, shows what coordinators know, and measures them.
 "#;
 
-const OPTIONS: &str = r"They may come before the command or after it.
+const OPTIONS: &str = r"Options may come before the command or after it.
 .B \-\-help
-tells all of this, of one command or of all, and
+prints this help, for one command or for all, and
 .B \-\-version
-the version.
+prints the version.
 ";
 
 /// What no option says of the environment.
-const ENVIRONMENT: &str = r"The options above name the variables that stand for them. Besides:
+const ENVIRONMENT: &str = r"The options above name the variables that replace them. In addition:
 .TP
 .B LEASEHOLD_TOKEN
-The bearer token to be known by, where no file with it is named. It can't be given on the command line, which every user of the
-machine can read.
+The client's bearer token, if no file with it is named. No option takes it, because every user of the machine can read the
+command line.
 .TP
 .B TRACEPARENT\fR, \fBTRACESTATE
-The W3C trace context that a command was started in:
+The W3C trace context of the process that starts the command;
 .B \-\-traceparent
-stands for both.
+replaces both.
 .B bench
-is in no trace but one that it was given with that option. One that makes no sense is ignored, with a warning.
+uses only that option. A malformed context is ignored, with a warning.
 .TP
 .B SSL_CERT_FILE\fR, \fBSSL_CERT_DIR
-Where the certificates are that the system trusts, without
+Location of the certificates that the system trusts, used without
 .BR \-\-ca .
 .PP
-What
+The descriptions of
 .B run
 and
 .B elect
-tell the commands that they run is in their description.
+list the variables that they set for their commands.
 ";
 
 const TAIL: &str = r".SH EXAMPLES

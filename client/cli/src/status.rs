@@ -12,26 +12,26 @@ use crate::{
 };
 
 pub(crate) const HELP: &str = "\
-Every coordinator of --endpoint is asked, each address of a host name by itself: its name, its
-version, how long it has been up, whether it serves or why not, its store, and how many sessions
-it has, with the locks that they hold and wait for. Callers without the permission `inspect` on
-every lock are not shown why it does not serve, nor its store, nor how much it has.
+Asks every coordinator of --endpoint, and each address of a host name, for its name, its version,
+its uptime, whether it serves or why not, its store, and its numbers of sessions, held locks and
+waiters. Callers without the permission `inspect` on every lock see neither the reason, nor the
+store, nor the numbers.
 
 Examples:
   leasehold status
   leasehold --endpoint a.example,b.example,c.example status --timeout 2s
 
 Exit codes:
-  0    all of them serve
-  3    some of them serve, and some do not or can't be reached
-  64   the command line is wrong
-  69   none of them serves
-  77   none of them knows or allows the caller; or the certificates don't fit";
+  0    all coordinators serve
+  3    some serve, and some do not or are unreachable
+  64   invalid command line
+  69   none serves
+  77   all refuse the caller's identity or permissions, or a TLS certificate was not accepted";
 
 /// Options of `status`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StatusOptions {
-    /// How long to wait for answers; a coordinator without an answer by then counts as not serving
+    /// How long to wait for answers; a coordinator that has not answered by then counts as not serving
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
     timeout: Duration,
 }

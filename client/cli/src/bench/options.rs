@@ -13,58 +13,58 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const ABOUT: &str = "\
 Measure a deployment: how many locks a second, and how long each takes
 
-Clients acquire a lock, hold it for as long as --hold says, release it, and begin again. Without
---contended every client has names of its own, and nobody waits for anybody. With --contended all
-want one name: they queue for it, and it is handed from one to the next.";
+Clients acquire a lock, hold it for --hold, release it, and begin again. Without --contended, every
+client has its own names, and none waits for another. With --contended, all clients queue for one
+name, which is handed from one to the next.";
 
 pub(crate) const HELP: &str = "\
 What is measured:
-  acquire    from asking until the lock is held; with --contended that is mostly waiting
-  hand-off   from one client's release until the next one is granted, as seen in this process,
-             where somebody was waiting already (--contended)
-  release    from giving the lock back until the coordinator has confirmed it
+  acquire    from the request until the lock is held; with --contended that is mostly waiting
+  hand-off   from one client's release until the next client's grant, as seen in this process,
+             if that client was already waiting (--contended)
+  release    from the request until the coordinator has confirmed it
   cycle      all of it, --hold included
 
-Every client is one session of the Rust client: one lease stream on a connection of its own. All
-that the client does is in the figures, and all clients share this process and its processors: the
-summary says how much of them it used. What counts is every cycle whose release was confirmed within
-the measured time.
+Every client is one session of the Rust client: one lease stream on a connection of its own. The
+figures include the client's own work, and all clients share this process and its processors: the
+summary shows how much of them it used. A cycle counts if its release was confirmed within the
+measured time.
 
 Every grant is checked: no name may be held twice in this process, and the fencing tokens of a name
-must rise. The run ends at once where they do not. A lock that was force-released, or that the store
-lost, can look like that too.
+must rise. Otherwise the run ends at once. A lock that was force-released, or that the store lost,
+can look like a violation too.
 
-The names are below a random prefix, so that nobody else's locks are touched. Do not give --names
-what an application uses: the locks are real, and the application would wait for them. Each name
-leaves a record of its newest token in the store, which goes away by itself.
+The names have a random prefix, so that the run touches no other locks. Do not set --names to a
+prefix of an application: the locks are real, and the application would wait for them. Each name
+leaves a record of its newest token in the store, which expires by itself.
 
-INT (Ctrl-C), TERM and HUP end it early: what is held is released, and what was measured is printed.
+INT (Ctrl-C), TERM and HUP end the run early: it releases its locks and prints what it measured.
 
 Exit codes:
   0    done
-  1    no cycle was completed, or something else went wrong
-  64   the command line is wrong
-  69   no coordinator could be reached, or it does not serve at present
+  1    no cycle was completed, or another error
+  64   invalid command line
+  69   no coordinator is reachable, or it does not serve now
   76   exclusion or the order of fencing tokens was violated
-  77   the coordinator does not know who asks, or does not allow it; or the certificates don't fit
-  128 + n if it was interrupted by signal n: 130 for Ctrl-C";
+  77   unknown identity, missing permission, or a TLS certificate that was not accepted
+  128 + n if signal n interrupted it: 130 for Ctrl-C";
 
 /// What `bench` is told.
 #[derive(clap::Args, Debug)]
 pub(crate) struct BenchOptions {
-    /// How many clients, each with a session and a connection of its own: 1 to 10000
+    /// Number of clients, each with a session and a connection of its own: 1 to 10000
     #[arg(long, value_name = "NUMBER", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) clients: u32,
 
-    /// How many acquires each client has under way at once: 1 to 1000, and at most 100000 over all clients
+    /// Number of acquires that each client has in flight: 1 to 1000, and at most 100000 over all clients
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) in_flight: u32,
 
-    /// What the locks' names begin with; never what an application uses [default: bench/ and a random number]
+    /// Prefix of the locks' names, which no application may use [default: bench/ and a random number]
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub(crate) names: Option<Arc<str>>,
 
-    /// All clients want one lock, instead of names of their own
+    /// Have all clients contend for one lock, instead of locks of their own
     #[arg(long)]
     pub(crate) contended: bool,
 
@@ -76,15 +76,15 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = measured)]
     pub(crate) duration: Duration,
 
-    /// How long to work before the measured time begins: 0 to 1h
+    /// How long to warm up before the measurement begins: 0 to 1h
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = warm_up)]
     pub(crate) warm_up: Duration,
 
-    /// The TTL of the sessions [default: the coordinator's, 10s]
+    /// TTL of the sessions [default: the coordinator's, 10s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
 
-    /// Show no progress. There is none where standard error is not a terminal
+    /// Show no progress; none is shown if standard error is not a terminal
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

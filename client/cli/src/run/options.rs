@@ -5,46 +5,44 @@ use std::{ffi::OsString, time::Duration};
 use crate::args::duration;
 
 pub(crate) const HELP: &str = "\
-Several names are locked all together or not at all, in whatever order they are given, and the
-command is stopped when one of them is lost.
+Several names are locked together or not at all, in any order. The command is stopped when one of
+them is lost.
 
-The command finds the lock's name in LEASEHOLD_LOCK_NAME and the grant's fencing token in
-LEASEHOLD_FENCING_TOKEN. With several names there are neither of the two. LEASEHOLD_LOCKS is always
-there: a JSON object with the token of each name, such as {\"account/7\":41,\"account/9\":17}.
+The environment of the command has the lock's name in LEASEHOLD_LOCK_NAME and its fencing token in
+LEASEHOLD_FENCING_TOKEN; with several names, neither is set. LEASEHOLD_LOCKS is always set: a JSON
+object with the token of each name, such as {\"account/7\":41,\"account/9\":17}. TRACEPARENT is that
+of `leasehold run`, or that of --traceparent.
 
-It also finds the TRACEPARENT that this was started with, or that of --traceparent.
-
-Pass the token to whatever the lock protects, and let that refuse smaller ones. (With --shared and
---semaphore several hold the lock at a time, each with a token of its own: there, refuse only those
-that are smaller than the last exclusive holder's.)
+Pass the token to the resource that the lock protects, which refuses smaller ones. (With --shared
+and --semaphore, several clients hold the lock at a time, each with its own token: refuse only
+tokens that are smaller than the last exclusive holder's.)
 
 The command runs in a process group of its own. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on
 to it. If the lease is not renewed, the group gets TERM while there is still time (a third of the
-TTL, five seconds at most), and KILL before the lease runs out. If the connection breaks, it gets
-TERM at once, and KILL within half of the lock-delay. If the lock was taken away (a force release),
-it gets KILL at once, since the next holder may be at work already. If `leasehold run` itself is
-killed, the command is killed with it, and the lock-delay keeps the next holder out until then.
+TTL, five seconds at most), and KILL before the lease expires. If the connection breaks, it gets
+TERM at once, and KILL within half of the lock-delay. If the lock is taken away (a force-release),
+it gets KILL at once, because the next holder may already work. If `leasehold run` itself is killed,
+the command is killed with it, and the lock-delay keeps the next holder out until then.
 
-With several coordinators (--endpoint), the lock moves to another one when its own goes away in
-order or falls silent, and the command notices nothing. Nor does it when the only coordinator is
-restarted in order, and is back before a third of the TTL is left.
-With --grace the lock outlives a connection
-that breaks: the command goes on while the lock is suspended, which nobody else can have meanwhile,
-and gets TERM and KILL before the grace, or the lease, runs out, unless the lock is resumed by then.
-(TERM comes when a third of the shorter of the two is left.) The next holder then also waits for the
-grace if this process is killed.
+With several coordinators (--endpoint), the lock moves to another one when its coordinator shuts
+down or stops answering, and the command goes on. It also goes on if the only coordinator restarts
+in an orderly way and is back before a third of the TTL is left.
 
-While it waits, it tells on standard error who holds the lock and how far it is in the queue: in
-place on a terminal, elsewhere in a line at the start and one when something changes. It also tells
-when it has lost its coordinator, when it has one again, and when the coordinator goes away. --quiet
-leaves that out.
+With --grace, the lock outlives a broken connection: the command goes on while the lock is
+suspended, and no other client can get it. Unless the lock is resumed, the command gets TERM and
+KILL before the grace, or the lease, ends. (TERM comes when a third of the shorter of the two is
+left.) If this process is killed, the next holder also waits for the grace.
 
-With --wait, attempts to connect and to ask are repeated until the wait is over, if the store is out
-of reach, say. A coordinator that stops answering during the wait has one second more. Without
---wait, a coordinator has to be there at the start, and a store that is away is waited for.
+While waiting, `leasehold run` reports the holder and the place in the queue on standard error: in
+place on a terminal, otherwise a line at the start and on each change. It also reports when it loses
+its coordinator, reaches one again, or the coordinator shuts down. --quiet suppresses these reports.
 
-What leaves the process group (setsid, daemons) escapes all of this, and so does what the command
-leaves running when it ends: the lock is released when the command itself has ended.
+With --wait, attempts to connect and to acquire are repeated until the wait is over, for example
+while the store is unreachable. A coordinator that stops answering during the wait gets one second
+more. Without --wait, a coordinator must be reachable at startup; an absent store is waited for.
+
+Processes that leave the process group (setsid, daemons), or that the command leaves running when it
+ends, are not stopped: the lock is released when the command itself has ended.
 
 Examples:
   leasehold run nightly-report -- ./report.sh
@@ -54,15 +52,15 @@ Examples:
   leasehold run --semaphore 3 gpu -- ./train.sh        three at a time
 
 Exit codes:
-  the command's own, which may be any of these as well, or 128 + n if it was ended by signal n
-  1    something else went wrong
-  64   the command line or the lock's name is wrong, or others use another --semaphore limit
-  69   no coordinator could be reached, or it does not serve at present
+  the command's own, which may equal one of these, or 128 + n if signal n ended it
+  1    another error
+  64   invalid command line or lock name, or another --semaphore limit is in force
+  69   no coordinator is reachable, or it does not serve now
   70   the lock was lost; the command was stopped
   75   the lock was not granted: busy, or not free within --wait
-  77   the coordinator does not know who asks, or does not allow it; or the certificates don't fit
+  77   unknown identity, missing permission, or a TLS certificate that was not accepted
   126  the command could not be executed
-  127  there is no such command";
+  127  the command was not found";
 
 /// What `run` is told.
 #[derive(clap::Args, Debug)]
@@ -71,15 +69,15 @@ pub(crate) struct RunOptions {
     #[arg(required = true, num_args = 1.., value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
-    /// Hold the lock beside other --shared holders: readers, where those who don't say it are writers
+    /// Share the lock with other --shared holders: these are readers, all other holders are writers
     #[arg(long)]
     pub(crate) shared: bool,
 
-    /// Hold permits of a semaphore that has this many: 1 to 1000000. All who use the name give the same limit
+    /// Hold permits of a semaphore with this limit: 1 to 1000000. All users of the name give the same limit
     #[arg(long, value_name = "LIMIT", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) semaphore: Option<u32>,
 
-    /// How many permits of the semaphore to hold: 1 to the limit
+    /// Number of the semaphore's permits to hold: 1 to the limit
     #[arg(long, value_name = "NUMBER", requires = "semaphore", conflicts_with = "shared", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) permits: u32,
 
@@ -87,11 +85,11 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
 
-    /// How long to wait for the lock, from the attempt to connect on; 0 means not to wait [default: for as long as it takes]
+    /// How long to wait for the lock, including the time to connect; 0 means do not wait [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 
-    /// How long what it held stays closed if this process is killed or loses contact, for its command to be gone before
+    /// How long the lock stays closed if this process is killed or loses contact, so that its command is gone before
     /// the next holder starts
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2s")]
     pub(crate) lock_delay: Duration,
@@ -100,15 +98,15 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     pub(crate) grace: Duration,
 
-    /// Attached to the lock for others to see
+    /// Value attached to the hold, for others to see
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) value: String,
 
-    /// Who holds the lock, for others to see [default: this host and process]
+    /// Name of the holder, for others to see [default: this host and process]
     #[arg(long, value_name = "NAME")]
     pub(crate) client_name: Option<String>,
 
-    /// Say nothing while waiting, nor when the coordinator goes away or is back: errors only
+    /// Print errors only: no reports while waiting, or when the coordinator goes away or is back
     #[arg(long)]
     pub(crate) quiet: bool,
 
