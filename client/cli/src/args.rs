@@ -126,7 +126,7 @@ pub(crate) enum Command {
 }
 
 impl Args {
-    /// Reads the command line, and checks what its options say together.
+    /// Reads the command line, and checks its options against one another.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         Self::read_from(std::env::args_os())
     }
@@ -157,19 +157,19 @@ impl Args {
     }
 }
 
-/// Why a command that runs another one refuses `--json`.
-const NO_JSON: &str = "--json is not for this command: standard output is that of the command which it runs, and its exit code tells how it ended";
+/// The refusal of `--json` by a command that runs another one.
+const NO_JSON: &str = "--json is not for this command: its standard output and its exit code are those of the command that it runs";
 
-/// Returns the definition of the command line, with what its derivation can't say.
+/// Returns the definition of the command line, with the settings that `derive` does not offer.
 fn definition() -> clap::Command {
     let mut definition = Args::command();
-    // So that usages name the whole of a subcommand.
+    // Makes usages name the whole subcommand.
     definition.build();
     complete(definition.mut_subcommands(complete))
 }
 
-/// Has a value that begins with a hyphen be refused as a value, with what was expected, and a mistake be followed by the whole
-/// usage: clap's own would show options that were given beside arguments that must be.
+/// Makes errors helpful: a value that begins with a hyphen is refused as a value, with what was expected, and an error shows the
+/// whole usage, because clap's own would show optional arguments as required.
 fn complete(command: clap::Command) -> clap::Command {
     let mut command = command.mut_args(|arg| match value_name(&arg) {
         "DURATION" => arg.allow_hyphen_values(true),
@@ -186,13 +186,13 @@ fn value_name(arg: &Arg) -> &str {
     names.first().map_or("", |name| name.as_str())
 }
 
-/// Returns whether a command line that could not be read asks for JSON. What follows `--` is another command's.
+/// Returns whether a command line that could not be read asks for JSON. Words after `--` belong to another command.
 pub(crate) fn asks_for_json(args: impl IntoIterator<Item = OsString>) -> bool {
     let mut ours = args.into_iter().take_while(|arg| arg != "--");
     ours.any(|arg| arg == "--json")
 }
 
-/// A duration as people write it: a number with `ms`, `s`, `m`, `h` or `d`.
+/// Parses a duration: a number with `ms`, `s`, `m`, `h` or `d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     const EXPECTED: &str = "expected a number with ms, s, m, h or d, such as 1.5s or 2m";
     if text

@@ -11,10 +11,10 @@ use crate::say::say;
 /// The heading of its options in the help.
 const HEADING: &str = "Connection";
 
-/// Where a bearer token may be given. Not on the command line, which every user of the machine can read.
+/// Variable with a bearer token. There is no option for it: every user of the machine can read the command line.
 const TOKEN: &str = "LEASEHOLD_TOKEN";
 
-/// Where the context of a trace comes from, as OpenTelemetry says for programs that are started by others.
+/// Variable with the trace context, as OpenTelemetry specifies it for child processes.
 pub(crate) const TRACEPARENT: &str = "TRACEPARENT";
 pub(crate) const TRACESTATE: &str = "TRACESTATE";
 
@@ -105,7 +105,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// What its options say together.
+    /// Checks the options against one another.
     pub(crate) fn check(&self) -> Result<(), String> {
         match (&self.cert, &self.key) {
             (Some(_), None) => Err("--cert needs the --key of the certificate".to_owned()),
@@ -114,13 +114,13 @@ impl Connection {
         }
     }
 
-    /// A client with all of it but the endpoint, within the trace that this process was started in.
+    /// Returns a client's builder with all options but the endpoint, within the trace of this process.
     pub(crate) fn builder(&self) -> ClientBuilder {
         self.builder_in(self.traceparent.clone().or_else(inherited))
     }
 
-    /// The same, but only in a trace that was asked for: a measurement asks for so much that whoever merely started it
-    /// would not want all of it in theirs.
+    /// Returns the same, but only in a trace given by an option: a measurement sends too many requests for the trace that
+    /// it happens to be started in.
     pub(crate) fn measuring_builder(&self) -> ClientBuilder {
         self.builder_in(self.traceparent.clone())
     }
@@ -150,19 +150,18 @@ impl Connection {
         builder
     }
 
-    /// Returns where the coordinators are, each with its scheme and port.
+    /// Returns the coordinators' addresses, each with its scheme and port.
     pub(crate) fn endpoints(&self) -> Endpoints {
         Endpoints::from(&self.endpoint)
     }
 
-    /// For what needs no session.
+    /// Returns a client for calls that need no session.
     pub(crate) fn admin(&self) -> Result<Admin, ConnectError> {
         self.builder().admin(self.endpoint.as_str())
     }
 }
 
-/// The context that whoever started this process has left for it. One that makes no sense is nobody's mistake here, and must
-/// not keep a command from running.
+/// Returns the trace context in the environment of this process. A malformed one must not keep a command from running.
 fn inherited() -> Option<TraceContext> {
     let parent = env::var_os(TRACEPARENT).filter(|parent| !parent.is_empty())?;
     let context: Option<TraceContext> = parent.to_str().and_then(|parent| parent.parse().ok());
@@ -171,7 +170,7 @@ fn inherited() -> Option<TraceContext> {
         (Some(context), Err(_)) => Some(context),
         (None, _) => {
             say(format_args!(
-                "the variable {TRACEPARENT} is ignored: {TraceContextError}"
+                "ignored the variable {TRACEPARENT}: {TraceContextError}"
             ));
             None
         }

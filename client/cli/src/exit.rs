@@ -6,19 +6,19 @@ use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure};
 
 use crate::{say::say, show};
 
-/// How the tool ends. The numbers are those of `sysexits.h` where it has a word for it.
+/// Exit status of the tool. The numbers are those of `sysexits.h` where it has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
     Success,
-    /// Something else went wrong.
+    /// Another error.
     Failure,
-    /// Some of the coordinators serve, and some do not.
+    /// Some coordinators serve, and some do not.
     SomeServe,
-    /// Nobody leads the election that was asked about.
+    /// The election has no leader.
     NobodyLeads,
-    /// The command line is wrong, or the coordinator found its input to be, or others do not agree to it.
+    /// Invalid command line, or input that the coordinator refuses.
     Usage,
-    /// No coordinator could be reached, or it does not serve at present.
+    /// No coordinator is reachable, or it does not serve now.
     Unavailable,
     /// The lock, or the leadership, was lost while the command ran.
     LockLost,
@@ -26,12 +26,11 @@ pub(crate) enum Exit {
     NotGranted,
     /// A measurement saw two holders of one lock, or a fencing token that did not rise.
     Violation,
-    /// The coordinator does not know who asks, or does not allow it; or one of the two does not trust the other's
-    /// certificate.
+    /// Unknown identity or missing permission; or one side does not trust the other's certificate.
     NotAllowed,
     /// The command could not be executed.
     NotExecutable,
-    /// There is no such command.
+    /// The command was not found.
     NotFound,
     /// The command ended with this code.
     Command(u8),
@@ -68,7 +67,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Says on standard error what went wrong, with its causes: in words, or as a document.
+/// Reports an error on standard error, with its causes: in words, or as a JSON document.
 pub(crate) fn report(error: &anyhow::Error, as_json: bool) {
     if as_json {
         show::error::Error::new(error).print();
@@ -77,7 +76,7 @@ pub(crate) fn report(error: &anyhow::Error, as_json: bool) {
     }
 }
 
-/// The same for what went wrong with the coordinators at these endpoints, which it names: in words, or as a document.
+/// Reports an error of the coordinators at these endpoints, and names them: in words, or as a JSON document.
 pub(crate) fn report_at(endpoints: &Endpoints, error: &anyhow::Error, as_json: bool) {
     if as_json {
         return show::error::Error::at(endpoints, error).print();
@@ -93,7 +92,7 @@ pub(crate) fn report_at(endpoints: &Endpoints, error: &anyhow::Error, as_json: b
     say(message);
 }
 
-/// An error with its causes.
+/// Returns an error with its causes, in words.
 pub(crate) fn explained(error: &anyhow::Error) -> String {
     let mut message = String::new();
     for cause in error.chain() {
@@ -110,8 +109,8 @@ pub(crate) fn explained(error: &anyhow::Error) -> String {
     message
 }
 
-/// Returns whether this cause's message is complete, so that the causes below it are left out: the layers of a transport repeat
-/// each other.
+/// Returns whether this cause's message is complete, so that the causes below it can be left out: the layers of a transport
+/// repeat each other.
 fn tells_all(cause: &(dyn StdError + 'static)) -> bool {
     let shared: Option<&Arc<ConnectError>> = cause.downcast_ref();
     let error = shared.map(|shared| &**shared).or(cause.downcast_ref());
@@ -126,7 +125,7 @@ fn tells_all(cause: &(dyn StdError + 'static)) -> bool {
     connecting || cause.is::<Failure>()
 }
 
-/// Returns whether a coordinator, or the way to it, is why: not the command line, and not that others hold the lock.
+/// Returns whether the error comes from a coordinator, or from the way to it.
 pub(crate) fn is_of_coordinator(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<AcquireError>() {
         return !matches!(
@@ -143,7 +142,7 @@ pub(crate) fn is_of_coordinator(error: &anyhow::Error) -> bool {
     }
 }
 
-/// The exit code of an error.
+/// Returns the exit code of an error.
 pub(crate) fn code(error: &anyhow::Error) -> Exit {
     if let Some(error) = error.downcast_ref::<AcquireError>() {
         return match error {

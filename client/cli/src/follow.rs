@@ -11,14 +11,14 @@ use crate::{
     outage::{LOOK, Outage},
 };
 
-/// What tells what happens, over reconnects.
+/// Source of events, over reconnects.
 pub(crate) trait Source {
     type Item;
 
-    /// What is told next. May be dropped and called again.
+    /// Waits for the next event. May be dropped and called again.
     async fn next(&mut self) -> Option<Result<Self::Item, Failure>>;
 
-    /// Why nothing is told at present.
+    /// Returns why no events come now, if so.
     fn interruption(&self) -> Option<&Failure>;
 }
 
@@ -46,8 +46,8 @@ impl Source for LockWatcher {
     }
 }
 
-/// Prints a line for everything that is told. `what` says what could not be done if there is no coordinator at the
-/// start; one that goes away later is waited for. Ends when nobody reads the lines any more.
+/// Prints a line for each event. Fails with `what` as the context if no coordinator is reachable at the start; waits for
+/// one that goes away later. Ends when the reader of the lines is gone.
 pub(crate) async fn follow<S: Source>(
     mut source: S,
     what: String,
@@ -61,7 +61,7 @@ pub(crate) async fn follow<S: Source>(
             item = source.next() => match item {
                 Some(Ok(item)) => {
                     told = true;
-                    // A gap is told when the connection is lost, everything else when there is one.
+                    // A gap comes when the connection is lost, every other event over a connection.
                     if source.interruption().is_none() {
                         outage.is_over();
                     }
@@ -88,7 +88,7 @@ pub(crate) async fn follow<S: Source>(
     }
 }
 
-/// Prints a line at once, whoever reads it. False if nobody does any more.
+/// Prints a line at once. Returns false if the reader is gone.
 fn print(line: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {
@@ -98,10 +98,10 @@ fn print(line: &str) -> io::Result<bool> {
     }
 }
 
-/// Whether standard output is a pipe that has no reader: where little happens, it may be long until the next line.
+/// Returns whether standard output is a pipe without a reader. Without events, it may be long until a write would fail.
 fn reader_is_gone() -> bool {
     let stdout = io::stdout();
-    // Errors are told unasked.
+    // `poll` reports errors without being asked for them.
     let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
     let at_once = Timespec {
         tv_sec: 0,

@@ -20,7 +20,7 @@ pub(crate) async fn list(connection: &Connection, prefix: &str, as_json: bool) -
         .list_locks(prefix)
         .await
         .context("failed to list the locks")?;
-    // A scan may show one twice.
+    // A scan may return a lock twice.
     locks.sort_by(|a, b| a.name.cmp(&b.name));
     locks.dedup_by(|a, b| a.name == b.name);
     if as_json {
@@ -51,7 +51,7 @@ pub(crate) async fn get(connection: &Connection, name: &str, as_json: bool) -> O
     Ok(Exit::Success)
 }
 
-/// Takes a lock from all that hold it.
+/// Takes a lock from all its holders.
 pub(crate) async fn release(
     connection: &Connection,
     name: &str,
@@ -60,8 +60,8 @@ pub(crate) async fn release(
 ) -> Outcome {
     if !force {
         let mistake = format!(
-            "lock {name:?} can only be released by its holders. To take it from them, who may still be at work, say \
-             --force."
+            "lock {name:?} can only be released by its holders; to take it from them, who may still be at work, use \
+             --force"
         );
         return Err(Mistake(mistake).into());
     }

@@ -1,7 +1,7 @@
 //! Manual page, made from the definition of the command line.
 //!
-//! `ops/debian/leasehold/leasehold.1` is checked to be this. After a wanted change: `MANUAL=overwrite cargo test -p leasehold
-//! manual`.
+//! A test compares `ops/debian/leasehold/leasehold.1` with it. After a wanted change: `MANUAL=overwrite cargo test -p
+//! leasehold manual`.
 
 use std::{env, fmt::Write, fs, path::Path};
 
@@ -30,7 +30,7 @@ prints this help, for one command or for all, and
 prints the version.
 ";
 
-/// What no option says of the environment.
+/// Variables that no option names.
 const ENVIRONMENT: &str = r"The options above name the variables that replace them. In addition:
 .TP
 .B LEASEHOLD_TOKEN
@@ -65,7 +65,7 @@ leasehold watch orders/
 .BR leasehold\-server (8)
 ";
 
-/// The whole page.
+/// Returns the whole page.
 fn page() -> String {
     let mut root = Args::command();
     root.build();
@@ -90,7 +90,7 @@ fn page() -> String {
     page + TAIL
 }
 
-/// One command, and what it takes besides what all take.
+/// Describes one command, and its arguments besides the global ones.
 fn describe(page: &mut String, command: &Command) {
     let _ = writeln!(page, ".TP\n.B {}", escaped(command.get_name()));
     let about = command.get_long_about().or(command.get_about());
@@ -110,7 +110,7 @@ fn describe(page: &mut String, command: &Command) {
     page.push_str(".RE\n");
 }
 
-/// Its options, but for those that only print what is here.
+/// Returns its options, except those that print help or the version.
 fn options(command: &Command) -> impl Iterator<Item = &Arg> {
     use ArgAction::{Help, HelpLong, HelpShort, Version};
     command.get_arguments().filter(|argument| {
@@ -119,7 +119,7 @@ fn options(command: &Command) -> impl Iterator<Item = &Arg> {
     })
 }
 
-/// One option or argument.
+/// Describes one option or argument.
 fn tell(page: &mut String, argument: &Arg) {
     let values = argument.get_value_names().unwrap_or_default();
     let values: String = values
@@ -160,7 +160,7 @@ fn section(page: &mut String, name: &str) {
     let _ = writeln!(page, ".SH {name}");
 }
 
-/// Text that may be broken into lines anew.
+/// Adds text that troff may reflow.
 fn paragraphs(page: &mut String, text: &str) {
     for line in text.lines() {
         let line = if line.is_empty() {
@@ -172,7 +172,7 @@ fn paragraphs(page: &mut String, text: &str) {
     }
 }
 
-/// Text whose lines are as they are.
+/// Adds text whose lines stay as they are.
 fn verbatim(page: &mut String, text: &str) {
     page.push_str(".PP\n.nf\n");
     for line in text.trim_end().lines() {
@@ -181,7 +181,7 @@ fn verbatim(page: &mut String, text: &str) {
     page.push_str(".fi\n");
 }
 
-/// As troff takes it for text.
+/// Escapes text for troff.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     // At the beginning of a line these are commands.

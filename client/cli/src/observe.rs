@@ -18,7 +18,7 @@ pub(crate) async fn leader(connection: &Connection, name: &str, as_json: bool) -
         .admin()?
         .leader(name)
         .await
-        .with_context(|| format!("failed to ask who leads {name:?}"))?;
+        .with_context(|| format!("failed to get the leader of election {name:?}"))?;
     if as_json {
         json::print(&election::Now::from(leader.as_ref()))?;
     } else {
@@ -31,7 +31,7 @@ pub(crate) async fn leader(connection: &Connection, name: &str, as_json: bool) -
     })
 }
 
-/// Shows who leads an election, and every change.
+/// Shows the leader of an election, and every change.
 pub(crate) async fn observe(connection: &Connection, name: &str, as_json: bool) -> Outcome {
     let observer = connection.admin()?.observe(name);
     let what = format!("failed to observe election {name:?}");
@@ -45,11 +45,11 @@ pub(crate) async fn observe(connection: &Connection, name: &str, as_json: bool) 
     .await
 }
 
-/// Shows what happens to locks.
+/// Shows all locks, and every change.
 pub(crate) async fn watch(connection: &Connection, prefix: &str, as_json: bool) -> Outcome {
     let watcher = connection.admin()?.watch_locks(prefix);
     let what = "failed to watch the locks".to_owned();
-    // Of the snapshot that is being told.
+    // Number of locks in the snapshot so far.
     let mut locks = 0;
     follow(watcher, what, |news| {
         match news {

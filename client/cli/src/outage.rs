@@ -6,10 +6,10 @@ use leasehold_client::Session;
 
 use crate::say::say;
 
-/// How often to look whether there is one.
+/// Interval between looks at the connection.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
-/// Says on standard error, once, that nothing can be heard of a coordinator, and once that it can be again.
+/// Reports on standard error, once, that no coordinator can be reached, and once that one can be again.
 #[derive(Default)]
 pub(crate) struct Outage {
     said: bool,
@@ -17,16 +17,14 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// One that says nothing where it is told to be quiet.
+    /// Returns an outage that reports nothing if `quiet`.
     pub(crate) fn new(quiet: bool) -> Self {
         Self { said: false, quiet }
     }
 
     pub(crate) fn goes_on(&mut self, why: &str) {
         if !self.said && !self.quiet {
-            say(format_args!(
-                "{why}; trying again until there is one that serves"
-            ));
+            say(format_args!("{why}; retrying until a coordinator serves"));
             self.said = true;
         }
     }
@@ -44,7 +42,7 @@ impl Outage {
 enum Stage {
     /// At this coordinator.
     At(String),
-    /// At this coordinator, which is going away.
+    /// At this coordinator, which is shutting down.
     Draining(String),
     /// Without a connection.
     Lost,
@@ -59,15 +57,15 @@ impl Stage {
         }
     }
 
-    /// Returns what there is to say when this is followed by another stage.
+    /// Returns the message for a change to another stage, if any.
     fn followed_by(&self, next: &Self) -> Option<String> {
         match (self, next) {
             (before, next) if before == next => None,
             (Self::At(name) | Self::Draining(name), Self::Lost) => Some(format!(
-                "lost the connection to coordinator {name}; trying to reach one until there is one"
+                "lost the connection to coordinator {name}; retrying until one is reachable"
             )),
             (_, Self::Draining(name)) => Some(format!(
-                "coordinator {name} is going away; moving to another one as soon as one can be reached"
+                "coordinator {name} is shutting down; moving to another one as soon as one is reachable"
             )),
             (Self::Lost, Self::At(name)) => Some(format!("connected again, to coordinator {name}")),
             (_, Self::At(name)) => Some(format!("moved to coordinator {name}")),
@@ -108,7 +106,7 @@ mod tests {
         let draining = |name: &str| Stage::Draining(name.to_owned());
         for (before, next, words) in [
             (at("a"), at("a"), None),
-            (at("a"), draining("a"), Some("a is going away")),
+            (at("a"), draining("a"), Some("a is shutting down")),
             (draining("a"), draining("a"), None),
             (draining("a"), at("b"), Some("moved to coordinator b")),
             (

@@ -7,13 +7,13 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long a line may be, in bytes with its end: a pipe that has room at all takes as much without waiting.
+/// Longest line, in bytes with its end: a pipe that is ready for writing takes this much without blocking.
 const LONGEST: usize = libc::PIPE_BUF;
-/// What a line that was longer ends with.
+/// End of a line that was cut.
 const CUT: &str = "…\n";
 
-/// Says a line, in the tool's name, unless it would have to wait: whoever reads standard error may have stopped to, or
-/// be gone, and neither must keep a command from being stopped in time, nor end the tool.
+/// Prints a line, in the tool's name, unless that would block: a reader of standard error that has stopped or is gone must
+/// not keep the tool from stopping a command in time, nor end the tool.
 pub(crate) fn say(what: impl Display) {
     let stderr = io::stderr();
     let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];

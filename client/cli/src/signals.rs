@@ -4,8 +4,8 @@ use std::{future::poll_fn, io, mem::MaybeUninit, task::Poll};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Some signals, except for what was ignored when the tool was started (by `nohup`, say): that stays ignored, also for
-/// what the tool starts.
+/// Signals, except those that were ignored when the tool was started (by `nohup`, for example): these stay ignored, also
+/// for the processes that the tool starts.
 pub(crate) struct Signals {
     streams: Vec<(i32, Signal)>,
 }
@@ -22,7 +22,7 @@ impl Signals {
         Ok(Self { streams })
     }
 
-    /// The number of the next signal.
+    /// Waits for the next signal, and returns its number.
     pub(crate) async fn next(&mut self) -> i32 {
         poll_fn(|cx| {
             for (number, stream) in &mut self.streams {

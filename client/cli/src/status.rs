@@ -101,7 +101,7 @@ fn table(rows: &[CoordinatorStatus]) -> Table {
     table.without_empty_columns()
 }
 
-/// The exit code: whether all, some or none serve. Where none answers, and all for the same reason, that reason's own.
+/// Returns the exit code: whether all, some or none serve. If none answers, and all for the same reason, that reason's own.
 fn verdict(rows: &[CoordinatorStatus]) -> Exit {
     let serving = rows.iter().filter(|row| row.is_serving()).count();
     if serving > 0 {

@@ -2,41 +2,41 @@
 
 use super::summary::{Summary, micros, time};
 
-/// From this share of its processors on, this process may be what is measured.
+/// Share of the processors from which on this process may limit the rate.
 const BUSY: f64 = 0.8;
-/// With fewer, the 99.9th percentile is the maximum.
+/// Number of cycles below which the 99.9th percentile is the maximum.
 const FEW: u64 = 1_000;
 
-/// What a reader should know before believing the figures.
+/// Returns the warnings that a reader of the figures needs.
 pub(super) fn of(summary: &Summary<'_>) -> Vec<String> {
     let mut hints = Vec::new();
     let mut hint = |text: String| hints.push(text);
     if cfg!(debug_assertions) {
-        hint("this tool was built without optimisation, which costs time in every figure".into());
+        hint("this tool was built without optimisation, which makes every figure worse".into());
     }
     let (used, cores) = (summary.cores_used(), summary.cores);
     if used >= BUSY * cores as f64 {
         hint(format!(
-            "this process used {used:.1} of {cores} processors: it may be what limits the rate, not the coordinator"
+            "this process used {used:.1} of {cores} processors: it may limit the rate, not the coordinator"
         ));
     }
     if summary.run.endpoint.split(',').any(is_loopback) {
         hint(
-            "the endpoint is on loopback: a coordinator on this machine shares its processors with this process, and \
-             a tunnel is measured too"
+            "the endpoint is on loopback: a local coordinator shares the processors with this process, and the figures \
+             include a tunnel"
                 .into(),
         );
     }
     if summary.run.coordinators.len() > 1 {
         hint(format!(
-            "{} coordinators answered behind this endpoint, and the figures are over all of them",
+            "{} coordinators answered behind this endpoint; the figures cover all of them",
             summary.run.coordinators.len()
         ));
     }
     let longest = micros(summary.longest_unfinished);
     if summary.acquire.is_some_and(|times| longest > times.max) {
         hint(format!(
-            "an acquire that was still waiting at the end had waited for {}, longer than any that was granted",
+            "an acquire that still waited at the end had waited for {}, longer than any that was granted",
             time(longest)
         ));
     }
@@ -44,7 +44,7 @@ pub(super) fn of(summary: &Summary<'_>) -> Vec<String> {
         hint("some clients completed no cycle: measure for longer, or with fewer clients".into());
     } else if (1..FEW).contains(&summary.cycles) {
         hint(format!(
-            "of {} cycles, the slowest decides p99.9: measure for longer to learn more than the maximum",
+            "with only {} cycles, p99.9 is the maximum: measure for longer",
             summary.cycles
         ));
     }

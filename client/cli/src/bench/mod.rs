@@ -106,7 +106,7 @@ fn conclude(ended: &Ended, cycles: u64, as_json: bool) -> Exit {
             Exit::Violation
         }
         Ended::Interrupted(signal) => {
-            say("interrupted; what was measured until then is printed");
+            say("interrupted; printing the measurements so far");
             Exit::Signal(*signal)
         }
         Ended::Completed if cycles == 0 => {

@@ -93,7 +93,7 @@ fn allow_connections(clients: u64) -> anyhow::Result<()> {
     }
     if maximum.is_some_and(|maximum| maximum < needed) {
         bail!(
-            "{clients} clients need {needed} open files, but this process may have no more than {}: say fewer \
+            "{clients} clients need {needed} open files, but this process may have no more than {}: use fewer \
              --clients, or raise the limit (ulimit -n)",
             maximum.unwrap_or(needed)
         );

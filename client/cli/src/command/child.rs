@@ -28,16 +28,16 @@ use crate::{
     say::say,
 };
 
-/// Whether the kernel ends the command if this process is killed. Where it does not, the guardian has to.
+/// Whether the kernel ends the command if this process is killed. If not, the guardian must.
 const HAS_PARENT_DEATH_SIGNAL: bool = cfg!(all(target_os = "linux", not(leasehold_portable)));
-/// The variables that tell the command its lock and its token, and those of all locks as JSON.
+/// Variables of the command with its lock, its token, and the tokens of all locks as JSON.
 const NAME: &str = "LEASEHOLD_LOCK_NAME";
 const TOKEN: &str = "LEASEHOLD_FENCING_TOKEN";
 const LOCKS: &str = "LEASEHOLD_LOCKS";
-/// The variable that tells the command which election it leads.
+/// Variable of the command with the election that it leads.
 const ELECTION: &str = "LEASEHOLD_ELECTION";
 
-/// Why a command could not be started.
+/// Error of starting the command.
 #[derive(Debug)]
 pub(super) enum SpawnError {
     NotFound {
@@ -52,7 +52,7 @@ pub(super) enum SpawnError {
 impl std::fmt::Display for SpawnError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotFound { command } => write!(f, "there is no command {command:?}"),
+            Self::NotFound { command } => write!(f, "command not found: {command:?}"),
             Self::Other { command, .. } => write!(f, "failed to execute {command:?}"),
         }
     }
@@ -78,7 +78,7 @@ pub(super) struct Child {
     ended: bool,
 }
 
-/// What happens to a command.
+/// Change of the command's process.
 pub(super) enum Change {
     Ended(ExitStatus),
     /// It may have been stopped from the terminal.
@@ -107,24 +107,24 @@ pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, SpawnErro
     tell(&mut prepared, order, watch);
     let guardian = match Guardian::start() {
         Ok(guardian) => Some(guardian),
-        // The parent-death signal does the most important part.
+        // The parent-death signal ends the command itself, which matters most.
         Err(_) if HAS_PARENT_DEATH_SIGNAL => None,
         Err(source) => {
-            let error = format!("its guardian process did not start: {source}");
+            let error = format!("failed to start its guardian process: {source}");
             return Err(failed(io::Error::new(source.kind(), error)));
         }
     };
     let line = guardian.as_ref().map(Guardian::line);
     tie_to_parent(&mut prepared, foreground.is_some(), line);
-    // Only where the terminal's user could stop it: then somebody has to start it again. Listened for
-    // from before it runs, so that no stop is missed.
+    // Needed only if the terminal's user can stop the command: then the tool must continue it. The tool
+    // listens before the command runs, so that it misses no stop.
     let stops = foreground
         .as_ref()
         .and_then(|_| signal(SignalKind::child()).ok());
     let process = match prepared.spawn() {
         Ok(process) => process,
         Err(error) => {
-            // It may have been told of a process that has ended.
+            // The guardian may watch a process that has ended.
             if let Some(guardian) = guardian {
                 guardian.dismiss();
             }
@@ -145,8 +145,8 @@ pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, SpawnErro
     })
 }
 
-/// Tells the command what it runs under. What is not told is taken away: it may come from a `run` or an `elect` around
-/// this one.
+/// Sets the command's variables. Removes those that do not apply: they may come from a `run` or an `elect` around this
+/// one.
 fn tell(command: &mut Command, order: &Order<'_>, watch: &Watch) {
     let locks = watch.locks();
     if let [lock] = locks {
@@ -164,7 +164,7 @@ fn tell(command: &mut Command, order: &Order<'_>, watch: &Watch) {
         let token = lock.fencing_token().get();
         (lock.name().to_owned(), Value::from(token))
     });
-    // Where there is none, that of this process goes on to it as it is.
+    // Without one, the command inherits that of this process.
     if let Some(trace) = order.trace {
         command
             .env(TRACEPARENT, trace.to_string())
@@ -189,7 +189,7 @@ fn tie_to_parent(command: &mut Command, foreground: bool, guardian: Option<RawFd
         }
         #[cfg(all(target_os = "linux", not(leasehold_portable)))]
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // It may have died before the signal was asked for, or before the guardian knew what to watch.
+        // The parent may have died before the signal was requested, or before the guardian knew what to watch.
         if getppid() == Some(parent) {
             Ok(())
         } else {
@@ -203,7 +203,7 @@ fn tie_to_parent(command: &mut Command, foreground: bool, guardian: Option<RawFd
 }
 
 impl Child {
-    /// What happens to it next. May be dropped and called again.
+    /// Waits for the next change. May be dropped and called again.
     pub(super) async fn next(&mut self) -> io::Result<Change> {
         let stops = &mut self.stops;
         let may_have_stopped = async {
@@ -215,7 +215,7 @@ impl Child {
         tokio::select! {
             biased;
             status = self.process.wait() => {
-                // Whoever waits for us may use the terminal at once.
+                // The shell that waits for the tool may use the terminal at once.
                 self.foreground = None;
                 self.ended = true;
                 Ok(Change::Ended(status?))
@@ -224,16 +224,16 @@ impl Child {
         }
     }
 
-    /// Sends a signal to the group. A group that is gone needs none.
+    /// Sends a signal to the group, if it still exists.
     pub(super) fn signal(&self, signal: Signal) {
         kill_process_group(self.group, signal).ok();
-        // A stopped one would not hear of it.
+        // A stopped group would not receive it.
         if signal != Signal::KILL {
             kill_process_group(self.group, Signal::CONT).ok();
         }
     }
 
-    /// Passes a signal on that was sent to us.
+    /// Passes a signal on that this process received.
     pub(super) fn pass_on(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
             kill_process_group(self.group, signal).ok();

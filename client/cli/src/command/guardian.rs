@@ -1,5 +1,5 @@
-//! A second process that outlives a killed `run` or `elect`. On Linux the parent-death signal reaches the command alone, and the
-//! guardian ends whatever else is in its group. Other systems have no such signal: there the guardian ends all of it.
+//! Guardian process that outlives a killed `run` or `elect`. On Linux the parent-death signal reaches the command alone, and the
+//! guardian ends all other processes of its group. Other systems have no such signal: there the guardian ends the whole group.
 
 use std::{
     env,
@@ -24,7 +24,7 @@ pub(crate) const GUARDIAN: &str = "__guardian";
 const QUIETLY: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 const QUIETLY: SendFlags = SendFlags::empty();
-/// Said when the command has ended and nothing is left to be watched.
+/// Message that dismisses the guardian when the command has ended.
 const DISMISSED: &str = "dismissed";
 
 /// The guardian as seen from the process that it watches.
@@ -52,12 +52,12 @@ impl Guardian {
         Ok(Self { process, line })
     }
 
-    /// Where it is told what to watch, by [`report`]. Good for as long as this lives.
+    /// Returns the descriptor over which [`report`] says which group to watch. Valid for as long as this lives.
     pub(super) fn line(&self) -> RawFd {
         self.line.as_raw_fd()
     }
 
-    /// Ends it without harm.
+    /// Ends the guardian without killing the group.
     pub(super) fn dismiss(mut self) {
         writeln!(self.line, "{DISMISSED}").ok();
         drop(self.line);
@@ -65,13 +65,13 @@ impl Guardian {
     }
 }
 
-/// Tells a guardian to watch the group that the calling process leads. It is the command's process that says so, before
-/// it becomes the command: whoever started it could be killed first. Safe between fork and exec.
+/// Tells a guardian to watch the group that the calling process leads. The command's process does so itself, before it
+/// becomes the command, because the process that started it could be killed first. Safe between fork and exec.
 pub(super) fn report(line: BorrowedFd<'_>) {
     let mut text = [b'\n'; 12];
     let mut digits = 0;
     let mut rest = getpid().as_raw_nonzero().get().unsigned_abs();
-    // From the last one on; more than ten there are not.
+    // Writes from the last digit on; a process id has at most ten.
     for place in text.iter_mut().rev().skip(1) {
         *place = b'0' + (rest % 10) as u8;
         digits += 1;
@@ -81,11 +81,11 @@ pub(super) fn report(line: BorrowedFd<'_>) {
         }
     }
     let begin = text.len() - 1 - digits;
-    // If there is no guardian any more, its signal is not to be this process's end.
+    // If the guardian has ended, SIGPIPE must not end this process.
     send(line, &text[begin..], QUIETLY).ok();
 }
 
-/// What the guardian does: reads which group to watch, and kills it when its input ends without a word.
+/// Runs the guardian: reads which group to watch, and kills it when its input ends without the dismissal.
 pub(crate) fn guardian() {
     let mut lines = io::stdin().lock().lines().map_while(Result::ok);
     let group = lines.next().and_then(|line| line.parse().ok());

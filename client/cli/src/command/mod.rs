@@ -19,27 +19,26 @@ pub(crate) use watch::Watch;
 use self::child::SpawnError;
 use crate::{connection::Connection, exit::Exit, say::say, signals::Signals};
 
-/// How long a release may take before the tool goes on all the same: the coordinator releases what an ended process
-/// held.
+/// Longest time that the tool waits for a release: the coordinator releases the locks of an ended process anyway.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What to run, and how.
+/// The command to run, and how to run it.
 pub(crate) struct Order<'a> {
     /// The command and its arguments.
     pub(crate) command: &'a [OsString],
     /// The election that it leads.
     pub(crate) election: Option<&'a str>,
-    /// The TTL of what it runs under.
+    /// The TTL of its locks.
     pub(crate) ttl: Duration,
-    /// How long that stays closed after an unclean end.
+    /// How long its locks stay closed after an unclean end.
     pub(crate) lock_delay: Duration,
-    /// For how long it may be suspended when the connection breaks.
+    /// How long its locks may be suspended when the connection breaks.
     pub(crate) grace: Duration,
-    /// The trace that it is to be part of, where that is not the one that this process was started in.
+    /// The trace of the command, if it is not that of this process.
     pub(crate) trace: Option<&'a TraceContext>,
-    /// The session that it is held by.
+    /// The session that holds the locks.
     pub(crate) session: &'a Session,
-    /// Nothing is to be said of how that session fares.
+    /// Whether to report nothing about that session.
     pub(crate) quiet: bool,
 }
 
@@ -47,10 +46,9 @@ pub(crate) struct Order<'a> {
 pub(crate) enum Ended {
     /// By itself, or it could not be started.
     ByItself(Exit),
-    /// It was stopped, since what it ran under was lost or about to be; or not even started, since that was lost
-    /// already.
+    /// It was stopped, because a lock was lost or about to be; or it was not started, because a lock was lost already.
     Stopped {
-        /// The last signal that was passed on to it, of those that ask for the end.
+        /// The last signal passed on to it that asked it to end.
         asked_to_end: Option<i32>,
     },
 }
@@ -68,7 +66,7 @@ pub(crate) fn signals() -> anyhow::Result<Signals> {
     Signals::listen(passed_on).context("failed to listen for signals")
 }
 
-/// Connects as whoever runs the command: by default this host and process.
+/// Connects under the given client name: by default this host and process.
 pub(crate) async fn connect(
     connection: &Connection,
     client_name: Option<&str>,
@@ -93,15 +91,15 @@ pub(crate) async fn connect(
     builder.connect(connection.endpoint.as_str()).await
 }
 
-/// The TTL of what was granted just now. It may be another one after a reconnect. If the connection is gone already,
-/// there is no more than what is left.
+/// Returns the TTL of the locks just granted. It may change after a reconnect. If the connection is gone already, this is
+/// the time left.
 pub(crate) fn ttl(client: &Client, watch: &Watch) -> Duration {
     let info = client.default_session().info();
     info.map_or_else(|| watch.lost_in(), |info| info.ttl)
 }
 
-/// Ends the session of a request that a signal has ended: it may have been granted at that moment, and only what is
-/// given back in order is the next one's at once, without the lock-delay.
+/// Ends the session of a request that a signal has ended. The request may have been granted at that moment, and only a
+/// clean release lets the next holder in at once, without the lock-delay.
 pub(crate) async fn withdraw(client: &Client) {
     timeout(RELEASE_TIMEOUT, client.close()).await.ok();
 }
@@ -135,18 +133,18 @@ pub(crate) async fn run(
         .context("failed to wait for the command")
 }
 
-/// Gives back what was held when the command has ended by itself.
+/// Releases the locks after the command has ended by itself.
 pub(crate) async fn give_back(release: impl Future<Output = Result<(), HoldError>>) {
     match timeout(RELEASE_TIMEOUT, release).await {
-        // Lost ones have been reported, or were lost when the command had ended.
+        // A loss has been reported, or came after the command had ended.
         Ok(Ok(()) | Err(HoldError::Lost { .. })) => {}
         Ok(Err(error)) => crate::exit::report(&error.into(), false),
         Err(_) => say("the release was not confirmed in time; the lock ends with this process"),
     }
 }
 
-/// Gives back what may be lost: where it is not lost yet, the next one need not wait for the deadline. How that ends is
-/// of no interest.
+/// Releases locks that may be lost, and ignores the result: if one is not lost yet, the next holder need not wait for the
+/// deadline.
 pub(crate) async fn give_up(release: impl Future<Output = Result<(), HoldError>>) {
     timeout(RELEASE_TIMEOUT, release).await.ok();
 }

@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{exit::Exit, outage::Contact, say::say, signals::Signals};
 
-/// How often to look how the session fares.
+/// Interval between looks at the session.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Who sends one of these wants it to end, whatever the command makes of it.
+/// Signals that ask the tool to end, whatever the command does about them.
 const ASK_TO_END: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::QUIT];
 
 pub(super) async fn supervise(
@@ -42,10 +42,10 @@ pub(super) async fn supervise(
         }
         report_suspension(watch, &mut suspended);
         if lost.is_none() {
-            // What is left of a suspended lock must not be taken for that of one that is not renewed.
+            // The time left of a suspended lock must not be taken for that of a lock that is not renewed.
             watchdog.suspended(was_suspended || suspended);
         }
-        // A lease that has run out is lost, though the future has not been polled yet.
+        // An expired lease is lost, even if the future has not been polled yet.
         if lost.is_none() && left.is_zero() {
             lost = Some(watch.lost().await);
         }
@@ -74,14 +74,14 @@ pub(super) async fn supervise(
         }
     };
     if watchdog.has_stopped_it() {
-        // The command is gone; what it had started goes with it.
+        // The command has ended; its remaining child processes are killed.
         child.signal(Signal::KILL);
         return Ok(Ended::Stopped { asked_to_end });
     }
     Ok(Ended::ByItself(exit_of(status)))
 }
 
-/// Says so when the lock becomes suspended, and when it is held again.
+/// Reports that the lock became suspended, or is held again.
 fn report_suspension(watch: &Watch, suspended: &mut bool) {
     let now = watch.is_suspended();
     if now == std::mem::replace(suspended, now) {
@@ -124,14 +124,14 @@ fn exit_of(status: ExitStatus) -> Exit {
     }
 }
 
-/// A monotonic clock that counts suspended time.
+/// Returns the time of a monotonic clock that counts suspended time.
 fn now() -> Duration {
     #[cfg(all(
         any(target_os = "linux", target_os = "android", target_os = "openbsd"),
         not(leasehold_portable)
     ))]
     let time = clock_gettime(ClockId::Boottime);
-    // Apple systems count suspended time by this one.
+    // On Apple systems, this clock counts suspended time.
     #[cfg(not(all(
         any(target_os = "linux", target_os = "android", target_os = "openbsd"),
         not(leasehold_portable)

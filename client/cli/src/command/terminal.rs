@@ -1,4 +1,4 @@
-//! The terminal, which belongs to one process group at a time.
+//! Terminal's foreground, which belongs to one process group at a time.
 
 use std::{io, mem::MaybeUninit};
 
@@ -8,24 +8,24 @@ use rustix::{
     termios::{isatty, tcgetpgrp, tcsetpgrp},
 };
 
-/// Where our standard input is a terminal and we are in its foreground: the command's group is put there instead, and
-/// ours again when this is dropped.
+/// Foreground of the terminal on standard input. While this lives, the command's group has it; dropping this gives it back
+/// to the tool's.
 pub(super) struct Foreground {
     ours: Pid,
 }
 
 impl Foreground {
-    /// None if there is nothing to hand over.
+    /// Returns `None` if the tool is not in the foreground of a terminal.
     pub(super) fn find() -> Option<Self> {
         let ours = getpgrp();
         let in_front = isatty(stdin()) && tcgetpgrp(stdin()).ok() == Some(ours);
-        // Made only where it is so: dropping one takes the terminal.
+        // Lazy, because dropping one takes the terminal.
         in_front.then(|| Self { ours })
     }
 
     /// Puts a group into the foreground. Safe between fork and exec.
     pub(super) fn give_to(group: Pid) -> io::Result<()> {
-        // Who is in the background and sets the foreground group is stopped, unless it blocks the signal for that.
+        // A background process that sets the foreground group is stopped, unless it blocks SIGTTOU.
         without_ttou(|| tcsetpgrp(stdin(), group))?;
         Ok(())
     }

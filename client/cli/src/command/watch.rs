@@ -4,7 +4,7 @@ use std::{future::poll_fn, task::Poll, time::Duration};
 
 use leasehold_client::{LockState, LockWatch, LostReason};
 
-/// Watches all that is held: the command has to end with the first of it.
+/// Watches all locks: the command must end with the first loss.
 pub(crate) struct Watch(Vec<LockWatch>);
 
 /// A lock that is no longer held, and why.
@@ -14,7 +14,7 @@ pub(super) struct Loss {
 }
 
 impl Watch {
-    /// At least one lock, in the order in which they were named.
+    /// Watches at least one lock, in the order in which they were named.
     pub(crate) fn new(locks: impl IntoIterator<Item = LockWatch>) -> Self {
         Self(locks.into_iter().collect())
     }
@@ -23,7 +23,7 @@ impl Watch {
         &self.0
     }
 
-    /// The names, for messages.
+    /// Returns the names, for messages.
     pub(super) fn names(&self) -> String {
         let names: Vec<_> = self
             .0
@@ -33,19 +33,19 @@ impl Watch {
         names.join(", ")
     }
 
-    /// Time left until some of it is lost, held or suspended; zero once some of it is.
+    /// Returns the time left until the first lock is lost, held or suspended; zero once one is.
     pub(super) fn lost_in(&self) -> Duration {
         let times = self.0.iter().map(LockWatch::lost_in);
         times.min().unwrap_or_default()
     }
 
-    /// Whether some of it is suspended.
+    /// Returns whether a lock is suspended.
     pub(super) fn is_suspended(&self) -> bool {
         let mut states = self.0.iter().map(LockWatch::state);
         states.any(|state| state == LockState::Suspended)
     }
 
-    /// Completes when some of it is lost. May be dropped and called again.
+    /// Completes when a lock is lost. May be dropped and called again.
     pub(super) async fn lost(&self) -> Loss {
         let mut ends: Vec<_> = self
             .0
@@ -62,7 +62,7 @@ impl Watch {
                     name: lock.name().to_owned(),
                     reason,
                 };
-                // The end of the session leaves the command a moment, anything else leaves it none.
+                // The end of the session leaves the command time to end; any other loss leaves none.
                 if reason != LostReason::SessionEnded {
                     return Poll::Ready(loss);
                 }

@@ -20,14 +20,14 @@ use crate::{
     say::say,
 };
 
-/// How long to pause when a coordinator could not take a candidacy in.
+/// Pause after a coordinator refused a candidacy.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// After a refusal: how long the next attempt has to be unanswered to be a candidacy that waits for its turn. A store
-/// that does not serve may be waited for nearly as long before that is said.
+/// After a refusal: how long the next attempt must go unanswered to count as a candidacy that waits. A coordinator may
+/// wait nearly as long for its store before it refuses.
 const TAKEN_IN: Duration = Duration::from_secs(5);
 
-/// Campaigns, runs the command while leading, and begins anew when the leadership was lost.
+/// Campaigns, runs the command while leading, and campaigns again when the leadership is lost.
 pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Outcome {
     let mut signals = command::signals()?;
     let client = tokio::select! {
@@ -39,7 +39,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
         .election(options.name.as_str())
         .lock_delay(options.lock_delay);
     loop {
-        // Dropped where a signal comes first: the candidacy is withdrawn.
+        // If a signal comes first, this is dropped, which withdraws the candidacy.
         let elected = tokio::select! {
             biased;
             signal = signals.next() => Err(signal),
@@ -79,7 +79,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
     }
 }
 
-/// Waits to be elected for as long as it takes, and says when that is for want of a coordinator.
+/// Waits to be elected, without a limit, and reports when no coordinator is reachable.
 async fn campaign(
     client: &Client,
     election: &Election,
@@ -89,7 +89,7 @@ async fn campaign(
     let mut refused = false;
     loop {
         let mut campaign = pin!(election.campaign(value));
-        // Since when a coordinator has known of it.
+        // When a coordinator first received it.
         let mut asked = None;
         let elected = loop {
             tokio::select! {

@@ -7,14 +7,14 @@ use leasehold_client::{AcquireError, Client, HoldError, LockGuard, LockGuards};
 use super::options::RunOptions;
 use crate::command::Watch;
 
-/// Holds it.
+/// The guards.
 pub(super) enum Held {
     One(LockGuard),
     Together(LockGuards),
 }
 
 impl Held {
-    /// Waits for what the options ask for; for as long as it takes if there is no `wait`.
+    /// Acquires the locks that the options name; waits without a limit if there is no `wait`.
     pub(super) async fn acquire(
         client: &Client,
         options: &RunOptions,
@@ -57,7 +57,7 @@ impl Held {
         request.acquire().await.map(Self::One)
     }
 
-    /// At least one, in the order in which they were named.
+    /// Returns the guards, at least one, in the order in which the locks were named.
     fn guards(&self) -> &[LockGuard] {
         match self {
             Self::One(guard) => slice::from_ref(guard),

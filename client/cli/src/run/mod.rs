@@ -14,7 +14,7 @@ use crate::{
     exit::{Exit, Outcome},
 };
 
-/// Acquires, runs, releases.
+/// Acquires the locks, runs the command, and releases the locks.
 pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome {
     let mut signals = command::signals()?;
     let mut wait = Wait::begin(options.wait);
@@ -23,7 +23,7 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
         signal = signals.next() => return Ok(Exit::Signal(signal)),
         client = waiting::connect(connection, &options, &mut wait) => client?,
     };
-    // Dropped where a signal comes first: the request is cancelled.
+    // If a signal comes first, this is dropped, which cancels the request.
     let acquired = tokio::select! {
         biased;
         signal = signals.next() => Err(signal),

@@ -1,4 +1,4 @@
-//! The wait for a lock: bounded as a whole, from the first attempt to connect on.
+//! Wait for a lock, bounded as a whole from the first attempt to connect on.
 
 use std::{pin::pin, time::Duration};
 
@@ -12,12 +12,12 @@ use crate::{command, connection::Connection, outage::Outage, show::text};
 /// Pauses between attempts: from the first to the second, doubling.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// How much longer than the wait a coordinator may take to answer that it is over.
+/// How much longer than the wait a coordinator may take to answer.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// The time that there is to get a lock.
+/// Time in which to get a lock.
 pub(super) struct Wait {
-    /// None for as long as it takes.
+    /// `None`: no limit.
     limit: Option<Duration>,
     begun: Instant,
     /// Before the next attempt.
@@ -34,12 +34,12 @@ impl Wait {
         }
     }
 
-    /// Returns what is left of it; none for as long as it takes.
+    /// Returns the time left; `None` without a limit.
     fn left(&self) -> Option<Duration> {
         Some(self.limit?.saturating_sub(self.begun.elapsed()))
     }
 
-    /// Pauses before another attempt, as long as the coordinator asked for. False if there is no time for one.
+    /// Pauses before another attempt, as long as the coordinator asked for. Returns false if no time is left for one.
     async fn pause(&mut self, failure: Option<&Failure>) -> bool {
         let asked = failure.and_then(Failure::retry_after).unwrap_or_default();
         let pause = self.pause.max(asked);
@@ -56,7 +56,7 @@ impl Wait {
         }
     }
 
-    /// Says in the error that it is over.
+    /// Adds to the error that the wait is over.
     fn is_over<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
         match self.limit {
             Some(limit) if !limit.is_zero() => {
@@ -114,7 +114,7 @@ pub(super) async fn connect(
     }
 }
 
-/// Waits for the lock. Where a coordinator can't serve at present, asks again until the wait is over.
+/// Waits for the lock. If a coordinator cannot serve now, asks again until the wait is over.
 pub(super) async fn acquire(
     client: &Client,
     options: &RunOptions,
@@ -174,7 +174,7 @@ fn may_pass(error: &AcquireError) -> bool {
     !is_outcome && error.is_retryable()
 }
 
-/// Returns the error with the wait that was asked for, in place of what was left of it after connecting.
+/// Returns the error with the whole wait, in place of the rest that was left after connecting.
 fn told_whole(error: AcquireError, whole: &Wait) -> AcquireError {
     match (error, whole.limit) {
         (AcquireError::TimedOut { name, holder, .. }, Some(wait)) => {
@@ -184,7 +184,7 @@ fn told_whole(error: AcquireError, whole: &Wait) -> AcquireError {
     }
 }
 
-/// Why it was refused, in one line.
+/// Returns the reason of the refusal, in one line.
 fn in_short(error: &AcquireError) -> String {
     match error.failure() {
         Some(failure) => failure.to_string(),

@@ -269,7 +269,7 @@ async fn a_store_that_does_not_answer_is_waited_for_and_that_is_said_once() {
     let [away, again, _token] = &said[..] else {
         panic!("{said:?}");
     };
-    assert!(away.ends_with("trying again until there is one that serves"));
+    assert!(away.ends_with("retrying until a coordinator serves"));
     assert_eq!(again, "leasehold: connected again");
     assert!(proxy.counts().lost >= 2, "{:?}", proxy.counts());
     elect.kill();

@@ -134,7 +134,7 @@ async fn what_is_no_context_is_refused_as_an_option_and_ignored_in_the_environme
         assert_eq!(stdout(&ignored), format!("<{bad}>\n"));
         let told = stderr(&ignored);
         // An empty one is none.
-        let is_told = told.contains("TRACEPARENT is ignored: expected a W3C traceparent");
+        let is_told = told.contains("ignored the variable TRACEPARENT: expected a W3C traceparent");
         assert_eq!(is_told, !bad.is_empty(), "{told}");
     }
 }

@@ -81,7 +81,7 @@ async fn a_wait_says_when_its_coordinator_goes_away_and_when_there_is_one_again(
         .await;
     first.terminate();
     let (_, line) = lines.expect("leasehold: coordinator ", LIMIT).await;
-    assert!(line.contains("is going away"), "{line}");
+    assert!(line.contains("is shutting down"), "{line}");
     lines
         .expect("leasehold: lost the connection to coordinator ", LIMIT)
         .await;
