@@ -11,20 +11,20 @@ use tonic::Extensions;
 use super::identity::Identity;
 use crate::network;
 
-/// Who makes a request: in the extensions of each that came by. Clones are cheap.
+/// Caller of a request, found in the request's extensions. Clones are cheap.
 #[derive(Clone)]
 pub struct Caller(Who);
 
 #[derive(Clone)]
 enum Who {
-    /// Nobody asked; the address or IPv6 network that it came from, if that is known.
+    /// A caller without an identity, and its address or IPv6 network, if known.
     Anonymous(Option<IpAddr>),
-    /// It has shown who it is.
+    /// A caller that has authenticated.
     Known(Arc<Identity>),
 }
 
 impl Caller {
-    /// Somebody at this address who did not say who it is.
+    /// Returns the caller at this address that has shown no identity.
     #[must_use]
     pub fn anonymous(peer: SocketAddr) -> Self {
         Self(Who::Anonymous(Some(network::of(peer.ip()))))
@@ -34,14 +34,14 @@ impl Caller {
         Self(Who::Known(Arc::new(identity)))
     }
 
-    /// The caller of a request, by its extensions; one of whom nothing is known if none is in there.
+    /// Returns the caller in a request's extensions; an anonymous one without an address if there is none.
     #[must_use]
     pub fn of(extensions: &Extensions) -> Self {
         let caller = extensions.get().cloned();
         caller.unwrap_or(Self(Who::Anonymous(None)))
     }
 
-    /// What tells callers apart where each has its share of something: the identity's name, or the address of who has none.
+    /// Returns the key of this caller in limits and fair shares: the identity's name, or else the address.
     #[must_use]
     pub fn key(&self) -> Arc<str> {
         match &self.0 {
@@ -51,7 +51,7 @@ impl Caller {
         }
     }
 
-    /// The identity's name, for logs and listings; `None` of who has none.
+    /// Returns the identity's name, for logs and listings; `None` without an identity.
     #[must_use]
     pub fn identity(&self) -> Option<&str> {
         self.shown().map(|identity| &*identity.name)

@@ -1,4 +1,4 @@
-//! The identity that a client's certificate shows.
+//! Identity that a client's certificate shows.
 
 use std::{
     sync::{
@@ -14,25 +14,25 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use super::identity::check_name;
 use crate::tls::{ClientTrust, over_at};
 
-/// The certificate of a connection's peer, which the handshake found good.
+/// Certificate of a connection's peer, which the handshake accepted.
 #[derive(Debug)]
 pub(crate) struct Shown {
     chain: Arc<[CertificateDer<'static>]>,
     /// The identity's name.
     pub(super) name: Arc<str>,
-    /// When it is over, or one of those between it and its authority.
+    /// When it, or one between it and its authority, expires.
     pub(super) expires: SystemTime,
-    /// The number of the policy under which it was found good last; 0 is none.
+    /// The number of the last policy that accepted it; 0 is none.
     good_under: AtomicU64,
 }
 
 impl Shown {
-    /// What a chain shows, the peer's own certificate first; `None` if it names nobody.
+    /// Reads a chain, the peer's own certificate first; returns `None` if it names no identity.
     pub(crate) fn new(chain: Arc<[CertificateDer<'static>]>) -> Option<Self> {
         let (own, between) = chain.split_first()?;
         let (name, own_is_over) = named(own)?;
         let now = SystemTime::now();
-        // What was over already at the handshake was not needed for it.
+        // A certificate that had expired at the handshake was not needed for it.
         let between = between.iter().filter_map(over_at).filter(|at| *at > now);
         let expires = between.fold(own_is_over, SystemTime::min);
         Some(Self {
@@ -43,8 +43,8 @@ impl Shown {
         })
     }
 
-    /// Whether it would be let in now. That takes a while to find out, and is for all streams of the connection, so it is found
-    /// out once under each policy.
+    /// Returns whether it would be accepted now. The check is costly and the same for all streams of the connection, so it runs
+    /// once under each policy.
     pub(super) fn is_good(&self, trust: &ClientTrust, policy: u64) -> bool {
         if self.good_under.load(Ordering::Relaxed) == policy {
             return true;
@@ -57,8 +57,8 @@ impl Shown {
     }
 }
 
-/// The name in a certificate, and when it is over: the first URI among its alternative names, or the first DNS name, or the
-/// first e-mail address, or the common name of its subject. `None` if it has none that can be one.
+/// Returns the name in a certificate, and its expiry: the first URI among its alternative names, or the first DNS name, or the
+/// first e-mail address, or the common name of its subject. `None` if it has no valid name.
 fn named(certificate: &CertificateDer<'_>) -> Option<(String, SystemTime)> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let alternative = certificate.subject_alternative_name().ok().flatten();
@@ -120,7 +120,7 @@ mod tests {
             let key = KeyPair::generate().unwrap();
             params.self_signed(&key).unwrap().der().clone()
         };
-        // Certificates tell whole seconds.
+        // Certificates have whole seconds.
         let hour = 60 * 60;
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)

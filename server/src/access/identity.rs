@@ -7,29 +7,29 @@ use super::{certificate::Shown, jwt::KeyMark, tokens::TokenHash};
 /// Most bytes of an identity's name, without its kind.
 const MAX_NAME: usize = 256;
 
-/// Somebody who has shown who it is.
+/// Identity that a caller has shown.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     /// Its kind and name: `cert:NAME`, `token:NAME` or `jwt:SUBJECT`.
     pub(super) name: Arc<str>,
-    /// What shows it.
+    /// The proof of it.
     pub(super) proof: Proof,
-    /// When that is over; `None` if nothing says so.
+    /// When the proof expires; `None` if it does not say.
     pub(super) expires: Option<SystemTime>,
 }
 
-/// What shows an identity: as much as it takes to see, later, whether it still does.
+/// Proof of an identity: as much as is needed to check later whether it still holds.
 #[derive(Clone, Debug)]
 pub(super) enum Proof {
     /// A certificate.
     Certificate(Arc<Shown>),
     /// A static token.
     Token(TokenHash),
-    /// A signed token: what it was checked with.
+    /// A signed token: the key that checked it.
     Jwt(KeyMark),
 }
 
-/// Refuses what can't be the name of an identity; says what was expected.
+/// Checks the name of an identity; the error says what was expected.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
         return Err(format!(

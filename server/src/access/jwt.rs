@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 use super::{AccessError, identity::check_name, remembered::Remembered};
 
-/// How far the issuer's clock may be ahead where a token is not valid yet.
+/// How far the issuer's clock may be ahead before a token counts as not valid yet.
 const LEEWAY: Duration = Duration::from_secs(30);
 
 const RSA: [Algorithm; 6] = [
@@ -32,48 +32,48 @@ const RSA: [Algorithm; 6] = [
     Algorithm::PS512,
 ];
 
-/// What signed tokens are checked with.
+/// Checker of signed tokens.
 #[derive(Clone)]
 pub(super) struct Jwt {
     keys: Vec<Key>,
     issuer: String,
     audience: String,
     claim: String,
-    /// By these keys alone: others begin with none.
+    /// Tokens that these keys verified: another key set begins with none.
     remembered: Arc<Remembered>,
 }
 
 #[derive(Clone)]
 struct Key {
-    /// Its id; that of a PEM file has none.
+    /// Its id; the key of a PEM file has none.
     id: Option<String>,
-    /// What it may have signed with.
+    /// The algorithms that it may sign with.
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
     mark: KeyMark,
 }
 
-/// Tells what a token was checked with: its key, and what it had to say.
+/// Mark of the key that checked a token, and of the claims that were required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyMark([u8; 32]);
 
-/// What a token that is good says.
+/// Contents of a valid token.
 #[derive(Clone, Debug)]
 pub(super) struct Subject {
-    /// Who it stands for.
+    /// The name of its identity.
     pub(super) name: String,
-    /// When it is over.
+    /// When it expires.
     pub(super) expires: SystemTime,
-    /// What it was checked with.
+    /// The key that checked it.
     pub(super) mark: KeyMark,
 }
 
-/// Why a token is not good.
+/// Reason why a token is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
-    /// It was good, and is over.
+    /// It has expired.
     Expired,
-    /// Anything else, for the log.
+    /// Another reason, for the log.
     Because(&'static str),
 }
 
@@ -82,7 +82,7 @@ impl Jwt {
     ///
     /// # Errors
     ///
-    /// When the file can't be read, or holds no public key that can be used.
+    /// If the file can't be read, or holds no usable public key.
     pub(super) fn load(
         path: &Path,
         issuer: &str,
@@ -112,7 +112,7 @@ impl Jwt {
         Ok(jwt)
     }
 
-    /// Returns who a token stands for at this time, if it was verified lately. Checks no signature.
+    /// Returns the subject of a token at this time, if it was verified recently. Checks no signature.
     ///
     /// # Errors
     ///
@@ -124,11 +124,11 @@ impl Jwt {
         }
     }
 
-    /// Returns who a token stands for at this time, and remembers it.
+    /// Verifies a token, remembers it, and returns its subject at this time.
     ///
     /// # Errors
     ///
-    /// When it is not good.
+    /// If it is not valid.
     pub(super) fn check(&self, token: &str, now: SystemTime) -> Result<Subject, Bad> {
         let header = decode_header(token).map_err(|_| Bad::Because("its header is none"))?;
         let named = |key: &&Key| match (&key.id, &header.kid) {
@@ -153,7 +153,7 @@ impl Jwt {
         Err(why)
     }
 
-    /// Whether what a token was checked with would still let it in.
+    /// Returns whether the key and the claims that a token was checked with are still in force.
     #[must_use]
     pub(super) fn still_checks(&self, mark: &KeyMark) -> bool {
         self.keys.iter().any(|key| key.mark == *mark)
@@ -165,7 +165,7 @@ impl Jwt {
         validation.required_spec_claims = HashSet::from(["exp", "iss", "aud"].map(str::to_owned));
         validation.set_issuer(&[&self.issuer]);
         validation.set_audience(&[&self.audience]);
-        // Times are looked at here, and what is no number is refused.
+        // This function checks the times itself, and refuses what is no number.
         validation.validate_exp = false;
         validation
     }
@@ -218,7 +218,7 @@ impl Jwt {
             if jwk.get("d").is_some() {
                 return Err(wrong("expected public keys alone; found a private one"));
             }
-            // Those of other uses, curves and algorithms may be listed beside.
+            // The set may also have keys of other uses, curves and algorithms.
             if let Some(key) = self.key(jwk) {
                 keys.push(key);
             }
@@ -318,14 +318,14 @@ impl Jwt {
     }
 }
 
-/// A time of a token: seconds since 1970.
+/// Reads a time of a token: seconds since 1970.
 fn time(claim: Option<&Value>) -> Option<SystemTime> {
     let seconds = claim?.as_f64()?;
     let since = Duration::try_from_secs_f64(seconds).ok()?;
     UNIX_EPOCH.checked_add(since)
 }
 
-/// The signature that a key set means.
+/// Returns the algorithm that a key set names.
 fn algorithm(named: KeyAlgorithm) -> Option<Algorithm> {
     named.to_string().parse().ok()
 }

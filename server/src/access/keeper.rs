@@ -11,16 +11,16 @@ use super::{
 };
 use crate::{Liveness, config::Config, files::FileWatch, reload::Reload, tls::Tls};
 
-/// How long a file that is being written gets to be complete.
+/// Time that a file being written gets to be complete.
 const SETTLES_IN: Duration = Duration::from_millis(50);
 
 impl Access {
-    /// Reads what the configuration says, and follows it and the files that it names until `stop`, in a task that `liveness` keeps. What can't be read then is
-    /// told in the log, and what was in force stays.
+    /// Loads the policy, and follows the configuration and the files that it names until `stop`, in a task that `liveness`
+    /// keeps. If a later load fails, the task logs the error, and the policy in force stays.
     ///
     /// # Errors
     ///
-    /// When a file can't be read or is not what it should be.
+    /// If a file can't be read or is malformed.
     pub fn start(
         reload: Reload,
         tls: Option<&Tls>,
@@ -28,7 +28,7 @@ impl Access {
         stop: CancellationToken,
     ) -> Result<Self, AccessError> {
         let config = reload.current();
-        // Before they are read, so that no change goes unseen.
+        // The watch begins before the files are read, so that it misses no change.
         let files = FileWatch::new(Policy::files(&config));
         let given = Given {
             trust: tls.map(Tls::clients),
@@ -67,11 +67,11 @@ async fn keep(
                 files.used();
             }
             Err(error) => {
-                // A file that may not be read yet may be in a moment, and nothing else tells of that.
+                // A file may become readable without a change that the watch sees.
                 if files.failed(&error) {
                     tracing::error!(%error, "identities and permissions stay as they were; the files are looked at again each second");
                 }
-                // Certificates may have been revoked all the same.
+                // Certificates may have been revoked meanwhile.
                 if revoked {
                     publish.send_modify(|policy| *policy = Arc::new(policy.renumbered(number)));
                 }

@@ -24,20 +24,20 @@ use crate::{
     status::{Reason, Refusal},
 };
 
-/// What orchestrators ask, who have no identity: it tells nothing of locks.
+/// Methods for orchestrators, which have no identity. They reveal nothing about locks.
 pub(crate) const HEALTH: [&str; 2] = [
     "/grpc.health.v1.Health/Check",
     "/grpc.health.v1.Health/Watch",
 ];
 
-/// Puts the [`Caller`] into the extensions of each request, and refuses those of nobody.
+/// Puts the [`Caller`] into the extensions of each request, and refuses callers without a required identity.
 #[derive(Clone, Debug)]
 pub struct AccessLayer {
     access: Access,
     limits: Limits,
 }
 
-/// What [`AccessLayer`] puts in front of a service.
+/// Service behind an [`AccessLayer`].
 #[derive(Clone, Debug)]
 pub struct Accessible<S> {
     layer: AccessLayer,
@@ -45,7 +45,7 @@ pub struct Accessible<S> {
 }
 
 impl AccessLayer {
-    /// A layer that goes by this, and has `limits` count the callers that show no valid identity.
+    /// Returns a layer that asks `access`, and has `limits` count the callers without a valid identity.
     #[must_use]
     pub fn new(access: Access, limits: Limits) -> Self {
         Self { access, limits }
@@ -77,7 +77,7 @@ impl AccessLayer {
         let policy = Arc::clone(&self.access.policies.borrow());
         match policy.identify(headers, connection, SystemTime::now(), &attempts) {
             Err(_) if HEALTH.contains(&request.uri().path()) => {
-                // Health is asked without an identity. Whoever shows a bad one has it checked at the same cost as elsewhere.
+                // Health needs no identity. One that is shown all the same is checked at the same cost as elsewhere.
                 if headers.contains_key(AUTHORIZATION) {
                     let _ = attempts.failed();
                 }

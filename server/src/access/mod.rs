@@ -44,17 +44,17 @@ pub(crate) use self::{
 };
 use crate::status::Refusal;
 
-/// A handle on what is in force. Clones follow the same.
+/// Handle on the policy in force. Clones follow the same policy.
 #[derive(Clone, Debug)]
 pub struct Access {
     policies: watch::Receiver<Arc<Policy>>,
 }
 
-/// What is wrong with a file of identities. It tells where, and shows nothing of what is in there.
+/// Error in a file of identities. It says where, and shows nothing of the contents.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("failed to read {} ({setting}): {source}", path.display())]
     Unreadable {
         /// The setting that names it.
@@ -64,14 +64,14 @@ pub enum AccessError {
         /// What the system said.
         source: io::Error,
     },
-    /// It is not what it should be.
+    /// The file is malformed.
     #[error("failed to read {} ({setting}){}: {message}", path.display(), at(*line))]
     Malformed {
         /// The setting that names it.
         setting: &'static str,
         /// The file as it was named.
         path: PathBuf,
-        /// Counted from 1, where one is to blame.
+        /// The line, counted from 1, if the error is in one.
         line: Option<usize>,
         /// What was expected.
         message: String,
@@ -93,11 +93,11 @@ impl AccessError {
 }
 
 impl Access {
-    /// What the caller of a request may do, by its extensions.
+    /// Returns the rights of a request's caller, by the request's extensions.
     ///
     /// # Errors
     ///
-    /// When it is nobody, or nobody any more, where identities are asked for.
+    /// If identities are required, and the caller has none or it is no longer accepted.
     pub fn rights(&self, extensions: &Extensions) -> Result<Rights, Refusal> {
         Rights::of(Caller::of(extensions), self.policies.clone())
     }

@@ -19,32 +19,32 @@ use crate::{
     tls::ClientTrust,
 };
 
-/// What stays as it was at the start.
+/// Settings that are fixed at startup.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
-    /// Whose certificates count, where there is TLS.
+    /// The authorities of clients' certificates, with TLS.
     pub(super) trust: Option<ClientTrust>,
-    /// Whether a token may be shown by another machine: what it sends is encrypted, or that is not asked for.
+    /// Whether tokens are accepted from other machines: the network is encrypted, or need not be.
     pub(super) tokens_from_afar: bool,
 }
 
-/// All of it, as it is at some time.
+/// Policy at some time.
 #[derive(Clone, Default)]
 pub(super) struct Policy {
-    /// Whether anybody is asked who they are: the configuration says from whom one could know.
+    /// Whether identities are required: the configuration names a source of them.
     asks: bool,
     rules: Rules,
     tokens: Option<Tokens>,
     jwt: Option<Jwt>,
-    /// Whose certificates count.
+    /// The authorities of clients' certificates.
     trust: Option<ClientTrust>,
-    /// Tells one from those before; never 0.
+    /// The number of this policy, different from all earlier ones; never 0.
     number: u64,
     tokens_from_afar: bool,
 }
 
 impl Policy {
-    /// What a configuration says, and the files that it names.
+    /// Loads the policy of a configuration and of the files that it names.
     pub(super) fn load(config: &Config, given: &Given, number: u64) -> Result<Self, AccessError> {
         let trust = given.trust.clone();
         Ok(Self {
@@ -58,18 +58,18 @@ impl Policy {
         })
     }
 
-    /// The files that a configuration names for this.
+    /// Returns the files that a configuration names for the policy.
     pub(super) fn files(config: &Config) -> impl Iterator<Item = PathBuf> {
         let files = [&config.token_file, &config.jwt_keys];
         files.into_iter().flatten().cloned()
     }
 
-    /// Whether nobody is asked who they are.
+    /// Returns whether no identity is required.
     const fn is_open(&self) -> bool {
         !self.asks
     }
 
-    /// The same under another number: whoever it let in is looked at anew.
+    /// Returns the same policy under another number, so that every caller is checked again.
     pub(super) fn renumbered(&self, number: u64) -> Self {
         Self {
             number,
@@ -77,7 +77,7 @@ impl Policy {
         }
     }
 
-    /// Tells who makes a request. `attempts` are those of its address: once too many have failed, no signature is checked.
+    /// Identifies the caller of a request. `attempts` are those of its address: after too many failures, no signature is checked.
     pub(super) fn identify(
         &self,
         headers: &HeaderMap,
@@ -90,7 +90,7 @@ impl Policy {
         }
         let takes_tokens = self.tokens.is_some() || self.jwt.is_some();
         let shown = headers.get_all(AUTHORIZATION).iter();
-        // Of whoever takes none, they are none of its business.
+        // Without a source of tokens, the coordinator ignores them.
         let mut shown = shown.filter(|_| takes_tokens);
         let identity = match (shown.next(), shown.next()) {
             (None, _) => self.certified(connection, now)?,
@@ -172,11 +172,11 @@ impl Policy {
         })
     }
 
-    /// What a caller may do now.
+    /// Returns what a caller may do now.
     ///
     /// # Errors
     ///
-    /// When it is nobody, or nobody any more.
+    /// If it has no identity, or its identity is no longer accepted.
     pub(super) fn granted(&self, caller: &Caller, now: SystemTime) -> Result<Granted, Refusal> {
         if self.is_open() {
             return Ok(Granted::Everything);
@@ -184,7 +184,7 @@ impl Policy {
         let identity = caller.shown().ok_or_else(nobody)?;
         let expires = match &identity.proof {
             Proof::Certificate(shown) => {
-                // What has expired is not trusted, either.
+                // An expired certificate is reported as expired, not as untrusted.
                 let is_good = |trust| shown.expires <= now || shown.is_good(trust, self.number);
                 let is_good = self.trust.as_ref().is_some_and(is_good);
                 is_good.then_some(identity.expires).ok_or_else(gone)?
@@ -208,11 +208,11 @@ impl Policy {
         Ok(self.rules.of(&identity.name))
     }
 
-    /// When a caller has to be looked at again although nothing has changed.
+    /// Returns when a caller must be checked again even if nothing has changed.
     pub(super) fn expires(&self, caller: &Caller) -> Option<SystemTime> {
         let identity = caller.shown().filter(|_| !self.is_open())?;
         match &identity.proof {
-            // The file may have been given another time.
+            // The file may have set another expiry since.
             Proof::Token(hash) => {
                 let name = identity.name.strip_prefix("token:").unwrap_or_default();
                 self.tokens.as_ref()?.listed(name, hash)?.expires
@@ -239,7 +239,7 @@ fn jwt(config: &Config) -> Result<Option<Jwt>, AccessError> {
     jwt.map(Some)
 }
 
-/// What is wrong with the files that a configuration names for identities.
+/// Returns the errors in the files that a configuration names for identities.
 pub(crate) fn check(config: &Config) -> Vec<AccessError> {
     let wrong = [tokens(config).err(), jwt(config).err()];
     wrong.into_iter().flatten().collect()

@@ -1,5 +1,5 @@
-//! Signed tokens that were verified lately, by their hashes. Verifying one again costs no signature check, so that a caller is
-//! let in whatever others at its address send.
+//! Cache of signed tokens that were verified recently, by their hashes. A hit costs no signature check, so that a known caller
+//! is let in whatever others at its address send.
 
 use std::{
     collections::HashMap,
@@ -8,22 +8,22 @@ use std::{
 
 use super::{jwt::Subject, tokens::TokenHash};
 
-/// Tokens that are remembered for certain, if as many have been shown since. At most twice as many are kept.
+/// Number of the newest tokens that are surely remembered. At most twice as many are kept.
 const KEPT: usize = 2048;
 
-/// The tokens that one set of keys has verified.
+/// Tokens that one set of keys has verified.
 #[derive(Debug, Default)]
 pub(super) struct Remembered(Mutex<Shelves>);
 
 #[derive(Debug, Default)]
 struct Shelves {
     recent: HashMap<TokenHash, Subject>,
-    /// Those that were recent before.
+    /// The tokens that were recent before.
     older: HashMap<TokenHash, Subject>,
 }
 
 impl Remembered {
-    /// Returns what a token says, if it was verified lately. It may have expired since.
+    /// Returns the subject of a token, if it was verified recently. It may have expired since.
     pub(super) fn get(&self, token: &str) -> Option<Subject> {
         let hash = TokenHash::of(token);
         let mut shelves = self.shelves();

@@ -15,10 +15,10 @@ use super::{
 };
 use crate::status::{Reason, Refusal};
 
-/// Longest rest until an identity expires: that is by the wall clock, which may be set meanwhile.
+/// Longest sleep until an identity expires: expiry is by the wall clock, which may be set meanwhile.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
-/// What a caller may do, as it was looked at last.
+/// Rights of a caller, as of the last look.
 #[derive(Clone, Debug)]
 pub struct Rights {
     caller: Caller,
@@ -40,44 +40,44 @@ impl Rights {
         Ok(rights)
     }
 
-    /// Who it is.
+    /// Returns the caller.
     #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// What it may do.
+    /// Returns what it may do.
     #[must_use]
     pub fn granted(&self) -> &Granted {
         &self.granted
     }
 
-    /// Refuses what it may not do on a name.
+    /// Checks a permission on a name.
     ///
     /// # Errors
     ///
-    /// When the permission is missing. Nothing but the name tells one refusal from another.
+    /// If the permission is missing. Refusals differ only by the name, so that they reveal nothing about the lock.
     pub fn check(&self, permission: Permission, place: Place, name: &str) -> Result<(), Refusal> {
         check_granted(&self.granted, permission, place, name)
     }
 
-    /// Looks at what is in force now.
+    /// Updates the rights to the policy in force.
     ///
     /// # Errors
     ///
-    /// When the caller is nobody any more.
+    /// If the caller's identity is no longer accepted.
     pub fn look_again(&mut self) -> Result<(), Refusal> {
         let policy = Arc::clone(&self.policies.borrow_and_update());
         self.granted = policy.granted(&self.caller, SystemTime::now())?;
         Ok(())
     }
 
-    /// Waits until it may be that the caller may do something else, and looks; for ever if that never comes. May be dropped at
-    /// any point.
+    /// Waits until the caller's rights may have changed, and updates them; for ever if they never do. May be dropped at any
+    /// point.
     ///
     /// # Errors
     ///
-    /// When the caller is nobody any more.
+    /// If the caller's identity is no longer accepted.
     pub async fn changed(&mut self) -> Result<(), Refusal> {
         let expires = self.policies.borrow().expires(&self.caller);
         tokio::select! {
@@ -93,7 +93,7 @@ impl Rights {
         self.look_again()
     }
 
-    /// Waits until the caller may not do this any more, if it still may; gives why. May be dropped at any point.
+    /// Waits until the caller loses this permission, and returns the refusal. May be dropped at any point.
     pub async fn lost(mut self, permission: Permission, place: Place, name: &str) -> Refusal {
         loop {
             if let Err(refusal) = self.check(permission, place, name) {
@@ -106,7 +106,7 @@ impl Rights {
     }
 }
 
-/// As [`Rights::check`].
+/// Checks a permission, as [`Rights::check`] does.
 pub(crate) fn check_granted(
     granted: &Granted,
     permission: Permission,
@@ -119,7 +119,7 @@ pub(crate) fn check_granted(
     Err(denied(permission, name))
 }
 
-/// The refusal for want of a permission.
+/// Returns the refusal for a missing permission.
 pub(crate) fn denied(permission: Permission, name: &str) -> Refusal {
     let permission = permission.as_str();
     let message = format!(

@@ -2,25 +2,25 @@
 
 use std::{fmt, sync::Arc};
 
-/// What may be permitted.
+/// Permission that a rule gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Permission {
-    /// To take, keep and give back.
+    /// To acquire, renew and release.
     Acquire,
-    /// To look at, and to be told of.
+    /// To list and watch.
     Inspect,
-    /// To step in.
+    /// To force-release.
     Administer,
 }
 
-/// What a permission is for.
+/// Kind of name that a permission is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// A lock: rules give it by `locks`.
     Lock,
     /// An election, as its own service speaks of it: rules give it by `elections`.
     Election,
-    /// A name that either is enough for.
+    /// A name for which a rule of either kind suffices.
     Either,
 }
 
@@ -28,7 +28,7 @@ impl Permission {
     /// Every permission.
     pub const ALL: [Self; 3] = [Self::Acquire, Self::Inspect, Self::Administer];
 
-    /// As rules and refusals call it.
+    /// Returns its name in rules and refusals.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Permission {
         }
     }
 
-    /// The permission of this name.
+    /// Returns the permission with this name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.as_str() == text)
@@ -48,13 +48,13 @@ impl Permission {
 /// Gives permissions to identities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// To whom.
+    /// The identities that it gives permissions to.
     pub identities: Vec<Pattern>,
-    /// Which.
+    /// The permissions.
     pub allow: Vec<Permission>,
-    /// On which locks.
+    /// The locks that they are for.
     pub locks: Prefixes,
-    /// On which elections.
+    /// The elections that they are for.
     pub elections: Prefixes,
 }
 
@@ -77,11 +77,11 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Reads what a rule says: a kind of identity and a name, such as `token:ci`; a `*` at the end stands for any rest.
+    /// Parses a kind of identity and a name, such as `token:ci`; a `*` at the end stands for any rest.
     ///
     /// # Errors
     ///
-    /// When it names no kind, or has a `*` elsewhere: what was expected.
+    /// If it names no kind, or has a `*` elsewhere. The error says what was expected.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         let kinds = ["cert:", "token:", "jwt:"];
         let (text, is_prefix) = match pattern.strip_suffix('*') {
@@ -116,33 +116,33 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Beginnings of names, none of which begins with another: in order, so that one look finds who covers a name.
+/// Prefixes of names, none of which is a prefix of another: sorted, so that one look finds the prefix of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefixes(Vec<Box<str>>);
 
 impl Prefixes {
-    /// Those of a list; the empty one covers every name.
+    /// Returns the prefixes of a list; the empty one covers every name.
     pub fn new<T: AsRef<str>>(list: impl IntoIterator<Item = T>) -> Self {
         let list = list.into_iter().map(|prefix| prefix.as_ref().into());
         let mut list: Vec<Box<str>> = list.collect();
         list.sort();
-        // Whoever begins with another comes right behind it, or behind one that does so, too.
+        // A prefix that begins with another one comes right behind it, or behind one that also does.
         list.dedup_by(|later, kept| later.starts_with(&**kept));
         Self(list)
     }
 
-    /// Whether there are none.
+    /// Returns whether the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each of them.
+    /// Returns each prefix.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|prefix| &**prefix)
     }
 
-    /// Whether a name, or all names that begin with it, begin with one of these.
+    /// Returns whether a name, or all names that begin with it, begin with one of these.
     fn cover(&self, name: &str) -> bool {
         let behind = self.0.partition_point(|prefix| **prefix <= *name);
         behind
@@ -156,13 +156,13 @@ impl Prefixes {
 pub struct Rules(Vec<Arc<Rule>>);
 
 impl Rules {
-    /// These and no others: what none of them permits is denied.
+    /// Returns a set of these rules. They deny whatever none of them permits.
     #[must_use]
     pub fn new(rules: &[Rule]) -> Self {
         Self(rules.iter().cloned().map(Arc::new).collect())
     }
 
-    /// What they give to an identity.
+    /// Returns the permissions of an identity.
     #[must_use]
     pub fn of(&self, identity: &str) -> Granted {
         let rules = self.0.iter();
@@ -171,17 +171,17 @@ impl Rules {
     }
 }
 
-/// What somebody may do.
+/// Permissions of a caller.
 #[derive(Clone, Debug)]
 pub enum Granted {
-    /// Everything: nobody is asked who they are.
+    /// Everything: no identity is required.
     Everything,
-    /// What one of these rules gives.
+    /// The permissions of these rules.
     Only(Vec<Arc<Rule>>),
 }
 
 impl Granted {
-    /// Whether this is permitted on a name; on a prefix, whether it is on all names that begin with it. Allocates nothing.
+    /// Returns whether this is permitted on a name; for a prefix, on all names that begin with it. Allocates nothing.
     #[must_use]
     pub fn permits(&self, permission: Permission, place: Place, name: &str) -> bool {
         match self {

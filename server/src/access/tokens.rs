@@ -14,7 +14,7 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use super::{AccessError, identity::check_name};
 
-/// What every token begins with, so that those who look for lost secrets know one.
+/// Prefix of every token, by which secret scanners recognize one.
 const MARK: &str = "lh_";
 /// Random bytes of a token.
 const SECRET: usize = 32;
@@ -55,11 +55,11 @@ pub struct Tokens(Vec<Entry>);
 /// A token.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Who it stands for.
+    /// The name of its identity.
     pub name: String,
     /// Its hash.
     pub hash: TokenHash,
-    /// When it is over.
+    /// When it expires.
     pub expires: Option<SystemTime>,
 }
 
@@ -68,7 +68,7 @@ impl Tokens {
     ///
     /// # Errors
     ///
-    /// When it can't be read, or a line is not what it should be; the error says which, and shows nothing of it.
+    /// If it can't be read, or a line is malformed; the error says which line, and shows nothing of it.
     pub fn load(path: &Path) -> Result<Self, AccessError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| AccessError::unreadable("token-file", path, source))?;
@@ -88,7 +88,7 @@ impl Tokens {
                 continue;
             }
             let entry = Entry::parse(line).map_err(|message| (number, message))?;
-            // The same name may have several, so that one can be replaced by another without a gap.
+            // A name may have several tokens, so that one can be replaced by another without a gap.
             if entries.iter().any(|other| other.hash == entry.hash) {
                 let message = "this token is listed before; expected each once".to_owned();
                 return Err((number, message));
@@ -98,7 +98,7 @@ impl Tokens {
         Ok(Self(entries))
     }
 
-    /// The entry of a token. Takes the same time whichever it is, and whether it is there.
+    /// Returns the entry of a token. Takes the same time for every token, listed or not.
     pub fn find(&self, token: &str) -> Option<&Entry> {
         let hash = TokenHash::of(token);
         let mut found = 0_u64;
@@ -110,7 +110,7 @@ impl Tokens {
         self.0.get(at)
     }
 
-    /// The entry of this name and hash.
+    /// Returns the entry with this name and hash.
     pub fn listed(&self, name: &str, hash: &TokenHash) -> Option<&Entry> {
         self.0
             .iter()
@@ -150,11 +150,11 @@ impl Entry {
     }
 }
 
-/// A fresh token for a name, and the line of the token file that lets it in: one line each.
+/// Returns a new token for a name, and its line for the token file: one line each.
 ///
 /// # Errors
 ///
-/// When the name can't be one, or the system has no random bytes to give.
+/// If the name is not valid, or the system gives no random bytes.
 pub fn new_token(name: &str) -> Result<String, String> {
     let mut secret = [0_u8; SECRET];
     SystemRandom::new()
@@ -162,7 +162,7 @@ pub fn new_token(name: &str) -> Result<String, String> {
         .map_err(|_| "the system gave no random bytes; try again".to_owned())?;
     let token = format!("{MARK}{}", hex(&secret));
     let line = format!("{name} sha256:{}", hex(&TokenHash::of(&token).0));
-    // It would be read back.
+    // The token file would not read it back.
     if name.contains(char::is_whitespace) || name.starts_with('#') {
         return Err(format!(
             "expected a name without spaces that does not begin with `#`; found {name:?}"
@@ -174,7 +174,7 @@ pub fn new_token(name: &str) -> Result<String, String> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

@@ -13,21 +13,21 @@ use std::{
 use super::take_one;
 
 const SECOND: u64 = 1_000_000_000;
-/// What is owed is paid after so long at most: who lost much at once is not kept from asking for it anew.
+/// Longest time until a debt is paid: a caller that lost much at once may soon ask for it again.
 const DEBT: u64 = 10 * SECOND;
-/// So many accounts may be kept that nobody uses.
+/// Most unused accounts that are kept.
 const UNUSED: usize = 1024;
 
-/// What one caller has and has asked for.
+/// Sessions and recent requests of one caller.
 #[derive(Debug, Default)]
 pub struct Account {
     /// Tells callers apart: [`Caller::key`](crate::access::Caller::key).
     caller: Arc<str>,
-    /// By when its requests so far would have been made at the rate that it may have them at, in nanoseconds since the
-    /// coordinator's start. Not more than a second ahead, as many as it may make at once, unless it owes some.
+    /// The time by which the permitted rate pays for its requests so far, in nanoseconds since the coordinator's start. At most
+    /// a second ahead (the burst), unless it owes requests.
     paid_until: AtomicU64,
     sessions: AtomicUsize,
-    /// How many of those have no stream any more.
+    /// How many of these no longer have a stream.
     without_stream: AtomicUsize,
 }
 
@@ -45,7 +45,11 @@ impl Account {
         &self.caller
     }
 
-    /// Counts a request at a time, of so many a second; 0 is any number. The error is for how long it has to wait.
+    /// Counts one request at time `now`, of at most `rate` a second; a rate of 0 is unlimited.
+    ///
+    /// # Errors
+    ///
+    /// The time to wait, if the caller has made as many as it may.
     pub(super) fn take(&self, rate: u32, now: u64) -> Result<(), Duration> {
         let Some(each) = SECOND.checked_div(u64::from(rate)) else {
             return Ok(());
@@ -58,12 +62,12 @@ impl Account {
             });
         taken.map(drop).map_err(|before| {
             let wait = paid_until(before) - (now + SECOND);
-            // In whole milliseconds, upwards: timers have no others.
+            // Rounds up to whole milliseconds, the resolution of timers.
             Duration::from_millis(wait.div_ceil(1_000_000))
         })
     }
 
-    /// Returns how long a request has to wait before [`take`](Self::take) would count it at this rate; `None` if not at all.
+    /// Returns how long a request must wait before [`take`](Self::take) counts it at this rate; `None` if it need not wait.
     pub(super) fn wait(&self, rate: u32, now: u64) -> Option<Duration> {
         let each = SECOND.checked_div(u64::from(rate))?;
         let paid_until = self.paid_until.load(Ordering::Relaxed).max(now) + each;
@@ -73,15 +77,15 @@ impl Account {
         Some(Duration::from_millis(wait.div_ceil(1_000_000)))
     }
 
-    /// Counts requests that come together and are not refused one by one, at a rate of so many a second. Later requests wait
-    /// until these are paid for.
+    /// Counts requests that come together and are not refused one by one, at this rate a second. Later requests wait until
+    /// these are paid for.
     pub(super) fn owe(&self, requests: u32, rate: u32, now: u64) {
         let Some(each) = SECOND.checked_div(u64::from(rate)) else {
             return;
         };
         let most = now + SECOND + DEBT;
         let more = each.saturating_mul(u64::from(requests));
-        // None are no news, and no time, either.
+        // No requests cost nothing.
         if more > 0 {
             let owed = |before: u64| before.max(now).saturating_add(more).min(most.max(before));
             let owed = |before| Some(owed(before));
@@ -90,25 +94,25 @@ impl Account {
         }
     }
 
-    /// Whether there is nothing to remember of it.
+    /// Returns whether the account may be forgotten.
     fn is_blank(&self, now: u64) -> bool {
         self.paid_until.load(Ordering::Relaxed) <= now
     }
 }
 
-/// The accounts of all callers of late.
+/// Accounts of all recent callers.
 #[derive(Debug, Default)]
 pub(super) struct Accounts(Mutex<Book>);
 
 #[derive(Debug, Default)]
 struct Book {
     accounts: HashMap<Arc<str>, Arc<Account>>,
-    /// When it has grown to this, those that nobody uses go.
+    /// The size at which unused accounts are dropped.
     look_at: usize,
 }
 
 impl Accounts {
-    /// The account of a caller, a new one if it has none.
+    /// Returns the account of a caller, a new one if it has none.
     pub(super) fn of(&self, key: Arc<str>, now: u64) -> Arc<Account> {
         // A panic elsewhere can't leave the map torn: each use is one insert, look-up or removal.
         let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +122,7 @@ impl Accounts {
         if book.accounts.len() >= book.look_at {
             book.accounts
                 .retain(|_, account| Arc::strong_count(account) > 1 || !account.is_blank(now));
-            // Looked at so seldom that it costs next to nothing for each that is added.
+            // The bound doubles, so that the cost for each added account is constant.
             book.look_at = UNUSED.max(2 * book.accounts.len());
         }
         let account = Arc::new(Account::new(Arc::clone(&key)));
@@ -131,7 +135,7 @@ impl Accounts {
     }
 }
 
-/// A caller's session has its place for as long as this lives.
+/// Place of a caller's session, taken for as long as this lives.
 #[derive(Debug)]
 #[must_use = "the place is free again when this is dropped"]
 pub struct SessionPlace {
@@ -140,7 +144,7 @@ pub struct SessionPlace {
 }
 
 impl SessionPlace {
-    /// `None` if the caller has so many already. One that `resumes` what another has takes the place of one without a stream.
+    /// Takes a place; `None` if the caller has `limit` already. A session that `resumes` another replaces one without a stream.
     pub(super) fn take(account: Arc<Account>, limit: usize, resumes: bool) -> Option<Self> {
         let without_stream = account.without_stream.load(Ordering::Relaxed);
         let limit = if resumes {
@@ -154,7 +158,7 @@ impl SessionPlace {
         })
     }
 
-    /// The session's stream has ended; what it has is kept for a while.
+    /// Notes that the session's stream has ended, while its locks are kept for a resume.
     pub fn stream_ended(&mut self) {
         if std::mem::replace(&mut self.has_stream, false) {
             self.account.without_stream.fetch_add(1, Ordering::Relaxed);
@@ -162,8 +166,8 @@ impl SessionPlace {
     }
 }
 
-/// How many sessions there may be for one more that resumes what another has: as many that have a stream as there may be
-/// sessions. With those that have none it is never more than twice as many.
+/// Returns the limit of sessions for one that resumes another: `limit` sessions with a stream, and at most as many again
+/// without one.
 pub const fn for_one_that_resumes(limit: usize, without_stream: usize) -> usize {
     let more = if without_stream < limit {
         without_stream

@@ -8,7 +8,7 @@ use crate::{
     status::{Reason, Refusal},
 };
 
-/// The attempts of one address, or of one IPv6 network, to show an identity. Only those that fail count.
+/// Attempts of one address, or of one IPv6 network, to authenticate. Only failed ones count.
 #[derive(Debug)]
 pub struct Attempts<'a> {
     limits: &'a Limits,
@@ -21,22 +21,22 @@ impl<'a> Attempts<'a> {
         Self { limits, from }
     }
 
-    /// Allows what is costly to verify.
+    /// Allows a costly verification.
     ///
     /// # Errors
     ///
-    /// If as many attempts have failed of late as may, with the time after which another one is allowed.
+    /// If too many attempts have failed recently, with the time after which another one is allowed.
     pub fn allow(&self) -> Result<(), Refusal> {
         let rate = self.rate();
         let wait = self.account().wait(rate, self.limits.now());
         wait.map_or(Ok(()), |wait| Err(too_many(rate, wait)))
     }
 
-    /// Counts an attempt that has failed.
+    /// Counts a failed attempt.
     ///
     /// # Errors
     ///
-    /// If as many have failed of late as may, with the time after which another one is allowed. This one does not count then.
+    /// If too many have failed recently, with the time after which another one is allowed. This one does not count then.
     pub fn failed(&self) -> Result<(), Refusal> {
         let rate = self.rate();
         let taken = self.account().take(rate, self.limits.now());

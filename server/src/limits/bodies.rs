@@ -16,21 +16,21 @@ use tonic::{Status, body::Body};
 
 use crate::status::{Reason, Refusal};
 
-/// The methods whose clients speak for as long as they want, and have rules of their own.
+/// Methods whose clients may send for as long as they want, under rules of their own.
 const CLIENT_STREAMS: [&str; 2] = [
     "/leasehold.v1.LockService/Session",
     "/leasehold.v1.ElectionService/Campaign",
 ];
 
-/// Those whose clients have the time of a call for each of their messages.
+/// Methods whose clients have the bound of a call for each message.
 const REFLECTION: [&str; 2] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 
-/// What a call asks, if it is complete in time.
+/// Wraps a request body so that it fails if it is not complete in time.
 pub(super) fn in_time(path: &str, body: Body, patience: Duration) -> Body {
-    // Those that ask with nothing have said it all.
+    // An empty request is complete.
     if CLIENT_STREAMS.contains(&path) || body.is_end_stream() {
         return body;
     }
@@ -48,7 +48,7 @@ pin_project! {
         inner: Body,
         patience: Duration,
         goes_on: bool,
-        // Costs nothing until something has to be waited for.
+        // The timer costs nothing until it is polled.
         #[pin]
         over: Sleep,
     }

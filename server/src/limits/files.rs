@@ -2,18 +2,18 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files beside connections of clients: listeners, connections to the store, files that are read.
+/// Open files other than connections of clients: listeners, connections to the store, files that are read.
 const OTHERS: u64 = 128;
 
-/// What Apple systems let a process have open that does not ask the kernel for its own bound.
+/// Most open files on Apple systems for a process that does not ask the kernel for its own bound.
 const OPEN_MAX: u64 = 10_240;
 
-/// Raises this process's limit of open files to what the system lets it have, and tells if that is too few for so many
-/// connections. Many systems give a process a thousand, and more to whoever asks.
+/// Raises this process's limit of open files as far as the system permits, and logs if that is too few for so many
+/// connections. Many systems give a process a thousand by default, and more on request.
 pub fn allow_many_files(max_connections: usize) {
     let limits = getrlimit(Resource::Nofile);
     let wanted = max_connections as u64 + OTHERS;
-    // Apple systems refuse what their kernel can't have open, and say "unlimited" all the same.
+    // Apple systems report "unlimited", but refuse more than their kernel can have open.
     let attempts = [limits.maximum, Some(wanted), Some(OPEN_MAX)];
     let raises = |current: &Option<u64>| match (current, limits.current) {
         (Some(new), Some(now)) => *new > now,

@@ -19,32 +19,32 @@ use tower::Layer;
 use super::{Limits, bodies};
 use crate::access::{Caller, HEALTH};
 
-/// The methods of ours begin like this; others are those of health and reflection, and what there is not.
+/// Prefix of Leasehold's own methods; others are those of health and reflection, and unknown ones.
 const OURS: &str = "/leasehold.";
-/// Whoever shows life keeps its lock, and whoever gives something back is not hindered.
+/// Methods that no limit refuses: a client may always keep its lock, or release it.
 const NEVER_REFUSED: [&str; 2] = [
     "/leasehold.v1.LockService/Renew",
     "/leasehold.v1.LockService/Release",
 ];
 
-/// Refuses calls of callers that make too many, or do not finish saying what they ask, and says in our own words what is wrong
-/// with messages that are too large.
+/// Refuses calls of callers that make too many or do not complete their requests, and replaces tonic's error for messages that
+/// are too large.
 ///
-/// It goes behind what puts the [`Caller`] into requests, and leaves its [`Account`](super::Account) there.
+/// It must come after the layer that puts the [`Caller`] into requests, and adds the [`Account`](super::Account).
 #[derive(Clone, Debug)]
 pub struct LimitLayer {
     limits: Limits,
 }
 
 impl LimitLayer {
-    /// With these limits.
+    /// Returns a layer with these limits.
     #[must_use]
     pub const fn new(limits: Limits) -> Self {
         Self { limits }
     }
 }
 
-/// What [`LimitLayer`] puts in front of a service.
+/// Service behind a [`LimitLayer`].
 #[derive(Clone, Debug)]
 pub struct Limited<S> {
     inner: S,
@@ -62,7 +62,7 @@ impl<S> Layer<S> for LimitLayer {
     }
 }
 
-/// Says what is wrong with a response's request, if it is the matter of this layer.
+/// Rewrites a response if this layer's limit is the cause of its error.
 type InOurWords = Box<dyn FnOnce(Response<Body>) -> Response<Body> + Send>;
 
 impl<S> Service<Request<Body>> for Limited<S>
@@ -105,7 +105,7 @@ where
     }
 }
 
-/// Messages that are too large are refused before they are ours, as out of range; nothing else is.
+/// Rewrites the error of a message that is too large. tonic alone answers with OUT_OF_RANGE, and only for these.
 fn in_our_words(response: Response<Body>, limits: &Limits, is_ours: bool) -> Response<Body> {
     let is_too_large = Status::from_header_map(response.headers())
         .is_some_and(|status| status.code() == Code::OutOfRange);

@@ -45,12 +45,12 @@ use crate::{
     status::{Reason, Refusal},
 };
 
-/// When to try again where something has to end first that may take any time.
+/// Time to retry after a refusal that only an end of unknown time lifts.
 const LATER: Duration = Duration::from_secs(1);
-/// When to try again where something has to be answered first.
+/// Time to retry after a refusal that the next answer lifts.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Bytes of a message to health or reflection, which ask with little; fewer where `max-message-size` is less.
+/// Most bytes of a message to health or reflection, which need little; `max-message-size` if that is less.
 pub const LARGEST_OF_OTHERS: usize = 64 << 10;
 
 /// A cheap handle on the limits of one coordinator.
@@ -62,20 +62,20 @@ pub struct Limits {
 #[derive(Debug)]
 struct Shared {
     reload: Reload,
-    /// Not changed while it runs.
+    /// Fixed at startup.
     max_message_size: usize,
-    /// What a call has for its message; not changed, either.
+    /// The time in which a call must send its message; fixed at startup.
     patience: Duration,
-    /// What times of requests are counted from.
+    /// The origin of the requests' times.
     began: Instant,
     accounts: Accounts,
     waiters: Names,
     watchers: AtomicUsize,
-    /// The most locks that a session might have so far.
+    /// The highest limit of a session's locks so far.
     most_locks: AtomicUsize,
 }
 
-/// A stream that is told something has its place for as long as this lives.
+/// Place of a watcher or observer, taken for as long as this lives.
 #[derive(Debug)]
 #[must_use = "the place is free again when this is dropped"]
 pub struct WatcherPlace {
@@ -83,7 +83,7 @@ pub struct WatcherPlace {
 }
 
 impl Limits {
-    /// The limits that this configuration sets, as it changes.
+    /// Returns limits that follow this configuration.
     #[must_use]
     pub fn new(reload: Reload) -> Self {
         let config = reload.current();
@@ -102,7 +102,7 @@ impl Limits {
         }
     }
 
-    /// Keeps what the listener may take in step with the configuration, until `stop`.
+    /// Keeps the listener's limit of connections in step with the configuration, until `stop`.
     pub async fn follow(self, connections: Connections, stop: CancellationToken) {
         let mut reload = self.shared.reload.clone();
         loop {
@@ -111,18 +111,18 @@ impl Limits {
                 config = reload.changed() => config,
             };
             connections.bound(config.max_connections, config.max_connections_per_address);
-            // So that a limit that is lowered again before anybody asks is known.
+            // Notes a limit that may be lowered again before the next call.
             let _ = self.most_locks();
         }
     }
 
-    /// The configuration in force.
+    /// Returns the configuration in force.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
         self.shared.reload.current()
     }
 
-    /// How many locks a session may have that holds them already: as many as it might have at any time since the start.
+    /// Returns how many locks a session may resume: the highest limit since the start.
     #[must_use]
     pub fn most_locks(&self) -> usize {
         let now = self.config().max_locks_per_session;
@@ -130,7 +130,7 @@ impl Limits {
         before.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
-    /// The refusal of a message that is too large to be read. To send it again is no use.
+    /// Returns the refusal of a message that is too large to be read. A retry cannot succeed.
     #[must_use]
     pub fn message_too_large(&self) -> Refusal {
         let limit = self.shared.max_message_size;
@@ -142,7 +142,7 @@ impl Limits {
         )
     }
 
-    /// The same of one to health or reflection.
+    /// Returns the refusal of such a message to health or reflection.
     #[must_use]
     pub fn message_of_others_too_large(&self) -> Refusal {
         let limit = self.shared.max_message_size.min(LARGEST_OF_OTHERS);
@@ -155,21 +155,21 @@ impl Limits {
         .with("limit", limit)
     }
 
-    /// What this caller has of calls to health. They are counted apart, so that a coordinator is not taken for dead because of
-    /// what else is asked from the same place.
+    /// Returns the account of this caller's calls to health. They count separately, so that other requests from the same
+    /// address do not make the coordinator look dead.
     #[must_use]
     pub fn account_for_health(&self, caller: &Caller) -> Arc<Account> {
         let key = format!("health {}", caller.key());
         self.shared.accounts.of(key.into(), self.now())
     }
 
-    /// What this caller has.
+    /// Returns the account of this caller.
     #[must_use]
     pub fn account(&self, caller: &Caller) -> Arc<Account> {
         self.shared.accounts.of(caller.key(), self.now())
     }
 
-    /// The attempts of this address to show an identity.
+    /// Returns the attempts of this address to authenticate.
     #[must_use]
     pub fn attempts(&self, from: IpAddr) -> Attempts<'_> {
         Attempts::new(self, from)
@@ -179,7 +179,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If it has made as many as it may, with the time after which it may make another.
+    /// If it has made as many as it may, with the time after which it may make another one.
     pub fn request(&self, account: &Account) -> Result<(), Refusal> {
         let rate = self.config().max_requests_per_second;
         account.take(rate, self.now()).map_err(|wait| {
@@ -198,12 +198,12 @@ impl Limits {
         account.owe(requests, rate, self.now());
     }
 
-    /// A place for one more session of this caller. One that `resumes` what another session has takes the place of one whose
-    /// stream has ended.
+    /// Takes a place for one more session of this caller. A session that `resumes` another replaces one whose stream has
+    /// ended.
     ///
     /// # Errors
     ///
-    /// If it has as many as it may.
+    /// If the caller has as many as it may.
     pub fn session(&self, account: Arc<Account>, resumes: bool) -> Result<SessionPlace, Refusal> {
         let limit = self.config().max_sessions_per_identity;
         SessionPlace::take(account, limit, resumes).ok_or_else(|| {
@@ -216,11 +216,11 @@ impl Limits {
         })
     }
 
-    /// A place for one more acquire that may wait for this name.
+    /// Takes a place for one more acquire that may wait for this name.
     ///
     /// # Errors
     ///
-    /// If as many do as may.
+    /// If as many wait as may.
     pub fn waiter(&self, name: &LockName) -> Result<WaiterPlace, Refusal> {
         let limit = self.config().max_waiters_per_name;
         let place = self.shared.waiters.enter(name, limit);
@@ -234,16 +234,16 @@ impl Limits {
         })
     }
 
-    /// A place for one that waited before, at another stream: it keeps what it has.
+    /// Takes a place for a resumed waiter, whatever the limit: it keeps its place.
     pub fn waiter_again(&self, name: &LockName) -> WaiterPlace {
         self.shared.waiters.enter_anyway(name)
     }
 
-    /// A place for one more stream that is told what happens to locks, or who leads.
+    /// Takes a place for one more watcher or observer.
     ///
     /// # Errors
     ///
-    /// If there are as many as may be.
+    /// If there are as many as the limit permits.
     pub fn watcher(&self) -> Result<WatcherPlace, Refusal> {
         let limit = self.config().max_watchers;
         if take_one(&self.shared.watchers, limit) {
@@ -261,7 +261,7 @@ impl Limits {
         ))
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     fn now(&self) -> u64 {
         u64::try_from(self.shared.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
@@ -273,7 +273,7 @@ impl Drop for WatcherPlace {
     }
 }
 
-/// The refusal of a session beyond `max-sessions`.
+/// Returns the refusal of a session beyond `max-sessions`.
 pub fn too_many_sessions(limit: usize) -> Refusal {
     Refusal::over(
         Reason::TooManySessions,
@@ -285,7 +285,7 @@ pub fn too_many_sessions(limit: usize) -> Refusal {
     )
 }
 
-/// The refusal of `more` locks of a session that has so many.
+/// Returns the refusal of `more` locks for a session that `has` some.
 pub fn too_many_locks(has: usize, more: usize, limit: usize) -> Refusal {
     Refusal::over(
         Reason::TooManyLocks,
@@ -297,7 +297,7 @@ pub fn too_many_locks(has: usize, more: usize, limit: usize) -> Refusal {
     )
 }
 
-/// The refusal of a request while `limit` others of the session are in flight; `so` says what became of it.
+/// Returns the refusal of a request while `limit` others of the session are in flight; `so` says what happens to it.
 pub fn too_many_in_flight(limit: usize, so: &str) -> Refusal {
     Refusal::new(
         Reason::TooManyRequests,
@@ -309,7 +309,7 @@ pub fn too_many_in_flight(limit: usize, so: &str) -> Refusal {
     .retry_after(SOON)
 }
 
-/// The refusal of an acquire of so many names. To ask again is no use.
+/// Returns the refusal of an acquire of too many names. A retry cannot succeed.
 pub fn too_many_names(asked: usize, limit: usize) -> Refusal {
     Refusal::over(
         Reason::TooManyNames,
@@ -321,7 +321,7 @@ pub fn too_many_names(asked: usize, limit: usize) -> Refusal {
     )
 }
 
-/// The refusal of a page of so many. To ask again is no use.
+/// Returns the refusal of a page that is too large. A retry cannot succeed.
 pub fn page_too_large(asked: i32, limit: usize) -> Refusal {
     Refusal::over(
         Reason::PageTooLarge,
@@ -331,7 +331,7 @@ pub fn page_too_large(asked: i32, limit: usize) -> Refusal {
     )
 }
 
-/// Adds one, unless there are as many as may be.
+/// Adds one, unless the limit is reached.
 fn take_one(count: &AtomicUsize, limit: usize) -> bool {
     count
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {

@@ -7,11 +7,11 @@ use std::{
 
 use leasehold_core::name::LockName;
 
-/// The acquires that wait for each name, or may come to. Clones share them.
+/// Numbers of acquires that wait, or may have to wait, for each name. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(Arc<Mutex<HashMap<LockName, usize>>>);
 
-/// An acquire has its place among those that wait for a name for as long as this lives.
+/// Place of an acquire among the waiters of a name, taken for as long as this lives.
 #[derive(Debug)]
 #[must_use = "the place is free again when this is dropped"]
 pub struct WaiterPlace {
@@ -20,7 +20,7 @@ pub struct WaiterPlace {
 }
 
 impl Names {
-    /// A place, unless so many are taken.
+    /// Takes a place, unless `limit` are taken.
     pub(super) fn enter(&self, name: &LockName, limit: usize) -> Option<WaiterPlace> {
         let mut counts = self.counts();
         if let Some(count) = counts.get_mut(name) {
@@ -38,7 +38,7 @@ impl Names {
         })
     }
 
-    /// A place, however many are taken.
+    /// Takes a place, whatever the number of taken ones.
     pub(super) fn enter_anyway(&self, name: &LockName) -> WaiterPlace {
         *self.counts().entry(name.clone()).or_default() += 1;
         WaiterPlace {
