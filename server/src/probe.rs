@@ -10,16 +10,16 @@ use std::{
 
 use crate::config::Config;
 
-/// Within which the coordinator must have answered: it does so without asking anybody else.
+/// Time within which the coordinator must answer: it needs no other server for that.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Most that is read of an answer. A reason is a line.
+/// Most bytes that are read of an answer. A reason is one line.
 const MAX_ANSWER: usize = 16 * 1024;
 
-/// Why a probe did not succeed.
+/// Error of a probe.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// The admin port is to be a free one, which only the coordinator knows.
+    /// The configured admin port is 0, and only the coordinator knows the free port that it took.
     #[error(
         "failed to ask the coordinator: admin-listen is {0}, a free port; give the one that it took as --admin-listen"
     )]
@@ -27,25 +27,25 @@ pub enum ProbeError {
     /// The admin port does not answer.
     #[error("failed to ask the coordinator at {address}: {source}")]
     Unreachable {
-        /// The address that was asked.
+        /// The address of the admin port.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// What answered is no coordinator's admin port.
+    /// The answer is not that of a coordinator's admin port.
     #[error("failed to understand the answer of {0}: it is not HTTP; is this the admin port?")]
     Unintelligible(SocketAddr),
-    /// The coordinator answers, and does not serve locks.
+    /// The coordinator answers that it does not serve locks.
     #[error("not ready: {0}")]
     NotReady(String),
 }
 
-/// Asks the coordinator that runs with this configuration on this machine whether it serves locks, and returns what it says,
-/// `ready` or the like. Takes three seconds at most, and blocks for that time.
+/// Asks the coordinator that runs with this configuration on this machine whether it serves locks, and returns its answer, such
+/// as `ready`. Blocks for at most three seconds.
 ///
 /// # Errors
 ///
-/// When it does not answer, or says that it is not ready.
+/// If it does not answer, or answers that it is not ready.
 pub fn probe(config: &Config) -> Result<String, ProbeError> {
     let address = reachable(config.admin_listen);
     if address.port() == 0 {
@@ -62,7 +62,7 @@ pub fn probe(config: &Config) -> Result<String, ProbeError> {
     }
 }
 
-/// Where a coordinator that listens on `address` is reached from this machine.
+/// Returns the address at which this machine reaches a coordinator that listens on `address`.
 const fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
@@ -86,7 +86,7 @@ fn connect(config: &Config, address: SocketAddr) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Has the next read end at this moment.
+/// Sets the time-out of the next read to this moment.
 fn wait(socket: &TcpStream, until: Instant) -> io::Result<()> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() {
@@ -95,13 +95,13 @@ fn wait(socket: &TcpStream, until: Instant) -> io::Result<()> {
     socket.set_read_timeout(Some(left))
 }
 
-/// The answer to the question. `wait` comes before each read.
+/// Sends the request and returns the answer. Calls `wait` before each read.
 fn ask<Stream: Read + Write>(
     mut stream: Stream,
     address: SocketAddr,
     wait: impl Fn(&Stream) -> io::Result<()>,
 ) -> io::Result<Vec<u8>> {
-    // With TLS a handshake comes first, which reads, too.
+    // With TLS a handshake comes first, which also reads.
     wait(&stream)?;
     // HTTP/1.0: the answer is not in chunks, and ends with the connection.
     stream.write_all(format!("GET /readyz HTTP/1.0\r\nhost: {address}\r\n\r\n").as_bytes())?;
@@ -113,11 +113,11 @@ fn ask<Stream: Read + Write>(
             Ok(0) => break,
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // What the system calls "would block" is the time-out.
+            // The system reports the time-out as "would block".
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            // TLS that ends without a word, which shows by the answer if it is cut off.
+            // TLS ended without close_notify. A cut-off answer fails to parse.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return Err(error),
         };
@@ -126,7 +126,7 @@ fn ask<Stream: Read + Write>(
     Ok(answer)
 }
 
-/// Whether an HTTP answer says yes, and the first line of its body, or of its head where it has none.
+/// Returns whether an HTTP answer is a success, and the first line of its body, or of its head if it has none.
 fn read(answer: &str) -> Option<(bool, &str)> {
     let (status, rest) = answer.split_once("\r\n")?;
     let code = status.strip_prefix("HTTP/1.")?.get(2..5)?;

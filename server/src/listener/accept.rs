@@ -1,4 +1,4 @@
-//! The accept loop: a listening socket becomes a stream of connections.
+//! Accept loop: turns a listening socket into a stream of connections.
 
 use std::{
     io,
@@ -16,19 +16,19 @@ use tokio_util::sync::CancellationToken;
 use super::{Connection, Connections, registry::Full, watchdog};
 use crate::{config::Config, tls::Tls};
 
-/// What each connection counts of what the accepting task may do in a turn, of which there are 128: a crowd that comes at once does
-/// not keep those waiting who are there.
+/// Share of the accepting task's turn of 128 operations that each connection counts for, so that many new connections at once do
+/// not delay those that exist.
 const CONNECTION: u32 = 16;
 /// How long the loop rests after the first failure to accept; doubled for each further one.
 const FIRST_REST: Duration = Duration::from_millis(10);
 /// The longest rest between two attempts to accept.
 const LONGEST_REST: Duration = Duration::from_secs(1);
-/// Bytes that the kernel takes for a client beyond what the client lets it send. Without a bound the kernel takes megabytes for
-/// a client that does not read, and for as long the coordinator goes on to ask the store for that client.
+/// Unsent bytes that the kernel buffers for a client. Without a bound the kernel buffers megabytes for a client that does not
+/// read, and meanwhile the coordinator goes on to ask the store for that client.
 #[cfg(all(target_os = "linux", not(leasehold_portable)))]
 const UNSENT: u32 = 64 * 1024;
 
-/// What the listener asks of its connections.
+/// Limits of the listener's connections.
 #[derive(Clone, Debug)]
 pub struct ListenerOptions {
     /// Connections served at the same time. One more is accepted and closed at once, so that its client sees a
@@ -60,7 +60,7 @@ impl Default for ListenerOptions {
 }
 
 impl From<&Config> for ListenerOptions {
-    /// What the configuration says, without TLS: its certificates have yet to be [read](Tls::start).
+    /// Returns the options of a configuration, without TLS: its certificates have yet to be [read](Tls::start).
     fn from(config: &Config) -> Self {
         Self {
             max_connections: config.max_connections,
@@ -126,7 +126,7 @@ impl Acceptor {
                     }
                     return Some(self.admit(socket, peer));
                 }
-                // The peer gave up before it was accepted: nothing is wrong with us.
+                // The peer gave up before it was accepted: the listener is fine.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -156,7 +156,7 @@ impl Acceptor {
     }
 
     fn admit(&self, socket: TcpStream, peer: std::net::SocketAddr) -> Connection {
-        // Without it, small messages would wait for the acknowledgement of the one before.
+        // Without it, a small message would wait for the acknowledgement of the previous one.
         if let Err(error) = socket.set_nodelay(true) {
             tracing::debug!(%error, %peer, "failed to set TCP_NODELAY");
         }
@@ -177,7 +177,7 @@ impl Acceptor {
     }
 
     fn refuse(&self, socket: TcpStream, full: Full) {
-        // Closing with a reset leaves no TIME_WAIT behind: a flood of refusals must not cost us ports or memory.
+        // A close by reset leaves no TIME_WAIT behind: a flood of refusals must not cost ports or memory.
         if let Err(error) = socket.set_zero_linger() {
             tracing::debug!(%error, "failed to prepare the close of a refused connection");
         }
@@ -187,7 +187,7 @@ impl Acceptor {
             .totals()
             .refused
             .fetch_add(1, Ordering::Relaxed);
-        // A flood must not become a flood of log lines: the first of each thousand is told.
+        // Logs only the first of each thousand, so that a flood of connections is no flood of log lines.
         if before.is_multiple_of(1000) {
             tracing::warn!(
                 limit = full.limit,
@@ -224,7 +224,7 @@ mod tests {
         );
         let mut connection = pin!(accepted).next().await.unwrap().unwrap();
         let mut taken = 0;
-        // The kernel takes no more when nothing was taken for a while.
+        // If the kernel took nothing for a while, it takes no more.
         while let Ok(written) = timeout(
             Duration::from_millis(200),
             connection.write(&[0; 16 * 1024]),

@@ -15,33 +15,33 @@ use std::{
 
 use super::ConnectionHandle;
 
-/// A call that was cancelled so soon after its first step was not waited for: no deadline of a client is as short. Where there is
-/// much to do, the first step comes late, and a reset that was sent with the call is there before it.
+/// Time after its first step within which a cancelled call counts as cancelled at once: no client's deadline is as short. Under
+/// load, the first step comes late, and a reset that was sent with the call arrives before it.
 const AT_ONCE: Duration = Duration::from_millis(20);
-/// So many a second are read as they come: one in each of these.
+/// Interval that each immediate cancel costs: one per interval is free.
 const EACH: Duration = Duration::from_millis(20);
-/// So many may come at a time.
+/// Immediate cancels that may come in a burst.
 const BURST: u32 = 20;
-/// For how long after the last it is remembered at most that there were too many.
+/// Longest time after the last immediate cancel for which an excess is remembered.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// A call that is under way on a connection. Dropped before it has [ended](Self::ended), it was cancelled.
+/// Call in flight on a connection. If it is dropped before it has [ended](Self::ended), it was cancelled.
 #[derive(Debug)]
 pub struct UnderWay {
     connection: ConnectionHandle,
     /// When its first step was taken.
     since: Option<Instant>,
     ended: bool,
-    /// It counts as one that is cancelled at once, before anybody could know.
+    /// Set if it counts as cancelled at once before its end is known.
     suspected: Option<Suspected>,
 }
 
 impl UnderWay {
-    /// One that is about to begin.
+    /// Notes a call that is about to begin.
     #[must_use]
     pub fn new(connection: ConnectionHandle) -> Self {
         connection.note_call();
-        // Where there is much to do, what becomes of a call is known late, and many more would be read until then.
+        // Under load, the end of a call is known late, and many more calls would be read until then.
         let suspected = connection
             .cancels_too_many()
             .then(|| connection.note_suspected());
@@ -53,7 +53,7 @@ impl UnderWay {
         }
     }
 
-    /// A step of it is taken. False for the first step of one that is suspected to be over by then: it is to be taken a turn later.
+    /// Notes a step of the call. Returns false for the first step of a suspected call, which must be taken a turn later.
     pub fn step(&mut self) -> bool {
         if self.since.is_some() {
             return true;
@@ -62,7 +62,7 @@ impl UnderWay {
         self.suspected.is_none()
     }
 
-    /// It was answered.
+    /// Notes that the call was answered.
     pub fn ended(&mut self) {
         self.ended = true;
     }
@@ -80,34 +80,34 @@ impl Drop for UnderWay {
     }
 }
 
-/// One that was suspected, and when.
+/// Suspected call, and when it began.
 #[derive(Debug)]
 pub(super) struct Suspected {
     span: u64,
 }
 
-/// Those of one connection.
+/// Immediate cancels of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Cancels {
-    /// Until when those that were read would have come if they came as they may; nanoseconds since it was opened, 0 at first.
+    /// The time by which the permitted rate pays for the cancels so far; nanoseconds since the connection was opened, 0 at first.
     paid_until: AtomicU64,
     suspects: Mutex<Suspects>,
 }
 
-/// Calls that began while there were too many, and of which it is not known how they end. One that is not over after
-/// [`AT_ONCE`] was none: it is forgotten in the span of that length after its own.
+/// Calls that began during an excess of cancels, and whose end is not known yet. A call that is not over after [`AT_ONCE`] was
+/// no immediate cancel: it is forgotten in the next span of that length.
 #[derive(Debug, Default)]
 struct Suspects {
     /// The number of the present span.
     span: u64,
-    /// Those that began in it.
+    /// The calls that began in it.
     young: u32,
-    /// Those that began in the one before.
+    /// The calls that began in the previous span.
     old: u32,
 }
 
 impl Suspects {
-    /// Those of a span, if they are not forgotten.
+    /// Returns the calls of a span, if they are not forgotten.
     fn of(&mut self, span: u64) -> Option<&mut u32> {
         match self.span.checked_sub(span)? {
             0 => Some(&mut self.young),
@@ -128,18 +128,18 @@ impl Suspects {
 }
 
 impl Cancels {
-    /// Takes one in, so long after the connection was opened; tells whether it is the first that is too many.
+    /// Counts a cancel, `now` after the connection was opened. Returns whether it is the first in excess.
     pub(super) fn add(&self, now: Duration) -> bool {
         let before = self.paid_until.load(Ordering::Relaxed);
         let from = before.max(nanos(now));
         let free = nanos(now) + nanos(EACH * BURST);
-        // Two at the same moment may count as one: it is about many.
+        // Two at the same moment may count as one, which does not matter among many.
         let after = (from + nanos(EACH)).min(free + nanos(LONGEST));
         self.paid_until.store(after, Ordering::Relaxed);
         after > free && before <= free
     }
 
-    /// A call begins while there are too many.
+    /// Notes a call that begins during an excess.
     pub(super) fn suspect(&self, now: Duration) -> Suspected {
         let mut suspects = self.suspects();
         suspects.go_on_to(span(now));
@@ -149,14 +149,14 @@ impl Cancels {
         }
     }
 
-    /// It is known how that ended.
+    /// Notes that the end of a suspected call is known.
     pub(super) fn is_known(&self, suspected: &Suspected) {
         if let Some(count) = self.suspects().of(suspected.span) {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// Whether more have come than may come at a time. Those that are suspected count too, but only beside others that are known: so
+    /// Returns whether there are more cancels than the burst permits. Suspected calls count too, but only beside known cancels, so
     /// that suspicion is not its own cause.
     pub(super) fn are_many(&self, now: impl FnOnce() -> Duration) -> bool {
         let paid_until = self.paid_until.load(Ordering::Relaxed);
@@ -181,7 +181,7 @@ impl Cancels {
     }
 }
 
-/// The span of [`AT_ONCE`] in which a time is.
+/// Returns the number of the span of [`AT_ONCE`] that contains a time.
 fn span(now: Duration) -> u64 {
     nanos(now) / nanos(AT_ONCE)
 }

@@ -1,4 +1,4 @@
-//! A served connection: a socket, with or without TLS around it.
+//! Served connection: a socket, with or without TLS around it.
 
 use std::{
     fmt,
@@ -28,12 +28,12 @@ use crate::tls;
 
 /// Bytes that prove an HTTP/2 client: its preface (24) and the header of its first SETTINGS frame (9).
 const HANDSHAKE_BYTES: usize = 24 + 9;
-/// What is read and thrown away of a connection whose TLS handshake failed: HTTP/2's first words fit in.
+/// Most bytes that are read and discarded after a failed TLS handshake: enough for the first frames of HTTP/2.
 const UNREAD: usize = 64 * 1024;
 
 /// One accepted connection. Dropping it closes the socket.
 ///
-/// With TLS, its handshake goes on while it is read from or written to: whoever serves it waits for it, and nobody else.
+/// With TLS, reads and writes drive the handshake: only the task that serves the connection waits for it.
 pub struct Connection {
     layer: Layer,
     handle: ConnectionHandle,
@@ -42,23 +42,23 @@ pub struct Connection {
     handshake_left: usize,
 }
 
-/// What is around the socket.
+/// Layer around the socket.
 enum Layer {
     Plain(Wire),
     Handshaking(Box<FallibleAccept<Wire>>),
     Tls(Box<TlsStream<Wire>>),
     Refused(Box<Refused>),
-    /// The handshake is over, and there is no connection.
+    /// The handshake has failed.
     Failed,
 }
 
-/// A connection whose handshake failed. What its peer has sent meanwhile is read and thrown away until it closes too, since a
-/// close with something unread resets the connection, and the peer would never read the alert that tells it why. The watchdog
-/// ends this if the peer does not.
+/// Connection whose handshake failed. The coordinator reads and discards what the peer sends until the peer closes too, because
+/// a close with unread data resets the connection, and the peer would never read the alert with the reason. The watchdog ends
+/// this if the peer does not.
 struct Refused {
     wire: Wire,
     error: io::Error,
-    /// Bytes that are still thrown away.
+    /// Bytes that may still be discarded.
     patience: usize,
 }
 
@@ -85,13 +85,13 @@ impl Connection {
         }
     }
 
-    /// The handle that the requests of this connection carry.
+    /// Returns the handle that the requests of this connection carry.
     #[must_use]
     pub fn handle(&self) -> &ConnectionHandle {
         &self.handle
     }
 
-    /// Goes on with the TLS handshake, if there is one to go on with.
+    /// Drives the TLS handshake, if it is not complete.
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             match &mut self.layer {
@@ -124,13 +124,13 @@ impl Connection {
 
     fn refused(&self, error: io::Error, wire: Wire) -> Layer {
         let mut patience = 0;
-        // Otherwise it is no matter of TLS: the connection simply ended.
+        // Otherwise the connection simply ended, without an error of TLS.
         if let Some(reason) = tls::told(&error) {
             self.connections
                 .count_tls_failure(self.handle.peer_addr(), &reason);
             patience = UNREAD;
         }
-        // Unless the socket has told of something else before.
+        // Does nothing if the socket has recorded another ending before.
         self.handle.record(Ending::Local);
         Layer::Refused(Box::new(Refused {
             wire,
@@ -139,7 +139,7 @@ impl Connection {
         }))
     }
 
-    /// What of TLS fails beneath HTTP/2 is nothing that the peer is known to have done.
+    /// Records a TLS error on an open connection, which is not known to be the peer's doing.
     fn note_failure(&self, error: &io::Error) {
         if error.kind() == io::ErrorKind::InvalidData {
             tracing::debug!(peer = %self.handle.peer_addr(), %error, "TLS failed on an open connection");
@@ -197,14 +197,14 @@ impl AsyncRead for Connection {
         match &mut this.layer {
             Layer::Plain(wire) => ready!(Pin::new(wire).poll_read(cx, buf))?,
             Layer::Tls(stream) => match ready!(Pin::new(stream).poll_read(cx, buf)) {
-                // The end without a goodbye of TLS: that of a process that was killed. What is cut off by it HTTP/2 notices.
+                // An end without TLS's close_notify is that of a killed process. HTTP/2 notices cut-off messages.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 Err(error) => {
                     this.note_failure(&error);
                     return Poll::Ready(Err(error));
                 }
                 Ok(()) if buf.filled().len() == before && buf.remaining() > 0 => {
-                    // The peer's goodbye, which may come ahead of the end of its socket.
+                    // The peer's close_notify, which may come before the end of its socket.
                     this.handle.record(Ending::PeerClosed);
                 }
                 Ok(()) => {}
@@ -264,7 +264,7 @@ impl AsyncWrite for Connection {
         match &mut self.get_mut().layer {
             Layer::Plain(wire) => Pin::new(wire).poll_shutdown(cx),
             Layer::Tls(stream) => {
-                // A goodbye that does not go out at once is not waited for: the peer does not read.
+                // If close_notify does not go out at once, the peer does not read: do not wait for it.
                 if Pin::new(&mut *stream).poll_shutdown(cx).is_pending() {
                     return Pin::new(stream.get_mut().0).poll_shutdown(cx);
                 }

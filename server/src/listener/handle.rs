@@ -40,16 +40,16 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Whether the peer is known to have ended the connection.
+    /// Returns whether the peer is known to have ended the connection.
     #[must_use]
     pub const fn by_peer(self) -> bool {
         matches!(self, Self::PeerClosed | Self::PeerReset)
     }
 
-    /// The ending that a failed read or write stands for.
+    /// Returns the ending that a failed read or write stands for.
     ///
-    /// Only what can come from nobody but the peer's side is counted as its doing; everything else is silence, which
-    /// costs a waiter the rest of a TTL but never lets two holders overlap.
+    /// Only an error that must come from the peer's side counts as its doing; every other is silence, which costs a
+    /// waiter the rest of a TTL but never lets two holders overlap.
     pub(super) fn of(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::PeerReset,
@@ -95,7 +95,7 @@ struct Link {
     last_read: AtomicU64,
     handshaken: AtomicBool,
     cancels: Cancels,
-    /// Calls begun since that was asked last.
+    /// Calls begun since the last look.
     begun: AtomicUsize,
     /// Where its unary calls wait for their turn, once there was one.
     calls: OnceLock<Arc<Line>>,
@@ -108,7 +108,7 @@ struct Link {
     socket: Weak<TcpStream>,
     /// The client's certificates, its own first, once its TLS handshake has shown them.
     peer_certificates: OnceLock<Arc<[CertificateDer<'static>]>>,
-    /// What they show, once that was asked for.
+    /// The identity that they show, once it was read.
     shown: OnceLock<Option<Arc<Shown>>>,
 }
 
@@ -185,35 +185,35 @@ impl ConnectionHandle {
 
     /// Waits until it is known how the connection ended.
     ///
-    /// Requests that were read before the end may still be in the streams' buffers at that moment: who wants to honour
-    /// them (a `close` just before the process exits) reads its stream to its end first.
+    /// Requests that were read before the end may still be in the streams' buffers at that moment: a caller that must
+    /// honour them (a `close` just before the process exits) reads its stream to its end first.
     pub async fn ended(&self) -> Ending {
         self.until(|handle| handle.ending()).await
     }
 
-    /// Closes the connection at once: reads and writes fail from now on, those that wait included, and what is still
-    /// to be sent is thrown away. It ended [locally](Ending::Local), unless an ending was known before.
+    /// Closes the connection at once: all reads and writes fail, pending ones included, and unsent data is discarded.
+    /// Its ending is [local](Ending::Local), unless another one was known before.
     ///
-    /// This is the only way to be rid of a peer that does not read: behind a full window neither a last message nor
-    /// HTTP/2's own goodbye would ever go out.
+    /// This is the only way to end a connection whose peer does not read: behind a full window neither a last message
+    /// nor HTTP/2's GOAWAY would ever go out.
     pub fn kill(&self) {
         self.record(Ending::Local);
         self.link.killed.store(true, Ordering::Release);
         if let Some(socket) = self.link.socket.upgrade() {
-            // Both fail only where the connection is gone already. Without the first, the kernel would keep and
+            // Both fail only if the connection is gone already. Without the first, the kernel would keep and
             // retransmit up to megabytes for a peer that does not read.
             let _ = socket.set_zero_linger();
-            // Wakes whoever waits to read or to write, as a hang-up does.
+            // Wakes pending reads and writes, as a hang-up does.
             let _ = rustix::net::shutdown(&*socket, Shutdown::Both);
         }
     }
 
-    /// Whether the end of a request stream on this connection was the peer's doing, so that what the stream held may
-    /// be released at once. Ask when the stream has ended, with the error that it ended with, if any.
+    /// Returns whether the peer ended a request stream on this connection, so that the stream's locks may be released at
+    /// once. Call it when the stream has ended, with its error, if any.
     ///
-    /// Where the connection ended first, its [`Ending`] decides. Otherwise the stream's own end does: a half-close and
-    /// a cancel (both of which tonic shows as a plain end) and a reset by the peer are its doing; a message that does
-    /// not decode, or a connection that was given up because the peer broke the protocol, is the coordinator's.
+    /// If the connection ended first, its [`Ending`] decides. Otherwise the stream's own end does: a half-close and a
+    /// cancel (both of which tonic shows as a plain end) and a reset by the peer are its doing; a message that does not
+    /// decode, or a connection that was closed because the peer broke the protocol, is the coordinator's.
     #[must_use]
     pub fn peer_ended_stream(&self, error: Option<&Status>) -> bool {
         match self.ending() {
@@ -251,7 +251,7 @@ impl ConnectionHandle {
         self.link.begun.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many calls have begun since this was asked last.
+    /// Returns how many calls have begun since the last call of this.
     pub(super) fn calls_begun(&self) -> usize {
         self.link.begun.swap(0, Ordering::Relaxed)
     }
@@ -273,7 +273,7 @@ impl ConnectionHandle {
         self.link.cancels.is_known(&suspected);
     }
 
-    /// Whether it cancels more calls at once than it may.
+    /// Returns whether the connection cancels too many calls at once.
     pub(super) fn cancels_too_many(&self) -> bool {
         self.link.cancels.are_many(|| self.link.opened.elapsed())
     }
@@ -290,14 +290,14 @@ impl ConnectionHandle {
         self.link.killed.load(Ordering::Acquire)
     }
 
-    /// The connection was dropped by whoever served it.
+    /// Notes that the server has dropped the connection.
     pub(super) fn release(&self) {
         self.record(Ending::Finished);
         self.link.released.store(true, Ordering::Release);
         self.link.changed.notify_waiters();
     }
 
-    /// Waits until the connection was dropped by whoever served it.
+    /// Waits until the server has dropped the connection.
     pub(super) async fn released(&self) {
         self.until(|handle| handle.link.released.load(Ordering::Acquire).then_some(()))
             .await;
@@ -307,7 +307,7 @@ impl ConnectionHandle {
         loop {
             let changed = self.link.changed.notified();
             tokio::pin!(changed);
-            // Registered before looking, so that a change in between is not missed.
+            // Registers before it looks, so that it misses no change in between.
             changed.as_mut().enable();
             if let Some(value) = known(self) {
                 return value;
@@ -327,7 +327,7 @@ impl fmt::Debug for ConnectionHandle {
     }
 }
 
-/// The HTTP/2 error behind a status, if there is one.
+/// Returns the HTTP/2 error behind a status, if there is one.
 fn http2_cause(status: &Status) -> Option<&h2::Error> {
     let mut cause = status.source();
     while let Some(error) = cause {

@@ -6,23 +6,23 @@ use tonic::transport::Server;
 
 use crate::config::Config;
 
-/// What a peer may have unread in one stream: a few hundred requests, and no more to hold in memory.
+/// Most unread bytes of a peer in one stream: a few hundred requests.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// What a peer may have unread in all streams of a connection together.
+/// Most unread bytes of a peer in all streams of a connection.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// Headers of one request, as HTTP/2 counts them. Ours are a few hundred bytes; tokens of other people's proxies and
-/// meshes need room.
+/// Most bytes of one request's headers, as HTTP/2 counts them. Leasehold's are a few hundred; tokens of proxies and
+/// meshes need more.
 const HEADER_LIST: u32 = 16 * 1024;
-/// Streams that the server itself may reset over the whole life of a connection, as an answer to frames that make no
-/// sense for them. The library's own limit of 1024 ends a connection that lives for months.
+/// Streams that the server itself may reset over the whole life of a connection, in answer to invalid frames. The library's
+/// own limit of 1024 would end a connection that lives for months.
 const RESETS_BY_US: usize = 100_000;
-/// Calls that may be cancelled before the server has looked at them. The library's own limit is 20: sixty calls
-/// cancelled quickly would end the connection, and the session beside them.
+/// Calls that may be cancelled before the server has accepted them. With the library's own limit of 20, sixty calls
+/// cancelled quickly would end the connection, and its sessions.
 const CANCELLED_UNSEEN: usize = 10_000;
 /// Longer than any connection goes without an answer: the listener closes silent ones much earlier.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A tonic server with its HTTP/2 settings chosen for long-lived sessions.
+/// Returns a tonic server with HTTP/2 settings for long-lived sessions.
 ///
 /// It pings each idle connection every `keepalive-interval`, but leaves it to the listener to close one that does not
 /// answer: HTTP/2's own time-out looks to a stream like a close by its client, cannot end a connection whose socket is

@@ -1,4 +1,4 @@
-//! The registry of live connections.
+//! Registry of live connections.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use tokio::{net::TcpStream, sync::Notify};
 use super::ConnectionHandle;
 use crate::network;
 
-/// How often operators are told that TLS handshakes fail, at most.
+/// Shortest interval between warnings of failed TLS handshakes.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// The live connections of a listener. Clones share one registry.
@@ -28,10 +28,10 @@ pub struct Connections {
 struct Shared {
     live: Mutex<Live>,
     max: AtomicUsize,
-    /// 0 is any number.
+    /// 0 is unlimited.
     max_per_address: AtomicUsize,
     totals: ConnectionTotals,
-    /// When somebody was told last of a TLS handshake that failed.
+    /// When the last warning of a failed TLS handshake was logged.
     tls_told: Mutex<Option<Instant>>,
     emptied: Notify,
 }
@@ -43,16 +43,16 @@ struct Live {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// Why there is no room for a connection.
+/// Limit that leaves no room for a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Full {
-    /// What sets the limit.
+    /// The setting of the limit.
     pub(super) setting: &'static str,
     /// The limit.
     pub(super) limit: usize,
 }
 
-/// What has happened to connections since the start; each only rises.
+/// Counters of connections since the start.
 #[derive(Debug, Default)]
 pub struct ConnectionTotals {
     /// Connections that were accepted and served.
@@ -64,31 +64,30 @@ pub struct ConnectionTotals {
     /// Connections that were closed because their TLS handshake failed: no TLS at all, an old version, a certificate that one
     /// side refused.
     pub tls_failures: AtomicU64,
-    /// Connections that were closed because nothing more was heard from their peer.
+    /// Connections that were closed because their peer fell silent.
     pub silent: AtomicU64,
 }
 
 impl Connections {
-    /// An empty registry.
+    /// Returns an empty registry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of connections now alive.
+    /// Returns the number of live connections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live().connections.len()
     }
 
-    /// Whether no connection is alive.
+    /// Returns whether no connection is alive.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.live().connections.is_empty()
     }
 
-    /// Sets how many may be alive at the same time: in all, and of one address, where 0 is any number. Those that are there
-    /// stay.
+    /// Sets the limits of live connections: of all, and of one address, where 0 is unlimited. Existing connections stay.
     pub fn bound(&self, max: usize, max_per_address: usize) {
         self.shared.max.store(max, Ordering::Relaxed);
         self.shared
@@ -108,14 +107,14 @@ impl Connections {
         (load(max), load(max_per_address))
     }
 
-    /// Counters for the metrics.
+    /// Returns the counters for the metrics.
     #[must_use]
     pub fn totals(&self) -> &ConnectionTotals {
         &self.shared.totals
     }
 
-    /// Kills every connection that is alive now, without sending what is still buffered. Those accepted later are not
-    /// affected: stop accepting first.
+    /// Kills every live connection, without sending buffered data. Connections accepted later are not affected: stop
+    /// accepting first.
     pub fn kill_all(&self) {
         // Collected first: a kill wakes tasks that come back here to leave the registry.
         let live: Vec<ConnectionHandle> = self.live().connections.values().cloned().collect();
@@ -129,7 +128,7 @@ impl Connections {
         loop {
             let emptied = self.shared.emptied.notified();
             tokio::pin!(emptied);
-            // Registered before looking, so that an end in between is not missed.
+            // Registers before it looks, so that it misses no end in between.
             emptied.as_mut().enable();
             if self.is_empty() {
                 return;
@@ -138,7 +137,7 @@ impl Connections {
         }
     }
 
-    /// Whether there is room for one more connection from this address.
+    /// Checks that there is room for one more connection from this address.
     pub(super) fn has_room(&self, address: IpAddr) -> Result<(), Full> {
         let max = self.shared.max.load(Ordering::Relaxed);
         let max_per_address = self.shared.max_per_address.load(Ordering::Relaxed);
@@ -174,7 +173,7 @@ impl Connections {
         tracing::debug!(%peer, reason, "a TLS handshake failed");
         let shared = &self.shared;
         let failures = shared.totals.tls_failures.fetch_add(1, Ordering::Relaxed) + 1;
-        // A flood must not become a flood of log lines. Operators are told now and then, of the latest one.
+        // Warns now and then, of the latest failure, so that a flood of failures is no flood of log lines.
         let mut told = shared
             .tls_told
             .lock()

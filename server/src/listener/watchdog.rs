@@ -11,23 +11,23 @@ use tokio::{io::Interest, net::TcpStream, time::sleep};
 
 use super::{ConnectionHandle, Connections, Ending, ListenerOptions};
 
-/// How long the server gets to read up to a close that the kernel already knows of, before it is taken as seen.
+/// Time that the server gets to read up to a close that the kernel already knows of.
 const READ_UP: Duration = Duration::from_millis(250);
-/// How many times as long as that, while it still reads.
+/// How many times as long the server gets while it still reads.
 const READ_UPS: u32 = 20;
-/// How long a silent connection gets beyond its limit, so that after a pause of our own (a stopped process, a starved
-/// machine) what had arrived meanwhile is read first.
+/// Extra time of a silent connection, so that after a pause of the coordinator (a stopped process, a starved machine) it
+/// first reads what had arrived meanwhile.
 const SECOND_LOOK: Duration = Duration::from_millis(250);
-/// How long the server gets to let go of a connection that has ended.
+/// Time that the server gets to drop a connection that has ended.
 const LET_GO: Duration = Duration::from_secs(2);
 
-/// Why a connection is killed.
+/// Reason to kill a connection.
 enum Overdue {
     Handshake,
     Silence,
 }
 
-/// Watches one connection until whoever serves it has dropped it.
+/// Watches one connection until the server has dropped it.
 pub(super) async fn watch(
     socket: Arc<TcpStream>,
     handle: ConnectionHandle,
@@ -72,7 +72,7 @@ async fn half_closed(socket: &TcpStream, handle: &ConnectionHandle) {
     }
     for _ in 0..READ_UPS {
         sleep(READ_UP).await;
-        // What it sent before may be much, and is read in turns.
+        // The peer may have sent much before, which the server reads in turns.
         if handle.idle_for() >= READ_UP {
             break;
         }

@@ -1,4 +1,4 @@
-//! A TCP socket that notices how it ends.
+//! TCP socket that notices how it ends.
 
 use std::{
     io::{self, IoSlice},
@@ -15,24 +15,24 @@ use tokio::{
 
 use super::{ConnectionHandle, Ending};
 
-/// What a task may do in one turn, in tokio's units: each operation of its sockets, channels and timers is one.
+/// Operations of a task in one turn, in tokio's units: each operation of its sockets, channels and timers is one.
 const BUDGET: usize = 128;
 /// Most bytes that a connection reads in a turn.
 const BYTES: usize = 2048;
-/// Most calls that begin in a turn, but for those that are read already.
+/// Most calls that begin in a turn, besides those that are read already.
 const CALLS: usize = 16;
 
-/// How many times as much a call counts on a connection that cancels too many: others have so many turns for each of its own.
+/// Factor by which a call counts more on a connection that cancels too many: others get this many turns for each of its own.
 const PASSES: usize = 64;
 
-/// The socket of one connection, as it is on the wire. Dropping it closes the socket.
+/// Socket of one connection. Dropping it closes the socket.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: Arc<TcpStream>,
     handle: ConnectionHandle,
-    /// What is still to be counted of what it has had.
+    /// Operations that it has done and that are not counted yet.
     owed: usize,
-    /// We have closed our sending side: what fails after that says nothing about the peer.
+    /// Set when the coordinator has closed its sending side: later failures say nothing about the peer.
     closed: bool,
 }
 
@@ -46,8 +46,8 @@ impl Wire {
         }
     }
 
-    /// Reads what is there, up to so much. After a read that did not fill that the socket is known to be empty, and waiting for
-    /// its next event saves the read that would only have said so.
+    /// Reads up to `room` bytes. A read that does not fill that shows that the socket is empty, and waiting for its next event
+    /// saves another read.
     fn try_read(&self, buf: &mut ReadBuf<'_>, room: usize) -> io::Result<usize> {
         let mut read = None;
         let outcome = self.socket.try_io(Interest::READABLE, || {
@@ -71,8 +71,8 @@ impl Wire {
         }
     }
 
-    /// Counts what was read, and what it has led to, as part of the task's turn. HTTP/2 reads again after each call that it takes
-    /// in, so a client that sends without end would otherwise never let go of its turn.
+    /// Counts what was read, and the calls that it began, as part of the task's turn. HTTP/2 reads again after each call that it
+    /// accepts, so otherwise the turn of a client that sends without pause would never end.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let begun = self.handle.calls_begun() * BUDGET / CALLS;
         self.owed += if begun > 0 && self.handle.cancels_too_many() {
@@ -96,8 +96,8 @@ impl Wire {
             if self.handle.is_killed() {
                 return Poll::Ready(Err(killed()));
             }
-            // Tried first, as what waits for the socket counts as part of the task's turn, and of that nothing may be left: a client
-            // that sends without end is answered all the same.
+            // Tries to write first, because waiting for the socket counts as part of the task's turn, which may be used up: a client
+            // that sends without pause still gets its answers.
             match write(&self.socket) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready!(self.socket.poll_write_ready(cx))?;
@@ -183,14 +183,14 @@ impl AsyncWrite for Wire {
         let this = self.get_mut();
         if !this.closed {
             this.closed = true;
-            // Fails only where the connection is gone already, which is what was wanted.
+            // Fails only if the connection is gone already.
             let _ = rustix::net::shutdown(&*this.socket, rustix::net::Shutdown::Write);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-/// What reads and writes say of a connection that was killed.
+/// Returns the error of reads and writes on a killed connection.
 pub(super) fn killed() -> io::Error {
     io::Error::new(
         io::ErrorKind::ConnectionAborted,

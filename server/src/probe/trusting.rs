@@ -9,8 +9,8 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-/// Takes any certificate. What a probe sends is no secret, and who answers on this machine's own port is whoever listens there:
-/// the names in the certificate are those that clients know the coordinator by, and none of them leads here.
+/// Verifier that accepts any certificate. A probe sends no secret and asks a port of this machine, and the names in the
+/// certificate are those by which clients reach the coordinator, not this address.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 
@@ -49,7 +49,7 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// The connection with TLS around it; the handshake comes with the first use.
+/// Returns the connection with TLS around it; the handshake comes with the first use.
 pub(super) fn encrypted(socket: TcpStream) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -6,10 +6,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::{coordinator::Coordinator, session::task::Shutdown};
 
-/// How long releases that are under way may take when everything else has ended, beside the store's time-out.
+/// Time for releases in flight when everything else has ended, in addition to the store's time-out.
 const LAST_RELEASES: Duration = Duration::from_millis(500);
 
-/// Has the sessions finish, then ends them, and waits for the releases that follow.
+/// Asks the sessions to finish, then ends them, and waits for the releases that follow.
 pub(super) async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &Coordinator) {
     tracing::info!(patience = ?stages.drain_timeout, "draining: sessions are told to finish");
     stages.draining.cancel();
@@ -22,7 +22,7 @@ pub(super) async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &
         );
     }
     stages.stopping.cancel();
-    // A session that is just closing waits for the store twice at most.
+    // A closing session waits for the store at most twice.
     let patience = coordinator.store_timeout() * 2 + LAST_RELEASES;
     if tokio::time::timeout(patience, tasks.wait()).await.is_err() {
         tracing::warn!(

@@ -23,29 +23,29 @@ const SERVED: [&str; 4] = [
     "leasehold.v1.ElectionService",
     "leasehold.v1.LockService",
 ];
-/// Why a coordinator that goes away is not ready.
+/// Reason why a draining coordinator is not ready.
 const DRAINING: &str = "draining";
-/// How often the sessions are looked at.
+/// Interval between looks at the sessions.
 const LOOK: Duration = Duration::from_secs(1);
 /// Longest time that a renewal may take, however long the session's TTL is.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What health follows.
+/// Sources that health follows.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub(super) store: Store,
-    /// How long a command to it may take.
+    /// The time-out of a command to it.
     pub(super) store_timeout: Duration,
     pub(super) sessions: Sessions,
     pub(super) metrics: Metrics,
-    /// The coordinator goes away.
+    /// Cancelled when the coordinator drains.
     pub(super) leaving: CancellationToken,
 }
 
-/// Waits until whoever asks is told that this coordinator goes away: before its sessions are, so that none of their clients
-/// is sent back here.
+/// Waits until health reports that this coordinator drains. The sessions are told afterwards, so that no load balancer sends
+/// their clients back here.
 pub(super) async fn said_to_be_leaving(mut ready: watch::Receiver<Readiness>) {
-    // Whoever says so ends with the process, and then there is nothing to wait for.
+    // An error means that the task of health has ended with the process.
     let _ = ready.wait_for(|state| state.reason == DRAINING).await;
 }
 
@@ -105,7 +105,7 @@ impl Followed {
     }
 }
 
-/// Whether it serves, or everything that keeps it from that.
+/// Returns whether the coordinator serves, or all reasons why not.
 fn judge(store: &StoreStatus, late: &LateRenewals, is_leaving: bool) -> Readiness {
     if is_leaving {
         return Readiness::not_ready(DRAINING);
@@ -131,7 +131,7 @@ fn judge(store: &StoreStatus, late: &LateRenewals, is_leaving: bool) -> Readines
     }
 }
 
-/// Tells it to whoever asks, and the log when it changes; `told` is what was told before.
+/// Publishes the readiness, and logs its changes; `told` is the previous one.
 async fn tell(
     reporter: &HealthReporter,
     readiness: &watch::Sender<Readiness>,

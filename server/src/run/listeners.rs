@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::{access::AccessError, config::Config, telemetry::TracesError, tls::TlsError};
 
-/// The sockets that a coordinator serves.
+/// Sockets that a coordinator serves.
 #[derive(Debug)]
 pub struct Listeners {
     /// For gRPC.
@@ -17,23 +17,23 @@ pub struct Listeners {
     pub admin: TcpListener,
 }
 
-/// Why a coordinator could not start or go on.
+/// Error that keeps a coordinator from starting or going on.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The coordinator can't listen on each of these addresses. The text has a line for each.
     #[error("{}", lines(.0))]
     Bind(Vec<BindError>),
-    /// The coordinator can't say where it listens.
+    /// The coordinator can't announce its addresses.
     #[error("failed to print where the coordinator listens: {0}")]
     Announce(io::Error),
-    /// The certificate files make no sense.
+    /// The certificate files are not valid.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// What callers show who they are by can't be read.
+    /// The files of callers' identities can't be read.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The store's URL makes no sense.
+    /// The store's URL is not valid.
     #[error("failed to open the store (--store): {0}")]
     Store(#[from] StoreUrlError),
     /// The store is out of reach, and is required.
@@ -41,9 +41,9 @@ pub enum RunError {
         "the store was not reached within {within:?} (--require-store): {reason}; without --require-store the coordinator starts all the same, and goes on trying"
     )]
     StoreUnreachable {
-        /// How long it was tried.
+        /// How long the coordinator tried.
         within: Duration,
-        /// Why it can't be reached.
+        /// Why it could not reach the store.
         reason: String,
     },
     /// Traces could not be set up.
@@ -57,7 +57,7 @@ pub enum RunError {
     Serve(#[from] tonic::transport::Error),
 }
 
-/// Why a coordinator can't listen on an address.
+/// Error of listening on an address.
 #[derive(Debug, Error)]
 #[error(
     "failed to listen on {address} ({setting}): {source}; choose another port with --{setting}, or 0 for any free one"
@@ -67,7 +67,7 @@ pub struct BindError {
     pub setting: &'static str,
     /// The address.
     pub address: SocketAddr,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
@@ -77,8 +77,8 @@ fn lines(errors: &[BindError]) -> String {
 }
 
 impl RunError {
-    /// Returns whether the settings, or the files that they name, are wrong, so that another start with the same ones would fail
-    /// as well.
+    /// Returns whether the settings, or the files that they name, are wrong, so that another start with the same ones would
+    /// fail too.
     #[must_use]
     pub const fn is_configuration(&self) -> bool {
         matches!(
@@ -89,11 +89,11 @@ impl RunError {
 }
 
 impl Listeners {
-    /// Binds what the configuration says; port 0 picks a free one.
+    /// Binds the configured addresses; port 0 picks a free port.
     ///
     /// # Errors
     ///
-    /// When a port can't be had: with every one that can't.
+    /// If an address can't be bound: names each of these.
     pub async fn bind(config: &Config) -> Result<Self, RunError> {
         let bind = async |setting, address| {
             let bound = TcpListener::bind(address).await;

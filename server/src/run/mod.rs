@@ -45,17 +45,17 @@ use crate::{
     watch::Watching,
 };
 
-/// How long the last answers of sessions that were ended may take to reach their clients. A client that does not get its
-/// own takes the end for a broken connection, and its locks for lost.
+/// Time for the last answers of ended sessions to reach their clients. A client that misses its own takes the end for a
+/// broken connection, and its locks for lost.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves until `shutdown` is cancelled and what was open has ended, which takes at most the drain time-out and a little. A [`Config`] alone
-/// stays as it is; a [`Reload`] is followed. Where the environment names a service manager, it is told when this serves, and when
-/// it goes away.
+/// Serves until `shutdown` is cancelled and all sessions have ended, which takes little more than the drain time-out. A
+/// [`Config`] alone is fixed; a [`Reload`] is followed. If the environment names a service manager, the coordinator notifies it
+/// when it serves, and when it drains.
 ///
 /// # Errors
 ///
-/// When a file or a setting can't be used, when a store that is required is out of reach, and when the server fails.
+/// If a file or a setting is not valid, if a required store can't be reached, or if the server fails.
 pub async fn run(
     config: impl Into<Reload>,
     listeners: Listeners,
@@ -64,12 +64,12 @@ pub async fn run(
     run_and_announce(config, listeners, shutdown, || Ok(())).await
 }
 
-/// Does what [`run`] does, and calls `announce` once nothing is left that can keep the coordinator from serving: all files are
-/// read, and the store is reached if it is required.
+/// Does what [`run`] does, and calls `announce` once nothing can keep the coordinator from serving: all files are read, and the
+/// store is reached if it is required.
 ///
 /// # Errors
 ///
-/// As [`run`], and when `announce` fails.
+/// As [`run`], or if `announce` fails.
 pub async fn run_and_announce(
     config: impl Into<Reload>,
     listeners: Listeners,
@@ -81,7 +81,7 @@ pub async fn run_and_announce(
     let connections = Connections::new();
     let metrics = Metrics::new(connections.clone(), config.metrics);
     let background = CancellationToken::new();
-    // However this ends, so does what it started.
+    // The tasks started here end with this function, however it ends.
     let _background = background.clone().drop_guard();
     let liveness = Liveness::default();
     tokio::spawn(
@@ -182,7 +182,7 @@ pub async fn run_and_announce(
         .add_service(
             AdminServiceServer::new(admin).max_decoding_message_size(config.max_message_size),
         );
-    // Connections wait in the backlog meanwhile: a store that is there should not fail the first requests.
+    // Connections wait in the backlog meanwhile, so that the first requests do not fail if the store is reachable.
     wait_for_store(&config, coordinator.store()).await?;
     announce().map_err(RunError::Announce)?;
     // The accept loop counts as ended if it is dropped before `closing`, so nothing may fail from here on.
@@ -197,7 +197,7 @@ pub async fn run_and_announce(
         closing.clone(),
     );
     let incoming = liveness.keep("accept loop", &closing, incoming);
-    // From here on: what it bounds begins with what the configuration said at the start.
+    // Follows the configuration from here on: the connections begin with the limits of the initial one.
     let following = limits.follow(connections.clone(), background.clone());
     tokio::spawn(following);
     service_manager::ready();
@@ -225,7 +225,7 @@ pub async fn run_and_announce(
         drain(&stages, &tasks, &coordinator).await;
         closing.cancel();
         tokio::time::sleep(LAST_WORDS).await;
-        // Streams that are still open, those of clients that do not read among them.
+        // Ends the remaining streams, including those of clients that do not read.
         connections.kill_all();
         std::future::pending::<()>().await;
     };
@@ -282,8 +282,8 @@ fn start_coordinator(
     Ok(Coordinator::start(parts, background))
 }
 
-/// Gives the store a moment to be reached. Without it the coordinator serves all the same, and says that it is not ready,
-/// unless it is required.
+/// Waits a moment for the store. If it can't be reached, the coordinator still serves, and reports that it is not ready,
+/// unless the store is required.
 async fn wait_for_store(config: &Config, store: &Store) -> Result<(), RunError> {
     let patience = config.store_timeout * if config.require_store { 10 } else { 1 };
     let mut status = store.status();

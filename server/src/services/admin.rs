@@ -36,20 +36,20 @@ use crate::{
 /// Most waiters that `GetLock` shows.
 const SHOWN_WAITERS: usize = 100;
 
-/// The service.
+/// Implementation of `AdminService`.
 #[derive(Clone, Debug)]
 pub struct Admin {
     /// What all calls share.
     pub coordinator: Coordinator,
     /// The sessions of this coordinator.
     pub sessions: Sessions,
-    /// Who tells what happens to locks.
+    /// The hub of watchers.
     pub watching: Watching,
     /// The coordinator as a whole, as `GetStatus` shows it.
     pub overview: Overview,
-    /// Who may do what.
+    /// The policy of permissions.
     pub access: Access,
-    /// Ends the streams on which that is told.
+    /// Ends the watchers' streams.
     pub draining: CancellationToken,
 }
 
@@ -71,7 +71,7 @@ impl AdminService for Admin {
         let mut locks = Vec::with_capacity(views.len());
         for (name, view) in page.names.iter().zip(views) {
             let Some(view) = view else { continue };
-            // One that came free since it was found is not listed.
+            // A lock that came free since it was found is not listed.
             if view.holder_count > 0 || view.closed_for.is_some() || view.waiter_count > 0 {
                 locks.push(convert::lock_view(name, &view));
             }
@@ -223,7 +223,7 @@ impl Admin {
         self.coordinator.limits().config().max_page_size
     }
 
-    /// The names of a page that may be seen.
+    /// Returns the names of a page that the caller may see.
     async fn visible(
         &self,
         request: &ListLocksRequest,
@@ -240,7 +240,7 @@ impl Admin {
                 .list(&request.prefix, &token, size)
                 .await?;
             let mut page = page.map_err(|invalid| Refusal::field("page_token", invalid))?;
-            // Some stores go on behind a name: one that may not be seen is not told as a token either.
+            // Some stores use a name as the token: a hidden name must not appear there either.
             let is_telling = page
                 .names
                 .last()
@@ -254,7 +254,7 @@ impl Admin {
                 return Ok(page);
             }
             token = page.next;
-            // However many there are in a row, others have their turn.
+            // Lets other tasks run between long rows of hidden names.
             tokio::task::yield_now().await;
         }
     }
@@ -276,7 +276,7 @@ impl Admin {
     }
 }
 
-/// The session that a page token names.
+/// Returns the session that a page token names.
 fn parse_session(token: &str) -> Option<SessionId> {
     let id = uuid::Uuid::try_parse(token).ok()?;
     Some(SessionId::from_bytes(id.into_bytes()))

@@ -1,4 +1,4 @@
-//! The gRPC services: thin, they check fields, call the coordinator and put answers together.
+//! gRPC services. They are thin: they check fields, call the coordinator and build answers.
 
 pub mod admin;
 pub mod election;

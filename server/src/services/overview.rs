@@ -19,8 +19,8 @@ pub struct Overview {
 }
 
 impl Overview {
-    /// Returns the status. `load` is what the sessions have; none for callers who may not see it, nor the store, nor why the
-    /// coordinator does not serve.
+    /// Returns the status. `load` is that of the sessions; `None` for callers that may see neither it, nor the store, nor why
+    /// the coordinator does not serve.
     pub(super) fn status(
         &self,
         coordinator: &Coordinator,
