@@ -62,7 +62,7 @@ async fn keep(
         }
         match Policy::load(&config, &given, number) {
             Ok(policy) => {
-                tracing::info!("identities and permissions were read anew");
+                tracing::info!("reloaded identities and permissions");
                 publish.send_replace(Arc::new(policy));
                 files.used();
             }

@@ -62,7 +62,7 @@ fn too_many(rate: u32, wait: Duration) -> Refusal {
         ("max-failed-authentications-per-second", rate),
         Some(wait),
         format!(
-            "more than {rate} calls a second from this address have shown no valid identity; this one was not looked at: try again in {wait:?}"
+            "more than {rate} calls a second from this address have shown no valid identity; this one was not checked: try again in {wait:?}"
         ),
     )
 }

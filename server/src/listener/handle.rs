@@ -260,7 +260,7 @@ impl ConnectionHandle {
         if self.link.cancels.add(self.link.opened.elapsed()) {
             tracing::info!(
                 peer = %self.link.peer,
-                "a client cancels calls as soon as it makes them: it has fewer turns"
+                "a client cancels calls as soon as it makes them; reading less often from it"
             );
         }
     }

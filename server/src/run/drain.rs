@@ -11,14 +11,14 @@ const LAST_RELEASES: Duration = Duration::from_millis(500);
 
 /// Asks the sessions to finish, then ends them, and waits for the releases that follow.
 pub(super) async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &Coordinator) {
-    tracing::info!(patience = ?stages.drain_timeout, "draining: sessions are told to finish");
+    tracing::info!(patience = ?stages.drain_timeout, "draining: asking sessions to finish");
     stages.draining.cancel();
     tasks.close();
     let finished = tokio::time::timeout(stages.drain_timeout, tasks.wait()).await;
     if finished.is_err() {
         tracing::info!(
             sessions = tasks.len(),
-            "ending the sessions that are left; their locks are left to expire"
+            "ending the remaining sessions; their locks stay in the store until they expire"
         );
     }
     stages.stopping.cancel();
@@ -27,7 +27,7 @@ pub(super) async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &
     if tokio::time::timeout(patience, tasks.wait()).await.is_err() {
         tracing::warn!(
             sessions = tasks.len(),
-            "stopping although sessions have not ended"
+            "stopping before all sessions have ended"
         );
     }
     let patience = coordinator.store_timeout() + LAST_RELEASES;
@@ -38,7 +38,7 @@ pub(super) async fn drain(stages: &Shutdown, tasks: &TaskTracker, coordinator: &
     };
     if tokio::time::timeout(patience, cleaned).await.is_err() {
         tracing::warn!(
-            "stopping although the store has not answered every release; what it keeps will expire"
+            "stopping before the store has answered every release; unreleased locks will expire"
         );
     }
 }

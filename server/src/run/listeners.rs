@@ -38,7 +38,7 @@ pub enum RunError {
     Store(#[from] StoreUrlError),
     /// The store is out of reach, and is required.
     #[error(
-        "the store was not reached within {within:?} (--require-store): {reason}; without --require-store the coordinator starts all the same, and goes on trying"
+        "the store was not reached within {within:?} (--require-store): {reason}; without --require-store the coordinator starts without it, and goes on trying"
     )]
     StoreUnreachable {
         /// How long the coordinator tried.

@@ -299,7 +299,7 @@ async fn wait_for_store(config: &Config, store: &Store) -> Result<(), RunError> 
             })
         }
         _ => {
-            tracing::warn!("the store is not reached yet: serving without it, and trying on");
+            tracing::warn!("failed to reach the store so far: serving without it, and retrying");
             Ok(())
         }
     }

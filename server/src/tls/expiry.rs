@@ -16,30 +16,30 @@ use crate::{
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// From when on a certificate is spoken of when it is taken over. The alert `LeaseholdCertificateExpires` has the same.
+/// Time before its expiry from which on a certificate is reported. The alert `LeaseholdCertificateExpires` has the same.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// When the first of these certificates is over; `None` if none of them can be read.
+/// Returns when the first of these certificates expires; `None` if none of them can be read.
 pub(super) fn earliest(chain: &[CertificateDer<'_>]) -> Option<SystemTime> {
     chain.iter().filter_map(over_at).min()
 }
 
-/// When a certificate is over, if it can be read.
+/// Returns when a certificate expires, if it can be read.
 pub(crate) fn over_at(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-    // One that was over before 1970 is over at any rate.
+    // A certificate that expired before 1970 has expired in any case.
     let seconds = certificate.validity().not_after.timestamp();
     Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// What there is to say of a certificate at a moment.
+/// State of a certificate at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Nothing.
+    /// Nothing to report.
     Good,
-    /// It is over in so many whole days.
+    /// It expires within this many whole days.
     Soon(u64),
-    /// It is over.
+    /// It has expired.
     Over,
 }
 
@@ -53,8 +53,8 @@ impl Standing {
     }
 }
 
-/// Keeps the metric in step with the certificates in force, those of `tls` and the one for the store, and warns in the log when
-/// one is taken over that is soon over. What there is now is noted when this returns, the rest by the future. Must be called
+/// Keeps the metric in step with the certificates in force, those of `tls` and the one for the store, and logs a warning for a
+/// loaded one that expires soon. This notes the present certificates, and the returned future notes their changes. Must be called
 /// within a Tokio runtime.
 pub(crate) fn follow_expiry(
     tls: Option<&Tls>,
@@ -68,7 +68,7 @@ pub(crate) fn follow_expiry(
     };
     of_ports.note();
     let mut of_store = config.store_cert.clone().map(|path| {
-        // Before it is read, so that a change in between is seen.
+        // The watch begins before the file is read, so that it misses no change.
         let watch = FileWatch::new([path.clone()]);
         OfStore {
             path,
@@ -91,7 +91,7 @@ pub(crate) fn follow_expiry(
     }
 }
 
-/// The certificate of our own ports.
+/// Certificate of the coordinator's ports.
 struct OfPorts {
     tls: Option<Tls>,
     serves_admin: bool,
@@ -120,7 +120,7 @@ impl OfPorts {
     }
 }
 
-/// The certificate that the store is shown: as the file is, since each new connection reads it.
+/// Certificate shown to the store: the file's present contents, because each new connection reads it.
 struct OfStore {
     path: PathBuf,
     watch: FileWatch,
@@ -129,7 +129,7 @@ struct OfStore {
 
 impl OfStore {
     fn note(&mut self) {
-        // What can't be read is told by whoever connects with it.
+        // The next connection with it reports an unreadable file.
         let Some(expires) = in_file(&self.path) else {
             self.watch.look_again();
             return;
@@ -154,10 +154,7 @@ fn in_file(path: &Path) -> Option<SystemTime> {
 
 fn tell(setting: &'static str, expires: Option<SystemTime>) {
     let Some(expires) = expires else {
-        return tracing::warn!(
-            setting,
-            "a certificate was taken over of which it can't be told when it expires"
-        );
+        return tracing::warn!(setting, "loaded a certificate whose expiry can't be read");
     };
     let until = humantime::format_rfc3339_seconds(expires);
     match Standing::of(expires, SystemTime::now()) {
@@ -171,13 +168,13 @@ fn tell(setting: &'static str, expires: Option<SystemTime>) {
         Standing::Over => tracing::error!(
             setting,
             %until,
-            "a certificate in force has expired: whoever checks it refuses to connect until it is renewed"
+            "a certificate in force has expired: peers that check it refuse to connect until it is renewed"
         ),
     }
 }
 
-/// What there is to say of the certificates that the configuration names, a line for each that is soon over, or is over. One that
-/// can't be read is not spoken of here.
+/// Returns a warning for each certificate that the configuration names and that expires soon, or has expired. Skips certificates
+/// that can't be read.
 pub fn check_expiry(config: &Config) -> Vec<String> {
     let named = [
         ("tls-cert", &config.tls_cert),
@@ -195,7 +192,7 @@ pub fn check_expiry(config: &Config) -> Vec<String> {
                 days + 1
             )),
             Standing::Over => Some(format!(
-                "{path} ({setting}) expired at {until}: whoever checks it refuses to connect until it is renewed"
+                "{path} ({setting}) expired at {until}: peers that check it refuse to connect until it is renewed"
             )),
         }
     });

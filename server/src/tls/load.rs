@@ -24,12 +24,12 @@ use rustls::{
 use super::expiry::earliest;
 use crate::config::{ClientAuth, Config};
 
-/// What clients of the gRPC port must offer by ALPN.
+/// Protocol that clients of the gRPC port must offer by ALPN.
 pub(crate) const HTTP2: &[u8] = b"h2";
-/// What the admin port speaks.
+/// Protocol of the admin port.
 const HTTP1: &[u8] = b"http/1.1";
 
-/// Why there is no TLS with these files.
+/// Error in the files for TLS.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -40,7 +40,7 @@ pub enum TlsError {
         setting: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file does not hold what it should.
@@ -55,28 +55,27 @@ pub enum TlsError {
     },
 }
 
-/// What the files say: how each port is served, and who is trusted.
+/// Settings from the files: those of each port, and the trust in clients.
 pub(super) struct Loaded {
     /// For the gRPC port.
     pub(super) grpc: Arc<ServerConfig>,
     /// For the admin port.
     pub(super) admin: Arc<ServerConfig>,
-    /// Who decides over clients' certificates, where they are asked for any.
+    /// The verifier of clients' certificates, if clients are asked for any.
     pub(super) clients: Option<Arc<dyn ClientCertVerifier>>,
-    /// When the first certificate of the chain that is served with is over, if it can be told.
+    /// When the first certificate of the served chain expires, if known.
     pub(super) expires: Option<SystemTime>,
 }
 
 impl fmt::Debug for Loaded {
-    /// Nothing of it: there are keys within.
+    /// Shows nothing, because it holds keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loaded").finish_non_exhaustive()
     }
 }
 
-/// Reads all files that the `tls-…` settings name, and keeps nothing of them. Returns every fault: a file that can't be read or
-/// does not hold what it should, and a key that is not the certificate's. A file is read even if the setting that it needs
-/// beside it is missing.
+/// Reads all files that the `tls-…` settings name, without using them. Returns every fault: a file that can't be read or is
+/// malformed, and a key that is not the certificate's. Reads a file even if another setting that it needs is missing.
 #[must_use]
 pub fn check(config: &Config) -> Vec<TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -106,7 +105,7 @@ pub fn check(config: &Config) -> Vec<TlsError> {
     faults
 }
 
-/// The files that the settings name.
+/// Returns the files that the settings name.
 pub(super) fn files(config: &Config) -> impl Iterator<Item = PathBuf> {
     [
         &config.tls_cert,
@@ -118,12 +117,12 @@ pub(super) fn files(config: &Config) -> impl Iterator<Item = PathBuf> {
     .filter_map(Clone::clone)
 }
 
-/// Reads them; nothing without a certificate.
+/// Reads the files; returns `None` without a certificate.
 pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
     let (Some(cert), Some(key)) = (&config.tls_cert, &config.tls_key) else {
         return Ok(None);
     };
-    // The provider is named, so that no default one needs to be installed.
+    // Names the provider, so that no default one needs to be installed.
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let certified = pair((cert, chain(cert)?), (key, private(key)?), &provider)?;
     let expires = earliest(&certified.cert);
@@ -177,7 +176,7 @@ fn private(key: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     })
 }
 
-/// Puts a chain and its key together.
+/// Combines a chain with its key.
 fn pair(
     (cert, chain): (&Path, Vec<CertificateDer<'static>>),
     (key, private): (&Path, PrivateKeyDer<'static>),
@@ -234,7 +233,7 @@ fn verifier(
     })
 }
 
-/// All sections of one kind; there must be one at least.
+/// Reads all sections of one kind; there must be at least one.
 fn all<T: PemObject>(
     setting: &'static str,
     path: &Path,

@@ -1,4 +1,4 @@
-//! A listening socket whose connections are handed on when their TLS handshake is done: that of the admin port.
+//! Admin port with TLS: a listening socket that yields connections when their handshakes are complete.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -12,7 +12,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{Tls, told};
 
-/// Handshakes at the same time. Further connections wait in the backlog: this port is for a few probes and scrapers.
+/// Most handshakes at the same time. Further connections wait in the backlog: this port is for a few probes and scrapers.
 const HANDSHAKES: usize = 64;
 
 /// The admin port with TLS.
@@ -20,7 +20,7 @@ pub(crate) struct TlsPort {
     listener: TcpListener,
     tls: Tls,
     handshake_timeout: Duration,
-    /// Off the accept loop, so that none waits for another.
+    /// Handshakes in tasks of their own, so that none waits for another.
     handshakes: JoinSet<Option<(TlsStream<TcpStream>, SocketAddr)>>,
 }
 
@@ -42,7 +42,7 @@ impl Listener for TlsPort {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
             tokio::select! {
-                // Tells of failures to accept, and rests after them.
+                // Logs failures to accept, and pauses after them.
                 (socket, peer) = Listener::accept(&mut self.listener), if self.handshakes.len() < HANDSHAKES => {
                     let acceptor = TlsAcceptor::from(self.tls.admin());
                     let limit = self.handshake_timeout;

@@ -4,7 +4,7 @@ use std::{borrow::Cow, io};
 
 use rustls::{AlertDescription, Error, InvalidMessage};
 
-/// The reason, where it is one of TLS; nothing where the connection simply ended.
+/// Returns the reason if it is an error of TLS; `None` if the connection simply ended.
 pub(crate) fn told(error: &io::Error) -> Option<Cow<'static, str>> {
     let error: &Error = error.get_ref()?.downcast_ref()?;
     Some(match error {

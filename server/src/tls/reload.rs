@@ -12,29 +12,29 @@ use super::{
 };
 use crate::{Liveness, Reload, config::Config, files::FileWatch};
 
-/// TLS as it is now. Clones share it.
+/// TLS settings in force. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Tls {
     loaded: watch::Receiver<Arc<Loaded>>,
 }
 
 impl Tls {
-    /// Reads the certificate files, and follows them and the configuration until `background` is cancelled, in a task that `liveness` keeps: each new connection
-    /// is served by what is in force then. What can't be taken over is logged, and leaves what is in force as it is. Nothing
-    /// where the configuration names no certificate; a change of that needs a restart.
+    /// Reads the certificate files, and follows them and the configuration until `background` is cancelled, in a task that
+    /// `liveness` monitors. Each new connection uses the settings in force. If a later load fails, the task logs the error, and
+    /// the settings in force stay. Returns `None` if the configuration names no certificate; a change of that needs a restart.
     ///
     /// Must be called within a Tokio runtime.
     ///
     /// # Errors
     ///
-    /// When the files make no sense.
+    /// If the files are not valid.
     pub fn start(
         reload: &Reload,
         liveness: &Liveness,
         background: &CancellationToken,
     ) -> Result<Option<Self>, TlsError> {
         let config = reload.current();
-        // Before they are read, so that a change in between is seen.
+        // The watch begins before the files are read, so that it misses no change.
         let watch = FileWatch::new(files(&config));
         let Some(loaded) = load(&config)? else {
             return Ok(None);
@@ -46,31 +46,31 @@ impl Tls {
         Ok(Some(Self { loaded: receiver }))
     }
 
-    /// Who is trusted among the clients.
+    /// Returns the trust in clients' certificates.
     #[must_use]
     pub fn clients(&self) -> ClientTrust {
         ClientTrust::new(self.loaded.clone())
     }
 
-    /// When what it serves with is over: the first certificate of the chain, if that can be told.
+    /// Returns when the first certificate of the served chain expires, if known.
     pub(super) fn expires(&mut self) -> Option<SystemTime> {
         self.loaded.borrow_and_update().expires
     }
 
-    /// Waits until something else is in force than [`expires`](Self::expires) has looked at. May be dropped at any point.
+    /// Waits until the settings differ from those that [`expires`](Self::expires) read last. May be dropped at any point.
     pub(super) async fn changed(&mut self) {
         if self.loaded.changed().await.is_err() {
-            // It is followed no more: the coordinator ends.
+            // The task has ended: the coordinator stops.
             std::future::pending::<()>().await;
         }
     }
 
-    /// How to serve a new connection of the gRPC port.
+    /// Returns the settings for a new connection of the gRPC port.
     pub(crate) fn grpc(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.loaded.borrow().grpc)
     }
 
-    /// How to serve a new connection of the admin port.
+    /// Returns the settings for a new connection of the admin port.
     pub(crate) fn admin(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.loaded.borrow().admin)
     }
@@ -100,7 +100,7 @@ async fn follow(
                 "tls-cert is not set any more, which needs a restart: new connections are served as before"
             ),
             Err(error) => {
-                // A file that may not be read yet may be in a moment, and nothing else tells of that.
+                // A file may become readable without a change that the watch sees.
                 if watch.failed(&error) {
                     tracing::error!(
                         %error,

@@ -9,8 +9,8 @@ use super::load::Loaded;
 
 /// Judges clients' certificates by the authorities and revocation lists in force now. Clones share them.
 ///
-/// The handshake has judged a certificate already; this tells whether it would still let it in. The default, of a coordinator
-/// that asks for no certificates, trusts none.
+/// The handshake has accepted a certificate already; this tells whether it would still do so. The default, of a coordinator that
+/// asks for no certificates, trusts none.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTrust {
     loaded: Option<watch::Receiver<Arc<Loaded>>>,
@@ -23,8 +23,8 @@ impl ClientTrust {
         }
     }
 
-    /// Whether a client with this chain (its own certificate first) would be let in now: by an authority that is trusted,
-    /// neither expired nor revoked.
+    /// Returns whether a client with this chain (its own certificate first) would be accepted now: issued by a trusted
+    /// authority, neither expired nor revoked.
     #[must_use]
     pub fn still_trusted(&self, chain: &[CertificateDer<'_>]) -> bool {
         let Some(loaded) = &self.loaded else {
@@ -39,8 +39,8 @@ impl ClientTrust {
         }
     }
 
-    /// Waits until authorities or lists were read anew, so that what was trusted may not be any more; for ever if they never
-    /// are. Of several changes only the last is told. May be dropped at any point.
+    /// Waits until authorities or lists were read again, so that trust may have changed; for ever if they never are. Several
+    /// changes may count as one. May be dropped at any point.
     pub async fn changed(&mut self) {
         if let Some(loaded) = &mut self.loaded
             && loaded.changed().await.is_ok()

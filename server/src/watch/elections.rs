@@ -7,15 +7,15 @@ use tokio::sync::{mpsc, watch};
 
 use super::hub::Request;
 
-/// What all observers of an election see.
+/// State that all observers of an election see.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// 0 until the first state is known; then one more for each change, and two where others may have been missed.
+    /// 0 until the first state is known; then one more for each change, and two if other changes may have been missed.
     version: u64,
     leader: Option<Leader>,
 }
 
-/// The hub's side of the elections that somebody observes.
+/// The hub's side of the observed elections.
 #[derive(Debug, Default)]
 pub(super) struct Elections {
     elections: HashMap<LockName, Election>,
@@ -24,12 +24,12 @@ pub(super) struct Elections {
 #[derive(Debug)]
 struct Election {
     seen: watch::Sender<Seen>,
-    /// Changes may have been missed since the last that was seen.
+    /// Whether changes may have been missed since the last known one.
     has_gap: bool,
 }
 
 impl Elections {
-    /// Adds an observer. If who leads is not known for sure now, it is not told what was known before.
+    /// Adds an observer. While the leader is uncertain, the observer does not receive the last known one.
     pub(super) fn add(
         &mut self,
         name: &LockName,
@@ -53,7 +53,7 @@ impl Elections {
         }
     }
 
-    /// An observer is gone: forgets the election if it was the last. Says whether it was.
+    /// Forgets the election if its last observer is gone. Returns whether it was the last.
     pub(super) fn forget_if_unobserved(&mut self, name: &LockName) -> bool {
         let is_unobserved = self
             .elections
@@ -69,7 +69,7 @@ impl Elections {
         self.elections.contains_key(name)
     }
 
-    /// Tells who leads now, unless that is what was told before and nothing else can have been in between.
+    /// Publishes the present leader, unless it is the last published one and no other can have been in between.
     pub(super) fn tell(&mut self, name: &LockName, leader: Option<Leader>) {
         let Some(election) = self.elections.get_mut(name) else {
             return;
@@ -81,22 +81,22 @@ impl Elections {
             if is_news {
                 seen.version += if has_gap { 2 } else { 1 };
             }
-            // Another stream may have taken the leadership over, which is no news.
+            // Another stream may have resumed the leadership, which is no change for observers.
             seen.leader = leader;
             is_news
         });
     }
 
-    /// Changes may be missed from here on, until who leads is told again.
+    /// Notes that changes may be missed from here on, until the leader is published again.
     pub(super) fn gap(&mut self) {
         for election in self.elections.values_mut() {
-            // Nobody has missed anything who was told nothing yet.
+            // An observer that has received no state yet has missed nothing.
             election.has_gap = election.seen.borrow().version > 0;
         }
     }
 }
 
-/// Whether two leaders are the same, in the same term and with the same value.
+/// Returns whether two leaders are the same, in the same term and with the same value.
 fn is_same(one: Option<&Leader>, other: Option<&Leader>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => one.token() == other.token() && one.value() == other.value(),
@@ -105,7 +105,7 @@ fn is_same(one: Option<&Leader>, other: Option<&Leader>) -> bool {
     }
 }
 
-/// Who leads, and whether it may have been somebody else since the last was given.
+/// Leader, and whether there may have been others since the last one returned.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// The leader; `None` while there is none.
@@ -114,24 +114,24 @@ pub struct Observed {
     pub skipped: bool,
 }
 
-/// An observer of an election: it is told the newest state, however slowly it asks.
+/// Observer of an election: receives the newest state, however slowly it asks.
 #[derive(Debug)]
 pub struct Observer {
     name: LockName,
     /// Taken when this is dropped.
     seen: Option<watch::Receiver<Seen>>,
     last: u64,
-    /// It has been told nothing yet, so it can't have missed anything.
+    /// Whether it has received no state yet, so that it can't have missed any.
     is_first: bool,
     requests: mpsc::UnboundedSender<Request>,
 }
 
 impl Observer {
-    /// The first state, or the next. `None` when the coordinator stops.
+    /// Waits for the first state, or the next. Returns `None` when the coordinator stops.
     ///
     /// # Cancel safety
     ///
-    /// A state is given, or it or a newer one is given later.
+    /// If it is cancelled, a later call returns the same state or a newer one.
     pub async fn next(&mut self) -> Option<Observed> {
         let seen = self.seen.as_mut()?;
         let seen = seen.wait_for(|seen| seen.version > self.last).await.ok()?;
@@ -147,7 +147,7 @@ impl Observer {
 
 impl Drop for Observer {
     fn drop(&mut self) {
-        // First, so that the hub finds nobody left.
+        // First, so that the hub finds no observer left.
         self.seen = None;
         let _ = self.requests.send(Request::Unobserve {
             name: self.name.clone(),

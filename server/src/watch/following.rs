@@ -1,4 +1,4 @@
-//! The feed, and what it follows.
+//! Feed of the hub, and the subjects that it follows.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use leasehold_store::{Feed, FeedItem, LockStore, Store, Subject};
 
 use super::loading::{Scope, Scopes};
 
-/// The feed while somebody watches, and what it was asked to follow.
+/// Feed while there are watchers, and the subjects that it was asked to follow.
 #[derive(Debug, Default)]
 pub(super) struct Following {
     feed: Option<Feed>,
-    /// Whether it has begun, so that it can be asked.
+    /// Whether it has started and takes requests.
     has_started: bool,
     everything: Followed,
     names: HashMap<LockName, Followed>,
@@ -21,9 +21,9 @@ pub(super) struct Following {
 #[derive(Clone, Copy, Debug, Default)]
 struct Followed {
     is_wanted: bool,
-    /// It tells of it.
+    /// Whether it reports the subject now.
     now: bool,
-    /// Answers that are still to come to what it was asked.
+    /// Number of requests that it has not answered.
     pending: usize,
 }
 
@@ -43,18 +43,18 @@ impl Followed {
 }
 
 impl Following {
-    /// Opens the feed, if it is not.
+    /// Opens the feed, if it is not open.
     pub(super) fn open(&mut self, store: &Store) {
         if self.feed.is_none() {
             self.feed = Some(store.feed());
         }
     }
 
-    /// The next item; waits for ever without a feed. `None` when the store is gone.
+    /// Waits for the next item; for ever without a feed. Returns `None` when the store is gone.
     ///
     /// # Cancel safety
     ///
-    /// An item is given or still there.
+    /// If it is cancelled, no item is lost.
     pub(super) async fn next(&mut self) -> Option<FeedItem> {
         match &mut self.feed {
             Some(feed) => feed.next().await,
@@ -62,19 +62,19 @@ impl Following {
         }
     }
 
-    /// Names the feed in looks.
+    /// Returns the feed's id for looks.
     pub(super) fn id(&self) -> Option<FeedId> {
         self.feed.as_ref().map(Feed::id)
     }
 
-    /// The feed begins: it follows nothing yet.
+    /// Notes that the feed starts: it follows nothing yet.
     pub(super) fn start(&mut self) {
         self.has_started = true;
         self.everything = Followed::default();
         self.names.clear();
     }
 
-    /// Asks for what a scope needs, if it is among those that there are, or for no more of what it needed.
+    /// Has the feed follow the subjects of a scope if `scopes` has it, or else unfollow them.
     pub(super) fn adjust(&mut self, scope: &Scope, scopes: &Scopes) {
         let Some(feed) = self.feed.as_ref().filter(|_| self.has_started) else {
             return;
@@ -91,7 +91,7 @@ impl Following {
         }
     }
 
-    /// The feed has begun or ceased to follow something.
+    /// Notes that the feed has begun or ceased to follow a subject.
     pub(super) fn note(&mut self, subject: &Subject, is_followed: bool) {
         let followed = match subject {
             Subject::Everything => &mut self.everything,
@@ -107,7 +107,7 @@ impl Following {
         }
     }
 
-    /// Whether all that happens in a scope is told, and will be.
+    /// Returns whether the feed reports all changes in a scope, and goes on to.
     pub(super) fn surely_follows(&self, scope: &Scope) -> bool {
         let followed = match scope {
             Scope::Prefix(_) => self.everything,
@@ -116,7 +116,7 @@ impl Following {
         followed.now && followed.pending == 0
     }
 
-    /// Whether what is told for this is to be heeded: where everything is followed, that tells of each name, too.
+    /// Returns whether to process items for this subject: a feed that follows everything also reports each name's changes.
     pub(super) fn heeds(&self, subject: Option<&Subject>) -> bool {
         match subject {
             Some(Subject::Everything) => self.everything.now,

@@ -16,14 +16,14 @@ use leasehold_store::{LockStore, StoreError, Subject};
 
 use crate::coordinator::Coordinator;
 
-/// How many names are looked at in one go.
+/// Number of names in one batch of looks.
 pub(super) const LOOKS: usize = 256;
-/// How long what was looked at may take to be told.
+/// Time within which the feed must report a look.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);
-/// How long to wait before what failed is tried again.
+/// Pause before a retry.
 pub(super) const RETRY: Duration = Duration::from_millis(250);
 
-/// What is watched.
+/// Scope of a watcher or observer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scope {
     /// All locks whose names begin with this.
@@ -32,12 +32,12 @@ pub(super) enum Scope {
     Name(LockName),
 }
 
-/// All scopes, and how far each is. Prefixes come first, of which there are few.
+/// All scopes with their phases. Prefixes come first, of which there are few.
 #[derive(Debug, Default)]
 pub(super) struct Scopes(BTreeMap<Scope, Phase>);
 
 impl Scopes {
-    /// Adds one that is to be loaded; false if it is there already.
+    /// Adds a scope to be loaded; returns false if it exists already.
     pub(super) fn add(&mut self, scope: Scope) -> bool {
         match self.0.entry(scope) {
             Entry::Vacant(entry) => {
@@ -68,7 +68,7 @@ impl Scopes {
         matches!(self.0.get(scope), Some(Phase::Ready))
     }
 
-    /// Those that need a subject.
+    /// Returns the scopes that need a subject.
     pub(super) fn of(&self, subject: &Subject) -> Vec<Scope> {
         match subject {
             Subject::Everything => self.prefixes().map(|(_, scope, _)| scope.clone()).collect(),
@@ -79,19 +79,19 @@ impl Scopes {
         }
     }
 
-    /// Those that something has to be done about by now.
+    /// Returns the scopes whose time to act has come.
     pub(super) fn woken(&self, now: Moment) -> Vec<Scope> {
         let all = self.0.iter();
         let woken = all.filter(|(_, phase)| phase.wake_at().is_some_and(|at| at <= now));
         woken.map(|(scope, _)| scope.clone()).collect()
     }
 
-    /// When something has to be done about the first of them.
+    /// Returns the earliest time to act on a scope.
     pub(super) fn wake_at(&self) -> Option<Moment> {
         self.0.values().filter_map(Phase::wake_at).min()
     }
 
-    /// All are to be loaded again; gives them.
+    /// Makes all scopes load again, and returns them.
     pub(super) fn start_over(&mut self) -> Vec<Scope> {
         let all = self.0.iter_mut().map(|(scope, phase)| {
             *phase = Phase::waiting();
@@ -104,17 +104,17 @@ impl Scopes {
         matches!(self.0.first_key_value(), Some((Scope::Prefix(_), _)))
     }
 
-    /// Whether a name is watched.
+    /// Returns whether a name is watched.
     pub(super) fn cover(&self, name: &LockName) -> bool {
         self.covering(name).next().is_some()
     }
 
-    /// Whether what is told of a name is to be taken in: not before that name is followed, and all before was looked at.
+    /// Returns whether to process changes of a name: not before the feed follows it.
     pub(super) fn hear(&self, name: &LockName) -> bool {
         self.covering(name).any(|(_, phase)| phase.is_heard())
     }
 
-    /// A look at a name was told. Gives the scopes that are known by it.
+    /// Notes a reported look at a name. Returns the scopes that are complete now.
     pub(super) fn told(&mut self, name: &LockName) -> Vec<Scope> {
         let scopes = self.covering(name).map(|(scope, _)| scope.clone());
         let mut scopes: Vec<Scope> = scopes.collect();
@@ -122,7 +122,7 @@ impl Scopes {
         scopes
     }
 
-    /// Those that a name is in.
+    /// Returns the scopes that contain a name.
     fn covering(&self, name: &LockName) -> impl Iterator<Item = (&Scope, &Phase)> {
         let of_prefix = self
             .prefixes()
@@ -141,23 +141,23 @@ impl Scopes {
     }
 }
 
-/// How far a scope is.
+/// Phase of a scope.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// It has to be followed first, or to be tried again from that moment on.
+    /// It waits until the feed follows it, or until the time of a retry.
     Waiting { not_before: Option<Moment> },
     /// Its locks are being looked at.
     Loading {
-        /// Which attempt it is, among all.
+        /// The number of this attempt, among those of all scopes.
         attempt: u64,
-        /// Those whose looks have been told.
+        /// The names whose looks were reported.
         told: HashSet<LockName>,
-        /// Those that were looked at, once that is known, and have not been told.
+        /// The names whose looks are not reported yet, once all names are known.
         missing: Option<HashSet<LockName>>,
-        /// Those that have not been told by then will not be.
+        /// The time at which looks that are not reported count as lost.
         until: Option<Moment>,
     },
-    /// All that happens to it is in the mirror.
+    /// The mirror has its whole state.
     Ready,
 }
 
@@ -179,12 +179,12 @@ impl Phase {
         matches!(self, Self::Loading { attempt, .. } if *attempt == number)
     }
 
-    /// Whether it is to be loaded by now.
+    /// Returns whether it is to be loaded now.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         matches!(self, Self::Waiting { not_before } if not_before.is_none_or(|at| at <= now))
     }
 
-    /// When something has to be done about it though nothing happens.
+    /// Returns the time to act on it even if nothing happens.
     const fn wake_at(&self) -> Option<Moment> {
         match self {
             Self::Waiting { not_before } => *not_before,
@@ -193,17 +193,17 @@ impl Phase {
         }
     }
 
-    /// Whether what happens in the scope is told, and taken in.
+    /// Returns whether changes in the scope are reported and processed.
     const fn is_heard(&self) -> bool {
         !matches!(self, Self::Waiting { not_before: None })
     }
 
-    /// Whether the rest of what it misses will not come any more.
+    /// Returns whether its missing looks count as lost.
     pub(super) fn is_overdue(&self, now: Moment) -> bool {
         matches!(self, Self::Loading { until: Some(until), .. } if *until <= now)
     }
 
-    /// A look at one of its names was told. True if that was the last one missing.
+    /// Notes a reported look at one of its names. Returns true if that was the last one missing.
     fn told(&mut self, name: &LockName) -> bool {
         let Self::Loading { told, missing, .. } = self else {
             return false;
@@ -217,7 +217,7 @@ impl Phase {
         }
     }
 
-    /// These names have been looked at, all that there are. True if all of those looks have been told.
+    /// Notes that these are all names that were looked at. Returns true if all of those looks were reported.
     pub(super) fn looked(&mut self, number: u64, names: HashSet<LockName>, now: Moment) -> bool {
         let Self::Loading {
             attempt,
@@ -243,8 +243,8 @@ impl Phase {
     }
 }
 
-/// Lists the locks of a scope, and has the store look at each. Gives those that were looked at; what happens to one before
-/// its look is told is of no concern, and all after is told anyway.
+/// Lists the locks of a scope, and has the store look at each. Returns the names. A reported look includes all changes before
+/// it, and the feed reports all later ones.
 pub(super) async fn load(
     coordinator: Coordinator,
     feed: FeedId,
@@ -264,7 +264,7 @@ pub(super) async fn load(
         let page = page.map_err(|invalid| StoreError::Garbled {
             reason: format!("the store does not know its own page token: it {invalid}"),
         })?;
-        // A scan may give a name twice, and more than was asked for.
+        // A scan may return a name twice, and more names than requested.
         let mut names: Vec<_> = page
             .names
             .into_iter()
@@ -293,7 +293,7 @@ async fn look(
             Ok(()) => {
                 looked.insert(name);
             }
-            // Somebody else's keys stand where its companions should: nothing can be told of it.
+            // Foreign keys have the names of its companions: nothing can be reported of it.
             Err(StoreError::WrongType { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -316,7 +316,7 @@ pub(super) async fn look_at(
         .into_iter()
         .map(|result| match result?.executed.reply {
             Reply::Looked => Ok(()),
-            // The feed has just been closed, or nobody may ask who listens, or publish.
+            // The feed has just been closed, or the user may not ask for subscribers, or not publish.
             Reply::Unheard => Err(StoreError::Refused {
                 reason: "nobody hears what is published; its user needs the rights that docs/watching.md names"
                     .into(),

@@ -21,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 use self::{elections::Observer, hub::Request, watchers::Watcher};
 use crate::{Liveness, coordinator::Coordinator};
 
-/// A handle on the hub; cheap to clone.
+/// Handle on the hub; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Watching {
     requests: mpsc::UnboundedSender<Request>,
 }
 
 impl Watching {
-    /// Starts the hub, which runs until `stop`, and is kept by `liveness`.
+    /// Starts the hub, which runs until `stop`; `liveness` monitors it.
     pub fn start(coordinator: Coordinator, liveness: &Liveness, stop: &CancellationToken) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
         let hub = hub::run(coordinator, incoming, stop.clone());

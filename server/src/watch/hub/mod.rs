@@ -1,4 +1,4 @@
-//! The task that follows the store's feed for all who watch here.
+//! Hub: the task that follows the store's feed for all watchers and observers of this coordinator.
 
 mod work;
 
@@ -23,17 +23,17 @@ use super::{
 };
 use crate::{convert, coordinator::Coordinator};
 
-/// How often it is said that something can't be looked at.
+/// Shortest interval between warnings that a look failed.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 /// Most batches of looks that are in flight.
 const BATCHES: usize = 4;
 
-/// Of the watchers that have something to read, this part has its turn at a time: one in so many.
+/// Share of the watchers with unread messages that get a turn at a time: one in this many.
 const TURNS: usize = 16;
-/// After so many tellings, each of one event to one watcher, the hub lets others have their turn.
+/// Number of deliveries, each of one event to one watcher, after which the hub lets other tasks run.
 const TOLD_IN_A_ROW: usize = 128;
 
-/// What the hub is asked.
+/// Request to the hub.
 #[derive(Debug)]
 pub(in crate::watch) enum Request {
     Watch {
@@ -46,11 +46,11 @@ pub(in crate::watch) enum Request {
         requests: mpsc::UnboundedSender<Self>,
         reply: oneshot::Sender<Observer>,
     },
-    /// A watcher has read what it was given of its snapshot.
+    /// A watcher has read its page of the snapshot.
     More {
         id: u64,
     },
-    /// A watcher has read as much as is of one turn, and may have more to read.
+    /// A watcher has used up its turn, and may have more to read.
     Again {
         id: u64,
     },
@@ -62,7 +62,7 @@ pub(in crate::watch) enum Request {
     },
 }
 
-/// What the hub waits for.
+/// Completed work of the hub.
 enum Done {
     Loaded {
         attempt: u64,
@@ -72,7 +72,7 @@ enum Done {
     Looked(Vec<(LockName, Result<(), StoreError>)>),
 }
 
-/// The hub's state. While nobody watches, it has no feed, and the rest is empty.
+/// State of the hub. Without watchers, it has no feed, and the rest is empty.
 struct Hub {
     coordinator: Coordinator,
     following: Following,
@@ -83,11 +83,11 @@ struct Hub {
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     attempts: u64,
     looks_in_flight: usize,
-    /// When something has to be done about a scope.
+    /// The time to act on a scope.
     wake_at: Option<Moment>,
-    /// Until then no more is said of what can't be looked at.
+    /// The time before which failed looks are not logged again.
     warn_from: Moment,
-    /// Tellings of this turn.
+    /// Deliveries of this turn.
     told: usize,
 }
 
@@ -120,7 +120,7 @@ pub(in crate::watch) async fn run(
             biased;
             () = stop.cancelled() => return,
             Some(request) = requests.recv() => hub.on_request(request),
-            // Before what asks the store for more of it.
+            // Before the branches that ask the store for more items.
             item = hub.following.next() => match item {
                 Some(item) => {
                     hub.on_item(item);
@@ -133,7 +133,7 @@ pub(in crate::watch) async fn run(
                 None => return,
             },
             Some(done) = hub.work.next() => hub.on_done(done),
-            // Behind everybody else who has something to do.
+            // After all other tasks that are ready.
             () = tokio::task::yield_now(), if hub.watchers.are_lined_up() => {}
             () = sleep_until(wake) => {}
         }
@@ -162,7 +162,7 @@ impl Hub {
                 if self.scopes.is_ready(&scope) {
                     self.begin_snapshot(id);
                 }
-                // Dropped, it says so itself.
+                // A dropped watcher unregisters itself.
                 let _ = reply.send(watcher);
             }
             Request::Observe {
@@ -222,7 +222,7 @@ impl Hub {
 
     fn forget_all(&mut self) {
         self.mirror = Mirror::default();
-        // What is in flight is for a feed that is gone.
+        // Work in flight is for a feed that is gone.
         self.work = FuturesUnordered::new();
         self.looks_in_flight = 0;
     }
@@ -243,7 +243,7 @@ impl Hub {
         }
     }
 
-    /// The feed begins: all that was known may have changed unseen.
+    /// Starts over with a feed that starts: all known states may have changed unseen.
     fn start(&mut self) {
         self.forget_all();
         self.following.start();
@@ -256,7 +256,7 @@ impl Hub {
         }
     }
 
-    /// What happens in the scopes of a subject is not told for a while: should there be any, they are loaded again.
+    /// Loads the scopes of a subject again, because their changes are not reported for a while.
     fn start_over(&mut self, subject: &Subject) {
         for scope in self.scopes.of(subject) {
             if let Some(phase) = self.scopes.get_mut(&scope) {
@@ -270,7 +270,7 @@ impl Hub {
         }
     }
 
-    /// A scope is known from here on.
+    /// Notes that a scope is complete.
     fn ready(&mut self, scope: &Scope) {
         if let Some(phase) = self.scopes.get_mut(scope) {
             *phase = Phase::Ready;

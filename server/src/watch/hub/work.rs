@@ -13,7 +13,7 @@ impl Hub {
         }
     }
 
-    /// Loads a scope if it waits for that, and can be.
+    /// Loads a scope, if it is due and the feed follows it.
     pub(super) fn load(&mut self, scope: &Scope) {
         let (now, attempt) = (clock::now(), self.attempts + 1);
         let follows = self.following.surely_follows(scope);
@@ -76,11 +76,11 @@ impl Hub {
         }
     }
 
-    /// Says now and then why nothing is told.
+    /// Logs now and then why no events come.
     fn warn(&mut self, error: &StoreError, now: Moment) {
         if self.warn_from <= now {
             self.warn_from = now.after(WARN_EVERY);
-            tracing::warn!(%error, "what is watched could not be looked at; trying again");
+            tracing::warn!(%error, "failed to look at watched locks; trying again");
         }
     }
 
@@ -104,12 +104,14 @@ impl Hub {
         }
     }
 
-    /// Loads what could not be loaded before, and waits no longer for what was not told in time.
+    /// Loads scopes that could not be loaded before, and gives up looks that were not reported in time.
     fn see_to_scopes(&mut self, now: Moment) {
         for scope in self.scopes.woken(now) {
             let is_overdue = |phase: &mut Phase| phase.is_overdue(now);
             if self.scopes.get_mut(&scope).is_some_and(is_overdue) {
-                tracing::warn!("not all that is watched was told in time; going on with what was");
+                tracing::warn!(
+                    "the store did not report all watched locks in time; going on without"
+                );
                 self.ready(&scope);
             } else {
                 self.load(&scope);
@@ -118,7 +120,7 @@ impl Hub {
         self.wake_at = self.scopes.wake_at();
     }
 
-    /// When there is something to do unless anything happens before.
+    /// Returns the time of the next timer.
     pub(super) fn next_wake(&self) -> Option<Moment> {
         let look = self
             .mirror

@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 
 use super::hub::Request;
 
-/// Most that waits for a watcher to read. One that is behind by more is told of a gap, and has a snapshot again.
+/// Most unread events of a watcher. One that is further behind receives a gap and a new snapshot.
 const BEHIND: usize = 1024;
-/// How much of a snapshot a watcher is given at a time.
+/// Number of locks in one page of a snapshot.
 pub(in crate::watch) const PAGE: usize = 64;
 
 /// Messages that a watcher reads in a turn.
@@ -32,11 +32,11 @@ pub(in crate::watch) struct Watchers {
     last_id: u64,
 }
 
-/// Those that have something to read and wait for their turn. A thousand watchers of one event would otherwise be woken at once,
-/// and everybody else wait behind all of them.
+/// Watchers with unread messages that wait for their turn. Otherwise a thousand watchers of one event would be woken at once, and
+/// all other tasks would wait behind them.
 type LinedUp = Arc<Mutex<VecDeque<Arc<Queue>>>>;
 
-/// One of them.
+/// The hub's side of one watcher.
 #[derive(Debug)]
 pub(in crate::watch) struct Told {
     id: u64,
@@ -46,33 +46,33 @@ pub(in crate::watch) struct Told {
     lined_up: LinedUp,
 }
 
-/// How far a watcher is.
+/// Progress of a watcher.
 #[derive(Debug)]
 pub(in crate::watch) enum Stage {
-    /// What it watches is not known yet.
+    /// Its prefix is not loaded yet.
     Loading,
-    /// It has had the snapshot up to a name, itself included. Of the locks behind, it need not be told: the rest of the
-    /// snapshot will have what became of them.
+    /// It has the snapshot up to and including this name. It needs no events of later names: the rest of the snapshot will
+    /// include them.
     Snapshot { after: Option<LockName>, count: u64 },
-    /// It is told every event.
+    /// It receives every event.
     Live,
 }
 
-/// What waits for one watcher.
+/// Unread messages of one watcher.
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
-    /// The one that reads.
+    /// Wakes the reader.
     reader: AtomicWaker,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     items: VecDeque<Arc<WatchLocksResponse>>,
-    /// There is more of the snapshot once this has been read.
+    /// Whether more of the snapshot follows these messages.
     is_more: bool,
-    /// It is among those that wait for their turn, or has it until it has read what there is, or as much as is of one turn. One that
-    /// does not read keeps its turn, which costs nobody anything.
+    /// Whether it waits for a turn, or has one until it has read all messages, or as many as one turn permits. A watcher that does
+    /// not read keeps its turn, which costs no other watcher anything.
     place: Place,
 }
 
@@ -96,7 +96,7 @@ impl Queue {
 }
 
 impl Watchers {
-    /// Adds one, and gives its own side.
+    /// Adds a watcher, and returns its own side.
     pub(in crate::watch) fn add(
         &mut self,
         prefix: Arc<str>,
@@ -122,7 +122,7 @@ impl Watchers {
         )
     }
 
-    /// Gives this part of those that wait for it their turn, one at least.
+    /// Gives a turn to this share of those that wait for one, at least one.
     pub(in crate::watch) fn give_turns(&self, part: usize) {
         let mut lined_up = locked(&self.lined_up);
         let number = lined_up.len().div_ceil(part);
@@ -132,12 +132,12 @@ impl Watchers {
         }
     }
 
-    /// Whether any wait for their turn.
+    /// Returns whether any wait for a turn.
     pub(in crate::watch) fn are_lined_up(&self) -> bool {
         !locked(&self.lined_up).is_empty()
     }
 
-    /// Removes one; gives its prefix if nobody else watches that.
+    /// Removes a watcher; returns its prefix if no other watches it.
     pub(in crate::watch) fn remove(&mut self, id: u64) -> Option<Arc<str>> {
         let at = self.watchers.iter().position(|told| told.id == id)?;
         let prefix = self.watchers.swap_remove(at).prefix;
@@ -153,7 +153,7 @@ impl Watchers {
         self.watchers.is_empty()
     }
 
-    /// Those of a prefix that is not known yet.
+    /// Returns the watchers of a prefix that is not loaded yet.
     pub(in crate::watch) fn loading(&self, prefix: &str) -> Vec<u64> {
         let loading = self
             .watchers
@@ -170,7 +170,7 @@ impl Watchers {
         self.watchers.iter_mut()
     }
 
-    /// Tells an event to everybody that it concerns. Gives how many were too far behind.
+    /// Delivers an event to the watchers that it concerns. Returns how many were too far behind.
     pub(in crate::watch) fn tell(
         &mut self,
         name: &LockName,
@@ -196,7 +196,8 @@ impl Watchers {
 }
 
 impl Told {
-    /// Begins with the snapshot. True if it can have the first part now; otherwise it asks when it has read what waits.
+    /// Begins the snapshot. Returns true if the watcher can have the first page now; otherwise it asks when it has read its
+    /// messages.
     pub(in crate::watch) fn begin_snapshot(&mut self) -> bool {
         self.stage = Stage::Snapshot {
             after: None,
@@ -207,8 +208,8 @@ impl Told {
         !waiting.is_more
     }
 
-    /// Gives it part of the snapshot; `is_last` is the end of it. There is always room: it is asked for when all before was
-    /// read.
+    /// Delivers a page of the snapshot; `is_last` marks the last one. There is always room, because the watcher asks for a page
+    /// when it has read all before.
     pub(in crate::watch) fn page(&mut self, locks: Vec<(LockName, LockView)>, is_last: bool) {
         let Stage::Snapshot { after, count } = &mut self.stage else {
             return;
@@ -231,7 +232,7 @@ impl Told {
         self.line_up();
     }
 
-    /// Events were missed: what waits is dropped, and a snapshot begins once it has read so.
+    /// Notes a gap: drops the unread events, and begins a snapshot when the watcher has read the gap.
     pub(in crate::watch) fn gap(&mut self, why: &str) {
         let gap = WatchGap {
             message: why.to_owned(),
@@ -248,7 +249,7 @@ impl Told {
         self.line_up();
     }
 
-    /// Events were missed, and what it watches is not known any more.
+    /// Notes a gap after which its prefix must be loaded again.
     pub(in crate::watch) fn start_over(&mut self, why: &str) {
         if !matches!(self.stage, Stage::Loading) {
             self.gap(why);
@@ -257,7 +258,7 @@ impl Told {
         }
     }
 
-    /// False if too much waits already.
+    /// Adds an event; returns false if too many are unread.
     fn push(&self, event: Arc<WatchLocksResponse>) -> bool {
         let mut waiting = self.queue.waiting();
         if waiting.items.len() >= BEHIND {
@@ -269,7 +270,7 @@ impl Told {
         true
     }
 
-    /// It has something to read, if it has not been lined up for it already.
+    /// Lines the watcher up for a turn, unless it is already.
     pub(in crate::watch) fn line_up(&self) {
         let mut waiting = self.queue.waiting();
         if waiting.place == Place::Nowhere {
@@ -286,25 +287,25 @@ pub(in crate::watch) fn message(response: Response) -> Arc<WatchLocksResponse> {
     })
 }
 
-/// What a watcher is told, in order. It stops being told when this is dropped.
+/// Messages of one watcher, in order. Dropping this ends them.
 #[derive(Debug)]
 pub struct Watcher {
     id: u64,
     queue: Arc<Queue>,
     requests: mpsc::UnboundedSender<Request>,
-    /// How many messages more are of this turn.
+    /// Number of messages left in this turn.
     left: u32,
 }
 
 impl Watcher {
-    /// The next message, when it has its turn.
+    /// Waits for the watcher's turn, and returns the next message.
     ///
     /// # Cancel safety
     ///
-    /// A message is given or still there.
+    /// If it is cancelled, no message is lost.
     pub async fn next(&mut self) -> Arc<WatchLocksResponse> {
         poll_fn(|context| {
-            // First, so that nothing comes unseen in between.
+            // First, so that no message comes unseen in between.
             self.queue.reader.register(context.waker());
             let mut waiting = self.queue.waiting();
             if waiting.items.is_empty() {
