@@ -10,58 +10,57 @@ use crate::{
     view::{HolderView, NameEdges, NameView},
 };
 
-/// How long a hand-off to another coordinator stands until that coordinator confirms it.
+/// Time within which another coordinator must confirm a hand-off.
 pub const CLAIM_TIME: Duration = Duration::from_secs(3);
-/// How often a coordinator refreshes each name that it has waiters on.
+/// Interval at which a coordinator refreshes each name that it has waiters on.
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// A coordinator that has not refreshed a name for this long is dead for it: its waiters are skipped.
+/// Time without a refresh of a name after which a coordinator counts as dead for it: its waiters are skipped.
 pub const DEAD_AFTER: Duration = Duration::from_secs(2);
-/// A coordinator that has not refreshed a name for this long loses its waiters' places.
+/// Time without a refresh of a name after which a coordinator's waiters lose their places.
 pub const PLACES_KEPT: Duration = Duration::from_secs(10);
 
-/// Most waiters that one command grants a lock to; of more that fit, the next refresh sees to.
+/// Most waiters that one command grants a lock to; the next refresh grants it to more that fit.
 pub const GRANTS_AT_ONCE: usize = 100;
-/// Most holds that a refresh tells of.
+/// Most holds in the reply to a refresh.
 pub const CURRENT_AT_ONCE: usize = 100;
 
-/// One operation on one name. Every one is idempotent for the same owner id, because a reply may be lost.
+/// One operation on one name. Every operation is idempotent for the same owner id, because a reply may be lost.
 #[derive(Clone, Debug)]
 pub struct Command {
     /// The name.
     pub name: LockName,
-    /// Who sends it.
+    /// The coordinator that sends it.
     pub caller: Caller,
-    /// What is asked.
+    /// The operation.
     pub op: Op,
 }
 
-/// The coordinator that sends a command.
+/// Coordinator that sends a command.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// Its id: grants to its own waiters are told in the reply, those to others through their wake-up channel.
+    /// Its id: the reply has the grants to its own waiters; other coordinators receive theirs by their wake-up channels.
     pub coordinator: CoordinatorId,
-    /// One more than the largest token that the store has told it of any name. It counts for no more than the store's time
-    /// and the memory together: see [`Caller::floor_at`].
+    /// One more than the largest token of any name that the store has reported to it. At most the store's time plus the
+    /// memory counts: see [`Caller::floor_at`].
     pub floor: FencingToken,
-    /// How long the name's token is to be remembered from its own time on, or from now if that is later; and owner ids that
-    /// a resume replaced, from now on.
+    /// How long the store remembers the name's token, from the token's own time or from now, whichever is later; and owner
+    /// ids that a resume replaced, from now on.
     pub token_memory: Duration,
-    /// By the store's clock, when the sender will have given up: a command that arrives later does nothing, except a
-    /// release, which may always come late, and a view or look. `None` lets the store say.
+    /// The time, by the store's clock, at which the sender gives up: a command that arrives later does nothing, except a
+    /// release, view or look. `None` lets the store decide.
     pub not_after: Option<StoreTime>,
 }
 
 impl Caller {
-    /// Returns what the next token must not be below on the caller's account: its floor, or the furthest ahead of the
-    /// store's time that a token may be, whichever is smaller. Without that bound one token of the far future would raise
-    /// those of every name.
+    /// Returns the caller's lower bound for the next token: its floor, or the furthest ahead of the store's time that a
+    /// token may be, whichever is smaller. Without that bound one token of the far future would raise those of every name.
     pub fn floor_at(&self, now: StoreTime) -> FencingToken {
         let furthest = now.after(self.token_memory);
         self.floor.min(FencingToken::new(furthest.as_micros()))
     }
 
     /// Returns until when a token is remembered: for the memory after the token's own time, or after now if that is later.
-    /// Then the store's time has passed the token, and with it whatever is minted without a record of it.
+    /// By then the store's time has passed the token, and so has every token that is minted without a record of it.
     pub fn remembers_until(&self, token: FencingToken, now: StoreTime) -> StoreTime {
         now.max(StoreTime::from_micros(token.get()))
             .after(self.token_memory)
@@ -72,13 +71,13 @@ impl Caller {
 #[derive(Clone, Debug)]
 pub enum Op {
     /// Takes the lock, or joins its queue. Answered by [`Reply::Granted`], [`Reply::Queued`], [`Reply::Busy`] or
-    /// [`Reply::OtherLimit`]; where it was asked before, perhaps by [`Reply::Lost`].
+    /// [`Reply::OtherLimit`]; if it is sent again, perhaps by [`Reply::Lost`].
     Acquire(Acquire),
     /// Extends a hold, or confirms a hand-off. Answered by [`Reply::Renewed`] or [`Reply::Lost`].
     Renew {
         /// The hold.
         owner: OwnerId,
-        /// How long from now; the hold's lock-delay comes on top.
+        /// The new TTL from now on; the hold's lock-delay is added.
         ttl: Duration,
     },
     /// Ends whatever the owner id stands for, a hold or a place in the queue, and hands the lock on. Answered by
@@ -86,16 +85,16 @@ pub enum Op {
     Release {
         /// The hold or waiter.
         owner: OwnerId,
-        /// Whether its client gave it back, or was lost: then the lock-delay applies.
+        /// Whether its client released it, or was lost: then the lock-delay applies.
         end: End,
     },
-    /// Tells that the caller's waiters of this name live, hands on what is free, and looks for grants that the caller may
-    /// have missed. Answered by [`Reply::Refreshed`].
+    /// Shows that the caller's waiters of this name live, hands a free lock on, and finds grants that the caller may have
+    /// missed. Answered by [`Reply::Refreshed`].
     Refresh {
         /// The caller's oldest waiter, to see whether the store still knows it.
         oldest: Option<OwnerId>,
     },
-    /// Takes the lock from all that hold it, raises the token, and hands the lock on. Answered by [`Reply::Forced`].
+    /// Takes the lock from all its holders, raises the token, and hands the lock on. Answered by [`Reply::Forced`].
     ForceRelease,
     /// Changes the value of a hold. Answered by [`Reply::Changed`].
     SetValue {
@@ -111,13 +110,13 @@ pub enum Op {
         /// How many times.
         count: u32,
     },
-    /// Makes an exclusive hold a shared one, and lets shared waiters in. Answered by [`Reply::Changed`], which is true for
-    /// one that is shared already.
+    /// Makes an exclusive hold a shared one, and grants shared waiters. Answered by [`Reply::Changed`], which is true if the
+    /// hold was shared already.
     Downgrade {
         /// The hold.
         owner: OwnerId,
     },
-    /// Takes a hold, or a place in the queue, over for another stream, and changes its owner id. Answered by
+    /// Moves a hold, or a place in the queue, to another stream, and changes its owner id. Answered by
     /// [`Reply::Resumed`], [`Reply::ResumedWait`] or [`Reply::Lost`].
     Resume(Resume),
     /// Shows the name, with at most this many waiters. Answered by [`Reply::Seen`].
@@ -125,9 +124,10 @@ pub enum Op {
         /// Most waiters to show.
         waiters: usize,
     },
-    /// Shows who waits for whom. Answered by [`Reply::Edges`].
+    /// Shows which actors wait for which. Answered by [`Reply::Edges`].
     Edges,
-    /// Shows the name to a feed, among what is told to it. Answered by [`Reply::Looked`] or [`Reply::Unheard`].
+    /// Sends a view of the name to a feed, in order with its other items. Answered by [`Reply::Looked`] or
+    /// [`Reply::Unheard`].
     Look {
         /// The feed.
         feed: FeedId,
@@ -162,44 +162,44 @@ pub struct Acquire {
     pub ttl: Duration,
     /// How long the name stays closed after an unclean end.
     pub lock_delay: Duration,
-    /// Whether to join the queue if the lock can't be had at once.
+    /// Whether to join the queue if the lock is not granted at once.
     pub wait: bool,
-    /// Whether it was asked before, so that another stream may have resumed it meanwhile: then it is not carried out, and
-    /// answered by [`Reply::Lost`].
+    /// Whether it was sent before. Another stream may then have resumed it meanwhile: in that case it is not carried out,
+    /// and answered by [`Reply::Lost`].
     pub again: bool,
 }
 
-/// A change of owner, so that whoever still believes in the old stream can do nothing to it any more.
+/// Change of owner, so that nothing that still uses the old stream can affect the hold.
 ///
-/// Where the old owner id still holds the lock, nobody was granted in between: that is why a resume is safe.
+/// If the old owner id still holds the lock, no other was granted in between: that is why a resume is safe.
 #[derive(Clone, Debug)]
 pub struct Resume {
-    /// What the hold or place may be under: the owner id that was last confirmed, then those of attempts to resume it that
-    /// were not answered.
+    /// The owner ids that the hold or place may have: the last confirmed one, then those of unanswered attempts to resume
+    /// it.
     pub from: Vec<OwnerId>,
-    /// Its owner id from now on, made for this stream. What is under it already was resumed by this very stream, whose
-    /// answer was lost.
+    /// Its new owner id, made for this stream. If a hold or place has it already, this stream resumed it and the answer was
+    /// lost.
     pub next: OwnerId,
     /// The session of this stream.
     pub session: SessionId,
     /// Its client's name.
     pub client_name: ClientName,
-    /// How long a hold lasts from now on unless renewed; its lock-delay comes on top.
+    /// How long a hold lasts from now on unless renewed; its lock-delay is added.
     pub ttl: Duration,
     /// How many times a hold is held.
     pub count: u32,
 }
 
-/// What a command did, and the store's time when it did.
+/// Result of a command, and the store's time of it.
 #[derive(Clone, Debug)]
 pub struct Executed {
     /// The answer.
     pub reply: Reply,
     /// The store's clock inside the operation.
     pub at: StoreTime,
-    /// The grants to waiters that came with it, whoever's waiters those are, in order.
+    /// The grants that it made to waiters of all coordinators, in order.
     pub handed: Vec<Handed>,
-    /// Whether more waiters could be granted the lock now than one command does: the name is to be refreshed at once.
+    /// Whether more waiters fit than one command grants: the name must be refreshed at once.
     pub more: bool,
 }
 
@@ -215,15 +215,15 @@ pub enum Reply {
     Queued {
         /// Its place: 1 is next.
         position: u64,
-        /// When something that is in the way runs out, if it has an expiry.
+        /// When the first hold or lock-delay that blocks it expires, if any does.
         expires_in: Option<Duration>,
     },
     /// The lock is not free, and the acquire did not want to wait.
     Busy {
-        /// Who holds it, if anybody does.
+        /// A holder, if there is one.
         holder: Option<HolderView>,
     },
-    /// Those who hold or wait for the semaphore agree on another limit; nothing was done.
+    /// The semaphore's holders and waiters use another limit; nothing was done.
     OtherLimit {
         /// The limit in force.
         limit: u32,
@@ -245,7 +245,7 @@ pub enum Reply {
         acquire: Box<Acquire>,
         /// Its place: 1 is next.
         position: u64,
-        /// When something that is in the way runs out, if it has an expiry.
+        /// When the first hold or lock-delay that blocks it expires, if any does.
         expires_in: Option<Duration>,
     },
     /// The command arrived after its sender had given up; nothing was done.
@@ -265,51 +265,51 @@ pub enum Reply {
     },
     /// The refresh was carried out.
     Refreshed {
-        /// The hold that stands, if the caller granted or confirmed it or has to confirm it. Of shared holds and semaphores,
-        /// those of the caller's waiters that were handed the lock and have not been renewed since, the oldest first.
+        /// The present hold, if the caller granted or confirmed it or must confirm it. Of shared holds and semaphores, those
+        /// of the caller's waiters that were handed the lock and have not been renewed since, the oldest first.
         current: Vec<Current>,
-        /// When something that is in the way runs out, if it has an expiry.
+        /// When the first hold or lock-delay that blocks it expires, if any does.
         expires_in: Option<Duration>,
-        /// Whether the oldest waiter that was named is in the queue or holds the lock.
+        /// Whether the oldest waiter of the command is in the queue or holds the lock.
         attached: bool,
     },
     /// The force release was carried out.
     Forced {
-        /// Who held it, as far as they were holds of ours.
+        /// The former holders, except foreign ones.
         former: Vec<Former>,
         /// Whether anything was released.
         released: bool,
         /// The name's token now.
         token: FencingToken,
     },
-    /// The hold was changed, or, if false, it was lost before.
+    /// The hold was changed; if false, it was lost before.
     Changed(bool),
-    /// What can be seen.
+    /// The view.
     Seen(Box<NameView>),
-    /// Who waits for whom.
+    /// The edges of the wait graph.
     Edges(Box<NameEdges>),
-    /// The feed is told.
+    /// The view was sent to the feed.
     Looked,
-    /// Nobody hears what would be told to the feed. The rules never say so; a store may.
+    /// The feed has no subscriber. The rules never answer this; a store may.
     Unheard,
 }
 
-/// Why a hold is gone.
+/// Reason why a hold is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Loss {
     /// No more than its lock-delay was left.
     Expired,
     /// The key is missing.
     Deleted,
-    /// The key holds somebody else's owner id, or is closed.
+    /// The key has another owner id, or is closed.
     Taken,
     /// An operator took it.
     Forced,
-    /// Another stream resumed it: it lives on under another owner id.
+    /// Another stream resumed it, and holds it under another owner id.
     Resumed,
 }
 
-/// A grant to a waiter, made by somebody else's operation.
+/// Grant to a waiter, made by another client's operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handed {
     /// The waiter.
@@ -318,23 +318,23 @@ pub struct Handed {
     pub token: FencingToken,
     /// The coordinator that it waits at.
     pub coordinator: CoordinatorId,
-    /// Whether a session waits; the unary calls renew for themselves, so an owner id of theirs that is not known here may
-    /// well be somebody's.
+    /// Whether a session waits. Callers of the unary calls renew for themselves, so an unknown owner id of theirs may still
+    /// be in use.
     pub of_session: bool,
 }
 
-/// The hold that stands on a name.
+/// Present hold of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Current {
     /// Its owner id.
     pub owner: OwnerId,
     /// Its token.
     pub token: FencingToken,
-    /// Whether a session holds it; a hold of the unary calls is renewed by its caller alone.
+    /// Whether a session holds it; only its caller renews a hold of the unary calls.
     pub of_session: bool,
 }
 
-/// Who held a lock that was force-released.
+/// Former holder of a lock that was force-released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Former {
     /// Its owner id.

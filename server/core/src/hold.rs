@@ -13,7 +13,7 @@ use crate::{
     view::{HoldEdge, HoldView},
 };
 
-/// A grant.
+/// Hold of a name.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) owner: OwnerId,
@@ -31,13 +31,13 @@ pub(crate) struct Hold {
     /// Whether it was handed to a waiter and has not been renewed since: its coordinator may not know of it.
     pub(crate) fresh: bool,
     pub(crate) value: Value,
-    /// When it is over unless it is renewed, its lock-delay included.
+    /// When it ends unless renewed, its lock-delay included.
     pub(crate) ends_at: StoreTime,
 }
 
 impl Hold {
-    /// For how long the name stays closed if the hold ends uncleanly: not at all before it was confirmed, since its client
-    /// has not heard of it.
+    /// Returns how long the name stays closed if the hold ends uncleanly: not at all before it is confirmed, because its
+    /// client does not know of it.
     pub(crate) fn delay(&self) -> Duration {
         if self.confirmed {
             self.lock_delay
@@ -46,13 +46,13 @@ impl Hold {
         }
     }
 
-    /// Removes the value and the client name: the hold is over, and is in the way only for its lock-delay.
+    /// Removes the value and the client name of a hold that is over and lasts only for its lock-delay.
     pub(crate) fn anonymize(&mut self) {
         self.client_name = ClientName::default();
         self.value = Value::default();
     }
 
-    /// What may be seen of it.
+    /// Returns its view.
     pub(crate) fn view(&self, now: StoreTime) -> HoldView {
         HoldView {
             session: self.session,
@@ -69,7 +69,7 @@ impl Hold {
         }
     }
 
-    /// What the detector of deadlocks needs of it.
+    /// Returns its edge for the detector of deadlocks.
     pub(crate) fn edge(&self) -> HoldEdge {
         HoldEdge {
             owner: self.owner,
@@ -81,13 +81,13 @@ impl Hold {
     }
 }
 
-/// Everything that is in the way of a name's next holder.
+/// Holds and lock-delays that block a name's next holder.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Holders {
     holds: HashMap<OwnerId, Hold>,
-    /// Shared holds and permits that ended uncleanly: what they took stays taken for their lock-delay.
+    /// Shared holds and permits that ended uncleanly: they stay taken for their lock-delay.
     ghosts: HashMap<OwnerId, Ghost>,
-    /// The lock-delay of an exclusive hold that ended uncleanly runs until then.
+    /// The end of the lock-delay of an exclusive hold that ended uncleanly.
     closed_until: Option<StoreTime>,
     /// When each hold or ghost (true) ends.
     ends: BTreeSet<(StoreTime, OwnerId, bool)>,
@@ -102,7 +102,7 @@ struct Ghost {
 }
 
 impl Holders {
-    /// Drops what has run out, and tells of each hold that did.
+    /// Drops expired holds and lock-delays, and calls `gone` for each expired hold.
     pub(crate) fn purge(&mut self, now: StoreTime, mut gone: impl FnMut(&Hold)) {
         self.closed_until.take_if(|until| *until <= now);
         while let Some((ends_at, owner, is_ghost)) = self.ends.first().copied()
@@ -116,12 +116,12 @@ impl Holders {
         }
     }
 
-    /// Whether nothing is in the way.
+    /// Returns whether nothing blocks the next holder.
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty() && self.closed_until.is_none()
     }
 
-    /// What is taken.
+    /// Returns what the holds and lock-delays take.
     pub(crate) fn taken(&self) -> Taken {
         if self.closed_until.is_some() {
             return Taken::All;
@@ -143,7 +143,7 @@ impl Holders {
         }
     }
 
-    /// The one that holds it alone.
+    /// Returns the exclusive hold, if any.
     pub(crate) fn exclusive(&self) -> Option<&Hold> {
         let hold = self.holds.values().next()?;
         (hold.mode == Mode::Exclusive).then_some(hold)
@@ -153,7 +153,7 @@ impl Holders {
         self.holds.get(owner)
     }
 
-    /// A hold, to change anything but its mode and when it ends.
+    /// Returns a hold, to change anything but its mode and its end.
     pub(crate) fn get_mut(&mut self, owner: &OwnerId) -> Option<&mut Hold> {
         self.holds.get_mut(owner)
     }
@@ -172,7 +172,7 @@ impl Holders {
         Some(hold)
     }
 
-    /// Makes a hold last until then.
+    /// Makes a hold last until `ends_at`.
     pub(crate) fn extend(&mut self, owner: &OwnerId, ends_at: StoreTime) {
         if let Some(hold) = self.holds.get_mut(owner) {
             self.ends.remove(&(hold.ends_at, hold.owner, false));
@@ -181,7 +181,7 @@ impl Holders {
         }
     }
 
-    /// Keeps what a hold took, which has been removed, from everybody until then.
+    /// Keeps what a removed hold took closed until `until`.
     pub(crate) fn close(&mut self, hold: &Hold, until: StoreTime) {
         if hold.mode == Mode::Exclusive {
             self.closed_until = Some(until);
@@ -204,12 +204,12 @@ impl Holders {
         }
     }
 
-    /// How many hold it.
+    /// Returns the number of holds.
     pub(crate) fn len(&self) -> usize {
         self.holds.len()
     }
 
-    /// The holds, those that end first before the others.
+    /// Returns the holds, those that end first before the others.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Hold> {
         self.ends
             .iter()
@@ -217,25 +217,25 @@ impl Holders {
             .filter_map(|(_, owner, _)| self.get(owner))
     }
 
-    /// For how long the name is closed, to some at least.
+    /// Returns how long the name is closed, at least to some modes.
     pub(crate) fn closed_for(&self, now: StoreTime) -> Option<Duration> {
         let ghosts = self.ghosts.values().map(|ghost| ghost.ends_at).max();
         self.closed_until.or(ghosts).map(|until| now.until(until))
     }
 
-    /// When the first of what is in the way runs out.
+    /// Returns when the first hold or lock-delay expires.
     pub(crate) fn next_end(&self) -> Option<StoreTime> {
         let first = self.ends.first().map(|(ends_at, ..)| *ends_at);
         first.or(self.closed_until)
     }
 
-    /// When the last of it does.
+    /// Returns when the last one expires.
     pub(crate) fn last_end(&self) -> Option<StoreTime> {
         let last = self.ends.last().map(|(ends_at, ..)| *ends_at);
         last.max(self.closed_until)
     }
 
-    /// When each of it ends, and when the lock-delays of holds begin.
+    /// Returns when each of them ends, and when the lock-delays of holds begin.
     pub(crate) fn deadlines(&self) -> Vec<StoreTime> {
         let ends = self.ends.iter().map(|(ends_at, ..)| *ends_at);
         let delays = self

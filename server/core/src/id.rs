@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-/// The right to renew and release one grant: 16 random bytes, fresh for every acquisition.
+/// Right to renew and release one grant: 16 random bytes, fresh for every acquire and every resume.
 ///
 /// While an acquire waits, the same bytes are its ticket: its claim to a place in the queue. Secret: `Debug` shows
 /// nothing of it.
@@ -10,17 +10,17 @@ use std::{fmt, sync::Arc};
 pub struct OwnerId([u8; 16]);
 
 impl OwnerId {
-    /// An owner id from its bytes.
+    /// Returns an owner id from its bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// An owner id from what a client sent; `None` unless it is exactly 16 bytes.
+    /// Parses an owner id that a client sent; returns `None` unless it has exactly 16 bytes.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The bytes, for the store and for the client that owns them.
+    /// Returns the bytes, for the store and for the client that owns them.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -37,17 +37,17 @@ impl fmt::Debug for OwnerId {
 pub struct SessionId([u8; 16]);
 
 impl SessionId {
-    /// A session id from its bytes.
+    /// Returns a session id from its bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// A session id from its bytes; `None` unless there are exactly 16.
+    /// Parses a session id; returns `None` unless it has exactly 16 bytes.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -59,26 +59,26 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A sequential flow inside a client, a task or a thread: the unit of reentrancy and of deadlocks. It counts within its
+/// Sequential flow inside a client, such as a task or a thread: the unit of reentrancy and of deadlocks. Local to its
 /// session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor(u64);
 
 impl Actor {
-    /// Nobody: a stranger to every other, itself included.
+    /// No actor: every acquire with it is independent of all others.
     pub const NOBODY: Self = Self(0);
 
-    /// An actor from the client's number for it; 0 is nobody.
+    /// Returns the actor with the client's number; 0 is no actor.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The client's number for it.
+    /// Returns the client's number for it.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Whether it is nobody.
+    /// Returns whether it is no actor.
     pub const fn is_nobody(self) -> bool {
         self.0 == 0
     }
@@ -95,12 +95,12 @@ impl fmt::Display for Actor {
 pub struct CoordinatorId(Arc<str>);
 
 impl CoordinatorId {
-    /// A coordinator id from its text.
+    /// Returns a coordinator id from its text.
     pub fn new(text: &str) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -112,38 +112,38 @@ impl fmt::Display for CoordinatorId {
     }
 }
 
-/// Names one feed of what happens to locks; drawn at random for each.
+/// Names one feed of changes to locks; drawn at random for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FeedId(u64);
 
 impl FeedId {
-    /// A feed's id from its number.
+    /// Returns a feed's id from its number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// A number that rises with every grant of a name; what the lock protects refuses smaller ones.
+/// Number that rises with every grant of a name; the resource that the lock protects refuses smaller ones.
 ///
-/// `max(last + 1, the store's time in µs, floor)`: it rises across data loss too, as long as the new clock or the
-/// floor is not behind. The floor counts for no more than the store's time and the memory together, and a token is
-/// remembered until the memory has passed after its own time: see [`Caller`](crate::command::Caller). Microseconds since
-/// 1970 stay below 2^53 until the year 2255, so that Lua holds it exactly.
+/// It is `max(last + 1, the store's time in µs, floor)`: it rises across data loss too, as long as the new clock or the
+/// floor is not behind. The floor is at most the store's time plus the memory, and the store remembers a token until the
+/// memory has passed after the token's own time: see [`Caller`](crate::command::Caller). Microseconds since 1970 stay below
+/// 2^53 until the year 2255, so that Lua represents them exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(i64);
 
 impl FencingToken {
-    /// A token from its number.
+    /// Returns a token from its number.
     pub const fn new(token: i64) -> Self {
         Self(token)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> i64 {
         self.0
     }

@@ -5,7 +5,7 @@ use crate::name::Invalid;
 /// Most permits that a semaphore may have.
 pub const MAX_LIMIT: u32 = 1_000_000;
 
-/// How a lock is held, or is to be.
+/// Mode in which a lock is held or requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// By one holder.
@@ -13,7 +13,7 @@ pub enum Mode {
     Exclusive,
     /// Together with others that share it.
     Shared,
-    /// As permits of a semaphore, together with others while there are enough.
+    /// As permits of a semaphore, together with others as long as enough are free.
     Semaphore(Permits),
 }
 
@@ -25,7 +25,7 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// So many permits of a semaphore that has `limit` of them: 1 to `limit`, and that 1 to [`MAX_LIMIT`].
+    /// Returns `number` permits of a semaphore with this `limit`: 1 to `limit`, which is 1 to [`MAX_LIMIT`].
     pub fn new(number: u32, limit: u32) -> Result<Self, Invalid> {
         if !(1..=MAX_LIMIT).contains(&limit) {
             let what = format!("must be of a limit of 1 to {MAX_LIMIT}, not {limit}");
@@ -38,19 +38,19 @@ impl Permits {
         Ok(Self { number, limit })
     }
 
-    /// How many.
+    /// Returns the number of permits.
     pub const fn number(self) -> u32 {
         self.number
     }
 
-    /// Of how many.
+    /// Returns the semaphore's limit.
     pub const fn limit(self) -> u32 {
         self.limit
     }
 }
 
 impl Mode {
-    /// The semaphore's limit, if it is one.
+    /// Returns the semaphore's limit; `None` in other modes.
     pub const fn limit(self) -> Option<u32> {
         match self {
             Self::Semaphore(permits) => Some(permits.limit),
@@ -58,7 +58,7 @@ impl Mode {
         }
     }
 
-    /// Permits that it takes of a semaphore; 0 in other modes.
+    /// Returns the permits that it takes of a semaphore; 0 in other modes.
     pub const fn permits(self) -> u32 {
         match self {
             Self::Semaphore(permits) => permits.number,
@@ -66,7 +66,7 @@ impl Mode {
         }
     }
 
-    /// Whether whoever holds a lock like this may do all that a holder like `other` may.
+    /// Returns whether a hold in this mode gives every right of one in the `other` mode.
     pub const fn covers(self, other: Self) -> bool {
         match (self, other) {
             (Self::Exclusive, Self::Exclusive | Self::Shared) | (Self::Shared, Self::Shared) => {
@@ -80,7 +80,7 @@ impl Mode {
     }
 }
 
-/// What holders that go together take of a lock.
+/// Part of a lock that its present holders take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Taken {
     /// Nothing: it is free.
@@ -88,11 +88,11 @@ pub enum Taken {
     Nothing,
     /// It is shared.
     Shared,
-    /// So many permits of a semaphore.
+    /// Permits of a semaphore.
     Permits {
-        /// How many, all holders together.
+        /// The sum over all holders.
         number: u64,
-        /// Of how many.
+        /// The semaphore's limit.
         limit: u32,
     },
     /// All of it.
@@ -100,7 +100,7 @@ pub enum Taken {
 }
 
 impl Taken {
-    /// Whether there is room for one more like this.
+    /// Returns whether one more hold in this mode fits.
     pub fn fits(self, mode: Mode) -> bool {
         match (self, mode) {
             (Self::Nothing, _) | (Self::Shared, Mode::Shared) => true,
@@ -111,7 +111,7 @@ impl Taken {
         }
     }
 
-    /// With one more like this.
+    /// Returns the sum with one more hold in this mode.
     #[must_use]
     pub fn with(self, mode: Mode) -> Self {
         match (self, mode) {

@@ -9,11 +9,10 @@ use crate::{
     time::StoreTime,
 };
 
-/// The waiters of one name in the order in which the store saw them, and when each coordinator last showed that its
-/// waiters live.
+/// Waiters of one name in the order in which the store saw them, and the last refresh of each coordinator.
 ///
-/// Each coordinator's waiters stand in a line of their own, so that whoever is next is the first of one of the lines, and
-/// nobody has to walk past those of a dead coordinator: joining, leaving and a hand-off take O(log n) for n waiters, and
+/// Each coordinator's waiters form a line of their own, so that the next waiter is the first of one of the lines, and a
+/// hand-off need not walk past those of a dead coordinator: joining, leaving and a hand-off take O(log n) for n waiters, and
 /// O(k) for k coordinators.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
@@ -21,55 +20,55 @@ pub struct Queue {
     places: HashMap<OwnerId, (u64, CoordinatorId)>,
     ranks: Ranks,
     last_place: u64,
-    /// The limit of the first that asked for permits since the queue was empty.
+    /// The limit of the first waiter for permits since the queue was empty.
     limit: Option<u32>,
 }
 
-/// The waiters of one coordinator.
+/// Waiters of one coordinator.
 #[derive(Clone, Debug)]
 struct Line {
     refreshed: StoreTime,
     by_place: BTreeMap<u64, Waiter>,
 }
 
-/// A queued acquire.
+/// Queued acquire.
 #[derive(Clone, Debug)]
 pub struct Waiter {
-    /// What it asked for.
+    /// The acquire.
     pub acquire: Acquire,
-    /// Where it waits.
+    /// The coordinator at which it waits.
     pub coordinator: CoordinatorId,
-    /// Since when.
+    /// When it joined.
     pub since: StoreTime,
 }
 
 impl Queue {
-    /// How many wait.
+    /// Returns the number of waiters.
     pub fn len(&self) -> usize {
         self.ranks.len()
     }
 
-    /// Whether nobody waits.
+    /// Returns whether there are no waiters.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the owner id waits here.
+    /// Returns whether the owner id waits here.
     pub fn contains(&self, owner: &OwnerId) -> bool {
         self.places.contains_key(owner)
     }
 
-    /// The semaphore's limit on which the waiters agree, if any has asked for permits.
+    /// Returns the semaphore's limit of the waiters, if any waits for permits.
     pub fn limit(&self) -> Option<u32> {
         self.limit
     }
 
-    /// The waiters in order. Each takes O(k) for k coordinators.
+    /// Returns the waiters in order. Each takes O(k) for k coordinators.
     pub fn iter(&self) -> impl Iterator<Item = &Waiter> {
         Self::merged(self.lines.values())
     }
 
-    /// Those whose coordinators live, in order.
+    /// Returns the waiters whose coordinators live, in order.
     pub fn living(&self, now: StoreTime) -> impl Iterator<Item = &Waiter> {
         Self::merged(self.lines.values().filter(move |line| line.lives(now)))
     }
@@ -85,7 +84,7 @@ impl Queue {
         })
     }
 
-    /// When coordinators will be taken for dead, and when they lose their waiters' places.
+    /// Returns when each coordinator will count as dead, and when its waiters lose their places.
     pub fn deadlines(&self) -> Vec<StoreTime> {
         self.lines
             .values()
@@ -93,13 +92,13 @@ impl Queue {
             .collect()
     }
 
-    /// When nobody will wait any more unless a coordinator refreshes; `None` if nobody waits.
+    /// Returns when all waiters will have lost their places unless a coordinator refreshes; `None` without waiters.
     pub fn forgettable_at(&self) -> Option<StoreTime> {
         let last = self.lines.values().map(|line| line.refreshed).max()?;
         Some(last.after(PLACES_KEPT))
     }
 
-    /// Joins the queue at its end, or stays where it is; gives the place, 1 for the next.
+    /// Adds a waiter at the end, or leaves it in its place; returns the place, 1 for the next.
     pub fn join(&mut self, waiter: Waiter) -> u64 {
         let owner = waiter.acquire.owner;
         let coordinator = waiter.coordinator.clone();
@@ -119,24 +118,24 @@ impl Queue {
         self.position(&owner).unwrap_or(0)
     }
 
-    /// Leaves the queue; false if it was not there.
+    /// Removes a waiter; returns false if it was not in the queue.
     pub fn leave(&mut self, owner: &OwnerId) -> bool {
         self.remove(owner).is_some()
     }
 
-    /// The waiter of an owner id.
+    /// Returns the waiter of an owner id.
     pub fn get(&self, owner: &OwnerId) -> Option<&Waiter> {
         let (place, coordinator) = self.places.get(owner)?;
         self.lines.get(coordinator)?.by_place.get(place)
     }
 
-    /// The place of an owner id, 1 for the next.
+    /// Returns the place of an owner id, 1 for the next.
     pub fn position(&self, owner: &OwnerId) -> Option<u64> {
         let (place, _) = self.places.get(owner)?;
         self.ranks.rank(*place)
     }
 
-    /// Notes that a coordinator's waiters live. Nothing is kept of a coordinator while nobody waits.
+    /// Notes that a coordinator's waiters live. Keeps nothing of a coordinator without waiters.
     pub fn refresh(&mut self, coordinator: &CoordinatorId, now: StoreTime) {
         if !self.is_empty() {
             self.lines
@@ -148,8 +147,8 @@ impl Queue {
 
     /// Removes the waiters of coordinators that have been silent for too long to keep their places.
     ///
-    /// A refresh that lies ahead, since the store's clock has stepped back, counts as one of now: otherwise its coordinator
-    /// would live until the clock comes to it.
+    /// A refresh in the future, after the store's clock has stepped back, counts as one of now: otherwise its coordinator
+    /// would live until the clock reaches it.
     pub fn purge(&mut self, now: StoreTime) {
         let (places, ranks) = (&mut self.places, &mut self.ranks);
         self.lines.retain(|_, line| {
@@ -166,7 +165,7 @@ impl Queue {
         self.forget_if_empty();
     }
 
-    /// The first waiter whose coordinator lives. Those of a dead one are skipped but keep their places.
+    /// Returns the first waiter whose coordinator lives. Waiters of a dead one are skipped but keep their places.
     pub fn next(&self, now: StoreTime) -> Option<&Waiter> {
         self.lines
             .values()
@@ -176,7 +175,7 @@ impl Queue {
             .map(|(_, waiter)| waiter)
     }
 
-    /// Moves a waiter, in its place, to a coordinator that lives, and changes what it asked for.
+    /// Moves a waiter to another coordinator, in its place, and changes its acquire.
     pub fn take_over(
         &mut self,
         owner: &OwnerId,
@@ -203,7 +202,7 @@ impl Queue {
         line.by_place.insert(place, waiter);
     }
 
-    /// Leaves the queue; gives who it was, if it was there.
+    /// Removes a waiter and returns it, if it was in the queue.
     pub fn remove(&mut self, owner: &OwnerId) -> Option<Waiter> {
         let (place, coordinator) = self.places.remove(owner)?;
         self.ranks.remove(place);

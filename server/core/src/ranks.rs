@@ -1,12 +1,11 @@
 //! Order-statistic set of rising numbers: gives the rank of each, though any of them may be removed.
 
-/// Numbers that are added in rising order. Adding, removing and ranking one takes O(log n), spread evenly.
+/// Set of numbers that are added in rising order. Adding, removing and ranking one takes amortized O(log n).
 ///
-/// The numbers keep their slots until half of them are gone; how many of the slots before one are still taken is in a
-/// Fenwick tree.
+/// The numbers keep their slots until half of them are gone; a Fenwick tree counts how many slots before one are taken.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranks {
-    /// The numbers of all slots, rising, those that are gone included.
+    /// The numbers of all slots, rising, including removed ones.
     slots: Vec<u64>,
     taken: Vec<bool>,
     /// At `i`, counted from 1: how many of the `i & -i` slots that end with slot `i` are taken.
@@ -15,12 +14,12 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// How many numbers there are.
+    /// Returns how many numbers the set has.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds a number that is greater than all that were added before.
+    /// Adds a number greater than all added before.
     pub(crate) fn push(&mut self, number: u64) {
         debug_assert!(self.slots.last().is_none_or(|last| *last < number));
         self.slots.push(number);
@@ -32,7 +31,7 @@ impl Ranks {
         self.len += 1;
     }
 
-    /// Removes a number; false if it is not there.
+    /// Removes a number; returns false if the set lacks it.
     pub(crate) fn remove(&mut self, number: u64) -> bool {
         let Some(slot) = self.slot(number) else {
             return false;
@@ -50,7 +49,7 @@ impl Ranks {
         true
     }
 
-    /// The rank of a number, 1 for the least.
+    /// Returns the rank of a number, 1 for the least.
     pub(crate) fn rank(&self, number: u64) -> Option<u64> {
         let slot = self.slot(number)?;
         Some(u64::from(self.count_to(slot + 1)))
@@ -61,7 +60,7 @@ impl Ranks {
         self.taken[slot].then_some(slot)
     }
 
-    /// How many of the first slots are taken.
+    /// Returns how many of the first slots are taken.
     fn count_to(&self, mut end: usize) -> u32 {
         let mut count = 0;
         while end > 0 {
@@ -71,7 +70,7 @@ impl Ranks {
         count
     }
 
-    /// Gives up the slots of numbers that are gone.
+    /// Drops the slots of removed numbers.
     fn close_up(&mut self) {
         let mut taken = std::mem::take(&mut self.taken).into_iter();
         self.slots.retain(|_| taken.next().unwrap_or(false));

@@ -1,19 +1,18 @@
-//! The owner ids that resumes replaced.
+//! Owner ids that resumes replaced.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{id::OwnerId, time::StoreTime};
 
-/// The most owner ids that are remembered for one name. Redis keeps so many in its compact form. `hold.lua` has the same
-/// number, and `quorum/common.lua` too.
+/// Most owner ids that are remembered for one name. Redis keeps this many in its compact form. `hold.lua` and
+/// `quorum/common.lua` have the same number.
 ///
-/// Beyond it the ids that would be forgotten first are forgotten at once. Then a former owner learns "deleted" or "taken"
-/// instead of "resumed", and a former waiter that asks again joins the end of the queue. Nobody gains a hold by it: what a
-/// lock is held under is the owner id in its key alone, and a resume changes that only where it finds the id that it names.
+/// Beyond it, the ids that would be forgotten first are forgotten at once. A former owner then learns "deleted" or "taken"
+/// instead of "resumed", and a former waiter that asks again joins the end of the queue. No client gains a hold by it: only the
+/// owner id in its key holds a lock, and a resume changes that id only if it finds one that it names.
 pub(crate) const MOST_REPLACED: usize = 128;
 
-/// Owner ids that stand for nothing any more because a resume gave what they stood for another one, each for as long as
-/// somebody may still believe in it.
+/// Owner ids that are void because a resume replaced them, each for as long as a client may still use it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replaced {
     until: HashMap<OwnerId, StoreTime>,
@@ -21,7 +20,7 @@ pub(crate) struct Replaced {
 }
 
 impl Replaced {
-    /// Remembers one until then, and forgets another if there are too many.
+    /// Remembers an id until then, and forgets another one if there are too many.
     pub(crate) fn insert(&mut self, owner: OwnerId, until: StoreTime) {
         if let Some(before) = self.until.insert(owner, until) {
             self.ends.remove(&(before, owner));
@@ -34,12 +33,12 @@ impl Replaced {
         }
     }
 
-    /// Whether it is one.
+    /// Returns whether an id was replaced.
     pub(crate) fn contains(&self, owner: &OwnerId) -> bool {
         self.until.contains_key(owner)
     }
 
-    /// Forgets those that are over.
+    /// Forgets expired ids.
     pub(crate) fn purge(&mut self, now: StoreTime) {
         while let Some((until, owner)) = self.ends.first().copied()
             && until <= now
@@ -49,7 +48,7 @@ impl Replaced {
         }
     }
 
-    /// When the last of them is over.
+    /// Returns when the last one expires.
     pub(crate) fn last_end(&self) -> Option<StoreTime> {
         self.ends.last().map(|(until, _)| *until)
     }

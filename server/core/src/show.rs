@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl LockState {
-    /// For people, with at most this many waiters.
+    /// Returns the view for people, with at most this many waiters.
     pub(crate) fn view(&self, waiters: usize, now: StoreTime) -> NameView {
         NameView {
             holders: self
@@ -31,7 +31,7 @@ impl LockState {
         }
     }
 
-    /// For the detector of deadlocks.
+    /// Returns the edges for the detector of deadlocks.
     pub(crate) fn edges(&self, now: StoreTime) -> NameEdges {
         let complete = self.holders.len() <= EDGES;
         let holders = self.holders.iter().filter(|_| complete);
@@ -44,7 +44,7 @@ impl LockState {
 }
 
 impl Waiter {
-    /// What may be seen of it.
+    /// Returns its view.
     pub(crate) fn view(&self) -> WaiterView {
         WaiterView {
             session: self.acquire.session,

@@ -1,4 +1,4 @@
-//! All names of a store that lives in memory.
+//! Table of all names of a store in memory.
 
 use std::{
     cmp::Reverse,
@@ -13,10 +13,10 @@ use crate::{
     watch::Telling,
 };
 
-/// How many names that may have run out are looked at with each command: more than one, so that the table shrinks.
+/// Number of possibly expired names that each command checks: more than one, so that the table shrinks.
 const SWEEP: usize = 4;
 
-/// A lock's state machine for every name, forgotten when nothing is left of it.
+/// State machines of all names, each dropped when nothing is left of it.
 #[derive(Debug, Default)]
 pub struct LockTable {
     locks: HashMap<LockName, LockState>,
@@ -24,12 +24,12 @@ pub struct LockTable {
 }
 
 impl LockTable {
-    /// Carries a command out at a moment that is not before that of the command before.
+    /// Executes a command at a time that is not before that of the previous command.
     pub fn apply(&mut self, command: &Command, now: StoreTime) -> Executed {
         self.on(command, now, LockState::apply)
     }
 
-    /// The same, and gives what it has to tell to whoever watches.
+    /// Executes a command, and returns what watchers must be told.
     pub fn apply_and_tell(&mut self, command: &Command, now: StoreTime) -> (Executed, Telling) {
         self.on(command, now, LockState::apply_and_tell)
     }
@@ -48,24 +48,24 @@ impl LockTable {
             None => {
                 self.locks.remove(&command.name);
             }
-            // One entry a name: when it comes up, the name is forgotten or queued again.
+            // One entry for each name: when it is due, the name is forgotten or queued again.
             Some(at) if is_new => self.forgettable.push(Reverse((at, command.name.clone()))),
             Some(_) => {}
         }
         executed
     }
 
-    /// How many names are remembered.
+    /// Returns how many names are remembered.
     pub fn len(&self) -> usize {
         self.locks.len()
     }
 
-    /// Whether no name is remembered.
+    /// Returns whether no name is remembered.
     pub fn is_empty(&self) -> bool {
         self.locks.is_empty()
     }
 
-    /// The names that begin with `prefix` and are held, closed or waited for, sorted, after `after`.
+    /// Returns the names that begin with `prefix` and are held, closed or waited for, sorted, after `after`.
     pub fn names(&self, prefix: &str, after: Option<&str>, now: StoreTime) -> Vec<LockName> {
         let mut names: Vec<LockName> = self
             .locks
@@ -95,7 +95,7 @@ impl LockTable {
                 self.locks.remove(&name);
             } else if let Some(at) = state.forgettable_at() {
                 self.forgettable.push(Reverse((at.max(now), name)));
-                // Waiters that are refreshed have no better guess than now: look again with a later command.
+                // For waiters that are refreshed, now is the best guess: a later command checks again.
                 return;
             }
         }

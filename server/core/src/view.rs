@@ -14,19 +14,19 @@ pub const HOLDERS_SHOWN: usize = 100;
 /// Most holders, and most waiters, that the detector of deadlocks looks at.
 pub const EDGES: usize = 512;
 
-/// Who holds a lock.
+/// Holder of a lock.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HolderView {
-    /// A hold of ours.
+    /// A hold of Leasehold.
     Ours(Box<HoldView>),
-    /// Somebody who does not use Leasehold set the key.
+    /// A key set by a program that does not use Leasehold.
     Foreign {
         /// Time until the key expires; `None` if it never does.
         expires_in: Option<Duration>,
     },
 }
 
-/// A hold of ours.
+/// View of a hold of Leasehold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HoldView {
     /// The session; `None` for the unary calls.
@@ -54,13 +54,13 @@ pub struct HoldView {
 }
 
 impl HoldView {
-    /// Whether it can't be renewed any more, and only its lock-delay is left.
+    /// Returns whether it has expired, and only its lock-delay is left.
     pub fn is_over(&self) -> bool {
         self.expires_in.is_zero() && !self.lock_delay.is_zero()
     }
 }
 
-/// Who waits for a lock.
+/// View of a waiter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaiterView {
     /// The session; `None` for a unary call.

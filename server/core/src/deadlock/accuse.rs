@@ -9,25 +9,25 @@ use super::{
     world::{Party, Room, World},
 };
 
-/// What the end of an actor's wait would be good for.
+/// Benefit of ending an actor's wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Merit {
-    /// Nothing yet.
+    /// None so far.
     None,
-    /// It holds what others wait for.
+    /// It holds a lock that others wait for.
     IsWaitedFor,
-    /// One of the others goes on at once.
+    /// Another actor goes on at once.
     LetsGoOn,
 }
 
-/// A wait that is to end.
+/// Victim.
 struct Accused {
     wait: usize,
     merit: Merit,
     deadlock: Deadlock,
 }
 
-/// The deadlocks of a world that has settled.
+/// Returns the deadlocks of a reduced world, each with its victim.
 pub(super) fn accuse(settled: &World<'_>) -> Vec<Deadlock> {
     let mut accused = Vec::new();
     let mut world = settled.clone();
@@ -37,7 +37,7 @@ pub(super) fn accuse(settled: &World<'_>) -> Vec<Deadlock> {
         if victims.is_empty() {
             break;
         }
-        // No knot is in another's way: which one ends first makes no difference.
+        // No knot blocks another: their order makes no difference.
         victims.sort_unstable_by_key(|victim| world.youth(victim.wait));
         for victim in &victims {
             world.go_on(world.waits[victim.wait].party);
@@ -52,8 +52,7 @@ pub(super) fn accuse(settled: &World<'_>) -> Vec<Deadlock> {
         .collect()
 }
 
-/// Strikes out who let nobody go on at once, if everybody goes on without its end too. Those who were accused last are tried
-/// first.
+/// Spares victims whose end let no actor go on at once, if all actors go on without it too. Tries the last victims first.
 fn spare(settled: &World<'_>, accused: &mut Vec<Accused>) {
     for number in (0..accused.len()).rev() {
         if accused[number].merit == Merit::LetsGoOn {
@@ -73,11 +72,10 @@ fn spare(settled: &World<'_>, accused: &mut Vec<Accused>) {
 }
 
 impl World<'_> {
-    /// The sets of parties each of whom is in the way of all of its set, with nobody else in theirs, once everything has
-    /// settled.
+    /// Returns the knots of the reduced world: sets of parties that block one another, and that no other party blocks.
     fn knots(&self) -> Vec<Vec<usize>> {
-        // Who is ahead of the one ahead, and who holds the name, is in the way by way of the one ahead. Nobody at a head fits,
-        // so all holders are in its way.
+        // Only the waiter directly ahead counts: those before it, and the holders, block through it. No head of a queue
+        // fits, so all holders block it.
         let mut in_the_way = vec![Vec::new(); self.parties.len()];
         for name in 0..self.names.len() {
             let mut ahead = None;
@@ -91,7 +89,7 @@ impl World<'_> {
         knots::find(&in_the_way)
     }
 
-    /// Chooses the wait that is to end for a knot.
+    /// Chooses the victim of a knot.
     fn accuse(&self, knot: &[usize]) -> Option<Accused> {
         let members: HashSet<usize> = knot.iter().copied().collect();
         let waits = |party: &usize| self.parties[*party].waits.iter().copied();
@@ -117,7 +115,7 @@ impl World<'_> {
         })
     }
 
-    /// What waits are ordered by, the youngest first.
+    /// Returns the key that sorts waits, the youngest first.
     fn youth(&self, wait: usize) -> Reverse<(StoreTime, OwnerId)> {
         let WaitEdge { since, owner, .. } = self.waits[wait].edge;
         Reverse((*since, *owner))
@@ -137,7 +135,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether another actor of the knot would go on if this one did.
+    /// Returns whether another actor of the knot would go on if this one did.
     fn lets_go_on(&self, party: usize, knot: &HashSet<usize>) -> bool {
         let mut gone = HashSet::from([party]);
         let mut names: Vec<usize> = self.touched(party).collect();
@@ -147,7 +145,7 @@ impl World<'_> {
                 if gone.contains(&wait.party) {
                     continue;
                 }
-                // Nobody in the knot waits for anybody outside.
+                // No party of the knot waits for one outside.
                 if !knot.contains(&wait.party) || !room.fits(wait.edge.mode) {
                     break;
                 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Because, Deadlock, Step, world::World};
 
 impl World<'_> {
-    /// The deadlock that is to end with this wait; `None` if it is not in a circle, or was not published.
+    /// Returns the deadlock of this victim; `None` if its wait is not in a circle, or was not published.
     pub(super) fn deadlock(&self, victim: usize) -> Option<Deadlock> {
         let links = Search::new(self).back_to(victim)?;
         Some(Deadlock {
@@ -27,22 +27,22 @@ impl World<'_> {
     }
 }
 
-/// How the search came to a party: from which wait, and how the party is in its way.
+/// Link by which the search reached a party: from which wait, and how the party blocks it.
 #[derive(Clone, Copy)]
 struct Link {
     wait: usize,
     because: Because,
 }
 
-/// A search for a shortest way from a wait over whoever is in the way.
+/// Breadth-first search for a shortest cycle, from a wait over the parties that block it.
 struct Search<'w, 'a> {
     world: &'w World<'a>,
-    /// How each party was come to.
+    /// The link to each party.
     links: Vec<Option<Link>>,
-    /// The parties that are to be looked at.
+    /// The parties to visit.
     next: VecDeque<usize>,
-    /// Of each name, how many at the head of its queue have been come to, and whether its holders have: nobody is come to
-    /// once for every waiter behind.
+    /// For each name, how many waiters at the head of its queue have been visited, and whether its holders have, so that no
+    /// party is visited once for every waiter behind it.
     ahead: Vec<usize>,
     holders: Vec<bool>,
 }
@@ -58,7 +58,7 @@ impl<'w, 'a> Search<'w, 'a> {
         }
     }
 
-    /// The links of the way round, from the victim's wait on.
+    /// Returns the links of the cycle, from the victim's wait on.
     fn back_to(mut self, victim: usize) -> Option<Vec<Link>> {
         let goal = self.world.waits[victim].party;
         self.look_at(victim);
@@ -79,7 +79,7 @@ impl<'w, 'a> Search<'w, 'a> {
         Some(links)
     }
 
-    /// Comes to all who are in a wait's way.
+    /// Visits all parties that block a wait.
     fn look_at(&mut self, number: usize) {
         let world = self.world;
         let wait = &world.waits[number];

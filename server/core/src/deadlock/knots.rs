@@ -1,13 +1,12 @@
-//! The knots of a graph.
+//! Knots of a graph: strongly connected components without an edge to the outside.
 
 const UNSEEN: usize = usize::MAX;
 
-/// The sets of two nodes or more, or of one that has an edge to itself, in which every node leads to every other and none
-/// leads out. `edges` has, for each node, where it leads to. Each set is sorted; the sets come in an order that the edges
-/// alone decide.
+/// Returns the sets of at least two nodes, or of one with an edge to itself, in which every node leads to every other and none
+/// leads out. `edges` has the successors of each node. Each set is sorted; only the edges decide the order of the sets.
 ///
-/// Tarjan's strongly connected components, with a path of its own in place of recursion: a queue of thousands is a path of
-/// thousands. Takes time in proportion to nodes and edges.
+/// Tarjan's algorithm, with an explicit stack in place of recursion, because a queue of thousands is a path of thousands.
+/// Takes time proportional to nodes and edges.
 pub(super) fn find(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut search = Search {
         edges,
@@ -27,13 +26,13 @@ pub(super) fn find(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
 
 struct Search<'a> {
     edges: &'a [Vec<usize>],
-    /// In which order nodes were come to.
+    /// The order in which nodes were visited.
     number: Vec<usize>,
     /// The lowest number of a node that is not yet in a set and that this one leads to.
     lowest: Vec<usize>,
     /// The nodes that are not yet in a set.
     open: Vec<usize>,
-    /// Which set a node is in.
+    /// The set of each node.
     set: Vec<usize>,
     sets: usize,
 }

@@ -61,8 +61,8 @@ use crate::{
     view::NameEdges,
 };
 
-/// A wait of an actor that holds something: what each coordinator publishes for the sessions that it serves, all of them
-/// and never of actor 0.
+/// Wait of an actor that holds something. Each coordinator publishes these for the sessions that it serves, except those of
+/// actor 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BlockedWait {
     /// The actor's session.
@@ -75,17 +75,17 @@ pub struct BlockedWait {
     pub name: LockName,
 }
 
-/// The blocked waits that one coordinator publishes.
+/// Blocked waits that one coordinator publishes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Publication {
-    /// The waits of its blocked actors: of each actor all of them, or none. What matters most comes first.
+    /// The waits of its blocked actors: of each actor all of them, or none. The most important come first.
     pub waits: Vec<BlockedWait>,
-    /// What bounds made it leave out.
+    /// The actors that bounds made it leave out.
     pub omissions: Omissions,
 }
 
 impl Publication {
-    /// A publication that cannot be read, for example because a newer version of the coordinator wrote it.
+    /// Returns what stands for a publication that cannot be read, for example one of a newer version.
     #[must_use]
     pub fn unreadable() -> Self {
         Self {
@@ -97,7 +97,7 @@ impl Publication {
         }
     }
 
-    /// Returns whether it says nothing.
+    /// Returns whether it has neither waits nor omissions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waits.is_empty() && self.omissions.is_empty()
@@ -120,60 +120,60 @@ impl Omissions {
         self.sessions.is_empty() && !self.anybody
     }
 
-    /// Adds those of another coordinator.
+    /// Adds the omissions of another coordinator.
     pub fn add(&mut self, other: &Self) {
         self.sessions.extend(&other.sessions);
         self.anybody |= other.anybody;
     }
 
-    /// Returns whether an actor of this session that is not published may wait for more than can be seen.
+    /// Returns whether an unpublished actor of this session may have waits that the detector does not see.
     pub(super) fn concern(&self, session: SessionId) -> bool {
         self.anybody || self.sessions.contains(&session)
     }
 }
 
-/// One complete look: who waits, and then the edges of the names that they wait for, read one after the other.
+/// Pass of the detector: the blocked waits, and then the edges of their names, read one after the other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pass {
-    /// What all coordinators have published.
+    /// The waits that all coordinators have published.
     pub blocked: Vec<BlockedWait>,
-    /// What bounds made them leave out.
+    /// The actors that bounds made them leave out.
     pub omissions: Omissions,
-    /// The edges of every name among them that could be read. Of other names nothing is known.
+    /// The edges of their names, as far as they could be read. Nothing is known of other names.
     pub names: HashMap<LockName, NameEdges>,
 }
 
-/// Actors that are in each other's way, and the wait that has to end.
+/// Deadlock: actors that block each other, and the wait to abort.
 ///
-/// Its `Display` is for people: it names the actors and the locks of the circle, the accused actor first, at most eight of
-/// them, and neither owner ids nor tickets.
+/// Its `Display` is for people: it names the actors and locks of the circle, the victim first, at most eight of them, and
+/// neither owner ids nor tickets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// The wait that is to fail.
+    /// The wait to abort.
     pub victim: BlockedWait,
-    /// A shortest way from the victim round to itself: each waits for something because of the next one, and the last one
-    /// because of the first. Never empty.
+    /// A shortest cycle from the victim to itself: the next actor blocks each wait, and the first actor the last wait. Never
+    /// empty.
     pub cycle: Vec<Step>,
 }
 
-/// One that waits in a circle.
+/// Actor that waits in a circle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Its session; `None` for a unary call.
     pub session: Option<SessionId>,
     /// Its client's name.
     pub client_name: ClientName,
-    /// Which actor it is; [`Actor::NOBODY`] if that is not known.
+    /// The actor; [`Actor::NOBODY`] if it is not known.
     pub actor: Actor,
-    /// Whether it is known to hold something. One that is not is only in the way of those behind it in a queue.
+    /// Whether it is known to hold something. Otherwise it blocks only the waiters behind it in a queue.
     pub holds: bool,
-    /// What it waits for.
+    /// The name that it waits for.
     pub name: LockName,
-    /// How the next one is in its way.
+    /// How the next actor blocks it.
     pub because: Because,
 }
 
-/// How one is in the way of another that waits for a name.
+/// Reason why an actor blocks another that waits for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Because {
     /// It holds the name.
@@ -182,22 +182,22 @@ pub enum Because {
     IsAhead,
 }
 
-/// The deadlocks that there were between two passes, those of other coordinators' sessions too. `now` must have begun after
-/// `before` had ended.
+/// Returns the deadlocks that existed between two passes, those of other coordinators' sessions too. `now` must have begun
+/// after `before` had ended.
 ///
-/// All victims together let everybody go on. One after the other, in this order, each is still stuck when its turn comes. The
-/// same passes give the same answer, whatever the order of `blocked` and of the holders in them.
+/// The ends of all victims let all actors go on. If they end one after the other, in this order, each is still stuck when its
+/// turn comes. The same passes give the same answer, whatever the order of `blocked` and of the holders in them.
 ///
-/// Takes time in proportion to the edges, once for all deadlocks that are independent of each other; once more for each that
-/// waits for another one, and for each victim whose end alone is not enough.
+/// Takes time proportional to the edges, once for all independent deadlocks; once more for each deadlock that waits for another
+/// one, and for each victim whose end alone is not enough.
 pub fn find(before: &Pass, now: &Pass) -> Vec<Deadlock> {
     let mut world = standing::both(before, now);
     world.settle();
     accuse::accuse(&world)
 }
 
-/// The waits of all actors that were stuck between two passes, of those too that only wait for a deadlock of others; ordered
-/// by name, and within a name as they are queued. `now` must have begun after `before` had ended.
+/// Returns the waits of all actors that were stuck between two passes, including those that only wait for a deadlock of
+/// others; ordered by name, and within a name as they are queued. `now` must have begun after `before` had ended.
 pub fn stuck(before: &Pass, now: &Pass) -> Vec<BlockedWait> {
     let mut world = standing::both(before, now);
     world.settle();

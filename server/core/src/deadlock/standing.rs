@@ -16,8 +16,8 @@ use super::{
     world::{Hold, Party, Wait, World},
 };
 
-/// A wait of an actor. Hashed by its ticket alone, of which there are hardly two: a name may be long, and each is looked up
-/// several times.
+/// Wait of an actor. Hashed by its ticket alone, which is all but unique: a name may be long, and each is looked up several
+/// times.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key<'a> {
     ticket: OwnerId,
@@ -40,7 +40,7 @@ impl Key<'_> {
 
 type Who = (SessionId, Actor);
 
-/// The world of what is in both.
+/// Returns the world of the holds and waits in both passes.
 pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
     let names = names(before, now);
     let published = published(before, now);
@@ -63,7 +63,7 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
             }
             let blocked = key(edge, name.name).is_some_and(|key| published.contains(&key));
             let new = world.parties.len();
-            // A waiter that is nobody in particular is a party of its own.
+            // A waiter without an actor is a party of its own.
             let party = who.map_or(new, |who| *actors.entry(who).or_insert(new));
             if party == new {
                 world.parties.push(Party::default());
@@ -86,7 +86,7 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
     for (index, name) in names.iter().enumerate() {
         for edge in &name.holders {
             let party = who(edge.session, edge.actor).and_then(|who| actors.get(&who));
-            // Everybody else is taken to release it.
+            // All other holders are assumed to release it.
             if let Some(&party) = party
                 && world.parties[party].blocked
             {
@@ -101,14 +101,14 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
     world
 }
 
-/// What is in both passes of one name.
+/// Edges of one name that are in both passes.
 struct Both<'a> {
     name: &'a LockName,
     holders: Vec<&'a HoldEdge>,
     waiters: Vec<&'a WaitEdge>,
 }
 
-/// The names that both passes know all about, in their order.
+/// Returns the names that both passes know completely, in order.
 fn names<'a>(before: &'a Pass, now: &'a Pass) -> Vec<Both<'a>> {
     let mut names: Vec<_> = now
         .names
@@ -134,7 +134,7 @@ fn both_of<'a>(name: &'a LockName, before: &'a NameEdges, now: &'a NameEdges) ->
         .iter()
         .filter(|edge| held.contains(&edge.owner))
         .collect();
-    // As the store tells them, by the time that they have left, their order changes with each renewal.
+    // The store sorts them by the time left, so that their order changes with each renewal.
     holders.sort_unstable_by_key(|edge| (edge.session, edge.actor, edge.owner));
     let waiters = now
         .waiters
@@ -148,7 +148,7 @@ fn both_of<'a>(name: &'a LockName, before: &'a NameEdges, now: &'a NameEdges) ->
     }
 }
 
-/// What coordinators had published both times.
+/// Returns the waits that coordinators had published in both passes.
 fn published<'a>(before: &'a Pass, now: &'a Pass) -> HashSet<Key<'a>> {
     let before: HashSet<_> = before.blocked.iter().map(BlockedWait::key).collect();
     now.blocked
@@ -158,7 +158,7 @@ fn published<'a>(before: &'a Pass, now: &'a Pass) -> HashSet<Key<'a>> {
         .collect()
 }
 
-/// The actors with a wait that is not in both passes, or of which that is not known.
+/// Returns the actors with a wait that is not in both passes, or may not be.
 fn moving<'a>(
     before: &'a Pass,
     now: &'a Pass,
@@ -202,7 +202,7 @@ fn key<'a>(edge: &WaitEdge, name: &'a LockName) -> Option<Key<'a>> {
     })
 }
 
-/// Which actor that is; `None` for nobody in particular.
+/// Returns the actor; `None` without one.
 fn who(session: Option<SessionId>, actor: Actor) -> Option<Who> {
     session
         .filter(|_| !actor.is_nobody())

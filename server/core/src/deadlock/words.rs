@@ -6,7 +6,7 @@ use super::{Because, Deadlock, Step};
 
 /// Most steps that are spelt out.
 const STEPS: usize = 8;
-/// Most characters that are shown of a name, a lock's or a client's.
+/// Most characters that are shown of a lock's or client's name.
 const SHOWN: usize = 64;
 
 impl Display for Deadlock {
@@ -57,7 +57,7 @@ impl Display for Because {
     }
 }
 
-/// A name in quotes, without its middle if it is long: the beginning tells what it is about, the end which one it is.
+/// Name in quotes, without its middle if it is long: the beginning shows the kind, the end which one it is.
 struct Short<'a>(&'a str);
 
 impl Display for Short<'_> {

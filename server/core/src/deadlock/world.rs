@@ -8,7 +8,7 @@ use crate::{
 
 use super::BlockedWait;
 
-/// Everything that counts. Parties, waits, holds and names are known by their numbers.
+/// Wait graph. Parties, waits, holds and names are referred to by their numbers.
 #[derive(Clone, Default)]
 pub(super) struct World<'a> {
     pub(super) parties: Vec<Party>,
@@ -16,16 +16,16 @@ pub(super) struct World<'a> {
     pub(super) holds: Vec<Hold<'a>>,
     /// In the order of their names.
     pub(super) names: Vec<Name<'a>>,
-    /// The names at whose heads somebody may have come to fit.
+    /// The names whose first waiter may fit now.
     changed: Vec<usize>,
 }
 
-/// An actor that waits, or a waiter that is nobody in particular.
+/// Actor that waits, or a waiter without an actor.
 #[derive(Clone, Default)]
 pub(super) struct Party {
-    /// Whether it has published waits: then it may be accused, and its holds count.
+    /// Whether it has published waits: then it may be a victim, and its holds count.
     pub(super) blocked: bool,
-    /// All that it waits for. With one of them it has what it needs to go on.
+    /// Its waits. The end of one of them lets it go on.
     pub(super) waits: Vec<usize>,
     pub(super) holds: Vec<usize>,
     /// Whether it went on.
@@ -36,7 +36,7 @@ pub(super) struct Party {
 pub(super) struct Wait<'a> {
     pub(super) edge: &'a WaitEdge,
     pub(super) name: usize,
-    /// Which one it is in the name's queue.
+    /// Its place in the name's queue.
     pub(super) place: usize,
     pub(super) party: usize,
     /// Whether it was published.
@@ -54,16 +54,16 @@ pub(super) struct Hold<'a> {
 #[derive(Clone)]
 pub(super) struct Name<'a> {
     pub(super) name: &'a LockName,
-    /// All that wait, in order, those who went on included.
+    /// All waits, in order, including those of parties that went on.
     pub(super) queue: Vec<usize>,
-    /// How many at its head are known to have gone on.
+    /// The number of waits at its head whose parties went on.
     pub(super) head: usize,
-    /// By all that hold it, those who went on included.
+    /// All holds, including those of parties that went on.
     pub(super) holds: Vec<usize>,
     pub(super) room: Room,
 }
 
-/// What the holders of a name leave of it.
+/// Capacity that the holders of a name leave.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Room {
     exclusive: usize,
@@ -84,7 +84,7 @@ impl Room {
         }
     }
 
-    /// Ends what has entered.
+    /// Removes a hold.
     pub(super) fn leave(&mut self, mode: Mode) {
         match mode {
             Mode::Exclusive => self.exclusive -= 1,
@@ -109,7 +109,7 @@ impl Room {
 }
 
 impl<'a> World<'a> {
-    /// Adds a name that nobody holds, with its queue.
+    /// Adds a free name, with its queue.
     pub(super) fn name(&mut self, name: &'a LockName, queue: Vec<usize>) {
         self.changed.push(self.names.len());
         self.names.push(Name {
@@ -130,7 +130,7 @@ impl<'a> World<'a> {
         self.holds.push(hold);
     }
 
-    /// Lets go on whoever can.
+    /// Reduces the graph: lets every party go on that can.
     pub(super) fn settle(&mut self) {
         while let Some(name) = self.changed.pop() {
             while let Some(&wait) = self.names[name].queue.get(self.names[name].head) {
@@ -148,7 +148,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Has a party release everything and wait for nothing.
+    /// Makes a party release everything and give up its waits.
     pub(super) fn go_on(&mut self, party: usize) {
         let party = &mut self.parties[party];
         if std::mem::replace(&mut party.gone, true) {
@@ -165,12 +165,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// All waits that are not over, by name and place.
+    /// Returns all waits that are not over, by name and place.
     pub(super) fn left(&self) -> impl Iterator<Item = usize> {
         (0..self.waits.len()).filter(|wait| !self.waits[*wait].over)
     }
 
-    /// Who still waits for a name, in order.
+    /// Returns the remaining waits for a name, in order.
     pub(super) fn queue(&self, name: usize) -> impl Iterator<Item = &Wait<'a>> {
         let Name { queue, head, .. } = &self.names[name];
         queue[*head..]
@@ -179,7 +179,7 @@ impl<'a> World<'a> {
             .filter(|wait| !wait.over)
     }
 
-    /// Who still holds a name, once for each hold.
+    /// Returns the remaining holders of a name, once for each hold.
     pub(super) fn holders(&self, name: usize) -> impl Iterator<Item = usize> {
         self.names[name]
             .holds
@@ -188,7 +188,7 @@ impl<'a> World<'a> {
             .filter(|party| !self.parties[*party].gone)
     }
 
-    /// The wait as it was published, if it was.
+    /// Returns the wait as it was published, if it was.
     pub(super) fn blocked(&self, wait: usize) -> Option<BlockedWait> {
         let wait = &self.waits[wait];
         Some(BlockedWait {

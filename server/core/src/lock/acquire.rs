@@ -28,7 +28,7 @@ impl LockState {
             return self.acquire_or_wait(step, acquire);
         }
         let mut handed_on = self.hand_on(step);
-        // It waited, and was next.
+        // It waited, and was the next.
         if let Some(token) = handed_on.take(&acquire.owner) {
             return (Reply::Granted { token }, handed_on);
         }
@@ -36,15 +36,15 @@ impl LockState {
             let holder = self.first_holder(step.now);
             return (Reply::Busy { holder }, handed_on);
         }
-        // It may wait at a coordinator that is taken for dead; nobody holds and waits.
+        // It may wait at a coordinator that counts as dead; no owner id both holds and waits.
         self.queue.leave(&acquire.owner);
         let here = step.caller.coordinator.clone();
         let token = self.grant(step, acquire, &here, false);
         (Reply::Granted { token }, handed_on)
     }
 
-    /// The same acquire again, since its reply was lost: the grant stands, and never ends sooner for it. This one may be late,
-    /// and the hold may have been renewed for longer since.
+    /// Answers an acquire that is sent again because its reply was lost: the grant stands, and never ends sooner by it, because
+    /// this one may be late, and the hold may have been renewed for longer since.
     fn retake(&mut self, step: &Step<'_>, acquire: &Acquire) -> Option<FencingToken> {
         let hold = self.holders.get_mut(&acquire.owner)?;
         hold.coordinator = step.caller.coordinator.clone();

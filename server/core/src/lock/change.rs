@@ -44,7 +44,7 @@ impl LockState {
         Reply::Renewed
     }
 
-    /// Why a hold that is not there is lost.
+    /// Returns why a missing hold is lost.
     pub(super) fn gone(&self) -> Loss {
         if self.holders.is_empty() {
             Loss::Deleted
@@ -77,7 +77,7 @@ impl LockState {
         if let Some(hold) = &closing {
             self.holders.close(hold, step.now.after(hold.delay()));
         }
-        // Whoever leaves the queue may have been in the way of those behind.
+        // A waiter that leaves the queue may have blocked those behind it.
         let handed_on = if closing.is_none() && (held || waited) {
             self.hand_on(step)
         } else {
@@ -131,7 +131,7 @@ impl LockState {
         for hold in &holds {
             step.tell(|| Change::Forced(Some(over(hold))));
         }
-        // It was closed, and is no more.
+        // It was closed, and is free now.
         if released && holds.is_empty() {
             step.tell(|| Change::Forced(None));
         }

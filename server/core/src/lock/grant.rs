@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl LockState {
-    /// Grants what is free to the next living waiters, one after the other, as long as the next one fits. For another
-    /// coordinator's waiter the grant stands only for the claim time, until that coordinator confirms it.
+    /// Grants the lock to the next living waiters, one after the other, as long as the next one fits. A grant to another
+    /// coordinator's waiter lasts only for the claim time, until that coordinator confirms it.
     pub(super) fn hand_on(&mut self, step: &mut Step<'_>) -> HandedOn {
         let mut handed_on = HandedOn::default();
         while let Some(next) = self.queue.next(step.now)
@@ -90,7 +90,7 @@ impl LockState {
         token
     }
 
-    /// Sets anew how long the newest token is remembered.
+    /// Extends the time for which the newest token is remembered.
     pub(super) fn remember(&mut self, step: &Step<'_>) {
         if let Some(record) = &mut self.token {
             record.forget_at = step.caller.remembers_until(record.last, step.now);

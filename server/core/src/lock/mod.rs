@@ -1,4 +1,4 @@
-//! One lock's state machine: `(state, command, now) → reply`.
+//! State machine of one lock: `(state, command, now) → reply`.
 //!
 //! The Redis scripts do the same on keys; `server/store/lua` and this module must agree, and a differential test holds
 //! them to it.
@@ -24,7 +24,7 @@ use crate::{
     watch::{Change, Telling},
 };
 
-/// Everything that is known of one name.
+/// State of one name.
 #[derive(Clone, Debug, Default)]
 pub struct LockState {
     pub(crate) holders: Holders,
@@ -40,12 +40,12 @@ pub(crate) struct TokenRecord {
 }
 
 impl LockState {
-    /// Carries a command out at a moment by the store's clock, which may have stepped back since the command before.
+    /// Executes a command at a time by the store's clock, which may have stepped back since the previous command.
     pub fn apply(&mut self, caller: &Caller, op: &Op, now: StoreTime) -> Executed {
         self.carry_out(caller, op, now, None)
     }
 
-    /// The same, and gives what it has to tell to whoever watches.
+    /// Executes a command, and returns what watchers must be told.
     pub fn apply_and_tell(
         &mut self,
         caller: &Caller,
@@ -115,9 +115,9 @@ impl LockState {
         }
     }
 
-    /// The moments at which this state changes by itself, past ones included until it is looked at: expiries, the start of
-    /// a lock-delay, and those from which a coordinator's waiters are skipped or dropped. For tests that compare it with
-    /// another clock's idea of the same; how long replaced owner ids are remembered is no matter of clocks.
+    /// Returns the times at which this state changes by itself, past ones included until the next command: expiries, the start
+    /// of a lock-delay, and the times from which a coordinator's waiters are skipped or dropped. For tests that compare it with
+    /// a state under another clock; the memory of replaced owner ids does not count.
     pub fn deadlines(&self) -> Vec<StoreTime> {
         let mut deadlines = self.queue.deadlines();
         deadlines.extend(self.token.map(|token| token.forget_at));
@@ -125,7 +125,7 @@ impl LockState {
         deadlines
     }
 
-    /// When nothing will be left of this state unless it is used again; `None` if nothing is left now.
+    /// Returns when nothing will be left of this state unless it is used again; `None` if nothing is left now.
     pub fn forgettable_at(&self) -> Option<StoreTime> {
         let token = self.token.map(|token| token.forget_at);
         let queue = self.queue.forgettable_at();
@@ -133,7 +133,7 @@ impl LockState {
         self.holders.last_end().max(token).max(queue).max(replaced)
     }
 
-    /// Whether nothing is known of the name at this moment; then it is as if it had never been used.
+    /// Returns whether nothing is left of the name at this time, as if it had never been used.
     pub fn is_forgotten(&mut self, now: StoreTime) -> bool {
         let is_forgotten = self.forgettable_at().is_none_or(|at| at <= now);
         if is_forgotten {
@@ -142,13 +142,13 @@ impl LockState {
         is_forgotten
     }
 
-    /// Whether the name is held, closed or waited for at this moment.
+    /// Returns whether the name is held, closed or waited for at this time.
     pub fn in_use(&self, now: StoreTime) -> bool {
         self.holders.last_end().is_some_and(|end| end > now) || !self.queue.is_empty()
     }
 
-    /// Drops what has run out. Of several holds, those that did are told of; the last of them, and one that was alone, take
-    /// with them what could tell.
+    /// Drops expired state. Reports the expiry of a hold among several; that of the last hold, or of a single one, is not
+    /// reported.
     fn forget(&mut self, step: &mut Step<'_>) {
         let now = step.now;
         let are_some_left = self.holders.last_end().is_some_and(|end| end > now);
@@ -162,7 +162,7 @@ impl LockState {
         self.replaced.purge(now);
     }
 
-    /// The limit that those who hold or wait for the semaphore agree on.
+    /// Returns the limit that the semaphore's holders and waiters use.
     pub(crate) fn limit(&self) -> Option<u32> {
         match self.holders.taken() {
             Taken::Permits { limit, .. } => Some(limit),

@@ -11,7 +11,7 @@ use crate::{
     watch::Change,
 };
 
-/// What there is to take over, by its owner id of now.
+/// Hold or waiter that a resume found, by its present owner id.
 enum Found {
     Hold(OwnerId),
     Place(OwnerId),
@@ -75,7 +75,7 @@ impl LockState {
             return Reply::Lost(self.gone());
         };
         let ends_at = step.now.after(resume.ttl + hold.lock_delay);
-        // The same again finds it as it was made, or as a place has come to it.
+        // A repeated resume finds the hold as it left it, or the grant of the waiter that it moved.
         let count = match *owner == resume.next {
             true => hold.count,
             false => resume.count.max(1),
@@ -135,8 +135,7 @@ impl LockState {
         (reply, handed_on)
     }
 
-    /// Remembers that the owner id of before stands for nothing any more. The other ids that the resume names stood for
-    /// nothing here, as far as is known, and are not remembered.
+    /// Remembers that the former owner id is void. The resume's other ids were unknown here, and are not remembered.
     fn replace(&mut self, step: &Step<'_>, owner: OwnerId, resume: &Resume) {
         if owner != resume.next {
             let until = step.now.after(step.caller.token_memory);

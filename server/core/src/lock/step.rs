@@ -11,29 +11,29 @@ use crate::{
     watch::{Change, Telling},
 };
 
-/// An operation on its way.
+/// Operation in progress.
 pub(super) struct Step<'a> {
     pub(super) caller: &'a Caller,
     pub(super) now: StoreTime,
-    /// Where it is told what changes, while anybody watches.
+    /// The changes to report, while there are watchers.
     pub(super) telling: Option<&'a mut Telling>,
 }
 
 impl Step<'_> {
-    /// Tells a change to whoever watches.
+    /// Reports a change to watchers.
     pub(super) fn tell(&mut self, change: impl FnOnce() -> Change) {
         if let Some(telling) = &mut self.telling {
             telling.changes.push(change());
         }
     }
 
-    /// A hold that stands, for others to see.
+    /// Returns the view of a present hold.
     pub(super) fn seen(&self, hold: &Hold) -> Box<HoldView> {
         Box::new(hold.view(self.now))
     }
 }
 
-/// A hold that is over, for others to see.
+/// Returns the view of a hold that is over.
 pub(super) fn over(hold: &Hold) -> Box<HoldView> {
     Box::new(HoldView {
         expires_in: Duration::ZERO,
@@ -49,14 +49,14 @@ pub(super) struct HandedOn {
 }
 
 impl HandedOn {
-    /// Takes the grant to the one that asks out, who is told of it by the answer itself.
+    /// Takes out the grant to the caller itself, which the answer reports.
     pub(super) fn take(&mut self, owner: &OwnerId) -> Option<FencingToken> {
         let mine = self.to.iter().position(|handed| handed.owner == *owner)?;
         Some(self.to.remove(mine).token)
     }
 }
 
-/// A reply with which nothing was handed on.
+/// Returns a reply without grants to waiters.
 pub(super) fn alone(reply: Reply) -> (Reply, HandedOn) {
     (reply, HandedOn::default())
 }

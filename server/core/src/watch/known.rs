@@ -12,15 +12,15 @@ use crate::{
     view::{HOLDERS_SHOWN, HoldView, HolderView, NameView},
 };
 
-/// How often a name is looked at on which something can end without a word, and nobody knows when.
+/// Interval between looks at a name on which something can end unreported, at an unknown time.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long after the time of a hold it is looked at: the store rounds up to the millisecond.
+/// Time after the end of a hold at which the mirror looks at it: the store rounds up to the millisecond.
 const GRACE: Duration = Duration::from_millis(2);
-/// A name is not looked at again before this.
+/// Shortest pause between two looks at a name.
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Mirrored {
-    /// When it is to be looked at; `None` if nothing is known of it, so that it may be forgotten.
+    /// Returns when to look at it; `None` if nothing is known of it, so that it may be forgotten.
     pub(super) fn due(&self, now: Moment) -> Option<Moment> {
         if self.suspect.is_some() {
             return Some(now);
@@ -30,7 +30,7 @@ impl Mirrored {
             false => Some(held.ends.here),
         });
         let is_uncertain = |held: &Held| !held.is_certain && !held.is_over;
-        // Waiters whose coordinators all died are gone without a word, too.
+        // Waiters whose coordinators all died also end unreported.
         let needs_polling =
             self.waiter_count > 0 || self.unseen > 0 || self.holds.values().any(is_uncertain);
         let foreign = self.foreign.map(|ends| ends.map(|ends| ends.here));
@@ -44,7 +44,7 @@ impl Mirrored {
             .map(|due| due.max(now.after(PAUSE)))
     }
 
-    /// What may be seen of it, without its waiters.
+    /// Returns its view, without waiters.
     pub(super) fn view(&self, now: Moment) -> NameView {
         let mut holders: Vec<HolderView> = self
             .standing_holds()
@@ -81,7 +81,7 @@ impl Mirrored {
         }
     }
 
-    /// Whoever holds it alone, as a hold of ours.
+    /// Returns its exclusive hold, unless that is foreign.
     pub(super) fn exclusive(&self) -> Option<&Arc<HoldView>> {
         let held = self.standing_holds().next()?;
         (held.hold.mode == Mode::Exclusive).then_some(&held.hold)

@@ -16,24 +16,24 @@ use crate::{
     view::NameView,
 };
 
-/// A look that was neither told nor has failed by then is made again.
+/// Time after which a look that was neither reported nor has failed is made again.
 const LOST_LOOK: Duration = Duration::from_secs(5);
 
-/// What a coordinator that watches knows of the locks that it watches: what it was told, in order.
+/// State of all watched locks at a coordinator, from the store's reports in order.
 ///
 /// It has no clock of its own: `now` is the coordinator's, `at` the store's.
 #[derive(Debug, Default)]
 pub struct Mirror {
     locks: BTreeMap<LockName, Mirrored>,
-    /// When each name is to be looked at; if it is being looked at, when to do so again should that be lost.
+    /// When to look at each name; during a look, when to look again if that one is lost.
     due: BTreeSet<(Moment, LockName)>,
     due_of: BTreeMap<LockName, Moment>,
     looking: HashSet<LockName>,
 }
 
 impl Mirror {
-    /// Takes in what an operation told of a name, and gives what that comes to. The waiters that it counts are those after
-    /// all of it.
+    /// Applies an operation's report on a name, and returns the events that follow. Their numbers of waiters are those after
+    /// the whole report.
     pub fn tell(
         &mut self,
         name: &LockName,
@@ -61,7 +61,7 @@ impl Mirror {
         events.list
     }
 
-    /// The names that are to be looked at by now, at most so many. Each is given once, until a look at it is told or has
+    /// Returns the names to look at now, at most `most`. Returns each once, until a look at it is reported or has
     /// [failed](Self::look_failed).
     pub fn due(&mut self, now: Moment, most: usize) -> Vec<LockName> {
         let mut names = Vec::new();
@@ -77,12 +77,12 @@ impl Mirror {
         names
     }
 
-    /// When the next name is to be looked at.
+    /// Returns when to look at the next name.
     pub fn next_due(&self) -> Option<Moment> {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// A look could not be made: it is to be made again at that time.
+    /// Notes that a look failed, and must be made again at that time.
     pub fn look_failed(&mut self, name: &LockName, again: Moment) {
         if self.looking.remove(name) {
             self.unschedule(name);
@@ -90,7 +90,7 @@ impl Mirror {
         }
     }
 
-    /// The locks that begin with a prefix, in the order of their names, after one of them: at most so many.
+    /// Returns the locks that begin with a prefix, in the order of their names, after one of them: at most `most`.
     pub fn page(
         &self,
         prefix: &str,
@@ -110,23 +110,23 @@ impl Mirror {
             .collect()
     }
 
-    /// Who leads the election of this name.
+    /// Returns the leader of the election of this name.
     pub fn leader(&self, name: &LockName) -> Option<Leader> {
         let hold = self.locks.get(name)?.exclusive()?;
         Some(Leader(hold.clone()))
     }
 
-    /// How many locks it knows of.
+    /// Returns how many locks it knows.
     pub fn len(&self) -> usize {
         self.locks.len()
     }
 
-    /// Whether it knows of none.
+    /// Returns whether it knows none.
     pub fn is_empty(&self) -> bool {
         self.locks.is_empty()
     }
 
-    /// Forgets the locks that are not watched any more.
+    /// Forgets the locks that are no longer watched.
     pub fn retain(&mut self, is_watched: impl Fn(&LockName) -> bool) {
         self.locks.retain(|name, _| is_watched(name));
         self.looking.retain(&is_watched);
@@ -141,7 +141,7 @@ impl Mirror {
         }
     }
 
-    /// Forgets one lock that is not watched any more.
+    /// Forgets one lock that is no longer watched.
     pub fn forget(&mut self, name: &LockName) {
         self.locks.remove(name);
         self.looking.remove(name);

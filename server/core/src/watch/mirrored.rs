@@ -12,14 +12,14 @@ use crate::{
     view::{HoldView, HolderView, NameView},
 };
 
-/// How soon a hold is looked at again that was seen with no time left.
+/// Pause before the next look at a hold that was seen with no time left.
 const SHORTLY: Duration = Duration::from_millis(100);
 
-/// What is known of a lock.
+/// Known state of a lock.
 #[derive(Debug, Default)]
 pub(super) struct Mirrored {
     pub(super) holds: BTreeMap<FencingToken, Held>,
-    /// Somebody else's key, and when it ends, if it does.
+    /// A foreign key, and when it ends, if it does.
     pub(super) foreign: Option<Option<Ends>>,
     /// Holders that no look has shown.
     pub(super) unseen: u64,
@@ -28,30 +28,30 @@ pub(super) struct Mirrored {
     pub(super) limit: Option<u32>,
     pub(super) permits_taken: u64,
     pub(super) token: Option<FencingToken>,
-    /// Its holder found it gone: a look will show what became of it.
+    /// Set if its holder found it gone: a look will show its end.
     pub(super) suspect: Option<Loss>,
 }
 
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) hold: Arc<HoldView>,
-    /// Not before this if it is certain, since renewals are not told: it may have been renewed since it was seen.
+    /// When it ends; if that is certain, not before this, because the store does not report renewals.
     pub(super) ends: Ends,
-    /// Only a session's renewals never shorten a hold: those of a unary call may be for less, and so may be the one that
-    /// confirms a hand-off.
+    /// Whether renewals never shorten it. Only a session's never do: a unary call's may, and so may the one that confirms a
+    /// hand-off.
     pub(super) is_certain: bool,
-    /// Only its lock-delay is left, if anything.
+    /// Whether at most its lock-delay is left.
     pub(super) is_over: bool,
 }
 
-/// When something ends, by both clocks.
+/// End of a hold or lock-delay, by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) store: StoreTime,
     pub(super) here: Moment,
 }
 
-/// When something was told: by the store, and when it came.
+/// Time of a report: the store's, and that of its arrival.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     pub(super) at: StoreTime,
@@ -67,14 +67,14 @@ impl Heard {
     }
 }
 
-/// Events on their way, all of one name.
+/// Events to be sent, all of one name.
 pub(super) struct Events<'a> {
     pub(super) name: &'a LockName,
     pub(super) list: Vec<Event>,
 }
 
 impl Mirrored {
-    /// Takes one change in.
+    /// Applies one change.
     pub(super) fn change(&mut self, change: Change, heard: Heard, events: &mut Events<'_>) {
         match change {
             Change::Granted(hold) => self.granted(*hold, heard, events),
@@ -141,7 +141,7 @@ impl Mirrored {
     }
 
     fn granted(&mut self, hold: HoldView, heard: Heard, events: &mut Events<'_>) {
-        // Whatever does not go together with it is gone; nobody told of it, since it ran out or was deleted.
+        // Holds that exclude it have ended unreported: they expired or were deleted.
         let stays = |other: &HoldView| match (hold.mode, other.mode) {
             (Mode::Shared, Mode::Shared) => true,
             (Mode::Semaphore(one), Mode::Semaphore(other)) => one.limit() == other.limit(),
@@ -169,7 +169,7 @@ impl Mirrored {
         self.tell(EventKind::Granted, heard.at, Some(hold), events);
     }
 
-    /// A hold is replaced by what it has become, which some watch. Of one that is over, that is of no concern.
+    /// Replaces a hold by its changed state, and reports the change unless the hold is over.
     fn changed(
         &mut self,
         hold: HoldView,
@@ -184,7 +184,7 @@ impl Mirrored {
         }
         self.put(hold.clone(), heard);
         if let Some(held) = self.holds.get_mut(&hold.token) {
-            // If it ran out just now, a look will tell.
+            // If it expired just now, a look will show it.
             held.is_over = is_over;
         }
         if let Some(kind) = kind
@@ -197,7 +197,7 @@ impl Mirrored {
 
     fn put(&mut self, hold: HoldView, heard: Heard) {
         let is_new = heard.at < hold.acquired_at.after(CLAIM_TIME);
-        // It may be in its last moment, or may have been made to last for ever.
+        // It may be about to expire, or its key may have lost its expiry.
         let ends_in = match hold.expires_in {
             Duration::ZERO if !hold.is_over() => SHORTLY,
             time => time,
@@ -211,7 +211,7 @@ impl Mirrored {
         self.holds.insert(held.hold.token, held);
     }
 
-    /// A hold has ended. What was told of before is not told of again.
+    /// Notes the end of a hold, and reports it unless it was reported before.
     fn gone(
         &mut self,
         hold: Option<HoldView>,
@@ -224,7 +224,7 @@ impl Mirrored {
         if let Some(hold) = &hold {
             match self.holds.remove(&hold.token) {
                 Some(held) if held.is_over => return,
-                // It is found some time later.
+                // The mirror notices an expiry some time later.
                 Some(held) if kind == EventKind::Expired => at = at.min(held.ends.store),
                 Some(_) => {}
                 None => self.unseen = self.unseen.saturating_sub(1),
@@ -237,7 +237,7 @@ impl Mirrored {
         events.list.push(event);
     }
 
-    /// A hold is gone without a word.
+    /// Notes that a hold has ended unreported.
     fn vanished(&mut self, token: FencingToken, heard: Heard, events: &mut Events<'_>) {
         let Some(held) = self.holds.remove(&token) else {
             return;
@@ -260,7 +260,7 @@ impl Mirrored {
         self.tell(kind, at, Some(HolderView::Ours(Box::new(hold))), events);
     }
 
-    /// Takes in what a look saw.
+    /// Applies the view of a look.
     pub(super) fn look(&mut self, view: NameView, heard: Heard, events: &mut Events<'_>) {
         let is_complete = view.holder_count <= view.holders.len() as u64;
         let mut seen = Vec::with_capacity(view.holders.len());
@@ -284,7 +284,7 @@ impl Mirrored {
                 self.vanished(token, heard, events);
             }
         }
-        // Of those that were not shown, no more is known than that others end first.
+        // Of holds that were not shown, it is only known that others end first.
         for held in self.holds.values_mut().filter(|_| !is_complete) {
             let later = heard.ends_in(LOOK_EVERY);
             held.ends.here = held.ends.here.max(later.here);
@@ -343,7 +343,7 @@ impl Mirrored {
         }
     }
 
-    /// The one hold that there is.
+    /// Returns the only hold, if there is exactly one.
     fn the_one(&self) -> Option<HoldView> {
         let held = self.standing_holds().next()?;
         Some((*held.hold).clone())

@@ -1,9 +1,9 @@
 //! Events of locks for watchers, and the mirror that a coordinator derives them from.
 //!
-//! The store tells of each operation what it changed ([`Telling`]), in the order in which operations were carried out.
-//! A hold that simply runs out is not told of by anybody, so a coordinator that watches keeps a [`Mirror`] of what it
-//! was told, looks at a name again when something on it should have run out ([`Op::Look`](crate::command::Op::Look)),
-//! and tells its watchers what it finds. A look is answered among what is told, so that all of it has one order.
+//! The store reports the changes of each operation ([`Telling`]), in the order in which it executed the operations. It does
+//! not report the expiry of a hold. So a coordinator with watchers keeps a [`Mirror`] of the reported state, looks at a
+//! name again when something on it should have expired ([`Op::Look`](crate::command::Op::Look)), and tells its watchers
+//! what it finds. The answer to a look comes among the reports, so that both have one order.
 
 mod known;
 mod mirror;
@@ -22,88 +22,88 @@ use crate::{
     view::{HoldView, HolderView, NameView, WaiterView},
 };
 
-/// What an operation has to tell to whoever watches.
+/// Report of an operation to watchers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Telling {
-    /// What it changed, in order.
+    /// The changes, in order.
     pub changes: Vec<Change>,
-    /// How many wait after it; `None` if the operation did not look at the queue, and thus did not change it.
+    /// Number of waiters after it; `None` if the operation did not look at the queue, and thus did not change it.
     pub waiter_count: Option<u64>,
-    /// What a look saw.
+    /// The view of a look.
     pub looked: Option<Box<NameView>>,
 }
 
-/// What changed.
+/// Change of a lock.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Somebody was granted it.
+    /// It was granted.
     Granted(Box<HoldView>),
-    /// Somebody waits for it.
+    /// An acquire waits for it.
     Queued {
-        /// Who.
+        /// The waiter.
         waiter: Box<WaiterView>,
         /// Its place: 1 is next.
         position: u64,
     },
-    /// Somebody waits no longer, without a grant.
+    /// A waiter left without a grant.
     Withdrawn(Box<WaiterView>),
-    /// A hold was given back, or its session ended.
+    /// A hold was released, or its session ended.
     Released {
-        /// The hold; `None` where what was known of it is gone.
+        /// The hold; `None` if its record is gone.
         hold: Option<Box<HoldView>>,
-        /// For how long what it took stays closed, if it does.
+        /// How long what it took stays closed, if it does.
         closed_for: Option<Duration>,
     },
-    /// A hold of several ran out. One that was alone is not told of when it does.
+    /// A hold among several expired. The expiry of a single hold is not reported.
     Expired(Box<HoldView>),
-    /// A hold was found to be gone, or over but for its lock-delay, when it was to be renewed.
+    /// A renewal found its hold gone, or over except for its lock-delay.
     Lost {
-        /// The hold; `None` where nothing is known of it any more.
+        /// The hold; `None` if its record is gone.
         hold: Option<Box<HoldView>>,
-        /// How.
+        /// The reason.
         loss: Loss,
     },
     /// An operator took it away.
     Forced(Option<Box<HoldView>>),
     /// A holder changed its value. The hold has the new one.
     ValueChanged(Box<HoldView>),
-    /// A holder shares what it held alone.
+    /// A holder made its exclusive hold a shared one.
     Downgraded(Box<HoldView>),
-    /// Another stream took a hold over. Nothing has become of the lock, so watchers are told nothing.
+    /// Another stream resumed a hold. The lock is unchanged, so watchers receive no event.
     Resumed(Box<HoldView>),
 }
 
-/// What is told to a watcher: something that happened to a lock.
+/// Event of a lock, for watchers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// The lock.
     pub name: LockName,
-    /// When, by the store's clock.
+    /// When it happened, by the store's clock.
     pub at: StoreTime,
-    /// What it was.
+    /// The kind of event.
     pub kind: EventKind,
-    /// The hold that it is about, as it was last seen; `None` where it is about a waiter, or nothing is known of it.
+    /// The hold in question, as last seen; `None` for events of waiters, or if its record is gone.
     pub holder: Option<HolderView>,
-    /// The waiter that it is about, and its place where it has one.
+    /// The waiter in question, and its place, if it has one.
     pub waiter: Option<(WaiterView, Option<u64>)>,
-    /// For how long the lock is closed after it, if this closed it.
+    /// How long the lock is closed after it, if this closed it.
     pub closed_for: Option<Duration>,
     /// How it stands after it.
     pub after: Standing,
 }
 
-/// What can happen to a lock.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// Somebody holds it.
+    /// It was granted.
     Granted,
-    /// Somebody waits for it.
+    /// An acquire waits for it.
     Queued,
-    /// Somebody waits no longer.
+    /// A waiter left without a grant.
     Withdrawn,
-    /// A hold was given back, or its session ended.
+    /// A hold was released, or its session ended.
     Released,
-    /// A hold ran out.
+    /// A hold expired.
     Expired,
     /// A hold was gone before its time.
     Lost(Loss),
@@ -111,27 +111,27 @@ pub enum EventKind {
     Forced,
     /// A holder changed its value.
     ValueChanged,
-    /// A holder shares what it held alone.
+    /// A holder made its exclusive hold a shared one.
     Downgraded,
 }
 
-/// How a lock stands.
+/// State of a lock after an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// How it is held; `None` while it is not.
+    /// The mode in which it is held; `None` while it is free.
     pub mode: Option<Mode>,
-    /// How many hold it.
+    /// Number of holders.
     pub holder_count: u64,
-    /// How many wait for it.
+    /// Number of waiters.
     pub waiter_count: u64,
 }
 
-/// Who leads the election of a name: whoever holds its lock alone.
+/// Leader of the election of a name: the holder of its exclusive lock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leader(pub Arc<HoldView>);
 
 impl Leader {
-    /// Who leads, as a lock stands: nobody whose time is over, though its lock-delay may not be.
+    /// Returns the leader by the view of a lock; `None` if the hold has expired, even during its lock-delay.
     pub fn of(view: &NameView) -> Option<Self> {
         let HolderView::Ours(hold) = view.holders.first()? else {
             return None;
@@ -140,12 +140,12 @@ impl Leader {
         leads.then(|| Self(Arc::new((**hold).clone())))
     }
 
-    /// The term's token.
+    /// Returns the term's token.
     pub fn token(&self) -> FencingToken {
         self.0.token
     }
 
-    /// What it proclaims.
+    /// Returns the value that it proclaims.
     pub fn value(&self) -> &Value {
         &self.0.value
     }
