@@ -1,10 +1,10 @@
-//! The coordinator's monotonic clock.
+//! Monotonic clock of the coordinator.
 
 use leasehold_core::time::Moment;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The system's clock that counts suspended time. On Apple systems `CLOCK_MONOTONIC` does; `docs/promises.md` tells what other
-/// systems count.
+/// Clock of the system that counts suspended time. On Apple systems `CLOCK_MONOTONIC` does; for other systems see
+/// `docs/promises.md`.
 const CLOCK: ClockId = {
     #[cfg(all(
         any(target_os = "linux", target_os = "android", target_os = "openbsd"),
@@ -19,8 +19,8 @@ const CLOCK: ClockId = {
     clock
 };
 
-/// The monotonic clock that also counts the time for which the machine was suspended: a lease that Redis let run out
-/// while we slept has run out for us too. Tokio's clock stands still meanwhile, so it is for timers only.
+/// Returns the time of a monotonic clock that counts suspended time: a lease that expired in Redis during a suspension has
+/// expired here too. Tokio's clock stops during a suspension, so it is for timers only.
 pub fn now() -> Moment {
     let time = clock_gettime(CLOCK);
     let micros = time.tv_sec * 1_000_000 + time.tv_nsec / 1_000;

@@ -5,13 +5,13 @@ use std::time::Duration;
 use leasehold_core::name::LockName;
 use thiserror::Error;
 
-/// Why a command got no answer.
+/// Error of a command.
 #[derive(Clone, Debug, Error)]
 pub enum StoreError {
-    /// The command was surely not carried out: the store is out of reach.
+    /// The command was surely not carried out: the store can't be reached.
     #[error("the store is out of reach: {reason}; try again")]
     Unavailable {
-        /// What is known of the cause.
+        /// The cause, as far as known.
         reason: String,
     },
     /// The command was sent and no answer came: it may have been carried out.
@@ -19,7 +19,7 @@ pub enum StoreError {
         "the store did not answer, so it is not known whether the command was carried out: {reason}"
     )]
     Indeterminate {
-        /// What is known of the cause.
+        /// The cause, as far as known.
         reason: String,
     },
     /// It was carried out, but too few replicas have acknowledged it in time: a fail-over could undo it.
@@ -27,7 +27,7 @@ pub enum StoreError {
         "the store carried it out, but fewer than {replicas} replicas acknowledged it within {timeout:?} (--min-replicas, --replica-timeout): it does not count and is taken back; see that the replicas are up and in step"
     )]
     NotReplicated {
-        /// How many were to.
+        /// How many had to.
         replicas: u32,
         /// How long they had.
         timeout: Duration,
@@ -46,15 +46,15 @@ pub enum StoreError {
         /// The store's own words.
         reason: String,
     },
-    /// The store keeps locks in a way that does not offer this. Nothing was done.
+    /// This kind of store does not offer this. Nothing was done.
     #[error("{what} is not offered by this store: {why}")]
     NotOffered {
-        /// What was asked for.
+        /// The feature.
         what: &'static str,
-        /// Why it is not, and what is offered instead.
+        /// Why it is not offered, and what is instead.
         why: &'static str,
     },
-    /// The store's answer made no sense.
+    /// The store's answer was malformed.
     #[error("the store's answer could not be understood: {reason}; is this Redis 6.2 or later?")]
     Garbled {
         /// What was wrong with it.
@@ -63,7 +63,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same command may succeed later.
+    /// Returns whether the same command may succeed later.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
@@ -74,7 +74,7 @@ impl StoreError {
         )
     }
 
-    /// Whether the command may have been carried out.
+    /// Returns whether the command may have been carried out.
     pub fn is_indeterminate(&self) -> bool {
         matches!(self, Self::Indeterminate { .. } | Self::Garbled { .. })
     }

@@ -3,7 +3,7 @@
 use leasehold_core::{id::FeedId, name::LockName, time::StoreTime, watch::Telling};
 use tokio::sync::mpsc;
 
-/// What a feed can follow.
+/// Subject that a feed can follow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// Every lock.
@@ -12,47 +12,47 @@ pub enum Subject {
     Name(LockName),
 }
 
-/// What a feed tells.
+/// Item of a feed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeedItem {
-    /// Begins anew, the first time and whenever something may have been missed: it follows nothing from here on.
+    /// The feed starts, or starts over because it may have missed something: it follows nothing from here on.
     Started,
-    /// From here on, all that happens to the subject is told.
+    /// From here on, the feed reports all changes of the subject.
     Followed(Subject),
-    /// From here on, it is told no more.
+    /// From here on, the feed no longer reports the subject.
     Unfollowed(Subject),
-    /// An operation changed something.
+    /// An operation changed a lock.
     Told(Told),
 }
 
-/// What an operation told.
+/// Report of an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
-    /// What was followed that this is told for: where a name and everything are followed, each tells it. `None` for the
-    /// answer to a look of this feed's, which is told to nobody else.
+    /// The followed subject that this is for: a feed that follows a name and everything gets it for each. `None` for the
+    /// answer to a look of this feed, which no other feed receives.
     pub subject: Option<Subject>,
     /// The lock.
     pub name: LockName,
-    /// When, by the store's clock.
+    /// The time of it, by the store's clock.
     pub at: StoreTime,
-    /// What.
+    /// The report.
     pub telling: Telling,
 }
 
-/// Most items that wait to be taken out of a feed: if there would be more, it begins anew.
+/// Most unread items of a feed: with more, it starts over.
 const ITEMS: usize = 16_384;
 
-/// A request to a feed.
+/// Request to a feed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum FeedRequest {
     Follow(Subject),
     Unfollow(Subject),
 }
 
-/// A feed: what happens to locks, whichever coordinator or session does it, in one order. Closed when dropped.
+/// Feed of changes to locks by all coordinators and sessions, in one order. Closed when dropped.
 ///
-/// [`Op::Look`](leasehold_core::command::Op::Look) with its id has the store tell how a lock stands, in its place among
-/// all else that is told.
+/// On [`Op::Look`](leasehold_core::command::Op::Look) with the feed's id, the store reports a lock's state, in order with
+/// all other items.
 #[derive(Debug)]
 pub struct Feed {
     id: FeedId,
@@ -60,7 +60,7 @@ pub struct Feed {
     items: mpsc::Receiver<FeedItem>,
 }
 
-/// A new feed, and the other ends of it. Its id is like no other's, of this coordinator or another.
+/// Returns a new feed, and its other ends. Its id is unique over all coordinators.
 pub(crate) fn open() -> (
     Feed,
     mpsc::UnboundedReceiver<FeedRequest>,
@@ -77,28 +77,27 @@ pub(crate) fn open() -> (
 }
 
 impl Feed {
-    /// Names it in looks.
+    /// Returns its id for looks.
     pub fn id(&self) -> FeedId {
         self.id
     }
 
-    /// Asks to follow something. [`FeedItem::Followed`] tells from when on it does; it has to be asked for again after
-    /// [`FeedItem::Started`].
+    /// Asks to follow a subject. [`FeedItem::Followed`] marks from when on it does; ask again after [`FeedItem::Started`].
     pub fn follow(&self, subject: Subject) {
-        // It is over when the store is.
+        // Fails only if the store is gone.
         let _ = self.requests.send(FeedRequest::Follow(subject));
     }
 
-    /// Asks to follow something no more.
+    /// Asks to no longer follow a subject.
     pub fn unfollow(&self, subject: Subject) {
         let _ = self.requests.send(FeedRequest::Unfollow(subject));
     }
 
-    /// The next item; waits while the store can't be reached. `None` when the store is gone.
+    /// Waits for the next item, also while the store can't be reached. Returns `None` when the store is gone.
     ///
     /// # Cancel safety
     ///
-    /// An item is given or still there.
+    /// If it is cancelled, no item is lost.
     pub async fn next(&mut self) -> Option<FeedItem> {
         self.items.recv().await
     }

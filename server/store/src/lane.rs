@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 /// Most commands in one call.
 const BATCH: usize = 256;
-/// For how many commands a lane in which nothing waits keeps memory.
+/// Number of commands for which an empty lane keeps memory.
 const KEPT: usize = 4 * BATCH;
 
-/// What waits on one connection, and how many calls are on it.
+/// Commands that wait for one connection, and the number of its calls in flight.
 #[derive(Debug)]
 pub(crate) struct Lane<Item> {
     waiting: VecDeque<Item>,
@@ -28,11 +28,11 @@ impl<Item> Lane<Item> {
         self.waiting.push_back(item);
     }
 
-    /// Takes out as many as go in one call, the oldest first. The rest stays where it is, however much that is.
+    /// Takes out the commands of one call, the oldest first. The rest is not moved.
     pub(crate) fn take_batch(&mut self) -> Vec<Item> {
         let size = self.waiting.len().min(BATCH);
         let batch = self.waiting.drain(..size).collect();
-        // What a burst needed goes again.
+        // Frees the memory of a burst.
         if self.waiting.is_empty() && self.waiting.capacity() > KEPT {
             self.waiting.shrink_to(BATCH);
         }

@@ -1,8 +1,8 @@
 //! Stores of locks.
 //!
-//! [`LockStore`] is what a coordinator needs of a store. [`Store`] is one of
+//! [`LockStore`] is the interface of a store for coordinators. [`Store`] is one of
 //!
-//! - [`memory::MemoryStore`]: the embedded default. Nothing to install, one coordinator, gone when it stops.
+//! - [`memory::MemoryStore`]: the embedded default. Needs no server, serves one coordinator, and ends with it.
 //! - [`redis::RedisStore`]: a Redis server (6.2 or later), any number of coordinators; or the master that sentinels
 //!   name, followed through fail-overs.
 //! - [`quorum::QuorumStore`]: several independent Redis servers, of which a majority has to agree.

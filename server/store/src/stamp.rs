@@ -2,8 +2,8 @@
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
-/// The state of a file, to be compared with its state later: another one, where the file was written, or another took its place.
-/// With the time of its last change of any kind, as a file that becomes readable has no other time of writing.
+/// Stamp of a file. It differs after the file was written or replaced. It includes the time of the last change of any kind,
+/// because a file that becomes readable keeps its time of writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     device: u64,
@@ -14,7 +14,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// That of a file as it is now; `None` if it can't be looked at.
+    /// Returns the present stamp of a file; `None` if it can't be read.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;

@@ -27,15 +27,15 @@ use crate::{
     },
 };
 
-/// A store of locks.
+/// Store of locks.
 ///
 /// Every command is idempotent for the same owner id, so that one whose reply was lost may be sent again. Dropping a
-/// future does not take its command back: it may still be carried out.
+/// future does not cancel its command, which may still be carried out.
 pub trait LockStore {
-    /// Sends one command. Those sent one after the other are carried out in that order as far as they share a lock.
+    /// Sends one command. The store carries out commands of one lock in the order of sending.
     fn send(&self, command: Command, answer: Answer);
 
-    /// Carries one command out.
+    /// Executes one command.
     fn execute(
         &self,
         command: Command,
@@ -46,7 +46,7 @@ pub trait LockStore {
         async { answered.await.unwrap_or_else(|_| Err(unanswered())) }
     }
 
-    /// Carries many commands out, in few messages, each with its own result, in their order.
+    /// Executes many commands, in few messages. Returns the result of each, in their order.
     fn execute_all(
         &self,
         commands: Vec<Command>,
@@ -71,7 +71,7 @@ pub trait LockStore {
     }
 
     /// Lists names that begin with `prefix` and are held, closed or waited for: about `size` of them, unordered. `token` is
-    /// empty or what the page before gave; a token that no page gave is an error in the inner result.
+    /// empty or that of the previous page; any other token is an error in the inner result.
     fn list(
         &self,
         prefix: &str,
@@ -79,34 +79,34 @@ pub trait LockStore {
         size: usize,
     ) -> impl Future<Output = Result<Result<Page, Invalid>, StoreError>> + Send;
 
-    /// Publishes which of this coordinator's actors wait while they hold something, in place of what it published before, and
-    /// returns what every coordinator published lately, this one included. The detector of deadlocks calls it, one call at a
-    /// time. The store forgets a publication after a few seconds unless its coordinator calls again.
+    /// Publishes this coordinator's blocked waits, in place of its previous publication, and returns the recent publications of
+    /// all coordinators, this one included. The detector of deadlocks calls it, one call at a time. The store forgets a
+    /// publication after a few seconds unless its coordinator calls again.
     fn exchange(
         &self,
         mine: Arc<Publication>,
     ) -> impl Future<Output = Result<Vec<Arc<Publication>>, StoreError>> + Send;
 
-    /// Whether this store can keep a lock of this name.
+    /// Checks that this store can keep a lock of this name.
     fn check_name(&self, name: &LockName) -> Result<(), Invalid>;
 
-    /// Whether the store can be reached, as it changes.
+    /// Returns whether the store can be reached, as it changes.
     fn status(&self) -> watch::Receiver<Status>;
 
-    /// Sets who is told of each answer, once.
+    /// Sets the observer of all answers, once.
     fn observe(&self, observer: Observer);
 
-    /// Opens a feed of what happens to locks, whoever does it. It follows nothing yet.
+    /// Opens a feed of changes to locks. It follows nothing yet.
     fn feed(&self) -> Feed;
 
-    /// Whether feeds are of any use: an error says why they are not.
+    /// Checks that the store offers feeds; the error says why not.
     fn offers_feeds(&self) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
-/// Where the answer to a command goes. It always comes: where nobody is left to give one, because the process is about to
-/// end, it is [`StoreError::Indeterminate`].
+/// Destination of a command's answer. An answer always comes: if no task is left to give one, because the process is about
+/// to end, it is [`StoreError::Indeterminate`].
 #[derive(Debug)]
 pub struct Answer(Option<Destination>);
 
@@ -116,31 +116,31 @@ enum Destination {
     Numbered(u64, Arc<dyn Answers>),
 }
 
-/// Takes the answers to many commands, each under its number.
+/// Receiver of the answers to many commands, each under its number.
 pub trait Answers: fmt::Debug + Send + Sync {
-    /// Takes one. It is called on the store's own tasks and must not block.
+    /// Receives one. The store calls it on its own tasks; it must not block.
     fn answered(&self, number: u64, result: Result<Stamped, StoreError>);
 }
 
 impl Answers for mpsc::UnboundedSender<(u64, Result<Stamped, StoreError>)> {
     fn answered(&self, number: u64, result: Result<Stamped, StoreError>) {
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = self.send((number, result));
     }
 }
 
 impl Answer {
-    /// To whoever waits for this answer alone.
+    /// Returns the destination of a single answer.
     pub fn once(destination: oneshot::Sender<Result<Stamped, StoreError>>) -> Self {
         Self(Some(Destination::Once(destination)))
     }
 
-    /// To whoever waits for many, as the answer to the command of this number.
+    /// Returns the destination of the answer to the command of this number.
     pub fn numbered(number: u64, destination: Arc<dyn Answers>) -> Self {
         Self(Some(Destination::Numbered(number, destination)))
     }
 
-    /// Gives it. Whoever asked may be gone.
+    /// Gives the answer. The caller may be gone.
     pub fn give(mut self, result: Result<Stamped, StoreError>) {
         self.send(result);
     }
@@ -166,15 +166,15 @@ impl Drop for Answer {
     }
 }
 
-/// The task that sends is gone: the runtime is being shut down.
+/// Returns the error if the sending task is gone, because the runtime shuts down.
 pub(crate) fn unanswered() -> StoreError {
     StoreError::Indeterminate {
         reason: "the coordinator is stopping".into(),
     }
 }
 
-/// Who is told of each answer before whoever asked is, and also when whoever asked is gone: a hand-off in the answer to a
-/// release must not depend on the patience of whoever released.
+/// Observer of each answer, called before the caller receives it, and even if the caller is gone: a hand-off in the answer to
+/// a release must not depend on the caller's patience.
 pub struct Observer {
     observe: Box<Observe>,
     unacknowledged: Box<Unacknowledged>,
@@ -184,9 +184,9 @@ type Observe = dyn Fn(&LockName, &Stamped) + Send + Sync;
 type Unacknowledged = dyn Fn(&LockName, &Handed, &StoreError) + Send + Sync;
 
 impl Observer {
-    /// An observer: of answers, and of grants to waiters that came to nothing because too few replicas have acknowledged
-    /// them. It is called on the store's own tasks and must not block. Where replicas acknowledge, grants to waiters are told
-    /// in an answer of their own, after that to the command that made them.
+    /// Returns an observer of answers, and of grants to waiters that failed because too few replicas acknowledged them. The
+    /// store calls it on its own tasks; it must not block. If replicas acknowledge, grants to waiters come in an answer of
+    /// their own, after that of the command that made them.
     pub fn new(
         observe: impl Fn(&LockName, &Stamped) + Send + Sync + 'static,
         unacknowledged: impl Fn(&LockName, &Handed, &StoreError) + Send + Sync + 'static,
@@ -212,26 +212,26 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// What was carried out, and when it was sent.
+/// Executed command, and when it was sent.
 #[derive(Clone, Debug)]
 pub struct Stamped {
-    /// What it did.
+    /// The result.
     pub executed: Executed,
-    /// When it was sent, by the coordinator's clock: whatever it extended lasts at least from here.
+    /// When it was sent, by the coordinator's clock: a TTL that it set runs at least from here.
     pub sent_at: Moment,
 }
 
-/// A page of names.
+/// Page of names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// The names; there may be few or none while there is a next page.
+    /// The names; a page with few or none may still have a next one.
     pub names: Vec<LockName>,
-    /// Where the next page begins; empty on the last.
+    /// The token of the next page; empty on the last.
     pub next: String,
 }
 
-/// What another coordinator's operation did to somebody of this one. A hint: it may be lost, and a refresh finds what
-/// it would have told.
+/// Effect of another coordinator's operation on an owner id of this one. A hint: it may be lost, and a refresh or renewal
+/// then finds the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WakeUp {
     /// A waiter was granted, for the claim time: confirm it.
@@ -252,21 +252,21 @@ pub enum WakeUp {
         /// The former holder.
         owner: OwnerId,
     },
-    /// Something may have been missed, since nobody listened yet: refresh it.
+    /// Wake-ups may have been missed before the subscription began: refresh the name.
     Missed {
         /// The lock.
         name: LockName,
     },
-    /// A hold or a place in the queue was resumed by another coordinator: it lives on under another owner id.
+    /// Another coordinator resumed a hold or a place in the queue, under another owner id.
     Resumed {
         /// The lock.
         name: LockName,
-        /// What its owner id was.
+        /// Its former owner id.
         owner: OwnerId,
     },
 }
 
-/// How to open a store.
+/// Options of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `memory:`, `redis://[user[:password]@]host[:port][/database]`,
@@ -275,27 +275,27 @@ pub struct Options {
     /// `redis+quorum://[user[:password]@]host[:port],…[/database][?durable=true]`; with `rediss` in the place of `redis`
     /// for TLS.
     pub url: String,
-    /// Certificates for where the URL asks for TLS.
+    /// Certificates, if the URL asks for TLS.
     pub tls: TlsFiles,
-    /// Put before a lock's name to make its Redis key.
+    /// Prefix of a lock's name in its Redis key.
     pub key_prefix: String,
-    /// How long a command may take.
+    /// The time-out of a command.
     pub timeout: Duration,
-    /// How many connections to keep for commands.
+    /// Number of connections for commands.
     pub connections: usize,
-    /// How many replicas are to acknowledge grants and renewals, if any.
+    /// The replicas that must acknowledge grants and renewals, if any.
     pub acknowledgement: Option<Acknowledgement>,
-    /// Who opens it.
+    /// The coordinator that opens it.
     pub coordinator: CoordinatorId,
-    /// The longest TTL and lock-delay together: several independent masters must agree on it.
+    /// The sum of the longest TTL and lock-delay: coordinators on several independent masters must agree on it.
     pub max_hold: Duration,
-    /// Measures what its servers are asked; nothing is measured in memory.
+    /// Measures the calls to its servers; a store in memory has none.
     pub meter: Meter,
 }
 
 /// Opens a store. It need not be reachable yet: see [`LockStore::status`].
 ///
-/// The receiver gives wake-ups from other coordinators.
+/// The receiver yields wake-ups from other coordinators.
 pub fn open(options: Options) -> Result<(Store, mpsc::Receiver<WakeUp>), StoreUrlError> {
     if options.url == "memory:" {
         let (store, wake_ups) = MemoryStore::open();
@@ -313,7 +313,7 @@ pub fn open(options: Options) -> Result<(Store, mpsc::Receiver<WakeUp>), StoreUr
     Ok((Store::Redis(store), wake_ups))
 }
 
-/// Whether a store of this URL can be opened, as far as the URL alone tells: no file is read.
+/// Checks the URL of a store, without reading files.
 pub fn check_url(url: &str) -> Result<(), StoreUrlError> {
     if url == "memory:" {
         return Ok(());
@@ -338,7 +338,7 @@ fn check_redis_url(url: &str) -> Result<(), StoreUrlError> {
     }
 }
 
-/// One of the stores.
+/// Store of one of the kinds.
 #[derive(Clone, Debug)]
 pub enum Store {
     /// In memory.

@@ -1,12 +1,12 @@
-//! Numbers by their size, counted without a lock.
+//! Histogram that counts without a lock.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-/// How many observed values lie below each of some bounds, and their sum. Reading it while others observe may miss their
-/// latest values, never earlier ones.
+/// Histogram: counts of the observed values below each of some bounds, and their sum. A concurrent read may miss the latest
+/// values, never earlier ones.
 #[derive(Debug)]
 pub struct Histogram {
     /// Ascending; in microseconds where times are observed.
@@ -14,11 +14,11 @@ pub struct Histogram {
     /// One for each bound, and one for what is above them.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
-    /// How much of what is observed makes one of what is shown.
+    /// Number of observed units in one shown unit.
     unit: f64,
 }
 
-/// What a histogram held at one moment, in the unit in which it is shown: seconds for times.
+/// Contents of a histogram at one moment, in the shown unit: seconds for times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// Each upper bound, and how many values lie between it and the one before. The last bound is [`f64::INFINITY`].
@@ -28,14 +28,14 @@ pub struct Snapshot {
 }
 
 impl Histogram {
-    /// Of durations, shown in seconds.
+    /// Returns a histogram of durations, shown in seconds.
     #[must_use]
     pub fn of_times(bounds: &[Duration]) -> Self {
         let micros = |bound: &Duration| u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
         Self::new(bounds.iter().map(micros).collect(), 1e6)
     }
 
-    /// Of numbers.
+    /// Returns a histogram of numbers.
     #[must_use]
     pub fn of_numbers(bounds: &[u64]) -> Self {
         Self::new(bounds.into(), 1.0)
@@ -67,7 +67,7 @@ impl Histogram {
             .fetch_add(value.saturating_mul(times), Ordering::Relaxed);
     }
 
-    /// What it holds now.
+    /// Returns its present contents.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a sum of microseconds stays exact for 285 years"
@@ -88,7 +88,7 @@ impl Histogram {
 }
 
 impl Snapshot {
-    /// How many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()

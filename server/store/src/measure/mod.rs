@@ -18,7 +18,7 @@ pub use self::{
 };
 use crate::error::StoreError;
 
-/// From 50 µs to 10 s: what a server in the same data centre takes, and what one in trouble does.
+/// Bounds from 50 µs to 10 s: from a server in the same data centre to one in trouble.
 pub const CALLS: &[Duration] = &[
     Duration::from_micros(50),
     Duration::from_micros(100),
@@ -38,10 +38,10 @@ pub const CALLS: &[Duration] = &[
     Duration::from_secs(5),
     Duration::from_secs(10),
 ];
-/// How many commands share a call.
+/// Bounds of the number of commands in a call.
 const SIZES: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/// What was measured of a store, over all its servers and connections.
+/// Measures of a store, over all its servers and connections.
 #[derive(Debug)]
 pub struct Measures {
     scripts: [OfScript; Script::ALL.len()],
@@ -50,34 +50,34 @@ pub struct Measures {
     in_flight: AtomicI64,
 }
 
-/// What was measured of one script.
+/// Measures of one script.
 #[derive(Debug)]
 pub struct OfScript {
-    /// How long the calls took that commands for this script were in, from the sending to the reply: once for each command.
+    /// Duration of the calls with commands for this script, from sending to the reply: once for each command.
     pub seconds: Histogram,
     /// Commands for this script that failed, by [`Failure`].
     failures: [AtomicU64; Failure::ALL.len()],
 }
 
-/// How a command failed.
+/// Kind of a failed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// It was surely not carried out: the store was out of reach.
+    /// It was surely not carried out: the store could not be reached.
     Unavailable,
     /// No answer came: it may have been carried out.
     Indeterminate,
     /// Too few replicas have acknowledged it.
     NotReplicated,
-    /// The store refused it, or its answer made no sense.
+    /// The store refused it, or its answer was malformed.
     Refused,
 }
 
-/// Measures for a store, or measures nothing, which is the default. Cheap to clone.
+/// Meter of a store; the default measures nothing. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Meter(Option<Arc<Measures>>);
 
-/// How many commands for each script are in a call.
+/// Number of commands for each script in a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     by_script: [u16; Script::ALL.len()],
@@ -99,25 +99,25 @@ impl Default for Measures {
 }
 
 impl Measures {
-    /// What was measured of a script.
+    /// Returns the measures of a script.
     #[must_use]
     pub fn script(&self, script: Script) -> &OfScript {
         &self.scripts[script as usize]
     }
 
-    /// How many commands went in one message to one server.
+    /// Returns the histogram of commands in one message to one server.
     #[must_use]
     pub fn batches(&self) -> &Histogram {
         &self.batches
     }
 
-    /// Commands that wait for a message to go in.
+    /// Returns the number of commands that wait for a message.
     #[must_use]
     pub fn queued(&self) -> i64 {
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Commands that were sent and are not answered.
+    /// Returns the number of commands that were sent and are not answered.
     #[must_use]
     pub fn in_flight(&self) -> i64 {
         self.in_flight.load(Ordering::Relaxed)
@@ -125,7 +125,7 @@ impl Measures {
 }
 
 impl OfScript {
-    /// How many commands failed in this way.
+    /// Returns how many commands failed in this way.
     #[must_use]
     pub fn failures(&self, failure: Failure) -> u64 {
         self.failures[failure as usize].load(Ordering::Relaxed)
@@ -141,7 +141,7 @@ impl Failure {
         Self::Refused,
     ];
 
-    /// Its name in the metrics.
+    /// Returns its name in the metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -166,27 +166,27 @@ impl Failure {
 }
 
 impl Meter {
-    /// One that measures.
+    /// Returns a meter that measures.
     #[must_use]
     pub fn new(measures: Arc<Measures>) -> Self {
         Self(Some(measures))
     }
 
-    /// A command waits.
+    /// Notes a command that waits.
     pub(crate) fn queued(&self) {
         if let Some(measures) = &self.0 {
             measures.queued.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// One waits no more, and goes nowhere.
+    /// Notes a command that no longer waits and was not sent.
     pub(crate) fn left(&self) {
         if let Some(measures) = &self.0 {
             measures.queued.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Commands that waited go in one message; what is given is for when they are answered.
+    /// Notes waiting commands that are sent in one message; returns the tally for `answered`.
     pub(crate) fn sent(&self, scripts: impl Iterator<Item = Script>) -> Tally {
         let mut tally = Tally::default();
         if let Some(measures) = &self.0 {
@@ -204,7 +204,7 @@ impl Meter {
         tally
     }
 
-    /// They were answered after this long, be it by errors; or will not be any more (`None`).
+    /// Notes their answers after this time, errors included; `None` if none will come.
     pub(crate) fn answered(&self, tally: Tally, after: Option<Duration>) {
         let Some(measures) = &self.0 else { return };
         let all = i64::from(tally.all);
@@ -217,7 +217,7 @@ impl Meter {
         }
     }
 
-    /// A single call that is no command's was answered.
+    /// Notes the answer to a call without a command.
     pub(crate) fn called(&self, script: Script, after: Duration) {
         if let Some(measures) = &self.0 {
             measures.scripts[script as usize]
@@ -226,7 +226,7 @@ impl Meter {
         }
     }
 
-    /// A command failed.
+    /// Notes a failed command.
     pub(crate) fn failed(&self, script: Script, error: &StoreError) {
         if let Some(measures) = &self.0 {
             let failures = &measures.scripts[script as usize].failures;

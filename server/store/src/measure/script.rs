@@ -1,8 +1,8 @@
-//! The scripts by name: a bounded set of labels.
+//! Names of the scripts: a bounded set of labels.
 
 use leasehold_core::command::Op;
 
-/// What a store's servers are asked to do. Most are operations of `lua/`, or, on several independent masters, scripts of
+/// Kind of a call to a store's servers. Most are operations of `lua/`, or, on several independent masters, scripts of
 /// `lua/quorum/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -45,11 +45,11 @@ pub enum Script {
     Raise,
     /// `quorum/agree.lua`.
     Agree,
-    /// `blocked.lua`: what coordinators tell one another for the detector of deadlocks.
+    /// `blocked.lua`: exchanges blocked waits for the detector of deadlocks.
     Blocked,
-    /// No script, but `SCAN`: listing the locks.
+    /// The command `SCAN`: lists the locks.
     Scan,
-    /// No script, but `WAIT`: having replicas acknowledge what was done.
+    /// The command `WAIT`: waits for acknowledgements of replicas.
     Wait,
 }
 
@@ -80,7 +80,7 @@ impl Script {
         Self::Wait,
     ];
 
-    /// Its name in the metrics.
+    /// Returns its name in the metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl Script {
         }
     }
 
-    /// The one that carries an operation out.
+    /// Returns the script of an operation.
     pub(crate) fn of(op: &Op) -> Self {
         match op {
             Op::Acquire(_) => Self::Acquire,

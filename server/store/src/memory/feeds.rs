@@ -20,24 +20,24 @@ use tokio::{
 use super::store::Inner;
 use crate::feed::{self, Feed, FeedItem, FeedRequest, Subject, Told};
 
-/// The feeds of a store, under its mutex: so what they are told has one order.
+/// Feeds of a store, under its mutex, so that their items have one order.
 #[derive(Debug, Default)]
 pub(super) struct Feeds(Vec<Follower>);
 
-/// A feed, and what it follows.
+/// Feed, and the subjects that it follows.
 #[derive(Debug)]
 struct Follower {
     id: FeedId,
     items: mpsc::Sender<FeedItem>,
     everything: bool,
     names: HashSet<LockName>,
-    /// It could not take everything in: it is told nothing until it has begun anew.
+    /// Whether it missed items: it receives none until it has started over.
     is_behind: bool,
     fell_behind: Arc<Notify>,
 }
 
 impl Feeds {
-    /// Whether anybody is to be told of a command.
+    /// Returns whether any feed receives a report of a command.
     pub(super) fn hear_of(&self, command: &Command) -> bool {
         matches!(command.op, Op::Look { .. })
             || self
@@ -46,7 +46,7 @@ impl Feeds {
                 .any(|feed| feed.everything || feed.names.contains(&command.name))
     }
 
-    /// Tells what a command changed to all that follow its lock, and what it saw to the feed that looked.
+    /// Sends the changes of a command to all feeds that follow its lock, and a view to the feed that looked.
     pub(super) fn tell(&mut self, command: &Command, at: StoreTime, mut telling: Telling) {
         let looked = telling.looked.take();
         let told = |subject, telling| {
@@ -116,7 +116,7 @@ impl Follower {
         if self.is_behind {
             return;
         }
-        // One whose reader is gone is about to be removed.
+        // A feed whose reader is gone is about to be removed.
         if let Err(mpsc::error::TrySendError::Full(_)) = self.items.try_send(item) {
             self.is_behind = true;
             self.everything = false;
@@ -143,7 +143,7 @@ pub(super) fn open(inner: &Arc<Inner>) -> Feed {
     let server = Server {
         id: feed.id(),
         store: Arc::downgrade(inner),
-        // The store has the one that counts, so that the feed ends when that is gone.
+        // The store has the strong one, so that the feed ends with the store.
         items: items.downgrade(),
         fell_behind,
     };
@@ -151,7 +151,7 @@ pub(super) fn open(inner: &Arc<Inner>) -> Feed {
     feed
 }
 
-/// Sees to a feed's requests.
+/// Server of a feed's requests.
 struct Server {
     id: FeedId,
     store: Weak<Inner>,
@@ -167,7 +167,7 @@ impl Server {
         }
     }
 
-    /// `None` when the feed or the store is gone.
+    /// Serves one request. Returns `None` when the feed or the store is gone.
     async fn step(&self, requests: &mut mpsc::UnboundedReceiver<FeedRequest>) -> Option<()> {
         select! {
             biased;
@@ -180,7 +180,7 @@ impl Server {
         }
     }
 
-    /// Once there is room again.
+    /// Starts the feed over when it has room again.
     async fn start_anew(&self) -> Option<()> {
         let items = self.items.upgrade()?;
         let room = items.reserve().await.ok()?;

@@ -1,7 +1,7 @@
-//! The embedded store.
+//! Embedded store.
 //!
 //! - `store`: the rules of `leasehold-core` behind a mutex.
-//! - `feeds`: who is told of what happens.
+//! - `feeds`: the feeds of changes.
 
 mod feeds;
 mod store;

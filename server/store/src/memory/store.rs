@@ -1,4 +1,4 @@
-//! The rules of `leasehold-core` behind a mutex.
+//! Store in memory: the rules of `leasehold-core` behind a mutex.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -23,7 +23,7 @@ use crate::{
     store::{Answer, LockStore, Observer, Page, Stamped, WakeUp},
 };
 
-/// Locks in memory, for one coordinator. A cheap handle; the locks go with the last one.
+/// Locks in memory, for one coordinator. A cheap handle; the locks end with the last one.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
     inner: Arc<Inner>,
@@ -32,17 +32,17 @@ pub struct MemoryStore {
 #[derive(Debug)]
 pub(super) struct Inner {
     shelf: Mutex<Shelf>,
-    /// The wall clock when the monotonic clock was at `started`: tokens go on rising over restarts, while a step of the
-    /// wall clock shortens no lease.
+    /// The wall clock's time when the monotonic clock was at `started`: tokens rise over restarts, and a step of the wall
+    /// clock shortens no lease.
     epoch: StoreTime,
     started: Moment,
     status: watch::Sender<Status>,
     observer: OnceLock<Observer>,
-    /// Kept so that the receiver stays open: another coordinator's wake-ups can't happen here.
+    /// Keeps the receiver open: no other coordinator sends wake-ups here.
     _wake_ups: mpsc::Sender<WakeUp>,
 }
 
-/// The locks, and who is told of what happens to them.
+/// Locks, and the feeds of their changes.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     table: LockTable,
@@ -51,7 +51,7 @@ pub(super) struct Shelf {
 
 impl Inner {
     pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        // Nothing panics while it is held; were it to, the table would still be whole, as `apply` replaces single fields.
+        // Nothing panics while it is held; even then the table would be consistent, because `apply` replaces single fields.
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,7 +68,7 @@ impl Shelf {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Opens an empty store.
     pub fn open() -> (Self, mpsc::Receiver<WakeUp>) {
         let (wake_ups, receiver) = mpsc::channel(1);
         let wall = SystemTime::now()
@@ -105,7 +105,7 @@ impl LockStore for MemoryStore {
     fn send(&self, command: Command, answer: Answer) {
         let stamped = {
             let mut shelf = self.inner.shelf();
-            // Read under the mutex: time only moves forward.
+            // Read under the mutex, so that time only moves forward.
             let sent_at = clock::now();
             Stamped {
                 executed: shelf.run(&command, self.now(sent_at)),

@@ -24,33 +24,33 @@ use super::{
 };
 use crate::{clock, error::StoreError, redis::encode::details};
 
-/// How many times an acquire is tried while others stand in its way that have come to nothing either.
+/// Tries of an acquire that only other undecided acquires block.
 const TRIES: u32 = 5;
-/// The longest pause before the first of these, doubled for each further one.
+/// Longest pause before the first retry, doubled for each further one.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How many times a token is written back that some masters find too small.
+/// Tries to write back a token that some masters find too small.
 const TOKENS: usize = 3;
-/// What holds a lock that is closed.
+/// Value of the key of a closed lock.
 const CLOSED: &[u8] = b"lh:closed";
 
-/// What an acquire came to.
+/// Result of an acquire.
 #[derive(Debug)]
 pub(super) enum Attempted {
     /// It holds the lock.
     Granted(Granted),
-    /// Somebody else does.
+    /// Another owner id holds it.
     Held {
         holder: Option<HolderView>,
         expires_in: Option<Duration>,
         at: StoreTime,
     },
-    /// It was granted before, and another stream has it.
+    /// It was granted before, and another stream has resumed it.
     Resumed(StoreTime),
-    /// It could not be told, and what it did is being undone.
+    /// The result is unknown, and its effects are being undone.
     Failed(StoreError),
 }
 
-/// A grant.
+/// Grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Granted {
     pub(super) token: FencingToken,
@@ -58,10 +58,10 @@ pub(super) struct Granted {
     pub(super) sent_at: Moment,
 }
 
-/// What one try came to, if it was not granted.
+/// Result of one try that was not granted.
 enum Tried {
     Granted(Granted),
-    /// Others are at it as well, and nothing is settled.
+    /// Others try as well, and none is settled.
     Race(Held),
     Held(Held),
     Resumed(StoreTime),
@@ -77,7 +77,7 @@ struct Held {
 }
 
 impl Masters {
-    /// Acquires a lock, or finds who has it. `waits` says whether this coordinator is to be told when it comes free.
+    /// Acquires a lock, or finds its holder. `waits` says whether this coordinator is to be woken when it comes free.
     pub(super) async fn attempt(
         self: &Arc<Self>,
         name: &LockName,
@@ -117,14 +117,14 @@ impl Masters {
         waits: bool,
     ) -> Tried {
         let sent_at = clock::now();
-        // Asked for ahead of the first round: what is undone by then is gone before that reads it.
+        // Read before the first round, so that everything undone by then is gone before the round reads it.
         let undone = self.undoing.of(&acquire.owner);
         let mut round = self.ask(
             name,
             Ask::Propose {
                 owner: acquire.owner,
                 lasts: acquire.ttl + acquire.lock_delay,
-                // Above that of any try before, so that what undoes those can't undo this one.
+                // Above the token of any earlier try, so that the undo of those can't undo this one.
                 floor: caller
                     .floor
                     .max(FencingToken::new(self.floor.load(Ordering::Relaxed))),
@@ -166,7 +166,7 @@ impl Masters {
                 owner: acquire.owner,
                 coordinator: caller.coordinator.clone(),
                 token: FencingToken::new(highest),
-                // Where it is held, its release tells the others.
+                // If it is held, its release wakes the others.
                 wakes: matches!(tried, Tried::Race(_) | Tried::Failed(_)),
             };
             let gone_at = round.until().after(acquire.ttl + acquire.lock_delay);
@@ -175,7 +175,7 @@ impl Masters {
         tried
     }
 
-    /// The second round: the largest proposal is written back to a majority before anybody learns of it.
+    /// Runs the second round: writes the largest proposal back to a majority before any client learns of it.
     async fn second(
         &self,
         name: &LockName,
@@ -248,7 +248,7 @@ impl Masters {
                     });
                 }
                 (_, Some(newest)) => above = above.max(Some(newest)),
-                // Somebody took the keys away.
+                // The keys were deleted meanwhile.
                 (Verdict::Refused, None) => return Tried::Race(Held::default()),
                 (_, None) => {
                     return Tried::Failed(StoreError::Unavailable {
@@ -263,7 +263,7 @@ impl Masters {
     }
 }
 
-/// The first round.
+/// Result of the first round.
 struct First {
     fates: Vec<Fate>,
     proposed: Vec<i64>,
@@ -342,7 +342,7 @@ fn obstacle(found: &Found) -> Obstacle<Vec<u8>> {
 }
 
 impl Held {
-    /// Whoever is most in the way.
+    /// Returns the holder on most masters.
     fn holder(&self) -> Option<HolderView> {
         let holders = self.obstacles.iter().map(|obstacle| &obstacle.holder);
         let (holder, _) = decide::largest(holders)?;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Status, clock, redis::status::DownCause};
 
-/// The state of all masters, summed up for whoever watches.
+/// Summary of the state of all masters, as it changes.
 #[derive(Debug)]
 pub(super) struct Board {
     status: watch::Sender<Status>,
@@ -38,11 +38,11 @@ impl Board {
         self.status.subscribe()
     }
 
-    /// Why nothing is to be granted, though there may be a majority.
+    /// Returns why the store must grant nothing, even with a majority.
     pub(super) fn refused(&self, masters: &Masters) -> Option<String> {
         let now = clock::now();
         let disagrees = masters.all.iter().find(|master| {
-            // One that is not durable has no vote; that is enough.
+            // A master that is not durable has no vote, which suffices.
             matches!(
                 master.membership().standing,
                 Some(Standing::Disagrees { .. })
@@ -51,7 +51,7 @@ impl Board {
         disagrees.and_then(|master| excuse(master, now))
     }
 
-    /// Looks at all masters again.
+    /// Updates the summary from all masters.
     pub(super) fn review(&self, masters: &Masters) {
         let voters = masters
             .all

@@ -1,5 +1,5 @@
-//! An operator's declaration that all masters are started for the first time, so that they vote at once. No coordinator makes it
-//! by itself: after an outage that emptied all masters it would make them forget locks that clients still hold.
+//! Bootstrap of a quorum: an operator declares that all masters start for the first time, so that they vote at once. No
+//! coordinator declares this by itself: after an outage that emptied all masters, they would forget locks that clients hold.
 
 use std::time::Duration;
 
@@ -20,38 +20,38 @@ use crate::{
     },
 };
 
-/// How long each master may take to be reached, as a multiple of the time for a command.
+/// Time to reach each master, as a multiple of the time-out of a command.
 const TO_CONNECT: u32 = 10;
 /// Keys that one `SCAN` looks at.
 const KEYS_AT_A_TIME: usize = 10_000;
 
-/// The set of masters, and how to reach it.
+/// Set of masters, and how to reach it.
 #[derive(Clone, Debug)]
 pub struct MasterSet {
     /// The store's URL, `redis+quorum://…`.
     pub url: String,
-    /// Certificates for where the URL asks for TLS.
+    /// Certificates, if the URL asks for TLS.
     pub tls: TlsFiles,
-    /// What the key of every lock begins with.
+    /// The prefix of every lock's key.
     pub key_prefix: String,
     /// How long a command may take.
     pub timeout: Duration,
 }
 
-/// The outcome of a bootstrap.
+/// Outcome of a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bootstrapped {
-    /// It marked all masters, of which there are so many.
+    /// It marked all masters; their number.
     Marked(usize),
     /// All masters were marked already, and have not been restarted since: nothing was changed.
     Already,
 }
 
-/// Why masters were not declared to be started for the first time.
+/// Error of a bootstrap.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BootstrapError {
-    /// The URL makes no sense.
+    /// The URL is not valid.
     #[error(transparent)]
     Url(#[from] StoreUrlError),
     /// A master can't be asked.
@@ -88,8 +88,8 @@ pub enum BootstrapError {
 ///
 /// # Errors
 ///
-/// When a master can't be reached, knows grants, or fails. Nothing is marked then, except where a master fails after others were
-/// marked; the same call marks the rest.
+/// If a master can't be reached, knows grants, or fails. Nothing is marked then, unless a master fails after others were marked;
+/// the same call again marks the rest.
 pub async fn bootstrap(set: MasterSet) -> Result<Bootstrapped, BootstrapError> {
     let MasterSet {
         url,
@@ -135,7 +135,7 @@ pub async fn bootstrap(set: MasterSet) -> Result<Bootstrapped, BootstrapError> {
             reason,
         })?;
         if !marked.is_first {
-            // A coordinator began to count its votes meanwhile.
+            // Meanwhile, a coordinator has begun to count its votes.
             return Err(refused(link));
         }
     }
@@ -148,7 +148,7 @@ fn refused(link: &Link) -> BootstrapError {
     }
 }
 
-/// Returns which run of a master answers, and what it has to say.
+/// Returns the run id of a master, and its state.
 async fn ask(link: &Link, keys: &Keys, patience: Duration) -> Result<(String, Candidate), String> {
     let mut status = link.status();
     let is_up = timeout(patience, status.wait_for(Status::is_up)).await;
@@ -168,7 +168,7 @@ async fn ask(link: &Link, keys: &Keys, patience: Duration) -> Result<(String, Ca
     Ok((run, candidate))
 }
 
-/// Asks how a run of a master stands, and declares it to be a first start if so desired.
+/// Asks for the state of a master's run, and declares it a first start if `declare`.
 async fn stands(link: &Link, keys: &Keys, run: &str, declare: bool) -> Result<Candidate, String> {
     let reply = call(link, script::bootstrap(keys, run, declare)).await?;
     let (served, is_first): (u8, u8) = read(reply)?;

@@ -11,7 +11,7 @@ use super::{
 use crate::error::StoreError;
 
 impl Masters {
-    /// What a change that was sent to all of them comes to.
+    /// Waits for the result of a change that was sent to all masters.
     pub(super) async fn changed(&self, mut round: Round) -> Result<(Reply, StoreTime), StoreError> {
         let mut at = StoreTime::from_micros(0);
         let verdict = loop {

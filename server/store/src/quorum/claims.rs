@@ -1,33 +1,33 @@
 //! Claims of the masters on a hold that is taken over, and the decision that follows from them.
 //!
-//! The same owner id may have been granted in vain before: what counts together is what has the same token.
+//! An earlier grant to the same owner id may have failed: only claims with the same token count together.
 
 use leasehold_core::command::Loss;
 
 use super::decide::{largest, majority};
 
-/// What one master has of it.
+/// Claim of one master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It is there, under its next owner id, with this token.
+    /// The master has the hold, under its next owner id, with this token.
     Has {
         /// The token.
         token: i64,
     },
-    /// Nothing of it is known there, and it may be set again.
+    /// The master knows nothing of the hold, and it may be set again there.
     Lacks,
-    /// It is not there, and can't be.
+    /// The hold is not there, and can't be set again.
     Gone(Loss),
 }
 
-/// What all masters have, as far as they said.
+/// Claims of all masters that have answered.
 #[derive(Clone, Debug)]
 pub struct Claims {
-    /// By the place of the master: what it has, and whether that counts.
+    /// By the place of the master: its claim, and whether that counts.
     of: Vec<Option<(Claim, bool)>>,
 }
 
-/// What a takeover came to.
+/// Decision on a takeover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// A majority has it, with this token.
@@ -35,42 +35,42 @@ pub enum Decision {
         /// The token.
         token: i64,
     },
-    /// No majority could have it, whatever the others say.
+    /// No majority can have it, whatever the others answer.
     Refused(Loss),
 }
 
-/// What may yet make a majority of it.
+/// Repair that may still give it a majority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mend {
-    /// The token of what is to be set.
+    /// The token of the hold to set.
     pub token: i64,
-    /// Where.
+    /// The masters on which to set it.
     pub places: Vec<usize>,
 }
 
 impl Claims {
-    /// Of so many masters, none of which has said anything.
+    /// Returns the claims of this many masters, none of which has answered.
     pub fn new(masters: usize) -> Self {
         Self {
             of: vec![None; masters],
         }
     }
 
-    /// Notes what a master has, in place of what it said before.
+    /// Notes a master's claim, in place of its earlier one.
     pub fn note(&mut self, place: usize, claim: Claim, counts: bool) {
         if let Some(of) = self.of.get_mut(place) {
             *of = Some((claim, counts));
         }
     }
 
-    /// What it has come to, once that is certain.
+    /// Returns the decision, once it is certain.
     pub fn decision(&self) -> Option<Decision> {
         let needed = majority(self.of.len());
         let number = |is: &dyn Fn(Claim) -> bool| self.votes().filter(|claim| is(*claim)).count();
         if let Some(token) = self.agreed() {
             return Some(Decision::Resumed { token });
         }
-        // A majority that has nothing has lost it: it is not made anew from what the others have.
+        // If a majority lacks it, it is lost: it is not restored from the others.
         let is_missing = number(&|claim| claim == Claim::Lacks) >= needed;
         let gone = number(&|claim| matches!(claim, Claim::Gone(_)));
         if !is_missing && gone <= self.of.len() - needed {
@@ -90,7 +90,7 @@ impl Claims {
         Some(Decision::Refused(loss))
     }
 
-    /// What to set where it is not, or with an older token; `None` where no master that has a vote has it.
+    /// Returns the repair of masters that lack it or have an older token; `None` if no master with a vote has it.
     pub fn mend(&self) -> Option<Mend> {
         let token = self.agreed().or_else(|| self.tokens().max())?;
         let places = self.of.iter().enumerate().filter(|(_, of)| match of {
@@ -102,7 +102,7 @@ impl Claims {
         (!places.is_empty()).then_some(Mend { token, places })
     }
 
-    /// Whether a master has it, or may have it, as it has not said.
+    /// Returns whether a master has it, or has not answered.
     pub fn may_be_anywhere(&self) -> bool {
         let mut all = self.of.iter();
         all.any(|of| matches!(of, None | Some((Claim::Has { .. }, _))))
@@ -120,7 +120,7 @@ impl Claims {
         })
     }
 
-    /// The token that a majority has.
+    /// Returns the token that a majority has.
     fn agreed(&self) -> Option<i64> {
         let needed = majority(self.of.len());
         let (token, number) = largest(self.tokens())?;

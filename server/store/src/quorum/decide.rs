@@ -5,34 +5,34 @@
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 
-/// The smallest majority of so many masters.
+/// Returns the smallest majority of this many masters.
 pub const fn majority(masters: usize) -> usize {
     masters / 2 + 1
 }
 
-/// What a vote came to.
+/// Verdict of a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A majority said yes.
     Agreed,
-    /// It is certain that no majority does.
+    /// Certainly no majority says yes.
     Refused,
-    /// Too few masters voted to tell.
+    /// Too few masters voted to decide.
     Undecided,
 }
 
-/// The votes on one question, as they come in.
+/// Votes on one question, as they come in.
 #[derive(Clone, Debug)]
 pub struct Tally {
     masters: usize,
     yes: usize,
     no: usize,
-    /// Those that will not vote on this: silent, or without a vote.
+    /// Masters that will not vote on this: silent, or without a vote.
     out: usize,
 }
 
 impl Tally {
-    /// No votes yet, of so many masters.
+    /// Returns a tally without votes, of this many masters.
     pub const fn new(masters: usize) -> Self {
         Self {
             masters,
@@ -42,39 +42,39 @@ impl Tally {
         }
     }
 
-    /// A master said yes.
+    /// Counts a yes.
     pub const fn yes(&mut self) {
         self.yes += 1;
     }
 
-    /// A master said no.
+    /// Counts a no.
     pub const fn no(&mut self) {
         self.no += 1;
     }
 
-    /// A master has no vote, or said nothing in time.
+    /// Counts a master that has no vote, or did not answer in time.
     pub const fn out(&mut self) {
         self.out += 1;
     }
 
-    /// So many that were out are asked once more.
+    /// Takes back this many that were out, because they are asked again.
     pub const fn reopen(&mut self, masters: usize) {
         self.out = self.out.saturating_sub(masters);
     }
 
-    /// So many that said no are taken for out, as they had missed something.
+    /// Counts this many noes as out, because these masters had missed something.
     pub const fn waive(&mut self, masters: usize) {
         let waived = if masters < self.no { masters } else { self.no };
         self.no -= waived;
         self.out += waived;
     }
 
-    /// How many said yes.
+    /// Returns how many said yes.
     pub const fn number_of_yes(&self) -> usize {
         self.yes
     }
 
-    /// How many voted.
+    /// Returns how many voted.
     pub const fn votes(&self) -> usize {
         self.yes + self.no
     }
@@ -83,8 +83,8 @@ impl Tally {
         self.masters - self.yes - self.no - self.out
     }
 
-    /// Of an attempt to do something, which those who are out do not support: what it has come to, once that is certain.
-    /// It is refused when a majority voted and no majority said yes.
+    /// Returns the verdict on an attempt, once it is certain. Masters that are out do not support an attempt. It is refused
+    /// if a majority voted and no majority said yes.
     pub const fn attempt(&self) -> Option<Verdict> {
         let needed = majority(self.masters);
         if self.yes >= needed {
@@ -102,8 +102,8 @@ impl Tally {
         None
     }
 
-    /// Of what stands at the masters, also at those that are out, which may have it too: it is refused only when no
-    /// majority could have it whatever those say.
+    /// Returns the verdict on something that may exist already, also at masters that are out. It is refused only if no
+    /// majority can have it, whatever those would answer.
     pub const fn standing(&self) -> Option<Verdict> {
         let needed = majority(self.masters);
         if self.yes >= needed {
@@ -120,26 +120,25 @@ impl Tally {
     }
 }
 
-/// What was in the way of an acquire at one master that has a vote.
+/// Obstacle to an acquire at one master with a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle<Holder> {
-    /// What holds the key there.
+    /// The holder of the key there.
     pub holder: Holder,
-    /// Until that runs out, unless it never does.
+    /// The time until it expires; `None` if it never does.
     pub left: Option<Duration>,
-    /// Whether it is known to be more than another attempt that has not come to anything yet.
+    /// Whether it is known to be more than another undecided attempt.
     pub is_settled: bool,
 }
 
-/// Whether what was in the way may be nothing but attempts that stood in each other's way: nobody has it on a majority, and
-/// nothing of it is settled.
+/// Returns whether the obstacles may be only attempts that blocked each other: no holder has a majority, and none is settled.
 pub fn is_race<Holder: Eq + Hash>(masters: usize, obstacles: &[Obstacle<Holder>]) -> bool {
     let holders = obstacles.iter().map(|obstacle| &obstacle.holder);
     obstacles.iter().all(|obstacle| !obstacle.is_settled)
         && largest(holders).is_none_or(|(_, number)| number < majority(masters))
 }
 
-/// Who is meant most often, and how often; of several the first.
+/// Returns the most frequent item and its number; of several the first.
 pub fn largest<T: Eq + Hash>(of: impl Iterator<Item = T> + Clone) -> Option<(T, usize)> {
     let mut numbers = HashMap::new();
     for item in of.clone() {
@@ -150,8 +149,8 @@ pub fn largest<T: Eq + Hash>(of: impl Iterator<Item = T> + Clone) -> Option<(T, 
     first.map(|first| (first, most))
 }
 
-/// After how long enough masters are free, where `free` of them are already and the others hold what runs out after these
-/// times; `None` where too many never do.
+/// Returns the time until enough masters are free, if `free` are already and the holds of the others expire after these
+/// times; `None` if too many never do.
 pub fn free_in(
     masters: usize,
     free: usize,
@@ -163,15 +162,15 @@ pub fn free_in(
     missing.map_or(Some(Duration::ZERO), |missing| left.get(missing).copied())
 }
 
-/// The token of the grant that stands at a majority, by those of the same owner id that were found: its reply was lost. One
-/// that is not above what is to be undone does not stand for long.
+/// Returns the token of a grant that a majority already has under the same owner id, because its reply was lost. A token that
+/// is not above the one to be undone does not count.
 pub fn stands(masters: usize, standing: &[i64], undone: Option<i64>) -> Option<i64> {
     let (token, number) = largest(standing.iter().copied())?;
     (number >= majority(masters) && undone.is_none_or(|undone| token > undone)).then_some(token)
 }
 
-/// The token to write back: the largest of what the masters proposed, or one more than the largest that one of them had
-/// when it refused to write.
+/// Returns the token to write back: the largest that a master proposed, or one more than the largest that a master had when it
+/// refused to write.
 pub fn token(proposed: impl IntoIterator<Item = i64>, above: Option<i64>) -> i64 {
     let proposed = proposed.into_iter().max().unwrap_or(0);
     above.map_or(proposed, |above| proposed.max(above.saturating_add(1)))
