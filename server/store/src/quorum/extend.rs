@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{clock, error::StoreError};
 
-/// A renewal that was sent.
+/// Renewal in flight.
 pub(super) struct Extension {
     round: Round,
     sent_at: Moment,
@@ -28,21 +28,21 @@ pub(super) struct Extension {
     ttl: Duration,
 }
 
-/// What the masters said to it.
+/// Answers of the masters.
 struct Heard {
-    /// Where the hold is not, but may be set again: nothing is there, or no record of it.
+    /// Masters that lack the hold, or its record, and on which it may be set again.
     lacking: Vec<usize>,
     missing: usize,
-    /// Where something else stands, and its token.
+    /// Masters with another hold, and its token.
     others: Vec<(usize, i64)>,
     loss: Option<Loss>,
-    /// The hold's tokens, where it was extended.
+    /// The hold's tokens at the masters that extended it.
     tokens: Vec<i64>,
     at: StoreTime,
 }
 
 impl Heard {
-    /// What is resumed is not lost, whatever else is said of it.
+    /// Notes a loss. A hold that was resumed is not lost, whatever other masters answer.
     fn lose(&mut self, loss: Loss) {
         if loss == Loss::Resumed {
             self.loss = Some(loss);
@@ -50,7 +50,7 @@ impl Heard {
         self.loss.get_or_insert(loss);
     }
 
-    /// Where a resume was missed: the same grant stands there under another owner id. Those said no.
+    /// Takes the masters that missed a resume, and have the same grant under another owner id. They count as no.
     fn take_others(&mut self) -> Vec<usize> {
         let others = std::mem::take(&mut self.others).into_iter();
         let same = others.filter(|(_, token)| self.tokens.contains(token));
@@ -59,7 +59,7 @@ impl Heard {
 }
 
 impl Masters {
-    /// Sends a renewal to all of them.
+    /// Sends a renewal to all masters.
     pub(super) fn extend(
         &self,
         name: &LockName,
@@ -86,7 +86,7 @@ impl Masters {
 }
 
 impl Extension {
-    /// What it comes to. Where a master lacks the hold, it is set again from what another one has of it.
+    /// Waits for the result. Sets the hold again on masters that lack it, from another master's record.
     pub(super) async fn outcome(
         mut self,
         masters: &Arc<Masters>,
@@ -106,7 +106,7 @@ impl Extension {
                 let at = heard.at;
                 let masters = Arc::clone(masters);
                 tokio::spawn(async move {
-                    // The rest have their time, and what lacks it gets it, with nobody waiting for it.
+                    // Hears the other masters in the background, and repairs those that lack it.
                     self.listen_on(&mut heard).await;
                     self.add_others(&mut heard);
                     if !heard.lacking.is_empty() {
@@ -135,8 +135,8 @@ impl Extension {
         }
     }
 
-    /// It is lost: what a minority has of it, which this may have extended, is in the way of others. What another stream
-    /// has resumed goes on.
+    /// Ends a lost hold on the minority that has it, which this may have extended, because it blocks others. A hold that
+    /// another stream has resumed goes on.
     fn lost(mut self, mut heard: Heard, masters: &Arc<Masters>) -> (Reply, StoreTime, Moment) {
         let loss = heard.loss.unwrap_or(Loss::Deleted);
         let lost = (Reply::Lost(loss), heard.at, self.sent_at);
@@ -145,7 +145,7 @@ impl Extension {
             tokio::spawn(async move {
                 self.listen_on(&mut heard).await;
                 if heard.loss != Some(Loss::Resumed) {
-                    // For what is left of its lock-delay, and a little longer, it stays closed where it was.
+                    // These masters stay closed for the rest of its lock-delay, and a little longer.
                     masters.give_back(&self.name, &self.caller, self.owner, End::Unclean);
                 }
             });
@@ -159,11 +159,11 @@ impl Extension {
             if let Some(verdict @ (Verdict::Agreed | Verdict::Refused)) = verdict {
                 return verdict;
             }
-            // A majority that has nothing has lost it: it is not made anew from what the others have.
+            // If a majority lacks it, it is lost: it is not restored from the others.
             if heard.missing >= majority(masters) {
                 return Verdict::Refused;
             }
-            // Those that lack it are counted when it was set again there, so all that may are waited for.
+            // Masters that lack it count once it is set again there, so this waits for all of them.
             if !self.hear(heard).await {
                 return Verdict::Undecided;
             }
@@ -174,7 +174,7 @@ impl Extension {
         while self.hear(heard).await {}
     }
 
-    /// Takes one answer in; false if none comes any more.
+    /// Processes one answer; returns false if no more come.
     async fn hear(&mut self, heard: &mut Heard) -> bool {
         let Some(answer) = self.round.next().await else {
             return false;
@@ -213,14 +213,14 @@ impl Extension {
         true
     }
 
-    /// What a resume missed lacks the hold.
+    /// Counts masters that missed a resume as lacking the hold.
     fn add_others(&mut self, heard: &mut Heard) {
         let others = heard.take_others();
         self.round.tally().waive(others.len());
         heard.lacking.extend(others);
     }
 
-    /// Sets the hold again where it lacks. What is found there may be newer, which is no.
+    /// Sets the hold again on masters that lack it. A newer one there counts as no.
     async fn restore(&mut self, heard: &mut Heard, masters: &Arc<Masters>) -> Verdict {
         let Some((record, former)) = self.record(masters).await else {
             return Verdict::Undecided;
@@ -235,7 +235,7 @@ impl Extension {
         let lacking = std::mem::take(&mut heard.lacking);
         let chosen = |place: usize| lacking.contains(&place);
         let mut round = masters.ask_some(&self.name, ask, chosen);
-        // What the others said stands beside what these do.
+        // The answers of the others count together with these.
         *round.tally() = self.round.tally().clone();
         round.tally().reopen(lacking.len());
         loop {
@@ -266,7 +266,7 @@ impl Extension {
         }
     }
 
-    /// The hold's record, the newest that a majority has, and the owner ids that were replaced where it is.
+    /// Returns the hold's record, the newest that a majority has, and the owner ids replaced there.
     async fn record(&self, masters: &Masters) -> Option<(Arc<[u8]>, Arc<[u8]>)> {
         let mut round = masters.ask(&self.name, Ask::Look);
         let mut newest: Option<(Vec<u8>, Vec<u8>)> = None;

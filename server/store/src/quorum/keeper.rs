@@ -1,5 +1,5 @@
-//! The task behind each master: on every new connection, and regularly, asks which run of the server answers, and keeps what
-//! the coordinators agree on and have seen of that run.
+//! Keeper of one master: a task that asks, on every new connection and regularly, which run of the server answers, and keeps
+//! the coordinators' agreement on that run.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,16 +16,16 @@ use super::{
 };
 use crate::{Status, clock, measure::Script, redis::errors::link_error};
 
-/// How long to wait before a master that did not introduce itself is asked again.
+/// Pause before a master that did not introduce itself is asked again.
 const RETRY: Duration = Duration::from_millis(100);
-/// A master is asked at least this often, and at most.
+/// Shortest and longest interval between questions to a master.
 const OFTEN: Duration = Duration::from_millis(100);
 const SELDOM: Duration = Duration::from_secs(30);
 /// A master is asked this often at least while it has no vote: an operator may mend what is wrong, or declare a first start, and
 /// other coordinators may know its run for longer.
 const WITHOUT_VOTE: Duration = Duration::from_secs(1);
 
-/// What the tasks share.
+/// State that the tasks share.
 #[derive(Clone)]
 pub(super) struct Keeper {
     pub(super) masters: Arc<Masters>,
@@ -33,7 +33,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Looks after a master for as long as its link is there.
+    /// Keeps a master for as long as its link exists.
     pub(super) async fn keep(self, master: Arc<Master>) {
         let mut status = master.link.status();
         loop {
@@ -81,7 +81,7 @@ impl Keeper {
         }
     }
 
-    /// Has a master introduce itself, and agrees with it.
+    /// Asks a master for its run, and updates the agreement.
     async fn introduce(&self, master: &Master) -> Result<(), String> {
         let terms = &self.masters.terms;
         let before = master.membership().run.clone();

@@ -48,7 +48,7 @@ impl Masters {
                     names.extend(keys.iter().filter_map(|key| self.keys.name_of(key)));
                     cursor = next;
                 }
-                // What a majority holds is found at another one.
+                // Another master has the locks that a majority holds.
                 Err(_) => cursor = 0,
             }
             if cursor == 0 {
@@ -83,7 +83,7 @@ impl Masters {
         })
     }
 
-    /// Those of these keys that none of the masters before this one has.
+    /// Returns those of these keys that no earlier master has.
     async fn new_ones(&self, place: usize, mut keys: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
         keys.retain(|key| self.keys.name_of(key).is_some());
         for earlier in self.all.iter().take(place) {
@@ -104,7 +104,7 @@ impl Masters {
         keys
     }
 
-    /// Whether this can be the name of a lock.
+    /// Checks that this can be the name of a lock.
     pub(super) fn check_name(&self, name: &LockName) -> Result<(), Invalid> {
         self.keys.check(name)
     }
@@ -114,7 +114,7 @@ fn is_up(master: &Master) -> bool {
     master.link.status().borrow().is_up()
 }
 
-/// Sends commands that are no lock's, measured as one of `script`.
+/// Sends commands that belong to no lock, measured as `script`.
 pub(super) async fn call(
     master: &Master,
     script: Script,

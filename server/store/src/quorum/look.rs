@@ -20,7 +20,7 @@ use crate::error::StoreError;
 
 const CLOSED: &[u8] = b"lh:closed";
 
-/// What was seen.
+/// Answers of the masters.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     found: Vec<Found>,
@@ -30,8 +30,8 @@ pub(super) struct Seen {
 }
 
 impl Masters {
-    /// Looks at a lock: until it is certain who holds it, or the time is up. Who holds it on most masters is shown where
-    /// too many are silent to be certain; but a majority has to answer.
+    /// Looks at a lock until its holder is certain, or the time is up. If too many masters are silent to be certain, shows the
+    /// holder on most masters; but a majority must answer.
     pub(super) async fn look(&self, name: &LockName) -> Result<Seen, StoreError> {
         let needed = majority(self.number());
         let mut round = self.ask(name, Ask::Look);
@@ -88,12 +88,12 @@ impl Masters {
 }
 
 impl Seen {
-    /// Who holds it.
+    /// Returns the holder.
     pub(super) fn holder(&self) -> Option<HolderView> {
         holder(self.holder.as_deref()?, self.found.iter())
     }
 
-    /// The same for the detector of deadlocks.
+    /// Returns the holder's edge for the detector of deadlocks.
     pub(super) fn edge(&self) -> Option<HoldEdge> {
         let holder = self.holder.as_deref()?;
         self.found.iter().find_map(|found| {
@@ -102,13 +102,13 @@ impl Seen {
         })
     }
 
-    /// For how long it is closed.
+    /// Returns how long it is closed.
     pub(super) fn closed_for(&self) -> Option<Duration> {
         (self.holder.as_deref() == Some(CLOSED)).then(|| left(CLOSED, self.found.iter()))?
     }
 }
 
-/// Shows a holder by what the masters have of it; nobody where it is closed.
+/// Returns the view of a holder from the masters' answers; `None` if the lock is closed.
 pub(super) fn holder<'a>(
     holder: &[u8],
     found: impl Iterator<Item = &'a Found> + Clone,
@@ -128,12 +128,12 @@ pub(super) fn holder<'a>(
             let left = expires_in.unwrap_or_default();
             Some(HolderView::Ours(Box::new(grant.view(token, left))))
         }
-        // Without a record it may also be an acquire that is under way: nobody knows whose.
+        // Without a record it may also be an unknown acquire in flight.
         None => Some(HolderView::Foreign { expires_in }),
     }
 }
 
-/// How long what holds it lasts at all of those that have it.
+/// Returns the shortest remaining time of a holder at the masters that have it.
 fn left<'a>(holder: &[u8], found: impl Iterator<Item = &'a Found>) -> Option<Duration> {
     let held = found.filter(|found| found.holder.as_deref() == Some(holder));
     held.filter_map(|found| found.left).min()

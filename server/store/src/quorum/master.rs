@@ -1,4 +1,4 @@
-//! One master: commands on their way to it, and whether its answers count.
+//! Handle on one master: the commands to it, and whether its answers count.
 
 use std::{
     pin::pin,
@@ -37,35 +37,35 @@ use crate::{
 /// Pipelines in flight.
 const IN_FLIGHT: usize = 4;
 
-/// One of the masters.
+/// Master.
 pub(super) struct Master {
     pub(super) place: usize,
     pub(super) link: Link,
     lane: Mutex<Lane<Item>>,
-    /// Held while a batch is taken out and handed to the connection, so that none overtakes another in between.
+    /// Held while a batch is taken out and handed to the connection, so that batches keep their order.
     turn: tokio::sync::Mutex<()>,
     nonce: AtomicU64,
-    /// Microseconds by which its wall clock is ahead of our monotonic one, at most; 0 while that is unknown.
+    /// Most microseconds by which its wall clock is ahead of the local monotonic one; 0 while unknown.
     ahead: AtomicI64,
     membership: Mutex<Membership>,
     pub(super) meter: Meter,
-    /// Releases that are to be made here as soon as it answers.
+    /// Number of releases that it must carry out as soon as it answers.
     pub(super) owed: AtomicUsize,
 }
 
-/// What is known of its present run.
+/// Known state of its present run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Membership {
-    /// The connection that it introduced itself on; answers that come by another do not count.
+    /// The connection on which it introduced itself; answers over another one do not count.
     pub(super) connection: Option<ConnectionId>,
     pub(super) run: Option<Run>,
-    /// How it stands; or why that is not known.
+    /// Its standing, if known.
     pub(super) standing: Option<Standing>,
-    /// Why it is not known how it stands.
+    /// Why its standing is not known.
     pub(super) trouble: Option<Arc<str>>,
 }
 
-/// What is asked, of which lock.
+/// Question about a lock.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) name: LockName,
@@ -73,23 +73,23 @@ pub(super) struct Question {
     pub(super) ask: Ask,
 }
 
-/// A command on its way.
+/// Command in flight.
 struct Item {
     question: Arc<Question>,
-    /// When whoever asks gives up. The master does nothing after that either, unless it may be late.
+    /// When the caller gives up. The master does nothing after that either, unless the command may be late.
     until: Moment,
     again: bool,
     answer: mpsc::UnboundedSender<Answer>,
 }
 
-/// An answer of one master. One always comes, but perhaps only after its asker gave up.
+/// Answer of one master. One always comes, but perhaps only after the caller gave up.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) from: usize,
     pub(super) outcome: Outcome,
 }
 
-/// What became of a question.
+/// Outcome of a question.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// It was answered.
@@ -102,7 +102,7 @@ pub(super) enum Outcome {
     Unsent(StoreError),
     /// It may have been carried out, or may yet be.
     Unknown(StoreError),
-    /// The master answered with an error; the rest of what was asked may have been done.
+    /// The master answered with an error; it may have done a part of the question.
     Failed(StoreError),
 }
 
@@ -160,7 +160,7 @@ impl Master {
                 batch
             };
             let now = clock::now();
-            // What nobody could say when it is too late for would be carried out whenever it gets there.
+            // Without the master's time, no deadline can be set, and it would carry the command out however late.
             let has_a_clock = self.time().is_some();
             let (batch, over): (Vec<_>, Vec<_>) = batch.into_iter().partition(|item| {
                 now < item.until && (has_a_clock || item.question.ask.may_be_late())
@@ -222,7 +222,7 @@ impl Master {
                 Ok(reply) => {
                     self.observe_time(reply.at, sent_at);
                     if reply.said == Said::Late && !item.again {
-                        // A step of its clock makes a command look late; the reply has told the new time.
+                        // After a step of its clock, a command looks late; the reply has the new time.
                         item.again = true;
                         self.push(item);
                     } else {
@@ -264,20 +264,20 @@ impl Master {
         })
     }
 
-    /// Returns whether what came by a connection counts.
+    /// Returns whether an answer over a connection counts.
     fn counts(&self, connection: ConnectionId) -> bool {
         let membership = self.membership();
         membership.connection == Some(connection) && membership.standing == Some(Standing::Votes)
     }
 
-    /// By its clock, which is known, when whoever asks will have given up.
+    /// Returns when the caller gives up, by the master's clock, which is known.
     fn not_after(&self, until: Moment) -> i64 {
         let ahead = self.ahead.load(Ordering::Relaxed);
         let until = i64::try_from(until.as_micros()).unwrap_or(i64::MAX);
         ahead.saturating_add(until).max(1)
     }
 
-    /// Its time now, as far as it is known.
+    /// Returns its present time, if known.
     pub(super) fn time(&self) -> Option<StoreTime> {
         let ahead = self.ahead.load(Ordering::Relaxed);
         let now = i64::try_from(clock::now().as_micros()).unwrap_or(i64::MAX);
@@ -309,17 +309,17 @@ impl Item {
     }
 
     fn tell(self, from: usize, outcome: Outcome) {
-        // Whoever asked may have what it needs.
+        // The caller may have enough answers already.
         let _ = self.answer.send(Answer { from, outcome });
     }
 }
 
-/// How long a master is waited for.
+/// Time-out of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience(pub(super) Duration);
 
 impl Patience {
-    /// When what is asked now is given up.
+    /// Returns when a question asked now is given up.
     pub(super) fn until(self) -> Moment {
         clock::now().after(self.0)
     }

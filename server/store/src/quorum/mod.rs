@@ -1,26 +1,26 @@
-//! Locks on several independent Redis masters: a lock is held by whoever has it on a majority of them.
+//! Locks on several independent Redis masters: the owner id on a majority of them holds a lock.
 //!
-//! The rules are apart from what talks to Redis:
+//! The rules are pure:
 //!
-//! - [`decide`]: counting votes, and what they come to.
-//! - [`standing`]: which masters have a vote.
-//! - [`line`](mod@line): who waits for a name at this coordinator.
-//! - [`record`]: what a master keeps of a grant.
-//! - [`claims`]: what masters have of a hold that another stream takes over.
+//! - [`decide`]: counts votes.
+//! - [`standing`]: decides which masters have a vote.
+//! - [`line`](mod@line): the queue of one name at this coordinator.
+//! - [`record`]: the record that a master keeps of a grant.
+//! - [`claims`]: decides on a hold that another stream takes over.
 //!
-//! Everything else asks and listens:
+//! The other modules talk to Redis:
 //!
 //! - [`store`]: the [`LockStore`](crate::LockStore) itself.
-//! - [`url`]: where the masters are.
+//! - [`url`]: the addresses of the masters.
 //! - `script`: the operations on one master, which are in `lua/quorum/`, and their replies.
-//! - `master`: commands to one master, coalesced; `keeper`: whether it has a vote, as that changes.
-//! - `round`: a question that is put to all of them at once.
-//! - `attempt`: an acquire, once; `undo`: what is left of one that came to nothing; `waiting`: whose turn it is; `turns`: what
-//!   that comes to.
+//! - `master`: coalesces commands to one master; `keeper`: follows whether it has a vote.
+//! - `round`: one question to all masters at once.
+//! - `attempt`: one try of an acquire; `undo`: takes back a failed one; `waiting`: the queues of acquires; `turns`: carries
+//!   the first of each queue out.
 //! - `extend`, `resume`, `release`, `change`, `look`, `list`: the other operations.
-//! - `wake`: what masters tell without being asked.
-//! - `board`: whether there are enough of them.
-//! - [`bootstrap`](mod@bootstrap): an operator's declaration that all of them are started for the first time.
+//! - `wake`: messages that masters publish.
+//! - `board`: whether enough masters have a vote.
+//! - [`bootstrap`](mod@bootstrap): an operator's declaration that all masters start for the first time.
 
 pub mod bootstrap;
 pub mod claims;

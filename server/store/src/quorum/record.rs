@@ -12,19 +12,19 @@ use leasehold_core::{
 
 use crate::redis::fields::Extras;
 
-/// A record, of a grant or of nobody's.
+/// Record of a name: its newest token, and the grant, if any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The newest token there.
+    /// The newest token.
     pub token: FencingToken,
-    /// The grant that it is of, if it is of one.
+    /// The grant, if any.
     pub grant: Option<Grant>,
 }
 
 /// A grant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
-    /// Whose it is.
+    /// Its owner id.
     pub owner: OwnerId,
     /// How long the name stays closed after an unclean end.
     pub lock_delay: Duration,
@@ -41,7 +41,7 @@ pub struct Grant {
 }
 
 impl Record {
-    /// Reads one; `None` if it is none of ours.
+    /// Parses a record; returns `None` if it is foreign.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (token, rest) = bytes.split_first_chunk()?;
         let (minted_at, rest) = rest.split_first_chunk()?;
@@ -54,7 +54,7 @@ impl Record {
         Some(Self { token, grant })
     }
 
-    /// The grant, if it is this owner's.
+    /// Returns the grant, if it is this owner's.
     pub fn of(&self, owner: &[u8]) -> Option<&Grant> {
         self.grant
             .as_ref()
@@ -91,7 +91,7 @@ impl Grant {
         })
     }
 
-    /// What may be seen of it, where its key has so much time left.
+    /// Returns its view, if its key has this much time left.
     pub fn view(&self, token: FencingToken, left: Duration) -> HoldView {
         HoldView {
             session: self.session,
@@ -108,7 +108,7 @@ impl Grant {
         }
     }
 
-    /// What the detector of deadlocks needs of it.
+    /// Returns its edge for the detector of deadlocks.
     pub fn edge(&self) -> HoldEdge {
         HoldEdge {
             owner: self.owner,
@@ -120,7 +120,7 @@ impl Grant {
     }
 }
 
-/// What stands after its length in two bytes.
+/// Reads a field after its length in two bytes.
 fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{clock, error::StoreError};
 
-/// A release that was sent.
+/// Release in flight.
 pub(super) struct Ending {
     round: Round,
     sent_at: Moment,
@@ -25,35 +25,35 @@ pub(super) struct Ending {
     ask: Ask,
     owner: OwnerId,
     memory: Duration,
-    /// Whether it is made up for wherever nobody answers, though nobody should say that it was there.
+    /// Whether it is repeated at silent masters, even if no master reports the hold.
     is_certain: bool,
 }
 
-/// What the masters said to it.
+/// Answers of the masters.
 #[derive(Default)]
 struct Heard {
-    /// Its token, as far as any master knew it; and at which masters that is raised already.
+    /// Its token, if any master knew it; and the masters that have raised it already.
     token: Option<i64>,
     raised: Vec<usize>,
     closed_for: Option<Duration>,
-    /// Those that answered; the others may have it.
+    /// The masters that answered; the others may have the hold.
     answered: Vec<usize>,
     others_wait: bool,
     held: bool,
     at: Option<StoreTime>,
 }
 
-/// What a release came to.
+/// Result of a release.
 pub(super) struct Ended {
     pub(super) result: Result<Reply, StoreError>,
     pub(super) at: StoreTime,
     pub(super) sent_at: Moment,
-    /// Whether waiters of other coordinators were told.
+    /// Whether waiters of other coordinators were woken.
     pub(super) others_wait: bool,
 }
 
 impl Masters {
-    /// Sends a release to all of them.
+    /// Sends a release to all masters.
     pub(super) fn end(&self, name: &LockName, caller: &Caller, owner: OwnerId, end: End) -> Ending {
         let ask = release(caller, owner, end);
         Ending {
@@ -67,7 +67,7 @@ impl Masters {
         }
     }
 
-    /// Ends what nobody wants any more, with nobody waiting for it, also where it is not answered now.
+    /// Releases a hold in the background, also at masters that do not answer now.
     pub(super) fn give_back(
         self: &Arc<Self>,
         name: &LockName,
@@ -81,7 +81,7 @@ impl Masters {
         tokio::spawn(async move { ending.outcome(&masters).await });
     }
 
-    /// Takes a lock from whoever holds it, and makes a token the newest that is larger than any.
+    /// Takes a lock from its holder, and raises the token above every other.
     pub(super) async fn force(
         self: &Arc<Self>,
         name: &LockName,
@@ -148,7 +148,7 @@ impl Masters {
         Ok((reply, at))
     }
 
-    /// Has what was forced end also where nobody had answered by then: those that do so yet find nothing.
+    /// Ends a forced hold also at masters that had not answered. A master that did it meanwhile finds nothing.
     fn force_the_rest(
         self: &Arc<Self>,
         name: &LockName,
@@ -166,7 +166,7 @@ impl Masters {
         }
     }
 
-    /// Counts those that did what they were asked.
+    /// Counts the masters that did what was asked.
     async fn count(&self, round: &mut Round) -> Verdict {
         loop {
             if let Some(verdict) = round.tally().attempt() {
@@ -180,7 +180,7 @@ impl Masters {
         }
     }
 
-    /// What was sent may have been carried out by some.
+    /// Returns the error of a command that some masters may have carried out.
     pub(super) fn undecided(&self, round: &Round) -> StoreError {
         round
             .wrong_type()
@@ -200,8 +200,8 @@ fn release(caller: &Caller, owner: OwnerId, end: End) -> Ask {
 }
 
 impl Ending {
-    /// What it comes to. What is left to do is done in the background: to raise the counter where the hold was not, and to
-    /// release it where nobody answered.
+    /// Waits for the result. Then, in the background, raises the token at masters that lacked the hold, and releases it at
+    /// masters that did not answer.
     pub(super) async fn outcome(mut self, masters: &Arc<Masters>) -> Ended {
         let mut heard = Heard::default();
         let verdict = loop {
@@ -274,13 +274,13 @@ impl Ending {
         let raise = heard.token.map(|token| Ask::Raise {
             token: FencingToken::new(token.saturating_add(1)),
             memory: self.memory,
-            // What stood under this owner id on a majority stands under no other any more.
+            // A hold that stood under this owner id on a majority has no other owner id any more.
             ends: was_held,
-            // It may have been set again since it was released there: by what was asked before.
+            // An earlier command may have set it again since its release there.
             ended: Some(self.owner),
         });
         if let Some(raise) = raise.clone() {
-            // Nobody waits for the answers: it is a second line, behind the majority that has it.
+            // The answers are not needed: this is a second line of defence, after the majority that has it.
             drop(masters.ask_some(&self.name, raise, |place| !heard.raised.contains(&place)));
         }
         if self.is_certain || heard.held || heard.token.is_some() {

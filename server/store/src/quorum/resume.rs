@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{clock, error::StoreError, store::Answer as Destination};
 
-/// A resume that was sent to all masters.
+/// Resume in flight.
 pub(super) struct Takeover {
     round: Round,
     sent_at: Moment,
@@ -30,16 +30,16 @@ pub(super) struct Takeover {
     caller: Caller,
     resume: Arc<Resume>,
     claims: Claims,
-    /// What is known of the hold, by its token.
+    /// The records of the hold, by token.
     records: Vec<(i64, Arc<[u8]>)>,
     at: StoreTime,
 }
 
 impl Masters {
-    /// Sends a resume to all of them.
+    /// Sends a resume to all masters.
     pub(super) fn take_over(&self, name: &LockName, caller: Caller, resume: Resume) -> Takeover {
         let resume = Arc::new(resume);
-        // How long the hold is good for counts from before it is asked.
+        // The hold's validity counts from before the question is sent.
         let sent_at = clock::now();
         let ask = Ask::Resume {
             resume: Arc::clone(&resume),
@@ -60,7 +60,7 @@ impl Masters {
 }
 
 impl Takeover {
-    /// What it comes to. Where a master lacks the hold, it is set again from what another one has of it.
+    /// Waits for the result. Sets the hold again on masters that lack it, from another master's record.
     pub(super) async fn outcome(
         mut self,
         masters: &Arc<Masters>,
@@ -75,7 +75,7 @@ impl Takeover {
                 let reply = self.resumed(token)?;
                 let masters = Arc::clone(masters);
                 tokio::spawn(async move {
-                    // The rest have their time, and what lacks it gets it, with nobody waiting for it.
+                    // Hears the other masters in the background, and repairs those that lack it.
                     while self.hear().await {}
                     self.mend(&masters).await;
                 });
@@ -89,7 +89,7 @@ impl Takeover {
         }
     }
 
-    /// Takes one answer in; false if none comes any more.
+    /// Processes one answer; returns false if no more come.
     async fn hear(&mut self) -> bool {
         let Some(answer) = self.round.next().await else {
             return false;
@@ -103,7 +103,7 @@ impl Takeover {
             return;
         };
         if counts {
-            // For who asks how many voted.
+            // For callers that ask how many voted.
             self.round.tally().yes();
         }
         self.at = self.at.max(reply.at);
@@ -119,7 +119,7 @@ impl Takeover {
         self.claims.note(answer.from, claim, counts);
     }
 
-    /// Sets the hold where it lacks. What is found there may be newer.
+    /// Sets the hold on masters that lack it. Another one there may be newer.
     async fn mend(&mut self, masters: &Arc<Masters>) {
         let Some(Mend { token, places }) = self.claims.mend() else {
             return;
@@ -178,7 +178,7 @@ impl Takeover {
         })
     }
 
-    /// What a minority has of it, or may have, is in the way of others, and no use to anybody.
+    /// Releases the hold at the minority that has or may have it, because it only blocks others.
     fn give_back(mut self, masters: &Arc<Masters>) {
         let masters = Arc::clone(masters);
         tokio::spawn(async move {
@@ -191,7 +191,7 @@ impl Takeover {
 }
 
 impl Inner {
-    /// Carries a resume out: here, where the place is in line, or on the masters.
+    /// Executes a resume: here, if the place is in a queue of this coordinator, or else on the masters.
     pub(super) fn resume(
         self: &Arc<Self>,
         name: LockName,
@@ -214,8 +214,8 @@ impl Inner {
         });
     }
 
-    /// Gives a place in line its next owner id. If an acquire of it is under way, that is of nobody any more: what it is
-    /// granted is given back, and asked for again.
+    /// Gives a queued acquire its next owner id. A try in flight then belongs to no owner: its grant is released, and the
+    /// acquire is tried again.
     fn resume_place(&self, name: &LockName, caller: &Caller, resume: &Resume) -> Option<Reply> {
         let mut told = Told::new();
         let reply = {

@@ -26,9 +26,9 @@ use super::{
 };
 use crate::{clock, error::StoreError, redis::keys::Keys};
 
-/// A release that a master owes is tried again after this long while it answers with errors.
+/// Pause before a release that a master owes is tried again, while it answers with errors.
 const RETRY: Duration = Duration::from_millis(200);
-/// Most releases that one master may owe; what more there are expires by itself.
+/// Most releases that one master may owe; further holds expire.
 const MOST_OWED: usize = 4096;
 
 /// All masters.
@@ -37,12 +37,12 @@ pub(super) struct Masters {
     pub(super) keys: Keys,
     pub(super) patience: Patience,
     pub(super) terms: Terms,
-    /// One more than the largest token that was ever written back from here, be it in vain.
+    /// One more than the largest token that this coordinator ever wrote back, even in a failed try.
     pub(super) floor: AtomicI64,
     pub(super) undoing: Undoing,
 }
 
-/// The answers to a question, as they come in. Dropping it does not take the question back.
+/// Answers to a question, as they come in. Dropping it does not cancel the question.
 pub(super) struct Round {
     answers: mpsc::UnboundedReceiver<Answer>,
     left: usize,
@@ -52,12 +52,12 @@ pub(super) struct Round {
 }
 
 impl Masters {
-    /// How many there are.
+    /// Returns the number of masters.
     pub(super) fn number(&self) -> usize {
         self.all.len()
     }
 
-    /// A question about a lock.
+    /// Returns a question about a lock.
     pub(super) fn question(&self, name: &LockName, ask: Ask) -> Arc<Question> {
         Arc::new(Question {
             name: name.clone(),
@@ -66,18 +66,18 @@ impl Masters {
         })
     }
 
-    /// About what time it is at the masters.
+    /// Returns the masters' approximate time.
     pub(super) fn time(&self) -> StoreTime {
         let times = self.all.iter().filter_map(|master| master.time());
         times.max().unwrap_or(StoreTime::from_micros(0))
     }
 
-    /// Asks all of them. Questions about one lock arrive everywhere in the order in which this is called.
+    /// Asks all masters. Questions about one lock arrive everywhere in the order of the calls.
     pub(super) fn ask(&self, name: &LockName, ask: Ask) -> Round {
         self.ask_some(name, ask, |_| true)
     }
 
-    /// Asks those that are chosen; the others count as silent.
+    /// Asks the chosen masters; the others count as silent.
     pub(super) fn ask_some(
         &self,
         name: &LockName,
@@ -106,7 +106,7 @@ impl Masters {
         }
     }
 
-    /// Why a question came to nothing: who has no vote, or did not answer.
+    /// Returns why a question failed: the masters without a vote, or without an answer.
     pub(super) fn why(&self, round: &Round) -> String {
         let now = clock::now();
         let mut parts = Vec::new();
@@ -134,8 +134,8 @@ impl Masters {
         )
     }
 
-    /// Has a master carry out a release as soon as it answers, until that is of no use any more. An attempt that this
-    /// undoes counts as being undone until then.
+    /// Makes a master carry out a release as soon as it answers, as long as that is useful. An attempt that this undoes counts
+    /// as being undone until then.
     pub(super) fn owe(
         &self,
         place: usize,
@@ -186,7 +186,7 @@ impl Drop for OwedGuard {
     }
 }
 
-/// Why a master has no vote, if it has none.
+/// Returns why a master has no vote, if it has none.
 pub(super) fn excuse(master: &Master, now: Moment) -> Option<String> {
     let membership = master.membership();
     let link = &master.link;
@@ -223,11 +223,11 @@ fn reason_of(error: &StoreError) -> String {
 }
 
 impl Round {
-    /// The next answer; `None` when all have answered, or the time is up.
+    /// Waits for the next answer. Returns `None` when all have answered, or the time is up.
     ///
     /// # Cancel safety
     ///
-    /// An answer is given or still there.
+    /// If it is cancelled, no answer is lost.
     pub(super) async fn next(&mut self) -> Option<Answer> {
         if self.left == 0 {
             return None;
@@ -235,7 +235,7 @@ impl Round {
         let deadline = Instant::now() + clock::now().until(self.until);
         let answer = match timeout_at(deadline, self.answers.recv()).await {
             Ok(answer) => answer?,
-            // What lies there already is taken nevertheless: this process may have been late.
+            // Takes an answer that is there already: this process may have been late.
             Err(_) => self.answers.try_recv().ok()?,
         };
         self.left -= 1;
@@ -247,17 +247,17 @@ impl Round {
         Some(answer)
     }
 
-    /// The votes so far.
+    /// Returns the votes so far.
     pub(super) fn tally(&mut self) -> &mut Tally {
         &mut self.tally
     }
 
-    /// When those that have not answered are given up.
+    /// Returns when silent masters are given up.
     pub(super) fn until(&self) -> Moment {
         self.until
     }
 
-    /// Whether a master says that the key holds something that is no lock.
+    /// Returns the error of a master whose key holds something that is no lock.
     pub(super) fn wrong_type(&self) -> Option<StoreError> {
         let wrong =
             |(_, error): &&(usize, StoreError)| matches!(error, StoreError::WrongType { .. });

@@ -1,4 +1,4 @@
-//! The operations on one master, as script calls, and what they reply.
+//! Operations on one master, as script calls, and their replies.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -22,7 +22,7 @@ use crate::redis::{
 
 const COMMON: &str = include_str!("../../lua/quorum/common.lua");
 
-/// What can be asked of a master.
+/// Operation on a master.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
     /// See `propose.lua`.
@@ -74,16 +74,16 @@ pub(super) enum Ask {
         owner: OwnerId,
         coordinator: CoordinatorId,
         token: FencingToken,
-        /// Whether other coordinators that wait are told.
+        /// Whether to wake other coordinators with waiters.
         wakes: bool,
     },
     /// See `raise.lua`.
     Raise {
         token: FencingToken,
         memory: Duration,
-        /// Whether it ends the grant before it under any owner id.
+        /// Whether it ends an older grant under any owner id.
         ends: bool,
-        /// Whose hold is ended in any case.
+        /// The owner id whose hold is ended in any case.
         ended: Option<OwnerId>,
     },
     /// See `force_release.lua`.
@@ -96,20 +96,20 @@ pub(super) enum Ask {
     Look,
 }
 
-/// What a master replied.
+/// Reply of a master.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {
     /// It was done.
     Done,
-    /// It was not, since the asker had given up.
+    /// It was not done, because the caller had given up.
     Late,
     /// The lock is the owner's, and this would be its token.
     Proposed {
         token: i64,
-        /// Whether it is the one of a grant that stands.
+        /// Whether it is the token of an existing grant.
         stands: bool,
     },
-    /// The lock holds, or is found to hold, something, or nothing.
+    /// The contents of the lock's key, if any.
     Holds(Found),
     /// It was extended; without a token: there is no record of it.
     Extended { token: Option<i64> },
@@ -121,14 +121,14 @@ pub(super) enum Said {
     Other { token: i64 },
     /// A newer token is here.
     Above(i64),
-    /// What a release came to.
+    /// The result of a release.
     Released {
         held: bool,
         closed_for: Option<Duration>,
         token: Option<i64>,
         woken: i64,
     },
-    /// What a force release came to.
+    /// The result of a force-release.
     Forced {
         held: bool,
         newest: i64,
@@ -136,13 +136,13 @@ pub(super) enum Said {
     },
 }
 
-/// What a lock was found to hold.
+/// Contents of a lock's key.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) holder: Option<Vec<u8>>,
     pub(super) left: Option<Duration>,
     pub(super) record: Option<Vec<u8>>,
-    /// The owner ids that were replaced, one after the other, where those were asked for.
+    /// The owner ids that were replaced, one after the other, if requested.
     pub(super) former: Vec<u8>,
 }
 
@@ -183,7 +183,7 @@ static AGREE: LazyLock<Operation> =
 static BOOTSTRAP: LazyLock<Operation> =
     LazyLock::new(|| Operation::of(include_str!("../../lua/quorum/bootstrap.lua").to_owned()));
 
-/// How long the mark of a master's run is kept after the last coordinator was there.
+/// Time for which the mark of a master's run outlives the last coordinator.
 const MARK_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 impl Operation {
@@ -201,7 +201,7 @@ pub(super) fn texts() -> Vec<Arc<str>> {
     all.map(|operation| Arc::clone(&operation.text)).collect()
 }
 
-/// The call of `agree.lua`: `seen` is for how long the caller has seen this run of the server.
+/// Returns the call of `agree.lua`; `seen` is how long the caller has seen this run of the server.
 pub(super) fn agree(
     keys: &Keys,
     (hold, kept_for): (u64, Duration),
@@ -212,13 +212,13 @@ pub(super) fn agree(
     cmd.arg(&AGREE.hash).arg(2);
     cmd.arg(keys.agreement()).arg(keys.mark());
     cmd.arg(hold).arg(millis(kept_for)).arg(u8::from(serves));
-    // In whole milliseconds, of which the last is not over.
+    // In whole milliseconds, rounded down.
     cmd.arg(run).arg(seen.as_millis().to_string());
     cmd.arg(millis(MARK_KEPT_FOR));
     cmd
 }
 
-/// The call of `bootstrap.lua`, to declare a run of a server to be a first start or only to ask.
+/// Returns the call of `bootstrap.lua`, which declares a run of a server a first start, or only asks.
 pub(super) fn bootstrap(keys: &Keys, run: &str, declare: bool) -> Cmd {
     let mut cmd = redis::cmd("EVALSHA");
     cmd.arg(&BOOTSTRAP.hash).arg(2);
@@ -230,7 +230,7 @@ pub(super) fn bootstrap(keys: &Keys, run: &str, declare: bool) -> Cmd {
 }
 
 impl Ask {
-    /// Its name among all scripts.
+    /// Returns its name among all scripts.
     pub(super) fn script(&self) -> measure::Script {
         match self {
             Self::Propose { .. } => measure::Script::Propose,
@@ -265,7 +265,7 @@ impl Ask {
         }
     }
 
-    /// Whether it does no harm, or has to be done, however late it comes.
+    /// Returns whether it is harmless, or must be done, however late it comes.
     pub(super) fn may_be_late(&self) -> bool {
         matches!(
             self,
@@ -273,7 +273,7 @@ impl Ask {
         )
     }
 
-    /// The call. `not_after` is 0 where nothing is too late.
+    /// Returns the call. `not_after` is 0 for no deadline.
     pub(super) fn encode(&self, keys: &LockKeys, nonce: u64, not_after: i64) -> Cmd {
         let (kinds, operation): (&[Key], _) = match self {
             Self::Propose { .. }

@@ -1,33 +1,33 @@
-//! The votes of masters: which masters have one, and since when.
+//! Votes of masters: which masters have one, and since when.
 //!
-//! A master that has come back may have lost what it knew, or may know what was true long ago: holds that it agreed to, and
-//! tokens. While those holds could stand, and as long again, it has no vote: twice the longest hold. It takes every write
-//! meanwhile. A run of the server is known by its `run_id`, which every new connection asks for.
+//! A master that has come back may have lost holds that it agreed to, and tokens, or may have old ones. So it has no vote for
+//! twice the longest hold, but accepts every write meanwhile. Coordinators recognize a run of the server by its `run_id`,
+//! which they ask for on every new connection.
 //!
-//! Nothing is concluded from what the server says of its own age: it counts that by its wall clock, which may step. The age
-//! of a run is what coordinators have seen of it by their monotonic clocks, and what they have noted on the master itself.
+//! Coordinators ignore the age that the server reports, which is by its wall clock and may step. The age of a run is the time
+//! for which coordinators have seen it by their monotonic clocks, which they note on the master itself.
 
 use std::time::Duration;
 
 use leasehold_core::time::Moment;
 
-/// What a master tells of itself.
+/// Introduction of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
-    /// Which run of the server it is.
+    /// The run of the server.
     pub run: String,
-    /// Whether it writes everything to disk before it answers; `None` where the store's user may not ask.
+    /// Whether it writes everything to disk before it answers; `None` if the store's user may not ask.
     pub is_durable: Option<bool>,
 }
 
-/// The agreement that coordinators keep on a master: see `lua/quorum/agree.lua`.
+/// Agreement that coordinators keep on a master: see `lua/quorum/agree.lua`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreement {
     /// The longest TTL and lock-delay together (ms).
     pub hold: u64,
     /// Whether its votes have been counted, as long as coordinators remember.
     pub has_served: bool,
-    /// For how long at least its present run has run, as coordinators have seen it.
+    /// The least age of its present run, as coordinators have seen it.
     pub seen: Duration,
     /// Whether an operator declared its present run to be a first start.
     pub is_first: bool,
@@ -35,33 +35,33 @@ pub struct Agreement {
     pub has_voted: bool,
 }
 
-/// What is expected of masters.
+/// Terms for masters.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// The longest TTL and lock-delay together.
+    /// The sum of the longest TTL and lock-delay.
     pub hold: Duration,
     /// Whether they are declared to keep everything across restarts.
     pub durable: bool,
 }
 
 impl Terms {
-    /// The longest hold, as coordinators agree on it.
+    /// Returns the longest hold, as coordinators agree on it.
     pub fn hold_millis(&self) -> u64 {
         u64::try_from(self.hold.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
     }
 
-    /// For how long a master that has come back has no vote.
+    /// Returns how long a master that has come back has no vote.
     pub fn abstention(&self) -> Duration {
         self.hold * 2
     }
 }
 
-/// How a master stands.
+/// Standing of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It has a vote.
     Votes,
-    /// It has come back lately, and has none until then.
+    /// It has come back recently, and has no vote until then.
     Abstains {
         /// When it will have one.
         until: Moment,
@@ -75,7 +75,7 @@ pub enum Standing {
     NotDurable,
 }
 
-/// One run of a master's server, as this coordinator knows it.
+/// Run of a master's server, as this coordinator knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     id: String,
@@ -110,7 +110,7 @@ impl Run {
         }
     }
 
-    /// Decides how the master stands at `now`.
+    /// Returns the master's standing at `now`.
     pub fn standing(
         &self,
         introduction: &Introduction,
@@ -126,8 +126,8 @@ impl Run {
         if terms.durable {
             match introduction.is_durable {
                 Some(false) => return Standing::NotDurable,
-                // The declaration has to do where it may not be asked. It says nothing of a disk that was replaced: a master
-                // without the mark of its votes has to wait like any other.
+                // The declaration suffices if the user may not ask. It does not cover a replaced disk: a master without the
+                // mark of its votes must wait like any other.
                 _ if agreement.has_voted => return Standing::Votes,
                 _ => {}
             }
@@ -148,7 +148,7 @@ impl Run {
     }
 }
 
-/// A master's answer to the question whether it may be bootstrapped.
+/// Master's answer to the question whether it may be bootstrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Whether its present run is declared to be a first start.
@@ -157,7 +157,7 @@ pub struct Candidate {
     pub knows_grants: bool,
 }
 
-/// Whether a set of masters may be declared to be started for the first time.
+/// Decision on a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bootstrap {
     /// All are declared already.
@@ -168,12 +168,12 @@ pub enum Bootstrap {
     Refused(usize),
 }
 
-/// Decides whether masters, all of which have answered, may be declared to be started for the first time.
+/// Decides whether masters, all of which have answered, may be declared to start for the first time.
 pub fn bootstrap(masters: &[Candidate]) -> Bootstrap {
     if masters.iter().all(|master| master.is_first) {
         return Bootstrap::Done;
     }
-    // One that was declared and has served since counts too: those that are not declared may have lost what it knows.
+    // A declared one that has served since counts too: undeclared ones may have lost what it knows.
     let knows = masters.iter().position(|master| master.knows_grants);
     knows.map_or(Bootstrap::Declare, Bootstrap::Refused)
 }

@@ -1,4 +1,4 @@
-//! The store on several independent masters.
+//! Store on several independent masters.
 
 use std::sync::{Arc, OnceLock, atomic::AtomicI64};
 
@@ -37,7 +37,7 @@ use crate::{
     store::{Answer, LockStore, Observer, Options, Page, Stamped, WakeUp},
 };
 
-/// Most wake-ups that wait to be seen to; more are dropped, as a refresh finds what they told.
+/// Most unprocessed wake-ups; more are dropped, because a refresh finds the same.
 const WAKE_UPS: usize = 1024;
 
 /// Locks on several independent masters. A cheap handle; the connections close with the last one.
@@ -48,7 +48,7 @@ pub struct QuorumStore {
     _tasks: Arc<Vec<AbortOnDropHandle<()>>>,
 }
 
-/// What its tasks share.
+/// State that its tasks share.
 pub(super) struct Inner {
     pub(super) masters: Arc<Masters>,
     pub(super) board: Arc<Board>,
@@ -57,17 +57,17 @@ pub(super) struct Inner {
 }
 
 impl QuorumStore {
-    /// Starts to connect; commands fail until [`LockStore::status`] says that it is up.
+    /// Starts to connect; commands fail until [`LockStore::status`] is up.
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
         let QuorumTarget { masters, durable } = QuorumTarget::parse(&options.url, options.tls)?;
-        // Commands have their time from before they are encoded.
+        // Prepares now, because a command's time runs from before its encoding.
         Keys::prepare();
         let (messages, incoming) = mpsc::channel(WAKE_UPS);
         let all = masters.into_iter().enumerate().map(|(place, target)| {
             let link = Link::start(
                 target,
                 LinkOptions {
-                    // One: what its answers are worth is known for each connection.
+                    // One, because the worth of answers is known for each connection.
                     connections: 1,
                     command_timeout: options.timeout,
                     scripts: script::texts(),
@@ -124,7 +124,7 @@ impl Inner {
         }
     }
 
-    /// Answers a command from what a task comes to.
+    /// Answers a command with the result of a task.
     pub(super) fn answer(
         self: &Arc<Self>,
         name: LockName,
@@ -147,7 +147,7 @@ impl Inner {
         answer: Answer,
     ) {
         if self.leave(&name, &owner) {
-            // It may have been granted already, and put in line once more.
+            // It may have been granted already, and queued again.
             let ending = self.masters.end(&name, caller, owner, end);
             let (inner, of) = (Arc::clone(self), name.clone());
             tokio::spawn(async move {
@@ -165,7 +165,7 @@ impl Inner {
             return self.tell(&name, vec![(answer, Ok(stamped))]);
         }
         let ending = self.masters.end(&name, caller, owner, end);
-        // Behind the release at every master.
+        // This follows the release at every master.
         self.after_release(&name);
         let inner = Arc::clone(self);
         let of = name.clone();
@@ -208,12 +208,12 @@ impl Inner {
     }
 }
 
-/// What is refused, and why.
+/// Returns the refusal of a feature, with the reason.
 fn not_offered(what: &'static str, why: &'static str) -> StoreError {
     StoreError::NotOffered { what, why }
 }
 
-/// Why the modes that several hold together are not offered.
+/// Reason why modes with several holders are not offered.
 const ALONE: &str = "over several independent masters a lock is held exclusively, as a majority can agree on one holder \
                      but not on how many there are; use redis://, redis+sentinel:// or redis+cluster://";
 
@@ -299,7 +299,7 @@ impl LockStore for QuorumStore {
     }
 
     async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
-        // A coordinator cannot see who waits at another one, so it could not confirm what that one publishes.
+        // A coordinator cannot see the waiters of another one, so it could not confirm that one's publication.
         Ok(vec![mine])
     }
 

@@ -18,8 +18,8 @@ use super::{
 use crate::{clock, error::StoreError, store::Answer};
 
 impl Inner {
-    /// Carries acquires of a name out, one after the other, for as long as there is reason to. Gives when what is in the way
-    /// runs out.
+    /// Carries out acquires of a name, one after the other, as long as one may succeed. Returns when the holder that blocks the
+    /// next one expires.
     pub(super) async fn drive(
         self: &Arc<Self>,
         name: &LockName,
@@ -43,7 +43,7 @@ impl Inner {
         }
     }
 
-    /// Takes in what an acquire came to; gives whose turn it is at once.
+    /// Processes the result of an acquire; returns the next one, if it is to begin at once.
     fn settle(
         self: &Arc<Self>,
         name: &LockName,
@@ -56,7 +56,7 @@ impl Inner {
         let mut handed = None;
         let mut lines = self.lines.lock();
         let Some(line) = lines.get_mut(name) else {
-            // A line is there while an acquire is under way.
+            // A line exists while an acquire is in flight.
             return (None, Ok(None));
         };
         let (mut next, mut came_to) = (false, Ok(None));
@@ -100,7 +100,7 @@ impl Inner {
             }
             Attempted::Resumed(at) => {
                 let (place, leaving) = line.granted(owner);
-                // It has the place no more: whoever is behind it is next.
+                // It has lost its place: the one behind it is next.
                 next = true;
                 if let Some(answer) = place.and_then(|place| place.asked.answer) {
                     let reply = Reply::Lost(Loss::Resumed);
@@ -127,12 +127,12 @@ impl Inner {
             }
         }
         if unwanted {
-            // It has left meanwhile. What follows is behind this at every master.
+            // It has left meanwhile. Later commands follow this release at every master.
             self.masters
                 .give_back(name, &turn.caller, *owner, End::Clean);
         }
         if let Some(granted) = handed {
-            // Before anybody can find that it is not in line any more.
+            // Before another task can find that it has left the queue.
             self.hand(name, turn, granted);
         }
         let next = if next {
@@ -148,7 +148,7 @@ impl Inner {
         (next, came_to)
     }
 
-    /// Gives a grant to a waiter that has been told that it waits.
+    /// Delivers a grant to a waiter that was answered "queued".
     fn hand(&self, name: &LockName, turn: &Turn, granted: Granted) {
         let reply = Reply::Refreshed {
             current: Vec::new(),
@@ -165,7 +165,7 @@ impl Inner {
         self.observe(name, &stamped);
     }
 
-    /// Tells one that does not wait who has the lock.
+    /// Answers an acquire that does not wait with the holder.
     pub(super) fn tell_busy(self: &Arc<Self>, name: LockName, answer: Answer) {
         let inner = Arc::clone(self);
         tokio::spawn(async move {

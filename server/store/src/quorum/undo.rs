@@ -14,19 +14,19 @@ use super::{
 };
 use crate::clock;
 
-/// What became of the first round at a master.
+/// Effect of the first round at a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Nothing is there, or nothing was sent.
+    /// The key is not set, or nothing was sent.
     Nothing,
     /// The key is set.
     Set,
-    /// It may be, or may yet be.
+    /// The key may be set, now or later.
     Unknown,
 }
 
 impl Fate {
-    /// What follows from what became of the question.
+    /// Returns the effect that follows from the outcome of the question.
     pub(super) fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Said { reply, .. } => match reply.said {
@@ -39,15 +39,15 @@ impl Fate {
     }
 }
 
-/// The tokens that were written back in vain and are still being undone, by owner id. A grant of the same owner id with such
-/// a token would be undone as well.
+/// Tokens of failed attempts that are still being undone, by owner id. A grant to the same owner id with such a token would be
+/// undone as well.
 #[derive(Debug, Default)]
 pub(super) struct Undoing(Mutex<HashMap<OwnerId, Written>>);
 
 #[derive(Debug, Default)]
 struct Written {
     highest: i64,
-    /// How many attempts are being undone.
+    /// Number of attempts that are being undone.
     attempts: usize,
 }
 
@@ -57,7 +57,7 @@ impl Undoing {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The largest of an owner id's.
+    /// Returns the largest token of an owner id.
     pub(super) fn of(&self, owner: &OwnerId) -> Option<i64> {
         self.all().get(owner).map(|written| written.highest)
     }
@@ -80,7 +80,7 @@ impl Undoing {
     }
 }
 
-/// One attempt that is being undone, until no master owes that any more.
+/// Attempt that is being undone, until no master owes that any more.
 pub(super) struct Undone {
     masters: Arc<Masters>,
     owner: OwnerId,
@@ -108,7 +108,7 @@ impl Masters {
         }))
     }
 
-    /// Takes back what an attempt left, at every master, in the background: also at those that have not answered yet.
+    /// Undoes an attempt at every master, in the background, also at those that have not answered yet.
     pub(super) fn undo(
         self: &Arc<Self>,
         name: &LockName,
@@ -120,7 +120,7 @@ impl Masters {
         if fates.iter().all(|fate| *fate == Fate::Nothing) {
             return;
         }
-        // At once where it is known to be needed: ahead of what is tried next.
+        // At once at masters that are known to need it: before the next try.
         let is_set = |place: usize| fates.get(place) == Some(&Fate::Set);
         let undone = self.undone(&undo);
         let mut taken_back = self.ask_some(name, undo.clone(), is_set);
@@ -150,7 +150,7 @@ impl Masters {
                 let not_before = match fate {
                     Fate::Nothing => continue,
                     Fate::Set => now,
-                    // Later than this, a master does nothing any more of what it was asked in the first round.
+                    // After this time, a master ignores the first round.
                     Fate::Unknown => first.until(),
                 };
                 masters.owe(

@@ -1,4 +1,4 @@
-//! The addresses of several independent masters, parsed once from `--store` and `--store-ca`.
+//! Addresses of several independent masters, parsed once from `--store` and `--store-ca`.
 
 use crate::redis::url::{RedisTarget, StoreUrlError, TlsFiles};
 
@@ -7,7 +7,7 @@ const FEWEST: usize = 3;
 /// Most masters.
 const MOST: usize = 32;
 
-/// Where the masters are, and what is said of them.
+/// Addresses of the masters, and their options.
 #[derive(Clone, Debug)]
 pub struct QuorumTarget {
     /// Each of them.
@@ -17,7 +17,7 @@ pub struct QuorumTarget {
 }
 
 impl QuorumTarget {
-    /// Whether a URL is one of several masters.
+    /// Returns whether a URL is one of several masters.
     pub fn is_meant_by(url: &str) -> bool {
         url.starts_with("redis+quorum:") || url.starts_with("rediss+quorum:")
     }
@@ -37,7 +37,7 @@ impl QuorumTarget {
             });
         };
         let tls = tls.into();
-        // Up to the last `@` everything counts as user and password, whatever is in it.
+        // Everything up to the last `@` is user and password, whatever it contains.
         let (login, rest) = rest
             .rfind('@')
             .map_or(("", rest), |at| rest.split_at(at + 1));

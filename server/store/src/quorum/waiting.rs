@@ -24,24 +24,24 @@ use crate::{
     store::{Answer, Stamped},
 };
 
-/// The longest pause before a name is tried that came free elsewhere: coordinators that wait for it draw lots by it.
+/// Longest random pause before a name that came free elsewhere is tried, so that waiting coordinators do not collide.
 const LOTS: Duration = Duration::from_millis(5);
 
-/// The lines of all names.
+/// Queues of all names.
 #[derive(Debug, Default)]
 pub(super) struct Lines(Mutex<HashMap<LockName, Line<Asked>>>);
 
-/// An acquire that is in line.
+/// Queued acquire.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) acquire: Acquire,
     caller: Caller,
     since: StoreTime,
-    /// Until it has been told that it is granted or waits.
+    /// `Some` until it has been answered.
     pub(super) answer: Option<Answer>,
 }
 
-/// An acquire whose turn it is.
+/// Acquire at the head of its queue.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     pub(super) acquire: Acquire,
@@ -54,13 +54,13 @@ impl Lines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whose turn it is, if it begins now.
+    /// Returns the first acquire of a name, if it begins now.
     fn begin(&self, name: &LockName) -> Option<Turn> {
         let mut lines = self.lock();
         lines.get_mut(name)?.begin().map(Turn::of)
     }
 
-    /// The first waiters of a name, and how many wait.
+    /// Returns the first waiters of a name, and their number.
     pub(super) fn waiters(&self, name: &LockName, most: usize) -> (Vec<WaiterView>, u64) {
         let lines = self.lock();
         let Some(line) = lines.get(name) else {
@@ -79,7 +79,7 @@ impl Lines {
         (shown, u64::try_from(waiting.count()).unwrap_or(u64::MAX))
     }
 
-    /// The same for the detector of deadlocks.
+    /// Returns the waiters' edges for the detector of deadlocks.
     pub(super) fn edges(&self, name: &LockName) -> Vec<WaitEdge> {
         let lines = self.lock();
         let places = lines.get(name).into_iter().flat_map(Line::iter);
@@ -95,7 +95,7 @@ impl Lines {
         edges.collect()
     }
 
-    /// Notes whether waiters of other coordinators were told of a release.
+    /// Notes whether waiters of other coordinators were woken by a release.
     pub(super) fn others_wait(&self, name: &LockName, others_wait: bool) {
         if let Some(line) = self.lock().get_mut(name) {
             line.others_wait = others_wait;
@@ -104,7 +104,7 @@ impl Lines {
 }
 
 impl Asked {
-    /// It is another stream's from here on.
+    /// Moves it to another stream.
     pub(super) fn taken_over(&mut self, caller: &Caller, resume: &Resume) {
         self.caller = caller.clone();
         let acquire = &mut self.acquire;
@@ -126,11 +126,11 @@ impl Turn {
     }
 }
 
-/// What is to be told once the lines are let go of.
+/// Answers to give once the queues are unlocked.
 pub(super) type Told = Vec<(Answer, Result<Stamped, StoreError>)>;
 
 impl Inner {
-    /// Puts an acquire in line, and begins it if it is its turn.
+    /// Queues an acquire, and begins it if it is the first.
     pub(super) fn line_up(
         self: &Arc<Self>,
         name: LockName,
@@ -158,7 +158,7 @@ impl Inner {
                     acquire,
                     caller,
                     since: self.masters.time(),
-                    // The first one, and who does not wait, are told what the acquire comes to.
+                    // The first one, and one that does not wait, get the result as their answer.
                     answer: if is_first || !waits {
                         answer.take()
                     } else {
@@ -188,7 +188,7 @@ impl Inner {
         }
     }
 
-    /// Takes an owner id out of the line; false if it is not in it.
+    /// Removes an owner id from the queue; returns false if it is not there.
     pub(super) fn leave(&self, name: &LockName, owner: &OwnerId) -> bool {
         let mut lines = self.lines.lock();
         let Some(line) = lines.get_mut(name) else {
@@ -209,7 +209,7 @@ impl Inner {
         true
     }
 
-    /// Begins the acquire of whoever is first in line, as the name may have come free.
+    /// Begins the first acquire of a name, which may have come free.
     pub(super) fn try_next(self: &Arc<Self>, name: &LockName) {
         if let Some(turn) = self.lines.begin(name) {
             let inner = Arc::clone(self);
@@ -218,7 +218,7 @@ impl Inner {
         }
     }
 
-    /// The same after a release that was sent just now. Where other coordinators wait too, lots are drawn.
+    /// Does the same after a release that was just sent; after a random pause if other coordinators wait too.
     pub(super) fn after_release(self: &Arc<Self>, name: &LockName) {
         let others_wait = match self.lines.lock().get(name) {
             None => return,
@@ -231,7 +231,7 @@ impl Inner {
         }
     }
 
-    /// Begins it after a random pause, once for all that ask for it meanwhile.
+    /// Begins it after a random pause, once for all requests meanwhile.
     pub(super) fn draw_lots(self: &Arc<Self>, name: LockName) {
         match self.lines.lock().get_mut(&name) {
             Some(line) if !line.draws_lots => line.draws_lots = true,
@@ -247,7 +247,7 @@ impl Inner {
         });
     }
 
-    /// Sees to a refresh: whether the caller's oldest waiter is in line, and another try for whoever is first.
+    /// Executes a refresh: reports whether the caller's oldest waiter is queued, and tries the first acquire again.
     pub(super) async fn refresh(
         self: Arc<Self>,
         name: LockName,

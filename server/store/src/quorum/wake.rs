@@ -8,11 +8,11 @@ use tokio::sync::mpsc;
 use super::{decide::majority, store::Inner};
 use crate::store::WakeUp;
 
-/// Most resumes whose messages are counted at a time.
+/// Most resumes whose messages are counted at the same time.
 const MOST_COUNTED: usize = 4096;
 
-/// Reads what scripts publish: W, and the lock that came free; F, the owner id, and the lock that was taken from it; M, the
-/// owner id, and the lock that was resumed under another one.
+/// Reads the messages of scripts: W with a lock that came free; F with an owner id and the lock that was taken from it; M with
+/// an owner id and the lock that was resumed under another one.
 pub(super) async fn read(
     inner: Arc<Inner>,
     mut messages: mpsc::Receiver<Vec<u8>>,
@@ -47,24 +47,24 @@ pub(super) async fn read(
     }
 }
 
-/// An owner id and a lock.
+/// Parses an owner id and a lock.
 fn hold(inner: &Inner, rest: &[u8]) -> Option<(LockName, OwnerId)> {
     let (owner, key) = rest.split_at_checked(16)?;
     Some((inner.masters.keys.name_of(key)?, OwnerId::parse(owner)?))
 }
 
-/// How many masters told of which resumes. A resume that came to a minority only has not happened: the hold may go on under
-/// the owner id that it has here.
+/// Number of masters that reported each resume. A resume at a minority has not happened: the hold may go on under the owner id
+/// that it has here.
 struct Moves {
     needed: usize,
     told: HashMap<Vec<u8>, usize>,
 }
 
 impl Moves {
-    /// Takes in that one more master told of it; whether a majority has now. Each tells once.
+    /// Counts one more master's report; returns whether a majority has reported it. Each master reports once.
     fn are_certain(&mut self, of: &[u8]) -> bool {
         if self.told.len() >= MOST_COUNTED && !self.told.contains_key(of) {
-            // What is forgotten is found by the next renewal.
+            // The next renewal finds a forgotten resume.
             self.told.clear();
         }
         let number = self.told.entry(of.to_vec()).or_default();
