@@ -12,7 +12,8 @@
 //! - [`watch`]: what happens to locks and who leads, for those who watch.
 //! - [`convert`] and [`status`]: the only places that know both protobuf and the rules.
 //! - [`tls`]: certificates of our own ports, and whose certificates are trusted.
-//! - [`reload`] and [`files`]: what may change while it runs.
+//! - [`follow`]: followers of the configuration and of files while the coordinator runs; [`reload`] checks another
+//!   configuration and puts it in force.
 //! - [`liveness`]: whether the tasks that it can't do without are there, and move.
 //! - [`service_manager`]: what systemd is told.
 //! - [`telemetry`] and [`admin_http`]: logs, metrics, and the HTTP port that shows them; [`probe`] asks it.
@@ -23,7 +24,7 @@ pub mod config;
 pub mod convert;
 pub mod coordinator;
 pub mod crowd;
-pub mod files;
+pub mod follow;
 pub mod limits;
 pub mod listener;
 pub mod liveness;
@@ -41,6 +42,6 @@ pub mod tls;
 pub mod watch;
 
 pub use config::Config;
+pub use follow::Reload;
 pub use liveness::Liveness;
-pub use reload::Reload;
 pub use run::{Listeners, run};

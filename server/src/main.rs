@@ -10,10 +10,9 @@ use anyhow::Context;
 use leasehold_server::{
     Config, Listeners,
     config::{Action, ClientAuth, ConfigErrors, unknown_variables},
-    files,
     limits::allow_many_files,
     probe::probe,
-    reload::Reloader,
+    reload::{Reloader, check_files},
     run::{RunError, run_and_announce},
     service_manager,
     telemetry::init_logging,
@@ -104,7 +103,7 @@ fn bootstrap(config: &Config) -> anyhow::Result<String> {
 /// Reads the command line, and anew at each call the files that it names. Where it asks to serve, or to check, everything that
 /// the settings name is read, too.
 fn from_command_line() -> Result<Action, ConfigErrors> {
-    Config::from_args_and_files(env::args_os(), |name| env::var_os(name), files::check)
+    Config::from_args_and_files(env::args_os(), |name| env::var_os(name), check_files)
 }
 
 /// Returns what an operator should know of the environment although nothing is wrong.

@@ -1,62 +1,26 @@
-//! Configuration in force, and notices of its changes.
+//! Reload of the configuration: what is wrong with another one, and what of it takes effect.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use crate::{
+    access,
     config::{Changes, Config},
-    files,
+    follow::Reload,
+    tls,
 };
 
-/// The configuration as it is now. Clones follow the same one.
-///
-/// Each part of the coordinator that can take a change over follows it for itself, and takes what it can; what needs a restart
-/// keeps the value that it was started with. A change is told even where the configuration reads as before: what it names, a
-/// certificate or a file of tokens, may be another one.
-#[derive(Clone, Debug)]
-pub struct Reload(watch::Receiver<Arc<Config>>);
-
-impl Reload {
-    /// Follows what is sent.
-    #[must_use]
-    pub const fn new(configs: watch::Receiver<Arc<Config>>) -> Self {
-        Self(configs)
-    }
-
-    /// The configuration now.
-    #[must_use]
-    pub fn current(&self) -> Arc<Config> {
-        Arc::clone(&self.0.borrow())
-    }
-
-    /// Waits for another one; for ever if there will be none. What was told before this handle looked last is not told again,
-    /// and of several changes only the last. May be dropped at any point.
-    pub async fn changed(&mut self) -> Arc<Config> {
-        if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        Arc::clone(&self.0.borrow_and_update())
-    }
-}
-
-impl From<Config> for Reload {
-    /// A configuration that stays as it is.
-    fn from(config: Config) -> Self {
-        Self(watch::channel(Arc::new(config)).1)
-    }
-}
-
-/// Puts another configuration in force.
+/// The sender of configurations to all parts of the coordinator that follow them.
 #[derive(Debug)]
 pub struct Reloader {
-    /// What the parts that follow nothing go by.
+    /// The configuration that settings without a follower keep.
     started_with: Arc<Config>,
     now: watch::Sender<Arc<Config>>,
 }
 
 impl Reloader {
-    /// Begins with `config`, which the other half tells of.
+    /// Puts the first configuration in force, and returns the handle with which the coordinator follows it.
     #[must_use]
     pub fn start(config: Config) -> (Self, Reload) {
         let started_with = Arc::new(config);
@@ -64,14 +28,14 @@ impl Reloader {
         (Self { started_with, now }, Reload::new(reload))
     }
 
-    /// Puts what was read in force, and logs what changes by that. If anything is wrong with it, or with the files that it names,
-    /// it is refused as a whole, with an error in the log for each thing that is wrong. So is one that would let everybody in who
-    /// can reach this coordinator from another machine: a file that was emptied, or written half, says that, too.
+    /// Puts a configuration in force, and logs what it changes. Refuses it as a whole, with an error in the log for each fault, if
+    /// something is wrong with it or with the files that it names. Also refuses a configuration that would admit everybody who can
+    /// reach this coordinator from another machine, as a file that was emptied or half written may say.
     ///
-    /// Returns whether it is in force.
+    /// Returns whether the configuration is in force.
     pub fn apply(&mut self, read: Result<Config, Vec<String>>) -> bool {
         let checked = read.and_then(|config| {
-            let mut wrong = files::check(&config);
+            let mut wrong = check_files(&config);
             wrong.extend(self.opens_to_all(&config));
             if wrong.is_empty() {
                 Ok(config)
@@ -107,8 +71,8 @@ impl Reloader {
         true
     }
 
-    /// Why a configuration must not take effect that asks nobody who they are any more. The address is the one that is listened
-    /// on, whatever the configuration says of the next start.
+    /// Returns why a configuration must not take effect, if it no longer asks callers for an identity and other machines reach this
+    /// coordinator. The address is the one on which the coordinator listens, whatever the configuration says of the next start.
     fn opens_to_all(&self, config: &Config) -> Option<String> {
         let listen = self.started_with.listen;
         let opens = self.now.borrow().asks_who_calls() && !config.asks_who_calls();
@@ -121,14 +85,43 @@ impl Reloader {
     }
 }
 
+/// Reads every file that the configuration names in the way in which the coordinator reads it to serve, and keeps nothing of it.
+/// Returns every fault, each with the setting that names the file. It is a fault too if the store uses TLS without `store-ca`, and
+/// this machine has no trusted authorities.
+#[must_use]
+pub fn check_files(config: &Config) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let store = config.store_tls();
+    if !store.is_empty() || config.store.wants_tls() {
+        let faults = store.check();
+        wrong.extend(faults.iter().map(|error| {
+            format!("failed to use the files of store-ca, store-cert and store-key: {error}")
+        }));
+    }
+    wrong.extend(alone(config));
+    wrong.extend(tls::check(config).iter().map(ToString::to_string));
+    wrong.extend(access::check(config).iter().map(ToString::to_string));
+    wrong
+}
+
+/// Returns the fault of a file of `store-cert` or `store-key` that can't be read, if the other setting is missing. The coordinator
+/// uses the two only together.
+fn alone(config: &Config) -> Option<String> {
+    let (setting, path) = match (&config.store_cert, &config.store_key) {
+        (Some(path), None) => ("store-cert", path),
+        (None, Some(path)) => ("store-key", path),
+        _ => return None,
+    };
+    let error = std::fs::read(path).err()?;
+    Some(format!(
+        "failed to read {} ({setting}): {error}",
+        path.display()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use futures_util::FutureExt;
-    use tokio::sync::watch;
-
-    use super::{Reload, Reloader};
+    use super::Reloader;
     use crate::config::Config;
 
     #[tokio::test]
@@ -181,24 +174,5 @@ mod tests {
         assert!(reloader.apply(Ok(Config::default())));
         let (mut reloader, _) = Reloader::start(asks([127, 0, 0, 1], tokens));
         assert!(reloader.apply(Ok(asks([0, 0, 0, 0], |_| {}))));
-    }
-
-    #[tokio::test]
-    async fn the_same_configuration_is_a_change_and_an_end_is_none() {
-        let (sender, receiver) = watch::channel(Arc::new(Config::default()));
-        let mut reload = Reload::new(receiver);
-        assert!(reload.changed().now_or_never().is_none());
-        sender.send_replace(Arc::new(Config::default()));
-        assert!(reload.changed().now_or_never().is_some());
-        let other = Config {
-            max_sessions: 3,
-            ..Config::default()
-        };
-        sender.send_replace(Arc::new(other));
-        drop(sender);
-        assert_eq!(reload.current().max_sessions, 3);
-        let last = reload.changed().now_or_never();
-        assert_eq!(last.map(|config| config.max_sessions), Some(3));
-        assert!(reload.changed().now_or_never().is_none());
     }
 }

@@ -58,10 +58,10 @@ impl Policy {
         })
     }
 
-    /// Returns the files that a configuration names for the policy.
-    pub(super) fn files(config: &Config) -> impl Iterator<Item = PathBuf> {
+    /// Returns the files that a configuration names for identities.
+    pub(super) fn files(config: &Config) -> Vec<PathBuf> {
         let files = [&config.token_file, &config.jwt_keys];
-        files.into_iter().flatten().cloned()
+        files.into_iter().flatten().cloned().collect()
     }
 
     /// Returns whether no identity is required.

@@ -40,8 +40,8 @@ pub use self::{
 use crate::{
     access::Caller,
     config::Config,
+    follow::Reload,
     listener::Connections,
-    reload::Reload,
     status::{Reason, Refusal},
 };
 

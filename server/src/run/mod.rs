@@ -27,9 +27,9 @@ use crate::{
     admin_http::{self, AdminState, Readiness},
     config::Config,
     coordinator::{Coordinator, Parts},
+    follow::Reload,
     limits::{LARGEST_OF_OTHERS, LimitLayer, Limits},
     listener::{self, Connections, ListenerOptions, http2_server},
-    reload::Reload,
     service_manager,
     services::{
         admin::Admin,

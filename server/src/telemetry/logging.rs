@@ -1,4 +1,4 @@
-//! Log lines.
+//! Set-up of the log, and its level, which follows the configuration.
 
 use std::io::IsTerminal;
 
@@ -9,26 +9,26 @@ use tracing_subscriber::{
 
 use crate::{
     config::{Config, LogFormat},
-    reload::Reload,
+    follow::Reload,
 };
 
-/// Why logging could not be set up.
+/// Error of setting up the log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoggingError {
-    /// The directives do not parse; [`Config::from_args`] lets no such configuration through.
+    /// The directives do not parse. [`Config::from_args`] refuses such a configuration.
     #[error("failed to read the log directives: {0}")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// The process logs elsewhere already.
+    /// The process has set up logging before.
     #[error("failed to set up logging: {0}")]
     AlreadySet(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sends log lines to stderr, as `log` and `log-format` say, for the whole process.
+/// Sends the log lines of the whole process to stderr, as `log` and `log-format` say.
 ///
 /// # Errors
 ///
-/// When the directives are wrong, or the process has set up logging before.
+/// Fails if the directives do not parse, or if the process has set up logging before.
 pub fn init_logging(config: &Config) -> Result<LogLevel, LoggingError> {
     let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&config.log)?);
     let level = LogLevel {
@@ -51,28 +51,28 @@ pub fn init_logging(config: &Config) -> Result<LogLevel, LoggingError> {
     Ok(level)
 }
 
-/// Whether something may be logged at all: libraries show bytes of the wire at the level trace, and with them what is secret.
+/// Returns whether a line may be logged. Libraries log bytes of the wire at the level trace, which contain secrets.
 fn shows_no_bytes(metadata: &Metadata<'_>) -> bool {
     *metadata.level() != Level::TRACE || metadata.target().starts_with("leasehold")
 }
 
-/// What is logged, which may change at any time.
+/// Level of the log, which may change at any time.
 #[derive(Debug)]
-#[must_use = "the log follows the configuration only where something follows it"]
+#[must_use = "the log follows the configuration only while `follow` is awaited"]
 pub struct LogLevel {
     directives: String,
     filter: reload::Handle<EnvFilter, Registry>,
 }
 
 impl LogLevel {
-    /// Follows the setting `log` for as long as it is awaited.
+    /// Follows the setting `log` while it is awaited.
     pub async fn follow(mut self, mut reload: Reload) {
         loop {
             let config = reload.changed().await;
             if config.log == self.directives {
                 continue;
             }
-            // A configuration that was checked has directives that parse.
+            // The directives of a checked configuration parse.
             if let Ok(filter) = EnvFilter::try_new(&config.log)
                 && self.filter.reload(filter).is_ok()
             {

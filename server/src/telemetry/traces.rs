@@ -1,7 +1,7 @@
-//! Traces: the choice of requests, the contents of spans, and the export.
+//! Traces: sampling of requests, their spans, and the export.
 //!
-//! A client that sends a context of its own (W3C `traceparent`) decides with it whether its request is traced. Of the other
-//! requests, the coordinator traces a share, drawn at random first, so that an untraced request costs one comparison.
+//! A caller that sends its own context (W3C `traceparent`) decides whether its request is traced. Of the other requests the
+//! coordinator traces a random share. It draws first, so that a request that is not traced costs one comparison.
 
 use std::{
     fmt,
@@ -30,39 +30,39 @@ use tonic::codegen::http::{Extensions, HeaderMap};
 
 use crate::{
     config::{Config, Share},
-    reload::Reload,
+    follow::Reload,
 };
 
-/// What is not sent by then, when the coordinator ends, is not sent.
+/// Time for the last spans to be sent when the coordinator ends.
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
-/// Why traces could not be set up.
+/// Error of setting up traces.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to set up traces (--otlp-endpoint): {0}")]
 pub struct TracesError(#[from] ExporterBuildError);
 
-/// Where requests are traced, if anywhere. Clones share it.
+/// Exporter and sampler of traces, or nothing if traces are off. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Traces(Option<Arc<On>>);
 
 struct On {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
-    /// Of those who do not decide for themselves, in parts of [`u32::MAX`].
+    /// Share of the requests whose callers do not decide, in parts of [`u32::MAX`].
     share: AtomicU32,
 }
 
-/// The context that a caller sent with a request, if it did.
+/// Context that a caller sent with a request, if any.
 #[derive(Clone, Debug, Default)]
 pub struct CallerContext(Option<SpanContext>);
 
-/// A request that is traced. Its span ends when this is dropped.
+/// A traced request. Its span ends when this is dropped.
 pub struct Traced {
     on: Arc<On>,
     span: Span,
     /// The span as the parent of its parts.
     inside: Context,
-    /// The part that is under way, and since when.
+    /// The present part, and its beginning.
     part: Option<(&'static str, SystemTime)>,
 }
 
@@ -71,8 +71,8 @@ impl Traces {
     ///
     /// # Errors
     ///
-    /// When the endpoint, or what the environment says of it (`OTEL_EXPORTER_OTLP_HEADERS` and the like), makes no sense. That
-    /// nobody is there is no error: spans are dropped then.
+    /// Fails if the endpoint or the environment's settings for it (`OTEL_EXPORTER_OTLP_HEADERS` and the like) can't be used. An
+    /// endpoint out of reach is no error: the exporter drops the spans.
     pub fn start(config: &Config, instance: &str) -> Result<Self, TracesError> {
         let Some(endpoint) = &config.otlp_endpoint else {
             return Ok(Self::default());
@@ -89,7 +89,7 @@ impl Traces {
             ])
             .build();
         let provider = SdkTracerProvider::builder()
-            // What is sampled is decided before there is a span.
+            // Sampling takes place before a span begins.
             .with_sampler(Sampler::AlwaysOn)
             .with_batch_exporter(exporter)
             .with_resource(resource)
@@ -102,13 +102,13 @@ impl Traces {
         Ok(Self(Some(Arc::new(on))))
     }
 
-    /// Whether requests may be traced at all.
+    /// Returns whether any request may be traced.
     #[must_use]
     pub fn are_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Follows the setting `trace-sample` for as long as it is awaited.
+    /// Follows the setting `trace-sample` while it is awaited.
     pub async fn follow(self, mut reload: Reload) {
         let Some(on) = self.0 else { return };
         loop {
@@ -117,7 +117,7 @@ impl Traces {
         }
     }
 
-    /// The context in these headers, as far as it is needed.
+    /// Returns the caller's context from a request's headers, if traces are on.
     #[must_use]
     pub fn context(&self, headers: &HeaderMap) -> CallerContext {
         if !self.are_on() {
@@ -130,8 +130,8 @@ impl Traces {
         }
     }
 
-    /// Begins the span of a request, if it is to be traced: as `said` with the request if there is something in that, else as
-    /// the `caller` says, or by chance.
+    /// Begins the span of a request, if it is to be traced. `said`, the context in the request itself, decides if it is not empty,
+    /// then the `caller`, then chance.
     #[must_use]
     pub fn begin(&self, name: &'static str, caller: &CallerContext, said: &str) -> Option<Traced> {
         let on = self.0.as_ref()?;
@@ -163,10 +163,10 @@ impl Traces {
         })
     }
 
-    /// Sends what is not sent yet, for a short while at most.
+    /// Sends the remaining spans, for a short time at most.
     pub async fn shutdown(self) {
         let Some(on) = self.0 else { return };
-        // It blocks the thread it is called on.
+        // The call blocks its thread.
         let shutdown = move || on.provider.shutdown_with_timeout(LAST_SPANS);
         if let Ok(Err(error)) = tokio::task::spawn_blocking(shutdown).await {
             tracing::warn!(%error, "not all spans could be sent");
@@ -175,7 +175,7 @@ impl Traces {
 }
 
 impl On {
-    /// Whether a request of which nobody decides is traced.
+    /// Draws whether to trace a request whose caller does not decide.
     fn draws(&self) -> bool {
         let share = self.share.load(Ordering::Relaxed);
         share > 0 && fastrand::u32(..) <= share
@@ -183,13 +183,13 @@ impl On {
 }
 
 impl CallerContext {
-    /// What the stream with these extensions was opened with.
+    /// Returns the context with which the stream of these extensions was opened.
     #[must_use]
     pub fn of_stream(extensions: &Extensions) -> Self {
         extensions.get().cloned().unwrap_or_default()
     }
 
-    /// Reads what the caller sent. What makes no sense is none, as W3C wants it.
+    /// Reads the caller's context. A malformed one counts as none, as W3C requires.
     fn read(traceparent: &str, tracestate: &str) -> Self {
         let carrier = Carrier {
             traceparent,
@@ -221,24 +221,24 @@ impl Extractor for Carrier<'_> {
 }
 
 impl Traced {
-    /// Notes something about the request. Never an owner id, a ticket or whatever else gives a right.
+    /// Sets an attribute of the span. Never pass an owner id, a ticket or another secret.
     pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
         self.span.set_attribute(KeyValue::new(key, value));
     }
 
-    /// Calls the request by another name than it was begun with.
+    /// Renames the span.
     pub fn rename(&mut self, name: String) {
         self.span.update_name(name);
     }
 
-    /// A part of the request begins, and the one before ends.
+    /// Begins a part of the request, and ends the one before.
     pub fn part(&mut self, name: &'static str) {
         let now = SystemTime::now();
         self.part_ends(now);
         self.part = Some((name, now));
     }
 
-    /// Of the request's wait, the last `ago` were the hand-off: from when the command that handed the lock over was sent.
+    /// Splits the hand-off off the request's wait: its last `ago`, since the command that handed the lock over was sent.
     pub fn handed_off(&mut self, ago: Duration) {
         let now = SystemTime::now();
         if self.part.is_some_and(|(name, _)| name == "wait") {
@@ -248,14 +248,14 @@ impl Traced {
         }
     }
 
-    /// Ends the request's span: with an error, if there is one to tell.
+    /// Ends the request's span, with an error if there is one.
     pub fn end(mut self, error: Option<&'static str>) {
         if let Some(error) = error {
             self.span.set_status(Status::error(error));
         }
     }
 
-    /// The trace's id, for logs.
+    /// Returns the trace's id, for logs.
     #[must_use]
     pub fn id(&self) -> String {
         self.span.span_context().trace_id().to_string()
@@ -267,7 +267,7 @@ impl Traced {
         };
         let builder = SpanBuilder::from_name(name)
             .with_kind(SpanKind::Internal)
-            // A clock that was set back makes no part that ends before it begins.
+            // Keeps the beginning before the end if the clock was set back.
             .with_start_time(since.min(at));
         let mut part = self.on.tracer.build_with_context(builder, &self.inside);
         part.end_with_timestamp(at);

@@ -1,25 +1,26 @@
-//! Warnings of certificates that are about to expire.
+//! Expiry of certificates: the metric, and warnings in time.
 
 use std::{
     path::{Path, PathBuf},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use futures_util::future::{FutureExt, OptionFuture};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::Tls;
 use crate::{
     config::Config,
-    files::FileWatch,
+    follow::FileWatch,
     telemetry::certificates::{Certificates, Purpose},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Time before its expiry from which on a certificate is reported. The alert `LeaseholdCertificateExpires` has the same.
+/// Time before its expiry from which on a certificate causes warnings. The alert `LeaseholdCertificateExpires` uses the same.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
-/// Returns when the first of these certificates expires; `None` if none of them can be read.
+/// Returns when the first of these certificates expires, or `None` if none of them can be read.
 pub(super) fn earliest(chain: &[CertificateDer<'_>]) -> Option<SystemTime> {
     chain.iter().filter_map(over_at).min()
 }
@@ -27,17 +28,17 @@ pub(super) fn earliest(chain: &[CertificateDer<'_>]) -> Option<SystemTime> {
 /// Returns when a certificate expires, if it can be read.
 pub(crate) fn over_at(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-    // A certificate that expired before 1970 has expired in any case.
+    // The precise time before 1970 does not matter.
     let seconds = certificate.validity().not_after.timestamp();
     Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// State of a certificate at some time.
+/// State of a certificate at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Nothing to report.
+    /// It does not expire soon.
     Good,
-    /// It expires within this many whole days.
+    /// It expires in so many whole days.
     Soon(u64),
     /// It has expired.
     Over,
@@ -53,96 +54,52 @@ impl Standing {
     }
 }
 
-/// Keeps the metric in step with the certificates in force, those of `tls` and the one for the store, and logs a warning for a
-/// loaded one that expires soon. This notes the present certificates, and the returned future notes their changes. Must be called
-/// within a Tokio runtime.
+/// Keeps the metric in step with the certificates in force, those of `tls` and the one for the store, and warns in the log when
+/// a certificate that expires soon is taken over. The present certificates are noted when this returns, later ones by the future.
+/// Must be called within a Tokio runtime.
 pub(crate) fn follow_expiry(
     tls: Option<&Tls>,
     config: &Config,
     certificates: Certificates,
 ) -> impl Future<Output = ()> + Send + use<> {
-    let mut of_ports = OfPorts {
-        tls: tls.cloned(),
-        serves_admin: config.admin_tls,
-        certificates: certificates.clone(),
-    };
-    of_ports.note();
-    let mut of_store = config.store_cert.clone().map(|path| {
-        // The watch begins before the file is read, so that it misses no change.
-        let watch = FileWatch::new([path.clone()]);
-        OfStore {
-            path,
-            watch,
-            certificates,
-        }
-    });
-    if let Some(of_store) = &mut of_store {
-        of_store.note();
-    }
-    async move {
-        let ports = of_ports.follow();
-        let store = async {
-            match &mut of_store {
-                Some(of_store) => of_store.follow().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::join!(ports, store);
-    }
+    let ports = tls.cloned();
+    let ports = ports.map(|tls| follow_ports(tls, config.admin_tls, certificates.clone()));
+    let store = config.store_cert.clone();
+    let store = store.map(|path| follow_store(path, certificates));
+    let mut followed = Box::pin(async {
+        tokio::join!(OptionFuture::from(ports), OptionFuture::from(store));
+    })
+    .fuse();
+    let _ = (&mut followed).now_or_never();
+    followed
 }
 
-/// Certificate of the coordinator's ports.
-struct OfPorts {
-    tls: Option<Tls>,
-    serves_admin: bool,
-    certificates: Certificates,
-}
-
-impl OfPorts {
-    fn note(&mut self) {
-        let Some(tls) = &mut self.tls else { return };
+/// Follows the certificate of the coordinator's own ports.
+async fn follow_ports(mut tls: Tls, serves_admin: bool, certificates: Certificates) {
+    loop {
         let expires = tls.expires();
-        self.certificates.note(Purpose::Server, expires);
-        if self.serves_admin {
-            self.certificates.note(Purpose::Admin, expires);
+        certificates.note(Purpose::Server, expires);
+        if serves_admin {
+            certificates.note(Purpose::Admin, expires);
         }
-        tell("tls-cert", expires);
+        report("tls-cert", expires);
+        tls.changed().await;
     }
+}
 
-    async fn follow(&mut self) {
-        loop {
-            match &mut self.tls {
-                Some(tls) => tls.changed().await,
-                None => std::future::pending().await,
+/// Follows the certificate for the store. The file is what is in force, because each new connection reads it.
+async fn follow_store(path: PathBuf, certificates: Certificates) {
+    let mut watch = FileWatch::new([path.clone()]);
+    loop {
+        match in_file(&path) {
+            Some(expires) => {
+                certificates.note(Purpose::Store, Some(expires));
+                report("store-cert", Some(expires));
             }
-            self.note();
+            // The next connection reports why the file can't be read.
+            None => watch.files.look_again(),
         }
-    }
-}
-
-/// Certificate shown to the store: the file's present contents, because each new connection reads it.
-struct OfStore {
-    path: PathBuf,
-    watch: FileWatch,
-    certificates: Certificates,
-}
-
-impl OfStore {
-    fn note(&mut self) {
-        // The next connection with it reports an unreadable file.
-        let Some(expires) = in_file(&self.path) else {
-            self.watch.look_again();
-            return;
-        };
-        self.certificates.note(Purpose::Store, Some(expires));
-        tell("store-cert", Some(expires));
-    }
-
-    async fn follow(&mut self) {
-        loop {
-            self.watch.changed().await;
-            self.note();
-        }
+        watch.changed().await;
     }
 }
 
@@ -152,7 +109,8 @@ fn in_file(path: &Path) -> Option<SystemTime> {
     earliest(&chain.ok()?)
 }
 
-fn tell(setting: &'static str, expires: Option<SystemTime>) {
+/// Warns in the log of a certificate that expires soon, or has expired.
+fn report(setting: &'static str, expires: Option<SystemTime>) {
     let Some(expires) = expires else {
         return tracing::warn!(setting, "loaded a certificate whose expiry can't be read");
     };
@@ -173,8 +131,8 @@ fn tell(setting: &'static str, expires: Option<SystemTime>) {
     }
 }
 
-/// Returns a warning for each certificate that the configuration names and that expires soon, or has expired. Skips certificates
-/// that can't be read.
+/// Returns a warning for each certificate of the configuration that expires soon, or has expired. Ignores those that can't be
+/// read.
 pub fn check_expiry(config: &Config) -> Vec<String> {
     let named = [
         ("tls-cert", &config.tls_cert),

@@ -106,18 +106,17 @@ pub fn check(config: &Config) -> Vec<TlsError> {
 }
 
 /// Returns the files that the settings name.
-pub(super) fn files(config: &Config) -> impl Iterator<Item = PathBuf> {
-    [
+pub(super) fn files(config: &Config) -> Vec<PathBuf> {
+    let files = [
         &config.tls_cert,
         &config.tls_key,
         &config.tls_client_ca,
         &config.tls_client_crl,
-    ]
-    .into_iter()
-    .filter_map(Clone::clone)
+    ];
+    files.into_iter().flatten().cloned().collect()
 }
 
-/// Reads the files; returns `None` without a certificate.
+/// Reads the files. Returns `None` if the settings name no certificate.
 pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
     let (Some(cert), Some(key)) = (&config.tls_cert, &config.tls_key) else {
         return Ok(None);

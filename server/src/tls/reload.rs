@@ -1,4 +1,4 @@
-//! TLS settings in force, and the task that follows their files.
+//! TLS settings in force, and the task that keeps them in step with the certificate files.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -10,7 +10,10 @@ use super::{
     ClientTrust, TlsError,
     load::{Loaded, files, load},
 };
-use crate::{Liveness, Reload, config::Config, files::FileWatch};
+use crate::{
+    Liveness,
+    follow::{Reload, Sources},
+};
 
 /// TLS settings in force. Clones share them.
 #[derive(Clone, Debug)]
@@ -20,47 +23,50 @@ pub struct Tls {
 
 impl Tls {
     /// Reads the certificate files, and follows them and the configuration until `background` is cancelled, in a task that
-    /// `liveness` monitors. Each new connection uses the settings in force. If a later load fails, the task logs the error, and
-    /// the settings in force stay. Returns `None` if the configuration names no certificate; a change of that needs a restart.
+    /// `liveness` keeps. Each new connection uses what is in force when it begins. Files that can't be used are logged, and leave
+    /// what is in force as it is. Returns `None` if the configuration names no certificate; a change of that needs a restart.
     ///
     /// Must be called within a Tokio runtime.
     ///
     /// # Errors
     ///
-    /// If the files are not valid.
+    /// Fails if the files can't be used.
     pub fn start(
         reload: &Reload,
         liveness: &Liveness,
         background: &CancellationToken,
     ) -> Result<Option<Self>, TlsError> {
-        let config = reload.current();
-        // The watch begins before the files are read, so that it misses no change.
-        let watch = FileWatch::new(files(&config));
-        let Some(loaded) = load(&config)? else {
+        // The watch begins before the files are read, so that no change in between is missed.
+        let sources = Sources::new(reload.clone(), files);
+        let Some(loaded) = load(&sources.config)? else {
             return Ok(None);
         };
         let (sender, receiver) = watch::channel(Arc::new(loaded));
-        let following = follow(reload.clone(), config, watch, sender);
+        let following = follow(sources, sender);
         let following = background.clone().run_until_cancelled_owned(following);
         tokio::spawn(liveness.keep("keeper of certificates", background, following));
         Ok(Some(Self { loaded: receiver }))
     }
 
-    /// Returns the trust in clients' certificates.
+    /// Returns the judge of clients' certificates.
     #[must_use]
     pub fn clients(&self) -> ClientTrust {
         ClientTrust::new(self.loaded.clone())
     }
 
-    /// Returns when the first certificate of the served chain expires, if known.
+    /// Returns when the first certificate of the chain in force expires, if the coordinator can tell.
     pub(super) fn expires(&mut self) -> Option<SystemTime> {
         self.loaded.borrow_and_update().expires
     }
 
-    /// Waits until the settings differ from those that [`expires`](Self::expires) read last. May be dropped at any point.
+    /// Waits until another chain is in force than the one of the last [`expires`](Self::expires).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
     pub(super) async fn changed(&mut self) {
         if self.loaded.changed().await.is_err() {
-            // The task has ended: the coordinator stops.
+            // The following task has ended, because the coordinator ends.
             std::future::pending::<()>().await;
         }
     }
@@ -76,23 +82,12 @@ impl Tls {
     }
 }
 
-async fn follow(
-    mut reload: Reload,
-    mut config: Arc<Config>,
-    mut watch: FileWatch,
-    sender: watch::Sender<Arc<Loaded>>,
-) {
+async fn follow(mut sources: Sources, sender: watch::Sender<Arc<Loaded>>) {
     loop {
-        tokio::select! {
-            changed = reload.changed() => {
-                config = changed;
-                watch = FileWatch::new(files(&config));
-            }
-            () = watch.changed() => {}
-        }
-        match load(&config) {
+        sources.changed().await;
+        match load(&sources.config) {
             Ok(Some(loaded)) => {
-                watch.used();
+                sources.watch.files.used();
                 sender.send_replace(Arc::new(loaded));
                 tracing::info!("took the certificates over: new connections are served with them");
             }
@@ -100,8 +95,7 @@ async fn follow(
                 "tls-cert is not set any more, which needs a restart: new connections are served as before"
             ),
             Err(error) => {
-                // A file may become readable without a change that the watch sees.
-                if watch.failed(&error) {
+                if sources.watch.files.failed(&error) {
                     tracing::error!(
                         %error,
                         "failed to take changed certificates over: new connections are served as before; the files are looked at again each second"

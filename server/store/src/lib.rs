@@ -17,8 +17,8 @@ pub mod measure;
 pub mod memory;
 pub mod quorum;
 pub mod redis;
-mod stamp;
 mod store;
+mod watched_files;
 
 pub use crate::redis::{
     status::LinkStatus as Status,
@@ -27,7 +27,7 @@ pub use crate::redis::{
 pub use error::StoreError;
 pub use feed::{Feed, FeedItem, Subject, Told};
 pub use redis::acknowledge::Acknowledgement;
-pub use stamp::Stamp;
 pub use store::{
     Answer, Answers, LockStore, Observer, Options, Page, Stamped, Store, WakeUp, check_url, open,
 };
+pub use watched_files::WatchedFiles;

@@ -13,7 +13,7 @@ use rustls::{
 use tracing::{info, warn};
 
 use super::StoreUrlError;
-use crate::Stamp;
+use crate::WatchedFiles;
 
 /// Files (PEM) for connections with TLS. The default names none: what this machine trusts is trusted, and nothing is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,78 +63,58 @@ impl TlsFiles {
         faults
     }
 
-    fn all(&self) -> impl Iterator<Item = &Path> {
+    /// Watches all files from their present state on.
+    fn watch(&self) -> WatchedFiles {
         let identity = self.identity.as_ref();
         let own = identity.into_iter().flat_map(|(cert, key)| [cert, key]);
-        self.ca.iter().chain(own).map(PathBuf::as_path)
-    }
-
-    /// What tells one state of the files from another.
-    fn look(&self) -> Vec<Option<Stamp>> {
-        self.all().map(Stamp::of).collect()
+        WatchedFiles::new(self.ca.iter().chain(own).cloned())
     }
 }
 
-/// What connections are set up with: the files as they were when they were read last. They are looked at for each new connection,
-/// of which there are few, and read again if they are others.
+/// TLS settings for new connections, made of the files as they were last read. The files are looked at before each new
+/// connection, of which there are few, and read again if they have changed.
 pub(in crate::redis) struct TlsSettings {
     files: TlsFiles,
-    now: Mutex<Now>,
+    current: Mutex<Current>,
 }
 
-struct Now {
-    /// The files that it was made of.
-    seen: Vec<Option<Stamp>>,
+struct Current {
+    watch: WatchedFiles,
     config: Arc<ClientConfig>,
-    /// Why others that came since could not be used.
-    refused: Option<String>,
 }
 
 impl TlsSettings {
     /// Reads the files.
     pub(super) fn read(files: TlsFiles) -> Result<Self, StoreUrlError> {
-        // Before they are read, so that a change in between is seen.
-        let seen = files.look();
+        // The watch begins before the files are read, so that no change in between is missed.
+        let watch = files.watch();
         let config = Arc::new(read(&files)?);
-        let refused = None;
-        Ok(Self {
-            files,
-            now: Mutex::new(Now {
-                seen,
-                config,
-                refused,
-            }),
-        })
+        let current = Mutex::new(Current { watch, config });
+        Ok(Self { files, current })
     }
 
-    /// How to set a new connection up. Files that have changed and can't be used leave what was there, and are tried again for the
-    /// next connection; why is told once.
+    /// Returns the settings for a new connection. Changed files that can't be used leave the settings as they are, and are read
+    /// again for the next connection. The log has each reason once.
     pub(in crate::redis) fn current(&self) -> Arc<ClientConfig> {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = self.files.look();
-        if seen != now.seen {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.watch.look() {
             match read(&self.files) {
                 Ok(config) => {
-                    *now = Now {
-                        seen,
-                        config: Arc::new(config),
-                        refused: None,
-                    };
+                    current.config = Arc::new(config);
+                    current.watch.used();
                     info!("took the certificates for the store over: new connections use them");
                 }
                 Err(error) => {
-                    let refused = Some(error.to_string());
-                    if now.refused != refused {
+                    if current.watch.failed(&error) {
                         warn!(
                             %error,
                             "failed to take changed certificates for the store over: new connections use those before"
                         );
                     }
-                    now.refused = refused;
                 }
             }
         }
-        Arc::clone(&now.config)
+        Arc::clone(&current.config)
     }
 }
 
@@ -261,7 +241,7 @@ mod tests {
     use super::{TlsFiles, TlsSettings};
 
     #[test]
-    fn what_could_not_be_used_is_read_for_the_next_connection_and_so_is_what_becomes_readable() {
+    fn files_that_could_not_be_used_or_became_readable_are_read_for_the_next_connection() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
         let ca = rcgen::generate_simple_self_signed(vec!["h".to_owned()]).unwrap();
@@ -283,12 +263,12 @@ mod tests {
         fs::write(&path, "").unwrap();
         for _ in 0..2 {
             assert!(Arc::ptr_eq(&second, &settings.current()));
-            let now = settings.now.lock().unwrap();
-            assert_ne!(now.seen, settings.files.look());
-            assert!(now.refused.is_some());
+            let watch = &mut settings.current.lock().unwrap().watch;
+            assert!(watch.look(), "the next connection reads the file again");
+            watch.look_again();
         }
         fs::write(&path, &pem).unwrap();
         assert!(!Arc::ptr_eq(&second, &settings.current()));
-        assert!(settings.now.lock().unwrap().refused.is_none());
+        assert!(!settings.current.lock().unwrap().watch.look());
     }
 }
