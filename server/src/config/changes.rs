@@ -1,71 +1,36 @@
-//! Differences between two configurations, and which of them take effect without a restart.
+//! Differences between two configurations, by whether they need a restart.
 
-use super::{Config, settings::SETTINGS};
+use super::{Config, permissions, settings::SETTINGS};
 
-/// The settings that a running coordinator follows. All others keep the value that it was started with; so does whether there is
-/// TLS at all.
-const FOLLOWED: &[&str] = &[
-    "log",
-    "tls-cert",
-    "tls-key",
-    "tls-client-ca",
-    "tls-client-auth",
-    "tls-client-crl",
-    "max-connections",
-    "max-connections-per-address",
-    "max-sessions",
-    "max-sessions-per-identity",
-    "max-locks-per-session",
-    "max-names-per-acquire",
-    "max-waiters-per-name",
-    "max-watchers",
-    "max-requests-per-second",
-    "max-failed-authentications-per-second",
-    "max-page-size",
-    "token-file",
-    "jwt-keys",
-    "jwt-issuer",
-    "jwt-audience",
-    "jwt-identity-claim",
-    "trace-sample",
-];
-
-/// What the tables of permissions are called among the settings.
-const PERMISSIONS: &str = "permission";
-
-/// Which settings differ, by name, in the order of the reference file; the tables of permissions after them.
+/// Names of the settings that differ, in the order of the reference file; the tables of permissions after them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Those that take effect at once.
+    /// Settings that take effect at once.
     pub followed: Vec<&'static str>,
-    /// Those that take effect at the next start.
+    /// Settings that take effect at the next start.
     pub at_next_start: Vec<&'static str>,
 }
 
 impl Changes {
-    /// What of `other` differs from `config`. That a file has other contents under the same name is no difference.
+    /// Returns the settings whose values differ. A file with other contents under the same name is no difference.
     #[must_use]
     pub fn between(config: &Config, other: &Config) -> Self {
         let mut changes = Self::default();
-        for setting in SETTINGS {
-            let same = match setting.name {
-                // A password is not shown.
-                "store" => config.store == other.store,
-                _ => (setting.show)(config) == (setting.show)(other),
-            };
-            if same {
-                continue;
-            }
-            let turned =
+        for setting in SETTINGS
+            .iter()
+            .filter(|setting| !(setting.is_same)(config, other))
+        {
+            // TLS as a whole starts and ends with the coordinator.
+            let switches_tls =
                 setting.name == "tls-cert" && config.tls_cert.is_some() != other.tls_cert.is_some();
-            if FOLLOWED.contains(&setting.name) && !turned {
+            if setting.is_live && !switches_tls {
                 changes.followed.push(setting.name);
             } else {
                 changes.at_next_start.push(setting.name);
             }
         }
         if config.permissions != other.permissions {
-            changes.followed.push(PERMISSIONS);
+            changes.followed.push(permissions::KEY);
         }
         changes
     }
@@ -74,7 +39,7 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
-    use super::{super::settings::position, *};
+    use super::*;
     use crate::{access::rules::Rule, config::StoreUrl};
 
     #[test]
@@ -113,13 +78,6 @@ mod tests {
             let changes = Changes::between(one, another);
             assert_eq!(changes.followed, ["permission"]);
             assert!(changes.at_next_start.is_empty());
-        }
-    }
-
-    #[test]
-    fn what_is_followed_is_a_setting() {
-        for name in FOLLOWED {
-            assert!(position(name).is_some(), "{name}");
         }
     }
 }

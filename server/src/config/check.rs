@@ -2,113 +2,33 @@
 
 use std::net::SocketAddr;
 
-use super::{
-    ClientAuth, Config, ConfigError,
-    cli::Draft,
-    settings::{SETTINGS, position},
-};
+use super::{ClientAuth, Config, ConfigError, cli::Draft, setting::position, settings::SETTINGS};
 
-/// Notes settings that are right one by one and wrong together.
+/// Pairs of settings of which the first has no use without the second.
+const NEEDS: [(&str, &str); 12] = [
+    ("tls-cert", "tls-key"),
+    ("tls-key", "tls-cert"),
+    ("tls-client-ca", "tls-cert"),
+    ("tls-client-auth", "tls-client-ca"),
+    ("tls-client-crl", "tls-client-ca"),
+    ("admin-tls", "tls-cert"),
+    ("store-cert", "store-key"),
+    ("store-key", "store-cert"),
+    ("jwt-keys", "jwt-issuer"),
+    ("jwt-keys", "jwt-audience"),
+    ("jwt-issuer", "jwt-keys"),
+    ("jwt-audience", "jwt-keys"),
+];
+
+/// Notes settings that contradict each other although each is right by itself.
 pub(super) fn check(draft: &mut Draft) {
-    let config = &draft.config;
-    let mut errors = Vec::new();
-    let mut contradiction = |message: String| errors.push(ConfigError::Contradiction { message });
-    let told = |name: &str| {
-        position(name).map_or_else(String::new, |place| {
-            let value = (SETTINGS[place].show)(config).unwrap_or_default();
-            format!("{name} is {value} ({})", draft.origins[place])
-        })
-    };
-
-    for (smaller, larger, wrong) in [
-        (
-            "min-ttl",
-            "default-ttl",
-            config.min_ttl > config.default_ttl,
-        ),
-        (
-            "default-ttl",
-            "max-ttl",
-            config.default_ttl > config.max_ttl,
-        ),
-    ] {
-        if wrong {
-            contradiction(format!(
-                "{} and {}; expected {smaller} to be at most {larger}",
-                told(smaller),
-                told(larger)
-            ));
-        }
-    }
-    if !config.insecure {
-        let encrypted = config.tls_cert.is_some();
-        for (name, address, encrypted, remedy) in [
-            ("listen", config.listen, encrypted, "tls-cert and tls-key"),
-            (
-                "admin-listen",
-                config.admin_listen,
-                encrypted && config.admin_tls,
-                "tls-cert, tls-key and admin-tls",
-            ),
-        ] {
-            if beyond_loopback(address) && !encrypted {
-                contradiction(format!(
-                    "{}, which other machines can reach, and nothing would be encrypted; set {remedy}, listen on loopback \
-                     (127.0.0.1 or [::1]), or say --insecure if that network is trusted",
-                    told(name)
-                ));
-            }
-        }
-    }
-    for (name, is_set, needed, is_there) in needs(config) {
-        if is_set && !is_there {
-            contradiction(format!(
-                "{} and {needed} is not set; expected both, or neither",
-                told(name)
-            ));
-        }
-    }
-    if config.tls_client_auth == Some(ClientAuth::None) && config.tls_client_ca.is_some() {
-        contradiction(format!(
-            "{} and {}; expected optional or required, or no tls-client-ca",
-            told("tls-client-auth"),
-            told("tls-client-ca")
-        ));
-    }
-    if config.listen == config.admin_listen && config.listen.port() != 0 {
-        contradiction(format!(
-            "{} and {}; expected two addresses",
-            told("listen"),
-            told("admin-listen")
-        ));
-    }
-    for (name, file) in [
-        ("store-ca", &config.store_ca),
-        ("store-cert", &config.store_cert),
-        ("store-key", &config.store_key),
-    ] {
-        if file.is_some() && !config.store.wants_tls() {
-            contradiction(format!(
-                "{} and {}; certificates are used with a rediss: or rediss+…: store only",
-                told(name),
-                told("store")
-            ));
-        }
-    }
-    if let Some(message) = about_identities(config) {
-        contradiction(message);
-    }
-    let scheme = config.store.scheme();
-    if config.min_replicas > 0 && (scheme == "memory" || scheme.ends_with("+quorum")) {
-        contradiction(format!(
-            "{} and {}; there are no replicas that could acknowledge anything",
-            told("min-replicas"),
-            told("store")
-        ));
-    }
-    // Read as the store will read it, so that what is wrong is told before anything is served. Certificates are only looked
-    // at when it is opened.
-    if let Err(wrong) = leasehold_store::check_url(config.store.expose())
+    let mut errors: Vec<_> = contradictions(draft)
+        .into_iter()
+        .map(|message| ConfigError::Contradiction { message })
+        .collect();
+    // The store's own reader checks the URL, so that its faults are reported before the coordinator serves. It reads certificates
+    // only when it is opened.
+    if let Err(wrong) = leasehold_store::check_url(draft.config.store.expose())
         && let Some(place) = position("store")
     {
         errors.push(ConfigError::BadValue {
@@ -120,55 +40,103 @@ pub(super) fn check(draft: &mut Draft) {
     draft.errors.append(&mut errors);
 }
 
-/// What makes no sense without something else: the setting, whether it is set, what it needs, and whether that is there.
-fn needs(config: &Config) -> [(&'static str, bool, &'static str, bool); 8] {
-    let has_cert = config.tls_cert.is_some();
-    let has_ca = config.tls_client_ca.is_some();
-    let has_store_cert = config.store_cert.is_some();
-    let has_store_key = config.store_key.is_some();
-    let asks_clients = config
-        .tls_client_auth
-        .is_some_and(|auth| auth != ClientAuth::None);
-    [
-        ("tls-cert", has_cert, "tls-key", config.tls_key.is_some()),
-        ("tls-key", config.tls_key.is_some(), "tls-cert", has_cert),
-        ("tls-client-ca", has_ca, "tls-cert", has_cert),
-        ("tls-client-auth", asks_clients, "tls-client-ca", has_ca),
+fn contradictions(draft: &Draft) -> Vec<String> {
+    let config = &draft.config;
+    let shown = |name| draft.shown(name);
+    let mut found = Vec::new();
+    let encrypted = config.tls_cert.is_some();
+    for (name, address, encrypted, remedy) in [
+        ("listen", config.listen, encrypted, "tls-cert and tls-key"),
         (
-            "tls-client-crl",
-            config.tls_client_crl.is_some(),
-            "tls-client-ca",
-            has_ca,
+            "admin-listen",
+            config.admin_listen,
+            encrypted && config.admin_tls,
+            "tls-cert, tls-key and admin-tls",
         ),
-        ("admin-tls", config.admin_tls, "tls-cert", has_cert),
-        ("store-cert", has_store_cert, "store-key", has_store_key),
-        ("store-key", has_store_key, "store-cert", has_store_cert),
-    ]
-}
-
-/// What contradicts itself about who may call.
-fn about_identities(config: &Config) -> Option<String> {
-    let keys = config.jwt_keys.is_some();
-    for (name, is_set) in [
-        ("jwt-issuer", config.jwt_issuer.is_some()),
-        ("jwt-audience", config.jwt_audience.is_some()),
     ] {
-        if keys != is_set {
-            let (set, missing) = if keys {
-                ("jwt-keys", name)
-            } else {
-                (name, "jwt-keys")
-            };
-            return Some(format!(
-                "{set} is set and {missing} is not; expected jwt-keys, jwt-issuer and jwt-audience together, or none of them"
+        if beyond_loopback(address) && !encrypted && !config.insecure {
+            found.push(format!(
+                "{}, which other machines can reach, and nothing would be encrypted; set {remedy}, listen on loopback \
+                 (127.0.0.1 or [::1]), or say --insecure if that network is trusted",
+                shown(name)
             ));
         }
     }
-    (!config.permissions.is_empty() && !config.asks_who_calls()).then(|| {
-        "the file has tables [[permission]], and callers show no identity that they could be for; expected token-file, \
-         jwt-keys or tls-client-ca as well"
-            .to_owned()
-    })
+    for (name, needed) in NEEDS {
+        if is_used(config, name) && !is_used(config, needed) {
+            found.push(format!(
+                "{} and {needed} is not set; expected both, or neither",
+                shown(name)
+            ));
+        }
+    }
+    let rejects_clients = config.tls_client_auth == Some(ClientAuth::None);
+    let scheme = config.store.scheme();
+    let has_replicas = scheme != "memory" && !scheme.ends_with("+quorum");
+    for (is_wrong, one, other, expected) in [
+        (
+            config.min_ttl > config.default_ttl,
+            "min-ttl",
+            "default-ttl",
+            "expected min-ttl to be at most default-ttl",
+        ),
+        (
+            config.default_ttl > config.max_ttl,
+            "default-ttl",
+            "max-ttl",
+            "expected default-ttl to be at most max-ttl",
+        ),
+        (
+            rejects_clients && config.tls_client_ca.is_some(),
+            "tls-client-auth",
+            "tls-client-ca",
+            "expected optional or required, or no tls-client-ca",
+        ),
+        (
+            config.listen == config.admin_listen && config.listen.port() != 0,
+            "listen",
+            "admin-listen",
+            "expected two addresses",
+        ),
+        (
+            config.min_replicas > 0 && !has_replicas,
+            "min-replicas",
+            "store",
+            "there are no replicas that could acknowledge anything",
+        ),
+    ] {
+        if is_wrong {
+            found.push(format!("{} and {}; {expected}", shown(one), shown(other)));
+        }
+    }
+    for name in ["store-ca", "store-cert", "store-key"] {
+        if is_used(config, name) && !config.store.wants_tls() {
+            found.push(format!(
+                "{} and {}; certificates are used with a rediss: or rediss+…: store only",
+                shown(name),
+                shown("store")
+            ));
+        }
+    }
+    if !config.permissions.is_empty() && !config.asks_who_calls() {
+        found.push(
+            "the file has tables [[permission]], but callers show no identity to which they could apply; expected token-file, \
+             jwt-keys or tls-client-ca as well"
+                .to_owned(),
+        );
+    }
+    found
+}
+
+/// Returns whether a setting that may be left out is in use.
+fn is_used(config: &Config, name: &str) -> bool {
+    match name {
+        "admin-tls" => config.admin_tls,
+        "tls-client-auth" => config
+            .tls_client_auth
+            .is_some_and(|auth| auth != ClientAuth::None),
+        _ => position(name).is_some_and(|place| (SETTINGS[place].show)(config).is_some()),
+    }
 }
 
 fn beyond_loopback(address: SocketAddr) -> bool {

@@ -1,26 +1,77 @@
-//! Flags and environment, and the layers put together.
+//! Command line and environment, and how the layers are put together.
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, builder::StyledStr, error::ErrorKind};
+use clap::{
+    Arg, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind,
+};
 
 use super::{
     Config, ConfigError, ConfigErrors, Origin, REFERENCE,
     check::check,
     file, print,
-    settings::{SETTINGS, Shape},
+    setting::{Shape, position},
+    settings::SETTINGS,
     store_file,
 };
 use crate::access::tokens::new_token;
 
-/// What the command line asks for.
+/// The command line without the settings, which [`command`] adds.
+#[derive(Parser)]
+#[command(
+    name = "leasehold-server",
+    version,
+    about = "The Leasehold coordinator: locks with streaming leases, over gRPC",
+    after_help = "Each setting is a flag, an environment variable and a key of the TOML file (named like the flag); flags win \
+        over the environment, the environment over the file. Durations have a unit: 500ms, 10s, 1h.",
+    next_line_help = true
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Subcommands>,
+    /// TOML file to read settings from [environment: LEASEHOLD_CONFIG]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// Print the configuration in force, with where each value came from, and exit
+    #[arg(long)]
+    print_config: bool,
+    /// Print a commented configuration file with every setting and its default, and exit
+    #[arg(long)]
+    print_reference: bool,
+}
+
+#[derive(Subcommand)]
+enum Subcommands {
+    /// Print a new bearer token, and on the line below the line of the token file that admits it
+    NewToken {
+        /// Caller that the token is for: its identity is token:NAME
+        name: String,
+    },
+    /// Ask the coordinator that runs here with the same settings whether it is ready, and exit with 0 if it is, with 1 if not
+    Probe,
+    /// Check the configuration and the files that it names, and exit: with 0 after "ok", with 64 after everything that is wrong.
+    /// Warns of certificates that expire within 14 days
+    CheckConfig,
+    /// Declare that all masters of a redis+quorum: store are started for the first time, so that they vote at once.
+    ///
+    /// Without it, coordinators count a master's votes after they have seen it run for four times max-ttl.
+    ///
+    /// Marks each master until it is restarted. Refused, with exit code 1, unless all masters answer and none knows a grant of a
+    /// lock. After an outage that emptied all masters, run it only once no client can hold a lock any more: when all coordinators
+    /// have been stopped, or the masters unreachable, for twice max-ttl.
+    ///
+    /// Example: leasehold-server quorum-bootstrap --store redis+quorum://r1,r2,r3
+    QuorumBootstrap,
+}
+
+/// Action that the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Serve with this configuration.
     Serve(Box<Config>),
     /// Ask the coordinator that serves with this configuration whether it is ready.
     Probe(Box<Config>),
-    /// Tell that this configuration is right.
+    /// Report that this configuration is right.
     Check(Box<Config>),
     /// Declare the masters of the store to be started for the first time.
     QuorumBootstrap(Box<Config>),
@@ -28,11 +79,11 @@ pub enum Action {
     Print(String),
 }
 
-/// A configuration in the making: the values, where each came from, and what is wrong so far.
+/// A configuration in the making: the values, their origins, and the errors so far.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) config: Config,
-    /// By place in the table of settings.
+    /// Origins by place in the table of settings.
     pub(super) origins: Vec<Origin>,
     pub(super) errors: Vec<ConfigError>,
 }
@@ -64,19 +115,26 @@ impl Draft {
             message,
         });
     }
+
+    /// Returns the value of a setting and its origin, as errors show them.
+    pub(super) fn shown(&self, name: &str) -> String {
+        position(name).map_or_else(String::new, |place| {
+            let value = (SETTINGS[place].show)(&self.config).unwrap_or_default();
+            format!("{name} is {value} ({})", self.origins[place])
+        })
+    }
 }
 
 impl Config {
-    /// Reads the command line `args` (the first is the program's name), with `env` to look environment variables up, and
-    /// the configuration file, if either names one. Flags win over the environment, that over the file.
+    /// Reads the command line `args` (the first is the program's name), environment variables by `env`, and the configuration
+    /// file, if either names one. Flags win over the environment, the environment over the file.
     ///
-    /// A variable that is set to nothing counts as not set. Variables other than the settings' own and
-    /// `LEASEHOLD_CONFIG` are not looked up.
+    /// An empty variable counts as not set. `env` is asked only for the settings' own variables and `LEASEHOLD_CONFIG`.
     ///
     /// # Errors
     ///
-    /// When the command line, a value or the file makes no sense, or settings contradict each other: with everything that is
-    /// wrong. A value that a stronger layer overrides must be right all the same.
+    /// Fails with everything that is wrong: the command line, values, the file, and settings that contradict each other. A value
+    /// that a stronger layer overrides must be right too.
     pub fn from_args(
         args: impl IntoIterator<Item = OsString>,
         env: impl Fn(&str) -> Option<OsString>,
@@ -84,20 +142,24 @@ impl Config {
         Self::from_args_and_files(args, env, |_| Vec::new())
     }
 
-    /// Does what [`from_args`](Self::from_args) does, and for an action that needs the files which the settings name, also has
-    /// `check_files` read them: [`files::check`](crate::files::check). The files are read even if settings are wrong, so that
-    /// all faults are told at once.
+    /// Does the same as [`from_args`](Self::from_args), and calls `check_files` for an action that needs the files that the settings
+    /// name: [`check_files`](crate::reload::check_files). It is called even if settings are wrong, so that all faults are reported
+    /// at once.
     ///
     /// # Errors
     ///
-    /// As [`from_args`](Self::from_args), and with each fault that `check_files` returns.
+    /// Fails as [`from_args`](Self::from_args) does, and with each fault that `check_files` returns.
     pub fn from_args_and_files(
         args: impl IntoIterator<Item = OsString>,
         env: impl Fn(&str) -> Option<OsString>,
         check_files: impl FnOnce(&Self) -> Vec<String>,
     ) -> Result<Action, ConfigErrors> {
-        let matches = match command().try_get_matches_from(args) {
-            Ok(matches) => matches,
+        let parsed = command().try_get_matches_from(args).and_then(|matches| {
+            let command_line = CommandLine::from_arg_matches(&matches)?;
+            Ok((command_line, matches))
+        });
+        let (command_line, matches) = match parsed {
+            Ok(parsed) => parsed,
             Err(error) => {
                 return match error.kind() {
                     ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -107,20 +169,17 @@ impl Config {
                 };
             }
         };
-        if let Some(("new-token", matches)) = matches.subcommand() {
-            let name = matches.get_one::<String>("name");
-            let token = new_token(name.map_or("", String::as_str));
-            return token
+        if let Some(Subcommands::NewToken { name }) = &command_line.command {
+            return new_token(name)
                 .map(Action::Print)
                 .map_err(|message| ConfigError::Usage(message).into());
         }
-        if matches.get_flag("print-reference") {
+        if command_line.print_reference {
             return Ok(Action::Print(REFERENCE.to_owned()));
         }
         let mut draft = Draft::default();
-        let named = matches
-            .get_one::<PathBuf>("config")
-            .cloned()
+        let named = command_line
+            .config
             .or_else(|| variable(&env, "LEASEHOLD_CONFIG").map(PathBuf::from));
         if let Some(path) = named {
             file::load(&mut draft, &path);
@@ -128,12 +187,12 @@ impl Config {
         from_environment(&mut draft, &env);
         from_flags(&mut draft, &matches);
         store_file::load(&mut draft);
-        // Of values that are not what was meant, nothing can be said to contradict another.
+        // A wrong value says nothing about whether the intended one contradicts another.
         if draft.errors.is_empty() {
             check(&mut draft);
         }
-        let only_prints = matches.get_flag("print-config");
-        if !only_prints && matches.subcommand_name() != Some("probe") {
+        let only_prints = command_line.print_config;
+        if !only_prints && !matches!(command_line.command, Some(Subcommands::Probe)) {
             let faults = check_files(&draft.config);
             draft
                 .errors
@@ -146,16 +205,16 @@ impl Config {
             return Ok(Action::Print(print::in_force(&draft)));
         }
         let config = Box::new(draft.config);
-        if matches.subcommand_name() == Some("quorum-bootstrap")
-            && !config.store.scheme().ends_with("+quorum")
-        {
-            let message = "quorum-bootstrap is for several independent masters: give --store redis+quorum://HOST,HOST,HOST";
-            return Err(ConfigError::Usage(message.to_owned()).into());
-        }
-        Ok(match matches.subcommand_name() {
-            Some("probe") => Action::Probe(config),
-            Some("check-config") => Action::Check(config),
-            Some("quorum-bootstrap") => Action::QuorumBootstrap(config),
+        Ok(match command_line.command {
+            Some(Subcommands::Probe) => Action::Probe(config),
+            Some(Subcommands::CheckConfig) => Action::Check(config),
+            Some(Subcommands::QuorumBootstrap) => {
+                if !config.store.scheme().ends_with("+quorum") {
+                    let message = "quorum-bootstrap is for several independent masters: give --store redis+quorum://HOST,HOST,HOST";
+                    return Err(ConfigError::Usage(message.to_owned()).into());
+                }
+                Action::QuorumBootstrap(config)
+            }
             _ => Action::Serve(config),
         })
     }
@@ -187,8 +246,8 @@ fn from_flags(draft: &mut Draft, matches: &ArgMatches) {
     }
 }
 
-/// The command line. Values are taken as text here and read by the table, as those of the other layers are, so that all
-/// have the same rules and the same errors, and no error shows a password.
+/// Returns the command line with the settings. clap takes their values as text and the table reads it, so that all layers have
+/// the same rules and the same errors, and no error shows a password.
 fn command() -> Command {
     let defaults = Config::default();
     let settings = SETTINGS.iter().map(|setting| {
@@ -196,16 +255,14 @@ fn command() -> Command {
             (Some(default), None) => format!(" [default: {default}]"),
             _ => String::new(),
         };
+        let facts = format!("{default} [environment: {}]", setting.variable());
         let arg = Arg::new(setting.name)
             .long(setting.name)
             .value_name(setting.value_name)
-            // Subcommands read the same configuration, and may be given it in the same way.
+            // Subcommands read the same configuration, and accept the same flags.
             .global(true)
-            .help(StyledStr::from(format!(
-                "{}{default} [environment: {}]",
-                setting.help,
-                setting.variable()
-            )));
+            .help(format!("{}{facts}", setting.summary()))
+            .long_help(format!("{}{facts}", setting.help()));
         match setting.shape {
             Shape::Boolean => arg
                 .num_args(0..=1)
@@ -214,67 +271,5 @@ fn command() -> Command {
             Shape::Text | Shape::Number | Shape::Fraction => arg.allow_hyphen_values(true),
         }
     });
-    Command::new("leasehold-server")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("The Leasehold coordinator: locks with streaming leases, over gRPC")
-        .after_help(
-            "Each setting is a flag, an environment variable and a key of the TOML file (named like the flag); flags win \
-             over the environment, the environment over the file. Durations have a unit: 500ms, 10s, 1h.",
-        )
-        .next_line_help(true)
-        .subcommand(
-            Command::new("new-token")
-                .about(
-                    "Print a fresh bearer token, and on the line below what to add to the token file to let it in",
-                )
-                .arg(
-                    Arg::new("name")
-                        .value_name("NAME")
-                        .required(true)
-                        .help("Who it is for: its identity is token:NAME"),
-                ),
-        )
-        .subcommand(Command::new("probe").about(
-            "Ask the coordinator that runs here with the same settings whether it is ready, and exit with 0 if it is, with 1 \
-             if not",
-        ))
-        .subcommand(Command::new("check-config").about(
-            "Check the configuration and the files that it names, and exit: with 0 after \"ok\", with 64 after everything that \
-             is wrong. Warns of certificates that expire within 14 days",
-        ))
-        .subcommand(
-            Command::new("quorum-bootstrap")
-                .about(
-                    "Declare that all masters of a redis+quorum: store are started for the first time, so that they vote at once",
-                )
-                .long_about(
-                    "Declare that all masters of a redis+quorum: store are started for the first time, so that they vote at \
-                     once. Without it, coordinators count a master's votes after they have seen it run for four times max-ttl.\n\n\
-                     Marks each master until it is restarted. Refused, with exit code 1, unless all masters answer and none knows \
-                     a grant of a lock. After an outage that emptied all masters, run it only once no client can hold a lock any \
-                     more: when all coordinators have been stopped, or the masters unreachable, for twice max-ttl.\n\n\
-                     Example: leasehold-server quorum-bootstrap --store redis+quorum://r1,r2,r3",
-                ),
-        )
-        .arg(
-            Arg::new("config")
-                .long("config")
-                .value_name("FILE")
-                .global(true)
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("TOML file to read settings from [environment: LEASEHOLD_CONFIG]"),
-        )
-        .arg(
-            Arg::new("print-config")
-                .long("print-config")
-                .action(ArgAction::SetTrue)
-                .help("Print the configuration in force, with where each value came from, and exit"),
-        )
-        .arg(
-            Arg::new("print-reference")
-                .long("print-reference")
-                .action(ArgAction::SetTrue)
-                .help("Print a commented configuration file with every setting and its default, and exit"),
-        )
-        .args(settings)
+    CommandLine::command().args(settings)
 }

@@ -1,14 +1,14 @@
-//! Environment variables that look like settings and are none. Nothing reads them, so a misspelt setting would have no effect
-//! without a word.
+//! Environment variables that look like settings but are none. Without a warning, a misspelt setting would silently have no
+//! effect.
 
 use std::ffi::OsString;
 
-use super::settings::{SETTINGS, nearest};
+use super::{setting::nearest, settings::SETTINGS};
 
-/// What the names of all our variables begin with.
+/// Prefix of the names of all Leasehold variables.
 const OURS: &str = "LEASEHOLD_";
 
-/// Variables beside the settings' own that Leasehold's programs read, or set for the commands that they run. Each is written
+/// Variables other than the settings' own that Leasehold's programs read, or set for the commands that they run. Each is written
 /// without [`OURS`].
 const OTHERS: [&str; 13] = [
     // The file that settings are read from.
@@ -22,16 +22,16 @@ const OTHERS: [&str; 13] = [
     "SERVER_NAME",
     "TOKEN",
     "TOKEN_FILE",
-    // What `leasehold run` and `leasehold elect` tell their commands, of which a coordinator may be one.
+    // Variables that `leasehold run` and `leasehold elect` set for their commands, one of which may be a coordinator.
     "ELECTION",
     "FENCING_TOKEN",
     "LOCKS",
     "LOCK_NAME",
 ];
 
-/// Returns a warning for each of the environment variables `names` that begins as our own do and is none of them, in the order
-/// of their names. Kubernetes sets variables for each service: those of a service called `leasehold` begin likewise, and are
-/// passed over. A warning never shows a value, which may be a secret.
+/// Returns a warning for each of the environment variables `names` that begins with `LEASEHOLD_` and is unknown, in the order of
+/// their names. Kubernetes sets variables for each service; those of a service called `leasehold` begin likewise, and cause no
+/// warning. A warning never shows a value, which may be a secret.
 pub fn unknown_variables(names: impl IntoIterator<Item = OsString>) -> Vec<String> {
     let names = names.into_iter();
     let mut unknown: Vec<_> = names
@@ -53,7 +53,7 @@ fn is_known(rest: &str) -> bool {
             .any(|setting| setting.name == name && !rest.contains(char::is_lowercase))
 }
 
-/// Returns whether Kubernetes makes such a name of a service: `…SERVICE_HOST`, `…SERVICE_PORT`, `…SERVICE_PORT_<name>`, `…PORT`,
+/// Returns whether Kubernetes derives such a name from a service: `…SERVICE_HOST`, `…SERVICE_PORT`, `…SERVICE_PORT_<name>`, `…PORT`,
 /// `…PORT_<number>_<protocol>` and that with `_PROTO`, `_PORT` or `_ADDR`.
 fn is_of_kubernetes(rest: &str) -> bool {
     let ends = |tail: &str| {
@@ -90,7 +90,7 @@ fn warning(name: &str) -> String {
     }
 }
 
-/// The name of a variable as flags are written.
+/// Returns the name of a variable as flags are written.
 fn dashed(rest: &str) -> String {
     rest.replace('_', "-").to_ascii_lowercase()
 }

@@ -4,14 +4,13 @@ use std::{error::Error, fmt, io, path::PathBuf};
 
 use super::Origin;
 
-/// Why there is no configuration: everything that is wrong, each on a line of its own. The text is meant for whoever started
-/// the coordinator: it names the setting, where its value came from and what was expected, and never shows the store's URL,
-/// which may hold a password.
+/// Everything that is wrong with a configuration, each error on a line of its own. The text is for the operator: it names the
+/// setting, the origin of its value and what was expected, and never shows the store's URL, which may contain a password.
 #[derive(Debug)]
 pub struct ConfigErrors(pub(super) Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// What is wrong, one after the other; never empty.
+    /// Returns the errors, of which there is at least one.
     #[must_use]
     pub fn errors(&self) -> &[ConfigError] {
         &self.0
@@ -36,39 +35,39 @@ impl fmt::Display for ConfigErrors {
 
 impl Error for ConfigErrors {}
 
-/// One thing that is wrong with a configuration.
+/// One error of a configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The command line makes no sense.
+    /// The command line can't be understood.
     #[error("{}", .0.trim_end())]
     Usage(String),
     /// The configuration file cannot be read.
     #[error("failed to read the configuration file {}: {source}", path.display())]
     Unreadable {
-        /// The file as it was named.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The configuration file is not TOML, or names a setting that does not exist.
     #[error("failed to read the configuration file {}, line {line}, column {column}: {message}", path.display())]
     Malformed {
-        /// The file as it was named.
+        /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line, counted from 1.
         line: usize,
-        /// In characters, counted from 1.
+        /// Column in characters, counted from 1.
         column: usize,
-        /// What is wrong, and what was expected.
+        /// The fault, and what was expected.
         message: String,
     },
-    /// A setting has a value that it cannot have.
+    /// A value can't be used for its setting.
     #[error("failed to set {setting} ({origin}): {message}")]
     BadValue {
         /// The setting's name.
         setting: &'static str,
-        /// Where the value came from.
+        /// Origin of the value.
         origin: Origin,
         /// What was expected.
         message: String,
@@ -79,7 +78,7 @@ pub enum ConfigError {
     /// Settings contradict each other.
     #[error("settings contradict each other: {message}")]
     Contradiction {
-        /// Which ones, where they came from, and what would be consistent.
+        /// The settings, their origins, and what would be consistent.
         message: String,
     },
 }

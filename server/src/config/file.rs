@@ -1,4 +1,4 @@
-//! TOML file of the configuration. Errors give line and column.
+//! The TOML file. Each error has line and column.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use super::{
     ConfigError, Origin,
     cli::Draft,
     permissions,
-    settings::{SETTINGS, Shape, nearest, position},
+    setting::{Shape, nearest, position},
+    settings::SETTINGS,
 };
 
 /// Reads the file into the draft.
@@ -25,7 +26,7 @@ pub(super) fn load(draft: &mut Draft, path: &Path) {
     }
 }
 
-/// Reads the text of a file; `path` is for the errors.
+/// Reads the text of a file into the draft. `path` is for the errors.
 pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
     let malformed = |offset: usize, message: String| {
         let (line, column) = line_and_column(text, offset);
@@ -36,8 +37,8 @@ pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
             message,
         }
     };
-    // Of the parser's error only the message and the place are used: its own text quotes the line, which may be the one
-    // with the store's password.
+    // Only the message and the place of the parser's error are used: its own text quotes the line, which may contain the
+    // store's password.
     let table = match DeTable::parse(text) {
         Ok(table) => table,
         Err(error) => {
@@ -51,7 +52,7 @@ pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
     for (key, value) in entries {
         let name = key.get_ref().as_ref();
         if name == permissions::KEY {
-            match permissions::read(&value) {
+            match permissions::read(value) {
                 Ok(rules) => draft.config.permissions = rules,
                 Err((offset, message)) => draft.errors.push(malformed(offset, message)),
             }
@@ -81,7 +82,7 @@ pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
     }
 }
 
-/// The value as the text that the other layers would give, if it is of the right type.
+/// Returns the value as the text that the other layers would give, if it has the right type.
 fn scalar(place: usize, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
     let setting = &SETTINGS[place];
     match (setting.shape, value.get_ref()) {
@@ -118,7 +119,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// Both counted from 1, the column in characters.
+/// Returns the line and the column of an offset. Both count from 1, the column in characters.
 fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);

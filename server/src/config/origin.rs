@@ -1,16 +1,16 @@
-//! Origin of a setting's value.
+//! Origin of a value, for error messages and `--print-config`.
 
 use std::{fmt, path::PathBuf};
 
-/// Where a setting's value came from.
+/// Origin of a setting's value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// No layer set it.
     #[default]
     Default,
     /// The configuration file.
     File {
-        /// The file as it was named.
+        /// The file.
         path: PathBuf,
         /// Line of the value, counted from 1.
         line: usize,
@@ -19,18 +19,19 @@ pub enum Origin {
     },
     /// An environment variable, by name.
     Environment(String),
-    /// The file that holds nothing but this value.
+    /// The file that contains nothing but this value.
     Contents(PathBuf),
     /// A flag, by its name without the dashes.
     Flag(&'static str),
 }
 
 impl Origin {
-    /// How strong its layer is: flags win over the environment, that over the file, and that over what nobody set.
+    /// Returns the strength of its layer: flags win over the environment, the environment over the file, and the file over the
+    /// defaults.
     pub(super) const fn strength(&self) -> u8 {
         match self {
             Self::Default => 0,
-            // What a file of its own holds is as strong as what names that; nobody compares the two.
+            // A file of its own is as strong as the file that may name it; nothing compares the two.
             Self::File { .. } | Self::Contents(_) => 1,
             Self::Environment(_) => 2,
             Self::Flag(_) => 3,
@@ -45,7 +46,7 @@ impl fmt::Display for Origin {
             Self::File { path, line, column } => write!(
                 f,
                 "file {}, line {line}, column {column}",
-                // A path may hold anything, and this lands in comments and log lines.
+                // A path may contain anything, and this text ends up in comments and log lines.
                 path.display().to_string().escape_debug()
             ),
             Self::Contents(path) => {

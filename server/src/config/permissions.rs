@@ -1,8 +1,9 @@
 //! The tables `[[permission]]` of the configuration file.
 
+use serde::Deserialize;
 use toml::{
     Spanned,
-    de::{DeTable, DeValue},
+    de::{DeValue, ValueDeserializer},
 };
 
 use crate::access::rules::{Pattern, Permission, Prefixes, Rule};
@@ -10,124 +11,89 @@ use crate::access::rules::{Pattern, Permission, Prefixes, Rule};
 /// The key of these tables.
 pub(super) const KEY: &str = "permission";
 
-/// What is wrong, and where it begins in the file.
+/// What is wrong, and the offset in the file where it begins.
 type Wrong = (usize, String);
-type Value<'a> = Spanned<DeValue<'a>>;
+type List = Spanned<Vec<Spanned<String>>>;
 
-/// Reads all of them.
-pub(super) fn read(value: &Value<'_>) -> Result<Vec<Rule>, Wrong> {
-    let tables = array(value, "tables, each written as [[permission]]")?;
-    tables.iter().map(rule).collect()
+/// One table, as the file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    identities: List,
+    allow: List,
+    locks: Option<List>,
+    elections: Option<List>,
 }
 
-/// All of them, as the file has them.
+/// Reads all tables.
+pub(super) fn read(value: Spanned<DeValue<'_>>) -> Result<Vec<Rule>, Wrong> {
+    let start = value.span().start;
+    let tables = Vec::<Spanned<Table>>::deserialize(ValueDeserializer::from(value));
+    let tables = tables.map_err(|error| {
+        let offset = error.span().map_or(start, |span| span.start);
+        let message = error.to_string().trim_end().replace('\n', " ");
+        (offset, format!("tables [[{KEY}]]: {message}"))
+    })?;
+    tables.into_iter().map(rule).collect()
+}
+
+/// Returns all tables, as the file has them.
 pub(super) fn show(rules: &[Rule]) -> String {
-    let list = |texts: Vec<String>| {
-        let texts = texts.into_iter().map(toml::Value::String);
-        toml::Value::Array(texts.collect()).to_string()
-    };
     let tables = rules.iter().map(|rule| {
         let identities = rule.identities.iter().map(Pattern::to_string).collect();
-        let allow = rule
-            .allow
-            .iter()
-            .map(|permission| permission.as_str().to_owned());
-        let mut table = format!(
-            "\n[[{KEY}]]\nidentities = {}\nallow = {}\n",
-            list(identities),
-            list(allow.collect())
-        );
-        for (key, prefixes) in [("locks", &rule.locks), ("elections", &rule.elections)] {
-            if !prefixes.is_empty() {
-                let prefixes = prefixes.iter().map(str::to_owned).collect();
-                table += &format!("{key} = {}\n", list(prefixes));
-            }
-        }
-        table
+        let allow = rule.allow.iter().map(|allowed| allowed.as_str().to_owned());
+        let lists: [(_, Vec<String>); 4] = [
+            ("identities", identities),
+            ("allow", allow.collect()),
+            ("locks", rule.locks.iter().map(str::to_owned).collect()),
+            (
+                "elections",
+                rule.elections.iter().map(str::to_owned).collect(),
+            ),
+        ];
+        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        let table: toml::Table = lists
+            .map(|(key, list)| (key.to_owned(), list.into()))
+            .collect();
+        format!("\n[[{KEY}]]\n{table}")
     });
     tables.collect()
 }
 
-fn rule(value: &Value<'_>) -> Result<Rule, Wrong> {
-    let DeValue::Table(table) = value.get_ref() else {
-        let expected = "permission: expected tables, each written as [[permission]]";
-        return Err(wrong(value, expected));
-    };
-    let known = ["identities", "allow", "locks", "elections"];
-    let unknown = table.keys().find(|key| !known.contains(&&**key.get_ref()));
-    if let Some(key) = unknown {
-        let message = format!(
-            "permission: unknown key {:?}; expected identities, allow, locks or elections",
-            key.get_ref()
-        );
-        return Err((key.span().start, message));
+fn rule(table: Spanned<Table>) -> Result<Rule, Wrong> {
+    let start = table.span().start;
+    let table = table.into_inner();
+    if table.locks.is_none() && table.elections.is_none() {
+        return Err((start, format!("{KEY}: expected locks or elections")));
     }
-    let missing = |key: &str| {
-        wrong(
-            value,
-            &format!("permission: expected {key}, a list of strings"),
-        )
+    let prefixes = |key, list: Option<List>| {
+        let prefixes = list.map(|list| items(key, list, |text| Ok(text.to_owned())));
+        Ok(Prefixes::new(prefixes.transpose()?.unwrap_or_default()))
     };
-    let identities = list(table, "identities", Pattern::parse)?;
-    let allow = list(table, "allow", |text| {
-        Permission::parse(text).ok_or_else(|| {
-            format!("expected \"acquire\", \"inspect\" or \"administer\"; found {text:?}")
-        })
-    })?;
-    let locks = list(table, "locks", prefix)?;
-    let elections = list(table, "elections", prefix)?;
-    if locks.is_none() && elections.is_none() {
-        return Err(missing("locks or elections"));
-    }
     Ok(Rule {
-        identities: identities.ok_or_else(|| missing("identities"))?,
-        allow: allow.ok_or_else(|| missing("allow"))?,
-        locks: Prefixes::new(locks.unwrap_or_default()),
-        elections: Prefixes::new(elections.unwrap_or_default()),
+        identities: items("identities", table.identities, Pattern::parse)?,
+        allow: items("allow", table.allow, |text| {
+            Permission::parse(text).ok_or_else(|| {
+                format!("expected \"acquire\", \"inspect\" or \"administer\"; found {text:?}")
+            })
+        })?,
+        locks: prefixes("locks", table.locks)?,
+        elections: prefixes("elections", table.elections)?,
     })
 }
 
-fn prefix(text: &str) -> Result<String, String> {
-    Ok(text.to_owned())
-}
-
-/// A list of strings, each read; `None` if it is not there. An empty one is refused: it would give nothing.
-fn list<T>(
-    table: &DeTable<'_>,
+/// Reads each item of a list. An empty list is refused, because the table would permit nothing.
+fn items<T>(
     key: &str,
+    list: List,
     read: impl Fn(&str) -> Result<T, String>,
-) -> Result<Option<Vec<T>>, Wrong> {
-    let Some(value) = table.get(key) else {
-        return Ok(None);
-    };
-    let items = array(value, "strings")?;
-    if items.is_empty() {
-        let message =
-            format!("{key}: expected at least one; leave the whole table out to give nothing");
-        return Err(wrong(value, &message));
+) -> Result<Vec<T>, Wrong> {
+    if list.get_ref().is_empty() {
+        let message = "expected at least one; leave the whole table out to permit nothing";
+        return Err((list.span().start, format!("{key}: {message}")));
     }
-    let items = items.iter().map(|item| {
-        let DeValue::String(text) = item.get_ref() else {
-            return Err(wrong(item, &format!("{key}: expected a string in quotes")));
-        };
-        read(text).map_err(|message| wrong(item, &format!("{key}: {message}")))
+    let items = list.into_inner().into_iter().map(|item| {
+        read(item.get_ref()).map_err(|message| (item.span().start, format!("{key}: {message}")))
     });
-    items.collect::<Result<_, _>>().map(Some)
-}
-
-fn array<'a, 'b>(value: &'a Value<'b>, of: &str) -> Result<&'a [Value<'b>], Wrong> {
-    match value.get_ref() {
-        DeValue::Array(items) => Ok(&items[..]),
-        found => {
-            let message = format!(
-                "expected a list of {of}; found a value of type {}",
-                found.type_str()
-            );
-            Err(wrong(value, &message))
-        }
-    }
-}
-
-fn wrong(value: &Value<'_>, message: &str) -> Wrong {
-    (value.span().start, message.to_owned())
+    items.collect()
 }

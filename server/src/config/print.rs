@@ -3,16 +3,17 @@
 use super::{
     cli::Draft,
     permissions,
-    settings::{SETTINGS, Setting, Shape},
+    setting::{Setting, Shape},
+    settings::SETTINGS,
 };
 
-/// What is in force, each value with where it came from.
+/// Returns the file with every value that is in force, and where each came from.
 pub(super) fn in_force(draft: &Draft) -> String {
     let mut out = String::from(
         "# The configuration in force. A password in the store's URL is shown as ***.\n\n",
     );
     for (setting, origin) in SETTINGS.iter().zip(&draft.origins) {
-        // Both at once would contradict each other in a file.
+        // A file with both store and store-file would contradict itself.
         let is_elsewhere = setting.name == "store" && draft.config.store_file.is_some();
         let mark = if is_elsewhere { "# " } else { "" };
         let line = match (setting.show)(&draft.config) {
@@ -31,7 +32,7 @@ pub(super) fn in_force(draft: &Draft) -> String {
     out
 }
 
-/// A value as TOML writes it.
+/// Returns a value as TOML writes it.
 pub(super) fn literal(setting: &Setting, value: &str) -> String {
     match setting.shape {
         Shape::Text => toml::Value::String(value.to_owned()).to_string(),

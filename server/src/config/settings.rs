@@ -1,396 +1,253 @@
-//! The table of settings: name, meaning, how to read and how to show each.
+//! Table of all settings. An entry is the only place that knows its setting: see [`settings!`].
 
-mod access;
-mod limits;
-mod paths;
-mod telemetry;
-
-use std::time::Duration;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
-    Config, LogFormat, StoreUrl,
+    ClientAuth, LogFormat, Share, StoreUrl,
+    setting::{Setting, Value, first, last, settings},
     value::{
-        address, boolean, display_name, duration, key_prefix, log_filter, log_format, number,
-        show_duration,
+        address, boolean, choice, display_name, duration, endpoint, file, key_prefix, log_filter,
+        not_empty, number, optional,
     },
 };
+use crate::access::rules::Rule;
 
-/// The TOML type of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    Text,
-    Number,
-    /// From 0 to 1.
-    Fraction,
-    Boolean,
-}
-
-/// One setting.
-pub(super) struct Setting {
-    /// Its name: flag, key of the file and, in capitals, environment variable.
-    pub(super) name: &'static str,
-    pub(super) shape: Shape,
-    /// What stands for its value in the help.
-    pub(super) value_name: &'static str,
-    /// Meaning, unit and bounds, in sentences.
-    pub(super) help: &'static str,
-    /// Reads a value; the error says what was expected.
-    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
-    /// The value as text that `set` reads, secrets redacted; `None` when there is none.
-    pub(super) show: fn(&Config) -> Option<String>,
-    /// Shown in the place of a default that there is not, or that differs from host to host.
-    pub(super) example: Option<&'static str>,
-}
-
-impl Setting {
-    /// The environment variable.
-    pub(super) fn variable(&self) -> String {
-        format!(
-            "LEASEHOLD_{}",
-            self.name.replace('-', "_").to_ascii_uppercase()
-        )
-    }
-}
-
-fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
-    *place = value?;
-    Ok(())
-}
-
-const fn millis(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
+const MILLI: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A setting that holds a duration, with its bounds.
-macro_rules! a_duration {
-    ($name:literal, $field:ident, $min:expr, $max:expr, $help:literal) => {
-        Setting {
-            name: $name,
-            shape: Shape::Text,
-            value_name: "DURATION",
-            help: $help,
-            set: |config, text| put(&mut config.$field, duration(text, &($min..=$max))),
-            show: |config| Some(show_duration(config.$field)),
-            example: None,
-        }
-    };
+settings! {
+    /// Address of the gRPC API. Port 0 picks a free port, which the first line on stdout shows.
+    "listen" listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7420)), address;
+
+    /// Address of the admin HTTP port: /metrics, /livez and /readyz. Port 0 picks a free port.
+    "admin-listen" admin_listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7421)), address;
+
+    /// Allow unencrypted ports that other machines can reach: the gRPC port without tls-cert, the admin port without admin-tls.
+    /// By default, the coordinator refuses such an address.
+    "insecure" insecure: bool = false, boolean;
+
+    /// The coordinator's certificate (PEM), followed by any certificates between it and its authority. With it, the gRPC port
+    /// accepts only TLS 1.2 and 1.3. The coordinator reads replaced files of certificates and keys again within seconds; open
+    /// connections continue.
+    "tls-cert" tls_cert: Option<PathBuf> = None, file("a certificate (PEM)"),
+        example: "/etc/leasehold/server.pem", live: true;
+
+    /// Private key (PEM, not encrypted) of tls-cert. Only the coordinator's user should be able to read it.
+    "tls-key" tls_key: Option<PathBuf> = None, file("a private key (PEM)"),
+        example: "/etc/leasehold/server.key", live: true;
+
+    /// Authorities (PEM) of the certificates with which clients identify themselves. Without it, the coordinator asks clients for
+    /// no certificate.
+    "tls-client-ca" tls_client_ca: Option<PathBuf> = None, file("certificates (PEM)"),
+        example: "/etc/leasehold/clients-ca.pem", live: true;
+
+    /// Whether a client must have a certificate of tls-client-ca. With required, the default if tls-client-ca is set, a client
+    /// without one fails its handshake; with optional, it connects. An expired or revoked certificate, or one of another
+    /// authority, fails either way. With none, which excludes tls-client-ca, the coordinator asks for no certificate.
+    "tls-client-auth" tls_client_auth: Option<ClientAuth> = None, optional(choice),
+        example: "optional", live: true;
+
+    /// Lists (PEM) of revoked client certificates, one for each authority of tls-client-ca. The coordinator refuses certificates of
+    /// an authority without a list. A list stays in force until it is replaced, even beyond the date of its next update.
+    "tls-client-crl" tls_client_crl: Option<PathBuf> = None, file("revocation lists (PEM)"),
+        example: "/etc/leasehold/clients-crl.pem", live: true;
+
+    /// Whether the admin port uses HTTPS, with the certificate tls-cert. It asks clients for no certificate.
+    "admin-tls" admin_tls: bool = false, boolean;
+
+    /// File with the hashes of accepted bearer tokens: one line NAME sha256:HEX for each, optionally followed by
+    /// expires=2030-01-31T12:00:00Z; # begins a comment. `leasehold-server new-token NAME` makes a token and its line. The token's
+    /// identity is token:NAME. The coordinator reads the file again when it changes.
+    "token-file" token_file: Option<PathBuf> = None, file("hashes of tokens"),
+        example: "/etc/leasehold/tokens", live: true;
+
+    /// File with the public keys of the issuer of accepted signed tokens (JWT): a JWKS, or one key (PEM); RSA, EC (P-256, P-384) or
+    /// Ed25519. Needs jwt-issuer and jwt-audience. The identity is jwt:SUBJECT. The coordinator reads the file again when it
+    /// changes.
+    "jwt-keys" jwt_keys: Option<PathBuf> = None, file("public keys (JWKS or PEM)"),
+        example: "/etc/leasehold/jwks.json", live: true;
+
+    /// Issuer (iss) that signed tokens must name.
+    "jwt-issuer" jwt_issuer: Option<String> = None, optional(not_empty),
+        example: "https://accounts.example", live: true;
+
+    /// Audience (aud) that signed tokens must name.
+    "jwt-audience" jwt_audience: Option<String> = None, optional(not_empty),
+        example: "leasehold", live: true;
+
+    /// Claim of signed tokens that names the subject.
+    "jwt-identity-claim" jwt_identity_claim: String = "sub".to_owned(), not_empty, live: true;
+
+    /// The coordinator's name: 1 to 128 bytes, by default the host's name. Locks and sessions show it followed by a hyphen and
+    /// eight random characters, which differ at each start.
+    "name" name: String = host_name(), display_name, value: "NAME", example: "coordinator-1";
+
+    /// Where locks are kept: memory: (this process, for one coordinator), redis://USER:PASSWORD@HOST:PORT/DATABASE,
+    /// redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER-NAME/DATABASE with a list of sentinels, which
+    /// may be followed by ?sentinel-user=…&sentinel-password=…, redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT with
+    /// some nodes of a cluster, or redis+quorum://USER:PASSWORD@HOST:PORT,HOST:PORT,HOST:PORT/DATABASE for several
+    /// independent masters, with ?durable=true if they write everything to disk before they answer; with rediss in
+    /// place of redis for TLS. A password is safer in the environment than in a flag, which every user of the
+    /// machine can see.
+    "store" store: StoreUrl = StoreUrl::default(), StoreUrl::parse;
+
+    /// File that holds nothing but the store's URL, in place of store: for a URL with a password. If both are set, the one of the
+    /// stronger layer counts; one layer may set only one of them.
+    "store-file" store_file: Option<PathBuf> = None, file("the store's URL"),
+        example: "/etc/leasehold/store-url";
+
+    /// Certificates (PEM) to trust for a store with TLS (rediss), instead of the system's. The coordinator reads replaced files
+    /// for the store again for its next connection.
+    "store-ca" store_ca: Option<PathBuf> = None, file("certificates (PEM)"),
+        example: "/etc/leasehold/redis-ca.pem";
+
+    /// Certificate (PEM) for a store with TLS (rediss) that asks for one, followed by any certificates between it and its
+    /// authority.
+    "store-cert" store_cert: Option<PathBuf> = None, file("a certificate (PEM)"),
+        example: "/etc/leasehold/redis-client.pem";
+
+    /// Private key (PEM, not encrypted) of store-cert.
+    "store-key" store_key: Option<PathBuf> = None, file("a private key (PEM)"),
+        example: "/etc/leasehold/redis-client.key";
+
+    /// Prefix of the key of every lock in Redis: at most 128 bytes, and not "lh:". Coordinators that serve the same locks need the
+    /// same prefix. An application that locks such keys by SET NX PX and Leasehold exclude each other.
+    "key-prefix" key_prefix: String = "lock:".to_owned(), key_prefix;
+
+    /// Time within which the store must answer a command: 10ms to 1m. The coordinator replaces a connection that misses it
+    /// repeatedly. Each of several independent masters has this time.
+    "store-timeout" store_timeout: Duration = SECOND, duration(MILLI * 10, MINUTE);
+
+    /// Exit with an error at start if the store is not reached within ten store-timeouts. By default, the coordinator serves,
+    /// reports that it is not ready, and keeps trying.
+    "require-store" require_store: bool = false, boolean;
+
+    /// Connections to Redis for commands: 1 to 64. Subscriptions use one more. One connection carries the most, because commands
+    /// in flight share messages. Each of several independent masters has one.
+    "store-connections" store_connections: usize = 1, number(1, 64);
+
+    /// Replicas of the Redis master that must have a grant or a renewal before it counts: 0 to 16. It must be the number of
+    /// replicas that can be promoted to rule out that a fail-over grants a lock twice. With fewer replicas in step, the
+    /// coordinator grants nothing.
+    "min-replicas" min_replicas: u32 = 0, number(0, 16);
+
+    /// Time within which min-replicas must have a grant: 1ms to 1s. The coordinator takes a later grant back and refuses it.
+    "replica-timeout" replica_timeout: Duration = MILLI * 500, duration(MILLI, SECOND);
+
+    /// Shortest TTL that a client may specify: 100ms to 24h.
+    "min-ttl" min_ttl: Duration = SECOND, duration(MILLI * 100, DAY);
+
+    /// TTL used when the client specifies none: between min-ttl and max-ttl.
+    "default-ttl" default_ttl: Duration = SECOND * 10, duration(MILLI * 100, DAY);
+
+    /// Longest TTL that a client may specify: 100ms to 24h. Coordinators of several independent masters must have the same.
+    "max-ttl" max_ttl: Duration = HOUR, duration(MILLI * 100, DAY);
+
+    /// Longest time that an acquire may wait: 1ms to 365d.
+    "max-wait" max_wait: Duration = DAY, duration(MILLI, DAY * 365);
+
+    /// Time for clients to leave when the coordinator shuts down: 1ms to 1h.
+    "drain-timeout" drain_timeout: Duration = SECOND * 5, duration(MILLI, HOUR);
+
+    /// Silence on a connection after which the coordinator pings the client: 100ms to 1h.
+    "keepalive-interval" keepalive_interval: Duration = SECOND * 5, duration(MILLI * 100, HOUR);
+
+    /// Further silence after which the coordinator closes the connection: 100ms to 1h. Locks then stay until their TTL has passed.
+    "keepalive-timeout" keepalive_timeout: Duration = SECOND * 5, duration(MILLI * 100, HOUR);
+
+    /// Time for a new connection to complete its HTTP/2 handshake, for a new stream to be opened, and for the message of a call to
+    /// be complete: 10ms to 1h.
+    "handshake-timeout" handshake_timeout: Duration = SECOND * 5, duration(MILLI * 10, HOUR);
+
+    /// Connections at the same time: 1 to 1000000. The coordinator closes further ones at once. Each needs a file descriptor.
+    "max-connections" max_connections: usize = 16_384, number(1, 1_000_000), live: true;
+
+    /// Connections of one address at the same time: 1 to 1000000, or 0 for any number. The coordinator closes further ones at once.
+    /// Clients behind one proxy or address translation share its address.
+    "max-connections-per-address" max_connections_per_address: usize = 0, number(0, 1_000_000), live: true;
+
+    /// Sessions at the same time: 1 to 10000000.
+    "max-sessions" max_sessions: usize = 100_000, number(1, 10_000_000), live: true;
+
+    /// Sessions of one identity at the same time, or of one address if callers show no identity: 1 to 10000000.
+    "max-sessions-per-identity" max_sessions_per_identity: usize = 10_000, number(1, 10_000_000), live: true;
+
+    /// Locks that one session may hold and wait for, together: 1 to 10000000.
+    "max-locks-per-session" max_locks_per_session: usize = 10_000, number(1, 10_000_000), live: true;
+
+    /// Names in one acquire: 1 to 1000.
+    "max-names-per-acquire" max_names_per_acquire: usize = 64, number(1, 1000), live: true;
+
+    /// Acquires that may wait for one name at this coordinator: 1 to 10000000.
+    "max-waiters-per-name" max_waiters_per_name: usize = 10_000, number(1, 10_000_000), live: true;
+
+    /// Streams that watch locks or observe elections at the same time: 1 to 1000000. The coordinator sends each event to every
+    /// stream that it concerns.
+    "max-watchers" max_watchers: usize = 10_000, number(1, 1_000_000), live: true;
+
+    /// Requests per second of one identity, or of one address if callers show no identity: calls, opened streams, and requests on
+    /// sessions. As many may come at once. Heartbeats, renewals, releases, cancels and closes do not count and are never refused.
+    /// 1 to 1000000000, or 0 for any number.
+    "max-requests-per-second" max_requests_per_second: u32 = 100_000, number(0, 1_000_000_000), live: true;
+
+    /// Calls per second from one address, or one IPv6 network (/64), without a valid identity where the coordinator asks for one.
+    /// As many may come at once. The coordinator refuses further ones without checking signatures, but admits callers whose
+    /// identity it has verified before. 1 to 1000000, or 0 for any number.
+    "max-failed-authentications-per-second" max_failed_authentications_per_second: u32 = 100, number(0, 1_000_000), live: true;
+
+    /// Bytes of one message of a client: 65536 to 67108864. The largest messages that clients send, which resume a session, have at
+    /// most 1 MiB. A change needs a restart.
+    "max-message-size" max_message_size: usize = 2 * 1024 * 1024, number(65_536, 67_108_864);
+
+    /// Entries in one page of a listing: 1 to 10000.
+    "max-page-size" max_page_size: usize = 1000, number(1, 10_000), live: true;
+
+    /// Calls in flight on one connection: 1 to 1000000.
+    "max-concurrent-streams" max_concurrent_streams: u32 = 10_000, number(1, 1_000_000);
+
+    /// Answers handed over for sending before a backlog begins: 8 to 1000000. The coordinator disconnects a client that reads no
+    /// answer for keepalive-timeout.
+    "outbound-queue" outbound_queue: usize = 16, number(8, 1_000_000);
+
+    /// Whether the coordinator finds and ends deadlocks among the actors of sessions, about a second after they close. It reads
+    /// locks only while an actor that holds something waits.
+    "deadlock-detection" deadlock_detection: bool = true, boolean;
+
+    /// Threads that serve clients: 1 to 1024, by default half of the processors. Redis carries out commands one by one, so a
+    /// single thread often keeps up with it, and answers soonest.
+    "worker-threads" worker_threads: usize = half_of_the_processors(), number(1, 1024), example: "1";
+
+    /// Measure durations, sizes of batches, and calls by method. Without it, /metrics shows only levels and plain counts, and the
+    /// rest stays at zero.
+    "metrics" metrics: bool = true, boolean;
+
+    /// What the coordinator logs to stderr: error, warn, info, debug, trace or off, or directives such as
+    /// "info,leasehold_server=debug".
+    "log" log: String = "info".to_owned(), log_filter, value: "DIRECTIVES", live: true;
+
+    /// Format of log lines: human (in colour on a terminal) or json (one object a line).
+    "log-format" log_format: LogFormat = LogFormat::Human, choice;
+
+    /// Where traces are sent: the gRPC port of an OpenTelemetry collector, http://HOST:4317, or https://HOST:4317 for TLS with the
+    /// system's certificates. Without it, nothing is traced. OTEL_EXPORTER_OTLP_HEADERS has headers for the collector.
+    "otlp-endpoint" otlp_endpoint: Option<String> = None, optional(endpoint),
+        value: "URL", example: "http://127.0.0.1:4317";
+
+    /// Share of requests that is traced, from 0 to 1. A caller that sends its own context (traceparent) decides for its requests.
+    "trace-sample" trace_sample: Share = Share::ONE_IN_A_HUNDRED, str::parse, live: true;
 }
 
-/// A setting that holds a whole number, with its bounds.
-macro_rules! a_number {
-    ($name:literal, $field:ident, $min:literal, $max:literal, $help:literal) => {
-        Setting {
-            name: $name,
-            shape: Shape::Number,
-            value_name: "NUMBER",
-            help: $help,
-            set: |config, text| put(&mut config.$field, number(text, &($min..=$max))),
-            show: |config| Some(config.$field.to_string()),
-            example: None,
-        }
-    };
-}
-use a_number;
-
-/// Every setting, in the order of the help and of the reference file.
-pub(super) static SETTINGS: &[Setting] = &[
-    Setting {
-        name: "listen",
-        shape: Shape::Text,
-        value_name: "ADDRESS",
-        help: "Address of the gRPC API. Port 0 picks a free one, which the first line on stdout tells.",
-        set: |config, text| put(&mut config.listen, address(text)),
-        show: |config| Some(config.listen.to_string()),
-        example: None,
-    },
-    Setting {
-        name: "admin-listen",
-        shape: Shape::Text,
-        value_name: "ADDRESS",
-        help: "Address of the admin HTTP port: /metrics, /livez and /readyz. Port 0 picks a free one.",
-        set: |config, text| put(&mut config.admin_listen, address(text)),
-        show: |config| Some(config.admin_listen.to_string()),
-        example: None,
-    },
-    Setting {
-        name: "insecure",
-        shape: Shape::Boolean,
-        value_name: "true|false",
-        help: "Allow a port that other machines can reach although nothing on it is encrypted: the gRPC port without tls-cert, \
-               the admin port without admin-tls. Without it, such an address is refused.",
-        set: |config, text| put(&mut config.insecure, boolean(text)),
-        show: |config| Some(config.insecure.to_string()),
-        example: None,
-    },
-    paths::TLS_CERT,
-    paths::TLS_KEY,
-    paths::TLS_CLIENT_CA,
-    paths::TLS_CLIENT_AUTH,
-    paths::TLS_CLIENT_CRL,
-    paths::ADMIN_TLS,
-    access::TOKEN_FILE,
-    access::JWT_KEYS,
-    access::JWT_ISSUER,
-    access::JWT_AUDIENCE,
-    access::JWT_IDENTITY_CLAIM,
-    Setting {
-        name: "name",
-        shape: Shape::Text,
-        value_name: "NAME",
-        help: "The coordinator's name: 1 to 128 bytes. Locks and sessions show it followed by a hyphen and eight characters \
-               that each start draws. The host's name by default.",
-        set: |config, text| put(&mut config.name, display_name(text)),
-        show: |config| Some(config.name.clone()),
-        example: Some("coordinator-1"),
-    },
-    Setting {
-        name: "store",
-        shape: Shape::Text,
-        value_name: "URL",
-        help: "Where locks are kept: memory: (this process, for one coordinator), redis://USER:PASSWORD@HOST:PORT/DATABASE, \
-               redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER-NAME/DATABASE with a list of sentinels, which \
-               may be followed by ?sentinel-user=…&sentinel-password=…, redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT with \
-               some of a cluster's nodes, or redis+quorum://USER:PASSWORD@HOST:PORT,HOST:PORT,HOST:PORT/DATABASE for several \
-               independent masters, with ?durable=true if they write everything to disk before they answer; with rediss in \
-               place of redis for TLS. A password is safer in the environment than in a flag, which every user of the \
-               machine can see.",
-        set: |config, text| put(&mut config.store, StoreUrl::parse(text)),
-        show: |config| Some(config.store.to_string()),
-        example: None,
-    },
-    paths::STORE_FILE,
-    paths::STORE_CA,
-    paths::STORE_CERT,
-    paths::STORE_KEY,
-    Setting {
-        name: "key-prefix",
-        shape: Shape::Text,
-        value_name: "TEXT",
-        help: "What the key of every lock begins with in Redis: at most 128 bytes, and not \"lh:\". Coordinators that serve \
-               the same locks need the same one; an application that locks by SET NX PX on such keys and Leasehold exclude \
-               each other.",
-        set: |config, text| put(&mut config.key_prefix, key_prefix(text)),
-        show: |config| Some(config.key_prefix.clone()),
-        example: None,
-    },
-    a_duration!(
-        "store-timeout",
-        store_timeout,
-        millis(10),
-        Duration::from_secs(60),
-        "Time within which the store must answer a command: 10ms to 1m. A connection that misses it repeatedly is dialled \
-         anew. Of several independent masters each has this time."
-    ),
-    Setting {
-        name: "require-store",
-        shape: Shape::Boolean,
-        value_name: "true|false",
-        help: "End with an error at start if the store is not reached within ten store-timeouts. Without it, the coordinator \
-               serves all the same, says that it is not ready, and goes on trying.",
-        set: |config, text| put(&mut config.require_store, boolean(text)),
-        show: |config| Some(config.require_store.to_string()),
-        example: None,
-    },
-    a_number!(
-        "store-connections",
-        store_connections,
-        1,
-        64,
-        "Connections to Redis for commands: 1 to 64. One more is used for subscriptions. One carries the most: what is in \
-         flight goes together, and Redis is read from less often. Of several independent masters each has one."
-    ),
-    a_number!(
-        "min-replicas",
-        min_replicas,
-        0,
-        16,
-        "Replicas of the Redis master that must have a grant or a renewal before it counts: 0 to 16. Only as many as can be \
-         promoted rule out that a fail-over doubles a grant. With fewer in step than this, nothing is granted."
-    ),
-    a_duration!(
-        "replica-timeout",
-        replica_timeout,
-        millis(1),
-        Duration::from_secs(1),
-        "Time within which min-replicas must have it: 1ms to 1s. A grant that they have not is taken back and refused."
-    ),
-    a_duration!(
-        "min-ttl",
-        min_ttl,
-        millis(100),
-        DAY,
-        "The shortest TTL that a client may ask for: 100ms to 24h."
-    ),
-    a_duration!(
-        "default-ttl",
-        default_ttl,
-        millis(100),
-        DAY,
-        "The TTL of who asks for none: between min-ttl and max-ttl."
-    ),
-    a_duration!(
-        "max-ttl",
-        max_ttl,
-        millis(100),
-        DAY,
-        "The longest TTL that a client may ask for: 100ms to 24h. Coordinators of several independent masters must have the \
-         same."
-    ),
-    a_duration!(
-        "max-wait",
-        max_wait,
-        millis(1),
-        DAY * 365,
-        "The longest time that an acquire may ask to wait: 1ms to 365d."
-    ),
-    a_duration!(
-        "drain-timeout",
-        drain_timeout,
-        millis(1),
-        HOUR,
-        "Time that clients get to leave when the coordinator shuts down: 1ms to 1h."
-    ),
-    a_duration!(
-        "keepalive-interval",
-        keepalive_interval,
-        millis(100),
-        HOUR,
-        "Silence on a connection after which the client is pinged: 100ms to 1h."
-    ),
-    a_duration!(
-        "keepalive-timeout",
-        keepalive_timeout,
-        millis(100),
-        HOUR,
-        "Further silence after which the connection is closed: 100ms to 1h. Locks then stay until their TTL has passed."
-    ),
-    a_duration!(
-        "handshake-timeout",
-        handshake_timeout,
-        millis(10),
-        HOUR,
-        "Time within which a new connection must complete its HTTP/2 handshake, a new stream be opened, and the message of a \
-         call be complete: 10ms to 1h."
-    ),
-    a_number!(
-        "max-connections",
-        max_connections,
-        1,
-        1_000_000,
-        "Connections at the same time: 1 to 1000000. Further ones are closed at once. Each needs a file descriptor."
-    ),
-    limits::MAX_CONNECTIONS_PER_ADDRESS,
-    a_number!(
-        "max-sessions",
-        max_sessions,
-        1,
-        10_000_000,
-        "Sessions at the same time: 1 to 10000000."
-    ),
-    limits::MAX_SESSIONS_PER_IDENTITY,
-    a_number!(
-        "max-locks-per-session",
-        max_locks_per_session,
-        1,
-        10_000_000,
-        "Locks that one session may hold and wait for, together: 1 to 10000000."
-    ),
-    limits::MAX_NAMES_PER_ACQUIRE,
-    limits::MAX_WAITERS_PER_NAME,
-    limits::MAX_WATCHERS,
-    limits::MAX_REQUESTS_PER_SECOND,
-    limits::MAX_FAILED_AUTHENTICATIONS_PER_SECOND,
-    limits::MAX_MESSAGE_SIZE,
-    limits::MAX_PAGE_SIZE,
-    a_number!(
-        "max-concurrent-streams",
-        max_concurrent_streams,
-        1,
-        1_000_000,
-        "Calls in flight on one connection: 1 to 1000000."
-    ),
-    a_number!(
-        "outbound-queue",
-        outbound_queue,
-        8,
-        1_000_000,
-        "Answers handed over for sending before a backlog begins: 8 to 1000000. A client that takes none of its answers for keepalive-timeout is cut off."
-    ),
-    Setting {
-        name: "deadlock-detection",
-        shape: Shape::Boolean,
-        value_name: "true|false",
-        help: "Whether deadlocks among the actors of sessions are found and ended, about a second after they close. Looks at \
-               locks only while an actor waits that holds something.",
-        set: |config, text| put(&mut config.deadlock_detection, boolean(text)),
-        show: |config| Some(config.deadlock_detection.to_string()),
-        example: None,
-    },
-    Setting {
-        name: "worker-threads",
-        shape: Shape::Number,
-        value_name: "NUMBER",
-        help: "Threads that serve clients: 1 to 1024. Half of the processors by default, at least one; as Redis carries \
-               commands out one by one, a single thread often keeps up with it, and alone it answers soonest.",
-        set: |config, text| put(&mut config.worker_threads, number(text, &(1..=1024))),
-        show: |config| Some(config.worker_threads.to_string()),
-        example: Some("1"),
-    },
-    Setting {
-        name: "metrics",
-        shape: Shape::Boolean,
-        value_name: "true|false",
-        help: "Measure how long things take, how large batches are, and calls by method. Without it, /metrics shows levels and \
-               plain counts alone, and the rest stays at zero.",
-        set: |config, text| put(&mut config.metrics, boolean(text)),
-        show: |config| Some(config.metrics.to_string()),
-        example: None,
-    },
-    Setting {
-        name: "log",
-        shape: Shape::Text,
-        value_name: "DIRECTIVES",
-        help: "What is logged, to stderr: error, warn, info, debug, trace or off, or directives such as \
-               \"info,leasehold_server=debug\".",
-        set: |config, text| put(&mut config.log, log_filter(text)),
-        show: |config| Some(config.log.clone()),
-        example: None,
-    },
-    Setting {
-        name: "log-format",
-        shape: Shape::Text,
-        value_name: "human|json",
-        help: "How log lines look: human (in colour on a terminal) or json (one object a line).",
-        set: |config, text| put(&mut config.log_format, log_format(text)),
-        show: |config| {
-            Some(
-                match config.log_format {
-                    LogFormat::Human => "human",
-                    LogFormat::Json => "json",
-                }
-                .to_owned(),
-            )
-        },
-        example: None,
-    },
-    telemetry::OTLP_ENDPOINT,
-    telemetry::TRACE_SAMPLE,
-];
-
-/// The place of a setting in the table.
-pub(super) fn position(name: &str) -> Option<usize> {
-    SETTINGS.iter().position(|setting| setting.name == name)
+/// Returns half of the processors, at least one. The store, which is as busy as the coordinator, needs the rest, and one thread
+/// serves several ten thousand locks a second.
+fn half_of_the_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |number| number.get().div_ceil(2))
 }
 
-/// Returns the setting whose name is most like `name`, which is written as flags are; none where no name is much like it.
-pub(super) fn nearest(name: &str) -> Option<&'static str> {
-    let all = SETTINGS.iter().map(|setting| {
-        let distance = strsim::damerau_levenshtein(name, setting.name);
-        (distance, setting.name)
-    });
-    let (distance, nearest) = all.min()?;
-    (distance <= (name.len() / 3).min(3)).then_some(nearest)
+/// Returns the host's name, or `leasehold` if that is no name for a coordinator.
+fn host_name() -> String {
+    let system = rustix::system::uname();
+    display_name(&system.nodename().to_string_lossy()).unwrap_or_else(|_| "leasehold".to_owned())
 }

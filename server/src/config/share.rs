@@ -1,4 +1,4 @@
-//! A share of something.
+//! A share of requests.
 
 use std::{fmt, str::FromStr};
 
@@ -12,7 +12,7 @@ impl Share {
     /// One in a hundred.
     pub const ONE_IN_A_HUNDRED: Self = Self(ALL / 100);
 
-    /// This share of [`u32::MAX`]: none of it for none, and all of it for all.
+    /// Returns this share of [`u32::MAX`].
     #[must_use]
     pub fn of_max(self) -> u32 {
         let share = u64::from(self.0) * u64::from(u32::MAX) / u64::from(ALL);

@@ -1,17 +1,13 @@
-//! The store's URL from a file of its own, where a password is safer than in a flag.
+//! The store's URL from a file of its own, in which a password is safer than in a flag.
 
 use std::{cmp::Ordering, path::Path};
 
-use super::{
-    ConfigError, Origin,
-    cli::Draft,
-    settings::{SETTINGS, position},
-};
+use super::{ConfigError, Origin, cli::Draft, setting::position, settings::SETTINGS};
 
-/// The longest URL that is read. No sensible one comes near; a file that is longer is another one than was meant.
+/// Bytes of the longest URL. A longer file is not the one that was meant.
 const LONGEST: usize = 64 * 1024;
 
-/// Reads the URL, if `store-file` names a file, and no stronger layer gives the URL itself.
+/// Reads the URL if `store-file` names a file, unless a stronger layer gives the URL itself.
 pub(super) fn load(draft: &mut Draft) {
     let (Some(path), Some(store), Some(file)) = (
         draft.config.store_file.clone(),
@@ -37,7 +33,7 @@ pub(super) fn load(draft: &mut Draft) {
         }
     }
     match read(&path) {
-        // What is refused is told without being repeated: it may hold a password.
+        // The error omits the text, which may contain a password.
         Ok(url) => match (SETTINGS[store].set)(&mut draft.config, &url) {
             Ok(()) => draft.origins[store] = Origin::Contents(path),
             Err(message) => draft.refuse(store, Origin::Contents(path), message),

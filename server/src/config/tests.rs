@@ -355,7 +355,7 @@ fn help_tells_every_setting_with_variable_and_default() {
         );
         assert!(words.contains(&setting.variable()), "{}", setting.name);
         let meaning = setting
-            .help
+            .help()
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ");
@@ -369,5 +369,8 @@ fn help_tells_every_setting_with_variable_and_default() {
             );
         }
     }
+    // The short help has one sentence for each.
+    let short = printed(&["-h"], &[]);
+    assert!(short.len() < help.len() * 3 / 4, "{short}");
     assert!(printed(&["--version"], &[]).contains(env!("CARGO_PKG_VERSION")));
 }

@@ -1,12 +1,11 @@
-//! Conversion of text to values and back. Errors say what was expected.
+//! Readers of values from text, whose errors say what was expected.
 
-use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
+use clap::ValueEnum;
 use leasehold_core::time::InUnits;
 
-use super::{ClientAuth, LogFormat};
-
-/// A display name: 1 to 128 bytes without control characters.
+/// Reads a display name: 1 to 128 bytes without control characters.
 pub(super) fn display_name(text: &str) -> Result<String, String> {
     if text.is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
         return Err("expected 1 to 128 bytes without control characters".to_owned());
@@ -14,7 +13,7 @@ pub(super) fn display_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A key prefix: up to 128 bytes without control characters, and not ours.
+/// Reads a key prefix: at most 128 bytes without control characters, and not Leasehold's own.
 pub(super) fn key_prefix(text: &str) -> Result<String, String> {
     if text.len() > 128 || text.chars().any(char::is_control) {
         return Err("expected at most 128 bytes without control characters".to_owned());
@@ -25,7 +24,7 @@ pub(super) fn key_prefix(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// An address with a port.
+/// Reads an address with a port.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!(
@@ -34,53 +33,55 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// `true` or `false`.
+/// Reads `true` or `false`.
 pub(super) fn boolean(text: &str) -> Result<bool, String> {
     text.parse()
         .map_err(|_| format!("expected true or false; found {text:?}"))
 }
 
-/// A whole number within bounds.
-pub(super) fn number<T>(text: &str, bounds: &RangeInclusive<T>) -> Result<T, String>
+/// Returns a reader of whole numbers within bounds.
+pub(super) fn number<T>(min: T, max: T) -> impl Fn(&str) -> Result<T, String>
 where
     T: FromStr + PartialOrd + fmt::Display,
 {
-    match text.parse() {
-        Ok(number) if bounds.contains(&number) => Ok(number),
+    move |text| match text.parse() {
+        Ok(number) if min <= number && number <= max => Ok(number),
         _ => Err(format!(
-            "expected a whole number from {} to {}; found {text:?}",
-            bounds.start(),
-            bounds.end()
+            "expected a whole number from {min} to {max}; found {text:?}"
         )),
     }
 }
 
-/// A duration with its unit, within bounds.
-pub(super) fn duration(text: &str, bounds: &RangeInclusive<Duration>) -> Result<Duration, String> {
-    match humantime::parse_duration(text.trim()) {
-        Ok(duration) if bounds.contains(&duration) => Ok(duration),
-        _ => {
-            let is_negative = text.trim().starts_with('-');
-            let hint = match text.trim().parse::<f64>() {
-                _ if is_negative => ": it can't be negative",
-                Ok(_) => ": a number alone has no unit",
-                Err(_) => "",
-            };
-            Err(format!(
-                "expected a duration from {} to {} with its unit, such as \"10s\", \"500ms\" or \"1h\"; found {text:?}{hint}",
-                show_duration(*bounds.start()),
-                show_duration(*bounds.end())
-            ))
+/// Returns a reader of durations with their unit, within bounds.
+pub(super) fn duration(min: Duration, max: Duration) -> impl Fn(&str) -> Result<Duration, String> {
+    move |text| {
+        let text = text.trim();
+        match humantime::parse_duration(text) {
+            Ok(duration) if (min..=max).contains(&duration) => Ok(duration),
+            _ => {
+                let hint = if text.starts_with('-') {
+                    ": it can't be negative"
+                } else if text.parse::<f64>().is_ok() {
+                    ": a number alone has no unit"
+                } else {
+                    ""
+                };
+                Err(format!(
+                    "expected a duration from {} to {} with its unit, such as \"10s\", \"500ms\" or \"1h\"; found {text:?}{hint}",
+                    show_duration(min),
+                    show_duration(max)
+                ))
+            }
         }
     }
 }
 
-/// A duration in the largest unit that needs no fraction; [`duration`] reads it back.
+/// Returns a duration in the largest unit that needs no fraction, as [`duration`] reads it.
 pub(super) fn show_duration(duration: Duration) -> String {
     InUnits(duration).to_string()
 }
 
-/// Directives of an `EnvFilter`.
+/// Reads directives of an `EnvFilter`.
 pub(super) fn log_filter(text: &str) -> Result<String, String> {
     match tracing_subscriber::EnvFilter::try_new(text) {
         Ok(_) if !text.trim().is_empty() => Ok(text.to_owned()),
@@ -91,9 +92,9 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
     }
 }
 
-/// The URL of a collector of traces.
+/// Reads the URL of a collector of traces.
 pub(super) fn endpoint(text: &str) -> Result<String, String> {
-    // Without what was found: there may be a password in it.
+    // The error omits the text, which may contain a password.
     const EXPECTED: &str =
         "expected http://HOST:PORT or https://HOST:PORT, without user, password or path";
     let url = url::Url::parse(text).map_err(|_| EXPECTED)?;
@@ -109,25 +110,44 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// `human` or `json`.
-pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
-    match text {
-        "human" => Ok(LogFormat::Human),
-        "json" => Ok(LogFormat::Json),
-        _ => Err(format!("expected \"human\" or \"json\"; found {text:?}")),
+/// Reads a text that is not empty.
+pub(super) fn not_empty(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("expected a value that is not empty".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// Returns a reader of the path of a file that holds something.
+pub(super) fn file(holds: &str) -> impl Fn(&str) -> Result<Option<PathBuf>, String> {
+    move |text| match text {
+        "" => Err(format!("expected the path of a file with {holds}")),
+        path => Ok(Some(PathBuf::from(path))),
     }
 }
 
-/// `none`, `optional` or `required`.
-pub(super) fn client_auth(text: &str) -> Result<ClientAuth, String> {
-    match text {
-        "none" => Ok(ClientAuth::None),
-        "optional" => Ok(ClientAuth::Optional),
-        "required" => Ok(ClientAuth::Required),
-        _ => Err(format!(
-            "expected \"none\", \"optional\" or \"required\"; found {text:?}"
-        )),
-    }
+/// Reads one of several names.
+pub(super) fn choice<T: ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, false).map_err(|_| {
+        let names = T::value_variants()
+            .iter()
+            .map(|known| format!("{:?}", show_choice(known)));
+        let names: Vec<_> = names.collect();
+        format!("expected {}; found {text:?}", names.join(" or "))
+    })
+}
+
+/// Returns the name that [`choice`] reads.
+pub(super) fn show_choice<T: ValueEnum>(choice: &T) -> String {
+    let value = choice.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Returns a reader of a setting that may have no value.
+pub(super) fn optional<T>(
+    read: impl Fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<Option<T>, String> {
+    move |text| read(text).map(Some)
 }
 
 #[cfg(test)]
@@ -137,12 +157,12 @@ mod tests {
 
     #[test]
     fn durations_read_back_as_shown() {
-        let bounds = Duration::ZERO..=Duration::MAX;
+        let read = duration(Duration::ZERO, Duration::MAX);
         for millis in [
             1, 10, 999, 1000, 1500, 60_000, 90_000, 3_600_000, 86_400_000, 5_400_000,
         ] {
             let given = Duration::from_millis(millis);
-            assert_eq!(duration(&show_duration(given), &bounds).unwrap(), given);
+            assert_eq!(read(&show_duration(given)).unwrap(), given);
         }
         for (shown, text) in [
             (Duration::from_secs(10), "10s"),
@@ -161,22 +181,19 @@ mod tests {
 
     #[test]
     fn plain_numbers_are_no_durations() {
-        let bounds = Duration::from_millis(10)..=Duration::from_secs(60);
+        let read = duration(Duration::from_millis(10), Duration::from_secs(60));
         for text in ["10", "0", "1.5"] {
-            let error = duration(text, &bounds).unwrap_err();
+            let error = read(text).unwrap_err();
             assert!(error.contains("from 10ms to 1m"), "{error}");
             assert!(error.contains("no unit"), "{error}");
         }
         for text in ["-5s", " -5", "-1h"] {
-            let error = duration(text, &bounds).unwrap_err();
+            let error = read(text).unwrap_err();
             assert!(error.ends_with("it can't be negative"), "{error}");
         }
         for text in ["", "s", "-1s", "10 parsecs", "0s", "9ms", "61s", "10s10"] {
-            assert!(duration(text, &bounds).is_err(), "{text}");
+            assert!(read(text).is_err(), "{text}");
         }
-        assert_eq!(
-            duration("1s 500ms", &bounds).unwrap(),
-            Duration::from_millis(1500)
-        );
+        assert_eq!(read("1s 500ms").unwrap(), Duration::from_millis(1500));
     }
 }

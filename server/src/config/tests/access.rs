@@ -49,7 +49,7 @@ fn what_is_wrong_in_a_table_is_told_with_its_place() {
             "\"ci\"",
             "expected \"cert:\", \"token:\" or \"jwt:\"",
         ),
-        (2, 27, "\"jwt:*\"", "7", "identities: expected a string"),
+        (2, 27, "\"jwt:*\"", "7", "expected a string in `identities`"),
         (
             2,
             14,
@@ -62,7 +62,7 @@ fn what_is_wrong_in_a_table_is_told_with_its_place() {
             14,
             "[\"token:ci\", \"jwt:*\"]",
             "\"jwt:*\"",
-            "expected a list of strings",
+            "expected a sequence in `identities`",
         ),
         (
             3,
@@ -71,7 +71,13 @@ fn what_is_wrong_in_a_table_is_told_with_its_place() {
             "\"aquire\"",
             "\"acquire\", \"inspect\" or \"administer\"",
         ),
-        (4, 1, "locks", "lock", "unknown key \"lock\""),
+        (
+            4,
+            1,
+            "locks",
+            "lock",
+            "unknown field `lock`, expected one of `identities`, `allow`",
+        ),
         (
             1,
             1,
@@ -79,7 +85,7 @@ fn what_is_wrong_in_a_table_is_told_with_its_place() {
             "",
             "expected locks or elections",
         ),
-        (1, 1, "allow = [\"acquire\"]\n", "", "expected allow"),
+        (1, 1, "allow = [\"acquire\"]\n", "", "missing field `allow`"),
     ] {
         refused_in_file(&TABLE.replace(from, to), line, column, says);
     }
@@ -115,7 +121,7 @@ fn contradictions_about_identities_are_told() {
         assert!(error.contains(lacks), "{error}");
     }
     served(&["--jwt-keys=k", "--jwt-issuer=i", "--jwt-audience=a"], &[]);
-    assert!(refused(&["--token-file="], &[]).contains("not empty"));
+    assert!(refused(&["--token-file="], &[]).contains("the path of a file"));
 }
 
 #[test]

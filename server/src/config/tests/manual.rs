@@ -1,4 +1,4 @@
-//! Test that the manual page lists every environment variable, and the documentation no other.
+//! Environment variables in the manual page and the documentation: the page has all, and the documentation has no unknown one.
 
 use std::{ffi::OsString, fs};
 
@@ -11,27 +11,22 @@ const PAGE: &str = concat!(
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
 const BEGIN: &str = ".SH ENVIRONMENT\n";
 const END: &str = ".SH FILES\n";
-/// What is read beside the settings.
+/// Variables other than those of settings.
 const OTHERS: [(&str, &str); 2] = [
     ("LEASEHOLD_CONFIG", "TOML file to read settings from."),
     (
         "OTEL_EXPORTER_OTLP_HEADERS",
-        "Headers that the collector of traces wants, of which some are secrets.",
+        "Headers for the collector of traces, some of which may be secrets.",
     ),
 ];
 
-/// The part of the page, as the table of settings has it.
+/// Returns the section of the page, made from the table of settings.
 fn section() -> String {
-    let intro = "One that is set to nothing counts as not set.\n\
-        The log and \\fBcheck\\-config\\fR warn of one that begins with LEASEHOLD_ and is no setting.\n";
-    let settings = SETTINGS.iter().map(|setting| {
-        let first = setting
-            .help
-            .split_inclusive(". ")
-            .next()
-            .unwrap_or_default();
-        (setting.variable(), first.trim_end())
-    });
+    let intro = "An empty variable counts as not set.\n\
+        The log and \\fBcheck\\-config\\fR warn of variables that begin with LEASEHOLD_ and are no settings.\n";
+    let settings = SETTINGS
+        .iter()
+        .map(|setting| (setting.variable(), setting.summary()));
     let others = OTHERS.map(|(name, what)| (name.to_owned(), what));
     let entries = others.into_iter().chain(settings);
     let entries = entries.map(|(name, what)| {

@@ -1,21 +1,17 @@
-//! Test of the reference file: made from the table of settings, and read back.
+//! Reference file: made from the table of settings, and read back.
 
 use std::fs;
 
 use super::{
-    super::{
-        Config, REFERENCE,
-        print::literal,
-        settings::{SETTINGS, position},
-    },
+    super::{Config, REFERENCE, print::literal, setting::position, settings::SETTINGS},
     in_file, printed,
 };
 
-/// What is no setting, and has its place at the end of a file.
+/// The tables of permissions, which follow the settings.
 const PERMISSION: &str = r#"
-# Who may do what, once callers have to show who they are (token-file, jwt-keys, tls-client-ca): what no table gives is denied.
-# A `*` at the end of an identity stands for any rest. `acquire` is to take, keep and give back, `inspect` to look at and to
-# be told of, `administer` to force a release. `locks` and `elections` are beginnings of names; "" is every name.
+# Permissions of callers, once callers must show an identity (token-file, jwt-keys, tls-client-ca). Whatever no table permits
+# is denied. A `*` at the end of an identity matches any rest. `acquire` permits to take, keep and release, `inspect` to read
+# and to watch, `administer` to force a release. `locks` and `elections` are prefixes of names; "" is every name.
 #
 # [[permission]]
 # identities = ["cert:billing.example", "token:ci", "jwt:*"]
@@ -57,7 +53,7 @@ fn the_reference_file_holds_every_setting_and_the_defaults() {
             .count();
         assert_eq!(places, 1, "{}", setting.name);
     }
-    // The examples in comments are right, too.
+    // The examples in comments are valid too.
     let examples: String = REFERENCE
         .lines()
         .filter_map(|line| line.strip_prefix("# "))
@@ -84,7 +80,7 @@ fn reference() -> String {
     );
     for setting in SETTINGS {
         out.push('\n');
-        for line in wrapped(setting.help) {
+        for line in wrapped(setting.help()) {
             out.push_str(&format!("# {line}\n"));
         }
         let line = match (setting.example, (setting.show)(&defaults)) {
