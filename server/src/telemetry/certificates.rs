@@ -1,4 +1,4 @@
-//! Metric of the certificates' expiry times.
+//! Expiry times of certificates, as a metric.
 
 use std::{
     fmt,
@@ -13,21 +13,21 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use super::shown::{Named, gauges};
 
-/// What a certificate is shown for.
+/// Purpose of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To clients of the gRPC port.
+    /// It identifies the coordinator to clients of the gRPC port.
     Server,
-    /// To those who ask the admin port.
+    /// It identifies the coordinator to clients of the admin port.
     Admin,
-    /// To the store.
+    /// It identifies the coordinator to the store.
     Store,
 }
 
 impl Purpose {
     const ALL: [Self; 3] = [Self::Server, Self::Admin, Self::Store];
 
-    /// As the metric names it.
+    /// Returns its name in the metric.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
@@ -37,10 +37,10 @@ impl Purpose {
     }
 }
 
-/// Where there is no certificate. No certificate is over then.
+/// Expiry time that stands for no certificate.
 const NONE: i64 = i64::MIN;
 
-/// When the certificates in force expire. Clones share it.
+/// Expiry times of the certificates in force. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificates(Arc<[AtomicI64; Purpose::ALL.len()]>);
 
@@ -51,7 +51,7 @@ impl Default for Certificates {
 }
 
 impl Certificates {
-    /// Notes when the certificate for this is over from now on; `None` where nobody knows.
+    /// Sets the expiry time of a certificate, or `None` if it is unknown.
     pub(crate) fn note(&self, purpose: Purpose, expires: Option<SystemTime>) {
         let since = expires.and_then(|expires| expires.duration_since(UNIX_EPOCH).ok());
         let seconds = since.and_then(|since| i64::try_from(since.as_secs()).ok());

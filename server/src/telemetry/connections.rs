@@ -1,29 +1,24 @@
-//! The listener's numbers as metrics.
+//! Collector of the listener's numbers.
 
 use std::{fmt, sync::atomic::Ordering};
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
-};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
+use super::shown::{Named, counters, gauges};
 use crate::listener::Connections;
 
-/// Reads the listener's numbers at each scrape.
+/// Collects the listener's numbers at each scrape.
 #[derive(Debug)]
 pub(super) struct ConnectionCollector(pub(super) Connections);
 
 impl Collector for ConnectionCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let live = ConstGauge::new(i64::try_from(self.0.len()).unwrap_or(i64::MAX));
-        let descriptor = encoder.encode_descriptor(
-            "connections",
-            "Connections that are open.",
-            None,
-            live.metric_type(),
-        )?;
-        live.encode(descriptor)?;
+        let live = i64::try_from(self.0.len()).unwrap_or(i64::MAX);
+        let named = Named {
+            name: "connections",
+            help: "Connections that are open.",
+        };
+        gauges(&mut encoder, named, [([], live)])?;
         let totals = self.0.totals();
         for (name, help, value) in [
             (
@@ -52,9 +47,8 @@ impl Collector for ConnectionCollector {
                 &totals.silent,
             ),
         ] {
-            let counter = ConstCounter::new(value.load(Ordering::Relaxed));
-            let descriptor = encoder.encode_descriptor(name, help, None, counter.metric_type())?;
-            counter.encode(descriptor)?;
+            let value = value.load(Ordering::Relaxed);
+            counters(&mut encoder, Named { name, help }, [([], value)])?;
         }
         Ok(())
     }

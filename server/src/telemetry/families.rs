@@ -1,14 +1,18 @@
 //! The metrics by name.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::{
+    ops::Deref,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use leasehold_core::command::Loss;
+use leasehold_proto::v1::session_request::Request;
 use leasehold_store::measure::{Measures, Meter};
 use prometheus_client::{
     collector::Collector,
     encoding::text::{encode_eof, encode_registry},
     metrics::{counter::Counter, family::Family, gauge::Gauge},
-    registry::{Registry, Unit},
+    registry::{Metric, Registry, Unit},
 };
 
 use super::{
@@ -22,79 +26,110 @@ use super::{
 };
 use crate::{convert, coordinator::deadlock, listener::Connections};
 
-/// Why a lock was lost, or which bound was reached.
+/// Label with the reason of a loss, or the bound that was reached.
 type Reason = [(&'static str, &'static str); 1];
+
+/// Declares every counter and level without labels once: its field, which has the metric's name, and its help.
+macro_rules! counts {
+    ($($(#[doc = $help:literal])+ $name:ident: $type:ty,)+) => {
+        /// Counters and levels without labels. `leasehold_` is before the name of each, and `_total` after that of a counter.
+        #[derive(Debug)]
+        #[non_exhaustive]
+        pub struct Counts {
+            $($(#[doc = $help])+ pub $name: $type,)+
+        }
+
+        impl Counts {
+            fn register(registry: &mut Registry) -> Self {
+                Self { $($name: register(registry, stringify!($name), concat!($($help),+)),)+ }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Sessions that are open.
+    sessions: Level,
+    /// Locks held by sessions of this coordinator.
+    holds: Level,
+    /// Acquires that wait.
+    waiters: Level,
+    /// Names that somebody waits for.
+    contended_names: Level,
+    /// Releases of unwanted grants that the store has not answered yet.
+    inflight_cleanups: Level,
+    /// Streams that are told what happens to locks.
+    watchers: Level,
+    /// Streams that are told who leads.
+    observers: Level,
+    /// Watchers that were told of a gap, because they did not read in time.
+    watch_gaps: Counter,
+    /// Locks granted.
+    grants: Counter,
+    /// Locks that this coordinator's commands handed to the next waiter, here or elsewhere.
+    handoffs: Counter,
+    /// Locks and places in queues taken over from another stream.
+    resumed: Counter,
+    /// Leases renewed.
+    renewals: Counter,
+    /// Waits that were ended because of a deadlock.
+    deadlocks: Counter,
+    /// Clients cut off because they did not read.
+    slow_readers: Counter,
+    /// Operations asked of the store, before they are coalesced into calls.
+    store_operations: Counter,
+    /// Store commands that failed or were not answered.
+    store_errors: Counter,
+    /// Times that the store went out of reach.
+    store_outages: Counter,
+    /// Fencing tokens that were asked about and are not the newest of their lock any more.
+    fenced_refusals: Counter,
+    /// Answers that wait because their clients do not read.
+    unread_answers: Level,
+    /// News of waiters that the task which keeps contended names has not seen to yet.
+    contention_queue: Level,
+    /// Whether this coordinator is ready to serve: 1 if it is.
+    ready: Gauge,
+    /// Whether this coordinator is going away: 1 if it is.
+    draining: Gauge,
+    /// Whether the store is in reach: 1 if it is.
+    store_up: Gauge,
+    /// Sessions whose locks should have been renewed by now.
+    late_renewals: Gauge,
+    /// Tasks alive in the asynchronous runtime.
+    tasks: Gauge,
+    /// Tasks that wait in the runtime's common queue for a thread to run them.
+    runtime_queue: Gauge,
+}
 
 /// The values behind [`Metrics`](super::Metrics).
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Families {
-    /// `leasehold_sessions`: sessions that are open here.
-    pub sessions: Level,
-    /// `leasehold_holds`: locks that sessions of this coordinator hold.
-    pub holds: Level,
-    /// `leasehold_waiters`: acquires of this coordinator's clients that wait.
-    pub waiters: Level,
-    /// `leasehold_contended_names`: names that somebody waits for here.
-    pub contended_names: Level,
-    /// `leasehold_inflight_cleanups`: releases of grants that nobody wants any more, not yet answered by the store.
-    pub inflight_cleanups: Level,
-    /// `leasehold_watchers`: streams that are told what happens to locks.
-    pub watchers: Level,
-    /// `leasehold_observers`: streams that are told who leads.
-    pub observers: Level,
-    /// `leasehold_watch_gaps_total`: watchers that were told of a gap, because they did not read in time.
-    pub watch_gaps: Counter,
-    /// `leasehold_grants_total`: locks granted.
-    pub grants: Counter,
-    /// `leasehold_handoffs_total`: locks that commands of this coordinator handed to the next waiter, here or elsewhere; to
-    /// one that was just leaving, too.
-    pub handoffs: Counter,
-    /// `leasehold_resumed_total`: locks and places in queues that sessions here took over from another stream.
-    pub resumed: Counter,
-    /// `leasehold_renewals_total`: leases renewed.
-    pub renewals: Counter,
-    /// `leasehold_deadlocks_total`: waits of this coordinator's clients that were ended because of a deadlock.
-    pub deadlocks: Counter,
-    /// `leasehold_slow_readers_total`: clients cut off because they did not read.
-    pub slow_readers: Counter,
-    /// `leasehold_store_operations_total`: operations asked of the store, before they are coalesced into calls.
-    pub store_operations: Counter,
-    /// `leasehold_store_errors_total`: store commands that failed or were not answered.
-    pub store_errors: Counter,
-    /// `leasehold_store_outages_total`: how often the store went out of reach.
-    pub store_outages: Counter,
-    /// `leasehold_fenced_refusals_total`: fencing tokens that were asked about and are not the newest any more.
-    pub fenced_refusals: Counter,
-    /// `leasehold_unread_answers`: answers that wait for clients to read.
-    pub unread_answers: Level,
-    /// `leasehold_contention_queue`: what was told to the task that keeps contended names, and not seen to yet.
-    pub contention_queue: Level,
-    /// `leasehold_ready`: 1 while it is ready to serve.
-    pub ready: Gauge,
-    /// `leasehold_draining`: 1 once it goes away.
-    pub draining: Gauge,
-    /// `leasehold_store_up`: 1 while the store is in reach.
-    pub store_up: Gauge,
-    /// `leasehold_late_renewals`: sessions whose locks should have been renewed by now.
-    pub late_renewals: Gauge,
-    /// `leasehold_scheduling_lag_seconds`: how late the runtime was with the last look at the coordinator's health.
+    counts: Counts,
+    /// `leasehold_scheduling_lag_seconds`: delay of the runtime at the last look at the coordinator's health.
     pub scheduling_lag: Gauge<f64, AtomicU64>,
-    /// `leasehold_tls_certificate_expiry_timestamp_seconds`: when the certificates that are shown expire.
+    /// `leasehold_tls_certificate_expiry_timestamp_seconds`: expiry of the certificates in force.
     pub(crate) certificates: Certificates,
-    /// How long things take.
+    /// Durations of acquires, waits and renewals.
     pub clocks: Clocks,
-    /// For the store, to measure what it is asked.
+    /// Meter of the store's commands.
     pub meter: Meter,
-    pub(super) rpcs: RpcLayer,
-    pub(super) requests: Requests,
+    rpcs: RpcLayer,
+    requests: Requests,
     lost: Family<Reason, Counter>,
     deadlock_bounds: Family<Reason, Counter>,
-    tasks: Gauge,
-    runtime_queue: Gauge,
     registry: Registry,
-    /// Under the names that every program has for it.
+    /// Metrics of the process, whose names have no prefix.
     of_process: Registry,
+}
+
+impl Deref for Families {
+    type Target = Counts;
+
+    fn deref(&self) -> &Counts {
+        &self.counts
+    }
 }
 
 impl Families {
@@ -118,118 +153,34 @@ impl Families {
         }
         let mut of_process = Registry::default();
         of_process.register_collector(Box::new(ProcessCollector));
+        let counts = Counts::register(&mut registry);
+        let scheduling_lag = Gauge::default();
+        registry.register_with_unit(
+            "scheduling_lag",
+            "How late the runtime was with the last look at the coordinator's health",
+            Unit::Seconds,
+            scheduling_lag.clone(),
+        );
+        let losses = [Loss::Expired, Loss::Deleted, Loss::Taken, Loss::Forced];
+        let reasons = losses.map(convert::lost_reason_label);
         Self {
-            sessions: level(&mut registry, "sessions", "Sessions that are open"),
-            holds: level(
+            counts,
+            scheduling_lag,
+            lost: family(
                 &mut registry,
-                "holds",
-                "Locks held by sessions of this coordinator",
+                "lost",
+                "Locks that were lost before their holder released them.",
+                reasons
+                    .into_iter()
+                    .chain(["permission_revoked"])
+                    .map(|reason| ("reason", reason)),
             ),
-            waiters: level(&mut registry, "waiters", "Acquires that wait"),
-            contended_names: level(
+            deadlock_bounds: family(
                 &mut registry,
-                "contended_names",
-                "Names that somebody waits for",
+                "deadlock_bounds",
+                "Passes of deadlock detection that left something out because of a bound.",
+                deadlock::BOUNDS.into_iter().map(|bound| ("bound", bound)),
             ),
-            inflight_cleanups: level(
-                &mut registry,
-                "inflight_cleanups",
-                "Releases of unwanted grants that the store has not answered yet",
-            ),
-            watchers: level(
-                &mut registry,
-                "watchers",
-                "Streams that are told what happens to locks",
-            ),
-            observers: level(
-                &mut registry,
-                "observers",
-                "Streams that are told who leads",
-            ),
-            watch_gaps: counter(
-                &mut registry,
-                "watch_gaps",
-                "Watchers that were told of a gap, because they did not read in time",
-            ),
-            grants: counter(&mut registry, "grants", "Locks granted"),
-            handoffs: counter(
-                &mut registry,
-                "handoffs",
-                "Locks that this coordinator's commands handed to the next waiter, here or elsewhere",
-            ),
-            resumed: counter(
-                &mut registry,
-                "resumed",
-                "Locks and places in queues taken over from another stream",
-            ),
-            renewals: counter(&mut registry, "renewals", "Leases renewed"),
-            deadlocks: counter(
-                &mut registry,
-                "deadlocks",
-                "Waits that were ended because of a deadlock",
-            ),
-            slow_readers: counter(
-                &mut registry,
-                "slow_readers",
-                "Clients cut off because they did not read",
-            ),
-            store_operations: counter(
-                &mut registry,
-                "store_operations",
-                "Operations asked of the store, before they are coalesced into calls",
-            ),
-            store_errors: counter(
-                &mut registry,
-                "store_errors",
-                "Store commands that failed or were not answered",
-            ),
-            store_outages: counter(
-                &mut registry,
-                "store_outages",
-                "Times that the store went out of reach",
-            ),
-            fenced_refusals: counter(
-                &mut registry,
-                "fenced_refusals",
-                "Fencing tokens that were asked about and are not the newest of their lock any more",
-            ),
-            unread_answers: level(
-                &mut registry,
-                "unread_answers",
-                "Answers that wait because their clients do not read",
-            ),
-            contention_queue: level(
-                &mut registry,
-                "contention_queue",
-                "News of waiters that the task which keeps contended names has not seen to yet",
-            ),
-            ready: gauge(
-                &mut registry,
-                "ready",
-                "Whether this coordinator is ready to serve: 1 if it is",
-            ),
-            draining: gauge(
-                &mut registry,
-                "draining",
-                "Whether this coordinator is going away: 1 if it is",
-            ),
-            store_up: gauge(
-                &mut registry,
-                "store_up",
-                "Whether the store is in reach: 1 if it is",
-            ),
-            late_renewals: gauge(
-                &mut registry,
-                "late_renewals",
-                "Sessions whose locks should have been renewed by now",
-            ),
-            scheduling_lag: {
-                let lag = Gauge::default();
-                let help =
-                    "How late the runtime was with the last look at the coordinator's health";
-                registry.register_with_unit("scheduling_lag", help, Unit::Seconds, lag.clone());
-                lag
-            },
             certificates,
             clocks: Clocks::new(is_measured.then_some(times)),
             meter: if is_measured {
@@ -239,34 +190,38 @@ impl Families {
             },
             rpcs: RpcLayer(is_measured.then_some(rpcs)),
             requests,
-            lost: lost(&mut registry),
-            deadlock_bounds: deadlock_bounds(&mut registry),
-            tasks: gauge(
-                &mut registry,
-                "tasks",
-                "Tasks alive in the asynchronous runtime",
-            ),
-            runtime_queue: gauge(
-                &mut registry,
-                "runtime_queue",
-                "Tasks that wait in the runtime's common queue for a thread to run them",
-            ),
             registry,
             of_process,
         }
     }
 
-    pub(super) fn count_lost(&self, reason: &'static str) {
+    /// Counts a lock that was lost in `leasehold_lost_total`, under the name of its reason in the API (`expired`,
+    /// `forced`, …).
+    pub fn count_lost(&self, reason: &'static str) {
         self.lost.get_or_create(&[("reason", reason)]).inc();
     }
 
-    pub(super) fn count_deadlock_bound(&self, bound: &'static str) {
+    /// Counts a pass of deadlock detection that a bound made incomplete.
+    pub fn count_deadlock_bound(&self, bound: &'static str) {
         self.deadlock_bounds
             .get_or_create(&[("bound", bound)])
             .inc();
     }
 
-    pub(super) fn encode(&self) -> String {
+    /// Counts a message of a client on its session.
+    pub fn count_request(&self, request: Option<&Request>) {
+        self.requests.count(request);
+    }
+
+    /// Returns the gRPC server's layer that counts calls by method and code.
+    #[must_use]
+    pub fn rpc_layer(&self) -> RpcLayer {
+        self.rpcs.clone()
+    }
+
+    /// Returns everything in the text format of OpenMetrics. Call it inside the runtime, whose tasks it counts.
+    #[must_use]
+    pub fn encode(&self) -> String {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let runtime = runtime.metrics();
             let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -282,46 +237,23 @@ impl Families {
     }
 }
 
-fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
-    let gauge = Gauge::default();
-    registry.register(name, help, gauge.clone());
-    gauge
+/// Registers a metric. Its help ends with a full stop, which the registry adds itself.
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help.trim().trim_end_matches('.'), metric.clone());
+    metric
 }
 
-fn level(registry: &mut Registry, name: &str, help: &str) -> Level {
-    Level(gauge(registry, name, help))
-}
-
-fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
-    let counter = Counter::default();
-    registry.register(name, help, counter.clone());
-    counter
-}
-
-/// Each reason is there from the start, so that the first loss is seen to be one.
-fn lost(registry: &mut Registry) -> Family<Reason, Counter> {
-    let lost = Family::<Reason, Counter>::default();
-    for loss in [Loss::Expired, Loss::Deleted, Loss::Taken, Loss::Forced] {
-        drop(lost.get_or_create(&[("reason", convert::lost_reason_label(loss))]));
+/// Registers a counter with labels. Each label is shown from the start, so that its first count is seen as an increase.
+fn family(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    labels: impl Iterator<Item = (&'static str, &'static str)>,
+) -> Family<Reason, Counter> {
+    let family: Family<Reason, Counter> = register(registry, name, help);
+    for label in labels {
+        drop(family.get_or_create(&[label]));
     }
-    drop(lost.get_or_create(&[("reason", "permission_revoked")]));
-    registry.register(
-        "lost",
-        "Locks that were lost before their holder released them",
-        lost.clone(),
-    );
-    lost
-}
-
-fn deadlock_bounds(registry: &mut Registry) -> Family<Reason, Counter> {
-    let bounds = Family::<Reason, Counter>::default();
-    for bound in deadlock::BOUNDS {
-        drop(bounds.get_or_create(&[("bound", bound)]));
-    }
-    registry.register(
-        "deadlock_bounds",
-        "Passes of deadlock detection that left something out because of a bound",
-        bounds.clone(),
-    );
-    bounds
+    family
 }

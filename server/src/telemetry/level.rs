@@ -1,11 +1,25 @@
-//! Numbers of things that exist now.
+//! Gauges of things that exist now.
 
-use prometheus_client::metrics::gauge::Gauge;
+use std::fmt;
 
-/// A number of things that exist now. It changes through guards, so that nothing is counted beyond its life, however
-/// that ends.
-#[derive(Clone, Debug)]
-pub struct Level(pub(super) Gauge);
+use prometheus_client::{
+    encoding::{EncodeMetric, MetricEncoder},
+    metrics::{MetricType, gauge::Gauge},
+};
+
+/// A number of things that exist now. It changes through guards, so that nothing is counted beyond its life.
+#[derive(Clone, Debug, Default)]
+pub struct Level(Gauge);
+
+impl EncodeMetric for Level {
+    fn encode(&self, encoder: MetricEncoder) -> fmt::Result {
+        self.0.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        EncodeMetric::metric_type(&self.0)
+    }
+}
 
 impl Level {
     /// Counts one thing until the guard is dropped.
@@ -15,7 +29,7 @@ impl Level {
         tracked
     }
 
-    /// A guard that counts nothing yet: for a collection whose size goes up and down, see [`Tracked::set`].
+    /// Returns a guard that counts nothing yet, for a collection whose size changes: see [`Tracked::set`].
     pub fn track_none(&self) -> Tracked {
         Tracked {
             level: self.0.clone(),
@@ -23,7 +37,7 @@ impl Level {
         }
     }
 
-    /// The number now.
+    /// Returns the number.
     #[must_use]
     pub fn value(&self) -> i64 {
         self.0.get()

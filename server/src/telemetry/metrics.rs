@@ -1,10 +1,8 @@
-//! Metrics of the coordinator, for the code that counts and for scrapes.
+//! Handle on all metrics, for counting and for encoding.
 
 use std::{ops::Deref, sync::Arc};
 
-use leasehold_proto::v1::session_request::Request;
-
-use super::{families::Families, rpc::RpcLayer, text};
+use super::{families::Families, text};
 use crate::listener::Connections;
 
 /// The coordinator's metrics. Clones share one set of values.
@@ -24,42 +22,14 @@ use crate::listener::Connections;
 pub struct Metrics(Arc<Families>);
 
 impl Metrics {
-    /// All metrics at zero, and the numbers of `connections` beside them. Times and sizes, and calls by method, are only
-    /// measured where `is_measured`.
+    /// Creates all metrics at zero, with the numbers of `connections`. Measures durations, sizes and calls by method only if
+    /// `is_measured`.
     #[must_use]
     pub fn new(connections: Connections, is_measured: bool) -> Self {
         Self(Arc::new(Families::new(connections, is_measured)))
     }
 
-    /// Counts a lock that was lost in `leasehold_lost_total`, under the name of its reason in the API (`expired`,
-    /// `forced`, …).
-    pub fn count_lost(&self, reason: &'static str) {
-        self.0.count_lost(reason);
-    }
-
-    /// Counts a pass of deadlock detection that this bound made incomplete.
-    pub fn count_deadlock_bound(&self, bound: &'static str) {
-        self.0.count_deadlock_bound(bound);
-    }
-
-    /// Counts a message of a client on its session.
-    pub fn count_request(&self, request: Option<&Request>) {
-        self.0.requests.count(request);
-    }
-
-    /// The layer that counts calls by method and code, for the gRPC server.
-    #[must_use]
-    pub fn rpc_layer(&self) -> RpcLayer {
-        self.0.rpcs.clone()
-    }
-
-    /// Everything in the text format of OpenMetrics. Call it inside the runtime, whose tasks it counts.
-    #[must_use]
-    pub fn encode(&self) -> String {
-        self.0.encode()
-    }
-
-    /// The same in the older text format of Prometheus.
+    /// Returns everything in the older text format of Prometheus.
     #[must_use]
     pub fn encode_for_prometheus(&self) -> String {
         text::prometheus(&self.encode())

@@ -1,12 +1,14 @@
 //! Logging, traces and metrics.
 //!
-//! - [`logging`]: where log lines go.
-//! - [`requests`]: what is told of each unary call; [`traces`]: where spans go.
+//! - [`logging`]: set-up and level of the log.
+//! - [`requests`]: a log line and a span for each unary call; [`traces`]: sampling and export of spans.
 //! - [`metrics`]: the metrics as a whole; [`families`] has them by name.
-//! - [`level`]: what exists now. [`waits`]: how long things take. [`rpc`]: calls by method. `store` and `connections` read
-//!   what the store and the listener count; `certificates` tells when certificates expire, `process`
-//!   what the kernel says of the process.
-//! - `shown` and `text`: how all that is written.
+//! - [`level`]: gauges of things that exist. [`waits`]: durations. [`rpc`]: calls by method. `store`, `connections` and
+//!   `process` collect numbers of the store, the listener and the kernel; `certificates` has expiry times.
+//! - `shown` and `text`: encoding.
+//!
+//! prometheus-client registers and encodes all of them. Histograms are our own, because those of prometheus-client lock a mutex
+//! for each value: a message of 16 commands to the store would cost 0.8 µs in place of 35 ns.
 
 pub(crate) mod certificates;
 mod connections;

@@ -1,38 +1,30 @@
-//! The process as the kernel sees it, under the names that Prometheus's own libraries give these metrics.
+//! Collector of the kernel's numbers about the process, under the names that Prometheus's own libraries use.
 
 use std::{fmt, fs, sync::OnceLock};
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
-};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use rustix::{
     process::{Resource, getrlimit},
     time::{ClockId, clock_gettime},
 };
 
-/// How the kernel counts the time of a process's start: ticks of `USER_HZ`, which is 100 on every processor that Rust's
-/// standard library knows Linux on.
+use super::shown::{Named, counters, gauges};
+
+/// Ticks of `USER_HZ` in a second, in which the kernel gives the start of a process. It is 100 on every processor for which Rust's
+/// standard library supports Linux.
 const TICKS_A_SECOND: f64 = 100.0;
 
-/// Reads the process's numbers at each scrape, most of them from Linux's `/proc`. What a system does not tell is left out.
+/// Collects the process's numbers at each scrape, most of them from Linux's `/proc`. Leaves out those that the system lacks.
 #[derive(Debug)]
 pub(super) struct ProcessCollector;
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        if let Some(seconds) = cpu_seconds() {
-            let counter = ConstCounter::new(seconds);
-            let help = "Time that processors spent on this process, in seconds.";
-            let name = "process_cpu_seconds";
-            counter.encode(encoder.encode_descriptor(
-                name,
-                help,
-                None,
-                counter.metric_type(),
-            )?)?;
-        }
+        let named = Named {
+            name: "process_cpu_seconds",
+            help: "Time that processors spent on this process, in seconds.",
+        };
+        counters(&mut encoder, named, [([], cpu_seconds())])?;
         for (name, help, value) in [
             (
                 "process_resident_memory_bytes",
@@ -56,23 +48,17 @@ impl Collector for ProcessCollector {
             ),
         ] {
             if let Some(value) = value {
-                let gauge = ConstGauge::new(value);
-                gauge.encode(encoder.encode_descriptor(
-                    name,
-                    help,
-                    None,
-                    gauge.metric_type(),
-                )?)?;
+                gauges(&mut encoder, Named { name, help }, [([], value)])?;
             }
         }
         Ok(())
     }
 }
 
-fn cpu_seconds() -> Option<f64> {
+fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    // Years of it are whole to the microsecond.
-    Some(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
+    // A sum of years stays exact to the microsecond.
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn resident() -> Option<f64> {
@@ -90,17 +76,17 @@ fn resident_of(status: &str) -> Option<f64> {
 
 fn open_descriptors() -> Option<f64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?.count();
-    // One of them is what they were read by.
+    // One of them is the descriptor of the directory itself.
     Some(entries.saturating_sub(1) as f64)
 }
 
 fn max_descriptors() -> Option<f64> {
-    // Without a limit there is none that could be reached.
+    // An unlimited process has no maximum to show.
     let limit = getrlimit(Resource::Nofile).current;
     limit.map(|limit| limit as f64)
 }
 
-/// It stays what it was at the first look, also when somebody sets the machine's clock.
+/// Returns the time of the process's start. It stays the same when the machine's clock is set.
 fn started() -> Option<f64> {
     static STARTED: OnceLock<Option<f64>> = OnceLock::new();
     *STARTED.get_or_init(|| {
@@ -111,7 +97,7 @@ fn started() -> Option<f64> {
 }
 
 fn started_by(of_process: &str, of_machine: &str) -> Option<f64> {
-    // The program's name is in brackets, and may have spaces and brackets in it. Behind it comes the third field; this is the
+    // The program's name is in brackets, and may contain spaces and brackets. The third field follows it; the start is the
     // twenty-second.
     let (_, fields) = of_process.rsplit_once(')')?;
     let ticks: f64 = fields.split_whitespace().nth(19)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Unary calls, each with a number: traced, and logged at level debug.
+//! Unary calls, each with a number: a span, and a line in the log at level debug.
 
 use std::{
     future::Future,
@@ -26,33 +26,33 @@ use super::{
 };
 use crate::access::Caller;
 
-/// Of a path that no method has, so many characters are told in the log at most.
+/// Characters of a path that the log shows at most.
 const SHOWN: usize = 128;
 
-/// Whether requests are told in the log, one line each.
+/// Returns whether the log has a line for each request.
 pub(crate) fn are_logged() -> bool {
     tracing::enabled!(target: "leasehold_server::requests", tracing::Level::DEBUG)
 }
 
-/// Puts what follows a unary call around each.
+/// Layer that traces and logs unary calls.
 #[derive(Clone, Debug)]
 pub struct RequestLayer {
     traces: Traces,
 }
 
-/// What [`RequestLayer`] puts in front of a service.
+/// Service of [`RequestLayer`].
 #[derive(Clone, Debug)]
 pub struct Requests<S> {
     inner: S,
     traces: Traces,
 }
 
-/// A unary call that is followed, for its handler to tell of its parts.
+/// Trace of a unary call, to which its handler adds parts.
 #[derive(Clone, Debug)]
 pub struct Followed(Arc<Mutex<Option<Traced>>>);
 
 impl RequestLayer {
-    /// Traces what `traces` says.
+    /// Creates the layer. `traces` decides which calls are traced.
     #[must_use]
     pub fn new(traces: Traces) -> Self {
         Self { traces }
@@ -91,7 +91,7 @@ where
             return Either::Left(self.inner.call(request));
         }
         let caller = self.traces.context(request.headers());
-        // What is asked on a stream is traced and told for itself.
+        // The requests on a stream are traced and logged one by one.
         let method = Method::at(request.uri().path());
         if method.kind == Kind::Stream {
             request.extensions_mut().insert(caller);
@@ -108,7 +108,7 @@ where
     }
 }
 
-/// What is told of a call when it was answered.
+/// Facts of a call for its log line and span.
 struct Told {
     number: u64,
     path: String,
@@ -119,7 +119,7 @@ struct Told {
 }
 
 impl Told {
-    /// Spans have the names of methods that there are alone: callers choose none.
+    /// Begins to follow a call. A span has the name of a known method, so that callers can't choose names.
     fn of<B>(request: &Request<B>, method: Method, mut traced: Option<Traced>) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +148,7 @@ impl Told {
         answered: impl Future<Output = Result<Response<R>, E>>,
     ) -> Result<Response<R>, E> {
         let answer = answered.await;
-        // A call that is refused says so in its headers.
+        // A refused call has its code in the headers.
         let code = answer.as_ref().ok().map_or(Code::Unknown, |response| {
             let status = response.headers().get("grpc-status");
             status.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()))
@@ -172,28 +172,28 @@ impl Told {
 }
 
 impl Followed {
-    /// The trace of the call with these extensions; nothing comes of it if the call is not traced.
+    /// Returns the trace of the call with these extensions. It ignores parts if the call is not traced.
     #[must_use]
     pub fn of(extensions: &Extensions) -> Self {
         let followed = extensions.get::<Self>().cloned();
         followed.unwrap_or_else(|| Self(Arc::default()))
     }
 
-    /// A command is sent to the store.
+    /// Begins the part in which the store carries out a command.
     pub fn script(&self) {
         if let Some(traced) = &mut *self.traced() {
             traced.part("script");
         }
     }
 
-    /// It waits for its turn.
+    /// Begins the part in which the call waits for the lock.
     pub fn waits(&self) {
         if let Some(traced) = &mut *self.traced() {
             traced.part("wait");
         }
     }
 
-    /// It was its turn: the command that handed the lock over was sent so long ago.
+    /// Ends the wait. The command that handed the lock over was sent `ago` before now.
     pub fn handed_off(&self, ago: impl FnOnce() -> Duration) {
         if let Some(traced) = &mut *self.traced() {
             traced.handed_off(ago());
@@ -201,7 +201,7 @@ impl Followed {
     }
 
     fn traced(&self) -> MutexGuard<'_, Option<Traced>> {
-        // Whoever panicked left a trace that is whole.
+        // A trace stays whole if its holder panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Encoding of numbers that are kept elsewhere as metrics.
+//! Encoders of numbers that are kept outside the registry.
 
 use std::fmt;
 
@@ -9,58 +9,71 @@ use prometheus_client::{
     registry::Unit,
 };
 
-/// What tells the series of a metric apart: names and values. Where there are none, there is one series.
+/// Names and values of a series' labels. A metric without labels has one series.
 pub(super) type Labels<const N: usize> = [(&'static str, &'static str); N];
 
-/// What a metric is called, and what it is, for people.
+/// Name and help of a metric.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
 }
 
-/// A counter for each set of labels.
-pub(super) fn counters<const N: usize>(
+/// Encodes a counter for each set of labels.
+pub(super) fn counters<const N: usize, V>(
+    encoder: &mut DescriptorEncoder<'_>,
+    named: Named,
+    series: impl IntoIterator<Item = (Labels<N>, V)>,
+) -> fmt::Result
+where
+    ConstCounter<V>: EncodeMetric,
+{
+    let series = series.into_iter();
+    let series = series.map(|(labels, value)| (labels, ConstCounter::new(value)));
+    numbers(encoder, named, MetricType::Counter, series)
+}
+
+/// Encodes a gauge for each set of labels.
+pub(super) fn gauges<const N: usize, V>(
+    encoder: &mut DescriptorEncoder<'_>,
+    named: Named,
+    series: impl IntoIterator<Item = (Labels<N>, V)>,
+) -> fmt::Result
+where
+    ConstGauge<V>: EncodeMetric,
+{
+    let series = series.into_iter();
+    let series = series.map(|(labels, value)| (labels, ConstGauge::new(value)));
+    numbers(encoder, named, MetricType::Gauge, series)
+}
+
+fn numbers<const N: usize>(
     encoder: &mut DescriptorEncoder<'_>,
     Named { name, help }: Named,
-    series: impl IntoIterator<Item = (Labels<N>, u64)>,
+    metric_type: MetricType,
+    series: impl Iterator<Item = (Labels<N>, impl EncodeMetric)>,
 ) -> fmt::Result {
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (labels, value) in series {
+    let mut metric = encoder.encode_descriptor(name, help, None, metric_type)?;
+    for (labels, number) in series {
         if N == 0 {
-            return ConstCounter::new(value).encode(metric);
+            return number.encode(metric);
         }
-        ConstCounter::new(value).encode(metric.encode_family(&labels)?)?;
+        number.encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
 }
 
-/// A number that goes up and down for each set of labels.
-pub(super) fn gauges<const N: usize>(
+/// Encodes a histogram for each set of labels, of durations if the unit is seconds.
+pub(super) fn histograms<const N: usize>(
     encoder: &mut DescriptorEncoder<'_>,
     Named { name, help }: Named,
-    series: impl IntoIterator<Item = (Labels<N>, i64)>,
-) -> fmt::Result {
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (labels, value) in series {
-        if N == 0 {
-            return ConstGauge::new(value).encode(metric);
-        }
-        ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
-    }
-    Ok(())
-}
-
-/// A histogram of seconds for each set of labels.
-pub(super) fn times<const N: usize>(
-    encoder: &mut DescriptorEncoder<'_>,
-    Named { name, help }: Named,
+    unit: Option<&Unit>,
     series: impl IntoIterator<Item = (Labels<N>, Snapshot)>,
 ) -> fmt::Result {
-    let unit = Some(&Unit::Seconds);
     let mut metric = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
-    for (labels, Snapshot { buckets, sum }) in series {
-        let count = buckets.iter().map(|(_, count)| count).sum();
+    for (labels, snapshot) in series {
+        let count = snapshot.count();
+        let Snapshot { buckets, sum } = snapshot;
         if N == 0 {
             return metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None);
         }
@@ -70,13 +83,11 @@ pub(super) fn times<const N: usize>(
     Ok(())
 }
 
-/// A histogram of numbers.
-pub(super) fn sizes(
+/// Encodes a histogram of seconds for each set of labels.
+pub(super) fn times<const N: usize>(
     encoder: &mut DescriptorEncoder<'_>,
-    Named { name, help }: Named,
-    Snapshot { buckets, sum }: &Snapshot,
+    named: Named,
+    series: impl IntoIterator<Item = (Labels<N>, Snapshot)>,
 ) -> fmt::Result {
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-    let count = buckets.iter().map(|(_, count)| count).sum();
-    metric.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)
+    histograms(encoder, named, Some(&Unit::Seconds), series)
 }

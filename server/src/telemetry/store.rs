@@ -1,13 +1,13 @@
-//! Collector of the store's measures.
+//! Collector of the store's measurements.
 
 use std::{fmt, sync::Arc};
 
 use leasehold_store::measure::{Failure, Measures, Script};
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
-use super::shown::{Named, counters, gauges, sizes, times};
+use super::shown::{Named, counters, gauges, histograms, times};
 
-/// Reads the store's numbers at each scrape.
+/// Collects the store's numbers at each scrape.
 #[derive(Debug)]
 pub(super) struct StoreCollector(pub(super) Arc<Measures>);
 
@@ -18,7 +18,7 @@ impl Collector for StoreCollector {
             let snapshot = of(script).seconds.snapshot();
             ([("script", script.name())], snapshot)
         });
-        // What this store never does would be most of all series.
+        // Most stores never use most scripts, whose series are left out.
         let seen = of_scripts
             .into_iter()
             .filter(|(_, snapshot)| snapshot.count() > 0);
@@ -42,7 +42,8 @@ impl Collector for StoreCollector {
             name: "store_batch_size",
             help: "Commands that went to the store in one message.",
         };
-        sizes(&mut encoder, named, &self.0.batches().snapshot())?;
+        let batches = self.0.batches().snapshot();
+        histograms(&mut encoder, named, None, [([], batches)])?;
         let named = Named {
             name: "store_queue",
             help: "Commands that wait for a message to the store to go in.",

@@ -1,8 +1,9 @@
-//! Older text format of Prometheus, which its tools read.
+//! Text format that Prometheus had before OpenMetrics, which its tools still read.
 
 use std::borrow::Cow;
 
-/// Turns OpenMetrics text into it. They differ in how counters are introduced, and in what only one of them has.
+/// Converts OpenMetrics text into it. The formats differ in the names that introduce counters, and in units and the end mark, which
+/// only OpenMetrics has.
 pub(super) fn prometheus(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len() + 1024);
     let mut lines = open_metrics.lines().peekable();
@@ -12,7 +13,7 @@ pub(super) fn prometheus(open_metrics: &str) -> String {
         }
         let line = match line.strip_prefix("# HELP ") {
             Some(help) => {
-                // What it is stands in the line that follows.
+                // The next line has the type.
                 let is_counter = lines.peek().is_some_and(|next| next.ends_with(" counter"));
                 introduced("# HELP ", help, is_counter)
             }

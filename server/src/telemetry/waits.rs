@@ -1,4 +1,4 @@
-//! Timers of acquires and renewals, and counters of the requests on sessions.
+//! Durations of acquires, waits and renewals, and requests on sessions by kind.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use prometheus_client::{
 
 use super::shown::{Named, counters, times};
 
-/// From a hand-off on the same machine to a quarter of an hour in a queue.
+/// Buckets of waits: from a hand-off on the same machine to a quarter of an hour in a queue.
 const WAITS: &[Duration] = &[
     Duration::from_millis(1),
     Duration::from_micros(2500),
@@ -35,21 +35,21 @@ const WAITS: &[Duration] = &[
     Duration::from_secs(900),
 ];
 
-/// How a wait ended.
+/// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitEnd {
-    /// With the lock.
+    /// The lock was granted.
     Granted,
-    /// It lasted as long as it was to.
+    /// The wait reached its time limit.
     TimedOut,
-    /// Its client took it back, or went away.
+    /// The client cancelled the acquire, or went away.
     Cancelled,
-    /// Another stream resumed it, and goes on.
+    /// Another stream resumed the wait.
     Moved,
-    /// It was in the middle of a deadlock.
+    /// The wait was part of a deadlock.
     Deadlocked,
-    /// It was granted, and the grant does not count.
+    /// The lock was granted, but the grant does not count.
     Failed,
 }
 
@@ -75,13 +75,13 @@ impl WaitEnd {
     }
 }
 
-/// Times of acquires and of renewals.
+/// Histograms of durations.
 #[derive(Debug)]
 pub(super) struct Times {
-    /// From an acquire's sending until the store has answered it, be it by a place in the queue.
+    /// From the sending of an acquire until the store answers it, even with a place in the queue.
     acquires: Histogram,
     waits: [Histogram; WaitEnd::ALL.len()],
-    /// From when a renewal was due until it was carried out.
+    /// From the time at which a renewal is due until it is carried out.
     renewals: Histogram,
 }
 
@@ -95,7 +95,7 @@ impl Default for Times {
     }
 }
 
-/// Where times are measured, if they are. Clones share what is measured.
+/// Clocks that observe durations, or nothing if metrics are off. Clones share the histograms.
 #[derive(Clone, Debug)]
 pub struct Clocks(Option<Arc<Times>>);
 
@@ -104,22 +104,22 @@ impl Clocks {
         Self(times)
     }
 
-    /// Begins to measure; `None` where nothing is.
+    /// Returns the present time, or `None` if metrics are off.
     pub fn begin(&self) -> Option<Moment> {
         self.0.is_some().then(clock::now)
     }
 
-    /// An acquire was answered by the store.
+    /// Observes an acquire that the store has answered.
     pub fn acquired(&self, since: Option<Moment>) {
         self.observe(since, |times| &times.acquires);
     }
 
-    /// A session's renewal was carried out.
+    /// Observes a session's renewal that was carried out.
     pub fn renewed(&self, since: Moment) {
         self.observe(Some(since), |times| &times.renewals);
     }
 
-    /// Measures a wait from here on.
+    /// Begins to measure a wait.
     pub fn wait(&self) -> WaitTimer {
         WaitTimer {
             clocks: self.clone(),
@@ -144,7 +144,7 @@ pub struct WaitTimer {
 }
 
 impl WaitTimer {
-    /// Notes how it ended; cancelled if this is never said.
+    /// Ends the wait. A timer that is dropped without this call counts as cancelled.
     pub fn ended(mut self, end: WaitEnd) {
         self.end = end;
     }
@@ -157,7 +157,7 @@ impl Drop for WaitTimer {
     }
 }
 
-/// Reads them at each scrape.
+/// Collects the histograms at each scrape.
 #[derive(Debug)]
 pub(super) struct TimesCollector(pub(super) Arc<Times>);
 
@@ -188,7 +188,7 @@ impl Collector for TimesCollector {
     }
 }
 
-/// What is asked on sessions.
+/// Kinds of requests on sessions.
 const REQUESTS: [&str; 9] = [
     "open",
     "acquire",
@@ -201,7 +201,7 @@ const REQUESTS: [&str; 9] = [
     "unknown",
 ];
 
-/// Counts what is asked on sessions.
+/// Counts requests on sessions by kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests([Counter; REQUESTS.len()]);
 

@@ -20,11 +20,11 @@ use tower::Layer;
 use super::{Call, Rpcs};
 use crate::listener::{ConnectionHandle, UnderWay};
 
-/// Counts every call, or none, and notes which were cancelled.
+/// Layer that counts every call, or none if metrics are off, and reports which calls were cancelled.
 #[derive(Clone, Debug)]
 pub struct RpcLayer(pub(in crate::telemetry) Option<Arc<Rpcs>>);
 
-/// What [`RpcLayer`] puts in front of a service.
+/// Service of [`RpcLayer`].
 #[derive(Clone, Debug)]
 pub struct CountedCalls<S> {
     inner: S,
@@ -68,8 +68,7 @@ where
     }
 }
 
-/// What a call is to those who look at its end. It ends when this is dropped: cancelled, unless it is known to have ended
-/// otherwise.
+/// The observers of a call's end. The call ends when this is dropped, as cancelled unless another end is known.
 #[derive(Debug)]
 struct Begun {
     counted: Option<Call>,
@@ -81,7 +80,7 @@ impl Begun {
         if let Some(counted) = &mut self.counted {
             counted.ended(code);
         }
-        // What tonic says of a call that was reset, or whose messages make no sense, its client does not hear or did not ask for.
+        // With these codes, tonic ends calls that were reset or whose messages can't be decoded; no client waits for an answer.
         let is_answer = !matches!(code, Code::Cancelled | Code::Internal | Code::Unknown);
         if is_answer && let Some(under_way) = &mut self.under_way {
             under_way.ended();
@@ -90,7 +89,7 @@ impl Begun {
 }
 
 pin_project! {
-    /// A call until its answer begins.
+    /// Future of a call until its answer begins.
     #[derive(Debug)]
     pub struct Counting<F> {
         #[pin]
@@ -116,7 +115,7 @@ where
         let mut call = this.call.take();
         Poll::Ready(match result {
             Ok(response) => {
-                // A refusal has its code here, and no body.
+                // A refusal has its code in the headers, and no body.
                 note(&mut call, response.headers());
                 Ok(response.map(|inner| CountedBody { inner, call }))
             }
@@ -131,7 +130,7 @@ where
 }
 
 pin_project! {
-    /// The answer to a call, until its end.
+    /// Body of an answer, until its end.
     #[derive(Debug)]
     pub struct CountedBody<B> {
         #[pin]
@@ -152,7 +151,7 @@ impl<B: Body> Body for CountedBody<B> {
         let frame = ready!(this.inner.poll_frame(cx));
         match &frame {
             Some(Ok(frame)) => {
-                // Whoever was told something was waited for.
+                // The client has received an answer.
                 if frame.is_data()
                     && let Some(Begun {
                         under_way: Some(under_way),
@@ -165,7 +164,7 @@ impl<B: Body> Body for CountedBody<B> {
                     note(this.call, trailers);
                 }
             }
-            // Without a code: no answer of ours ends like this.
+            // An answer of ours always ends with a code.
             Some(Err(_)) | None => {
                 if let Some(call) = this.call {
                     call.ended(Code::Unknown);

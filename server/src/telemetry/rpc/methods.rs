@@ -1,12 +1,11 @@
-//! The methods that are served, by name: what is asked for under another name counts as unknown, so that nobody can make
-//! series by asking.
+//! Names of the served methods. Calls to other methods count as unknown, so that callers can't create series.
 
-/// How a method is measured.
+/// Kind of a method, which decides how it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One answer: how long it took is worth knowing.
+    /// One answer. Its duration is measured.
     Unary,
-    /// A stream, which lasts for as long as its client wants.
+    /// A stream, which lasts as long as its client wants.
     Stream,
 }
 
@@ -17,12 +16,12 @@ pub struct Method {
     pub service: &'static str,
     /// The method's name.
     pub name: &'static str,
-    /// How it is measured.
+    /// Its kind.
     pub kind: Kind,
 }
 
 impl Method {
-    /// The one that a request's path names, or what stands for all others.
+    /// Returns the method that a request's path names, or the one that stands for all others.
     #[must_use]
     pub fn at(path: &str) -> Self {
         METHODS[place(path)]
@@ -35,7 +34,7 @@ const ADMIN: &str = "leasehold.v1.AdminService";
 const HEALTH: &str = "grpc.health.v1.Health";
 const UNKNOWN: &str = "unknown";
 
-/// Every method, and at the end what stands for all others.
+/// Every method, and at the end the one that stands for all others.
 pub const METHODS: [Method; 19] = [
     stream(LOCKS, "Session"),
     unary(LOCKS, "Acquire"),
@@ -80,7 +79,7 @@ const fn stream(service: &'static str, name: &'static str) -> Method {
     }
 }
 
-/// The place among all of the method that a request's path names.
+/// Returns the place in [`METHODS`] of the method that a request's path names.
 pub(super) fn place(path: &str) -> usize {
     let named = path
         .strip_prefix('/')

@@ -1,4 +1,4 @@
-//! Calls by method: their number, their outcome, and for unary calls their duration.
+//! Calls by method: their number, how they ended, and the duration of unary calls.
 
 mod layer;
 mod methods;
@@ -25,7 +25,7 @@ pub use self::{
 };
 use super::shown::{Labels, Named, counters, gauges, times};
 
-/// The codes by number, as gRPC writes them.
+/// gRPC's names of the status codes, by number.
 const CODES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -46,7 +46,7 @@ const CODES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
-/// What was counted of all methods.
+/// Counts of all methods.
 #[derive(Debug)]
 pub(super) struct Rpcs([OfMethod; METHODS.len()]);
 
@@ -54,11 +54,11 @@ pub(super) struct Rpcs([OfMethod; METHODS.len()]);
 struct OfMethod {
     in_flight: AtomicI64,
     ended: [AtomicU64; CODES.len()],
-    /// Made when the first call of the method ends with the code: most never do.
+    /// Created when the first call of the method ends with the code, because most combinations never occur.
     seconds: [OnceLock<Histogram>; CODES.len()],
 }
 
-/// A call that is under way. It ends when this is dropped: cancelled, unless it is known to have ended otherwise.
+/// A call in flight. It ends when this is dropped, as cancelled unless another code is known.
 #[derive(Debug)]
 pub(super) struct Call {
     rpcs: Arc<Rpcs>,
@@ -87,7 +87,7 @@ impl Rpcs {
 }
 
 impl Call {
-    /// Notes how it ended. The first word counts.
+    /// Notes how the call ended. The first code counts.
     fn ended(&mut self, code: Code) {
         self.code.get_or_insert(code);
     }
@@ -106,12 +106,12 @@ impl Drop for Call {
     }
 }
 
-/// Reads them at each scrape.
+/// Collects the counts at each scrape.
 #[derive(Debug)]
 pub(super) struct RpcCollector(pub(super) Arc<Rpcs>);
 
 impl RpcCollector {
-    /// Each method with what was counted of it.
+    /// Returns each method with its counts.
     fn methods(&self) -> impl Iterator<Item = (Labels<2>, &OfMethod)> {
         METHODS.iter().zip(&self.0.0).map(|(method, of_method)| {
             let labels = [("service", method.service), ("method", method.name)];
@@ -136,7 +136,7 @@ impl Collector for RpcCollector {
             let ended = CODES.into_iter().zip(&of_method.ended);
             let ended = ended.map(|(code, number)| (code, number.load(Ordering::Relaxed)));
             ended
-                // A method's success is there from the start, so that its first failure is seen beside it.
+                // Successes are shown from the start, so that a method's first failure can be compared with them.
                 .filter(|(code, number)| *number > 0 || *code == "OK")
                 .map(move |(code, number)| (with_code(labels, code), number))
         });
