@@ -22,26 +22,26 @@ use super::{
 };
 use crate::{clock, error::StoreError};
 
-/// How many may wait for replicas at a time. With fewer, a dead replica would hold up what a living one has already got; more
-/// find nothing to do.
+/// Connections that may wait for replicas at the same time. With fewer, a dead replica would delay answers that a living one
+/// has acknowledged; more would be idle.
 const AT_ONCE: usize = 4;
 /// Most requests that share a `WAIT`.
 const TOGETHER: usize = 1024;
-/// For how long the small write stays. While it does, it can be repeated though the server is out of memory.
+/// Time for which the small write stays. Until then, it can be repeated even if the server is out of memory.
 const KEPT: Duration = Duration::from_secs(3600);
-/// Most slots in which the small write is tried before nobody is asked.
+/// Most slots in which the small write is tried before the store gives up.
 const TRIES: usize = 4;
 
-/// How many replicas are to acknowledge, and within what time.
+/// Number of replicas that must acknowledge, and the time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// How many replicas, at least 1.
+    /// The number of replicas, at least 1.
     pub replicas: u32,
-    /// How long they may take.
+    /// The time in which they must acknowledge.
     pub timeout: Duration,
 }
 
-/// Asks the replicas of one master.
+/// Handle to ask the replicas of one master.
 pub(super) struct Acknowledger {
     wanted: Acknowledgement,
     requests: mpsc::UnboundedSender<Request>,
@@ -49,27 +49,27 @@ pub(super) struct Acknowledger {
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
-/// Wants to know that replicas have all that the server had done when this was made.
+/// Request to confirm that replicas have all that the server had done when this was made.
 struct Request {
-    /// The slot in which something was done: the small write can go there, unless it is just being moved.
+    /// The slot of the command: the small write can go there, unless the slot is being moved.
     slot: u16,
     /// The run of the server that did it.
     run: RunId,
     answer: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// One of those that wait.
+/// Worker with a connection for `WAIT`.
 struct Worker {
     at: usize,
     link: Link,
     wanted: Acknowledgement,
     coordinator: CoordinatorId,
-    /// Whoever has nothing to do holds it, until something comes.
+    /// The requests; an idle worker holds the lock until one comes.
     requests: Arc<Mutex<mpsc::UnboundedReceiver<Request>>>,
 }
 
 impl Acknowledgement {
-    /// How the link for it behaves: it is given longer than the replicas, or it would take a dead one for its own end.
+    /// Returns the options of its link, whose time-out exceeds the replicas', so that a dead replica does not break the link.
     pub(super) fn link_options(self, command_timeout: Duration) -> LinkOptions {
         LinkOptions {
             connections: AT_ONCE,
@@ -80,7 +80,7 @@ impl Acknowledgement {
 }
 
 impl Acknowledger {
-    /// Asks over a link that leads to the master, made with [`Acknowledgement::link_options`].
+    /// Starts the workers over a link to the master, made with [`Acknowledgement::link_options`].
     pub(super) fn start(link: &Link, wanted: Acknowledgement, coordinator: &CoordinatorId) -> Self {
         let (requests, incoming) = mpsc::unbounded_channel();
         let incoming = Arc::new(Mutex::new(incoming));
@@ -101,12 +101,11 @@ impl Acknowledger {
         }
     }
 
-    /// Waits until enough replicas have all that the server's run had done in a slot, and whatever else, when this was
-    /// called.
+    /// Waits until enough replicas have all that the server's run had done when this was called.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotReplicated`] if they have not within the time-out; [`StoreError::Indeterminate`] if nobody can say.
+    /// [`StoreError::NotReplicated`] if they have not within the time-out; [`StoreError::Indeterminate`] if that is not known.
     pub(super) async fn confirm(&self, slot: u16, run: Option<RunId>) -> Result<(), StoreError> {
         let Some(run) = run else {
             return Err(StoreError::Indeterminate {
@@ -135,7 +134,7 @@ impl Acknowledgement {
 impl Worker {
     async fn run(self) {
         let mut batch = Vec::new();
-        // Where the small write went last.
+        // The slot of the last small write.
         let mut usual = None;
         loop {
             let number = self
@@ -147,7 +146,7 @@ impl Worker {
             if number == 0 {
                 return;
             }
-            // Whoever has given up meanwhile need not be asked for.
+            // Drops requests whose callers have given up meanwhile.
             batch.retain(|request: &Request| !request.answer.is_closed());
             let slots = self.slots(usual, &batch);
             let asked = self.ask(slots).await;
@@ -155,14 +154,14 @@ impl Worker {
             let asked = asked.and_then(|(run, _)| run);
             for request in batch.drain(..) {
                 let result = acknowledged(&request.run, &asked);
-                // Whoever asked may have given up.
+                // The caller may have given up.
                 let _ = request.answer.send(result);
             }
         }
     }
 
-    /// Where the small write may go: any slot of the server will do, as `WAIT` covers all that it wrote. Those of a batch may
-    /// be on their way to another node of a cluster, or from it.
+    /// Returns the slots for the small write: any slot of the server will do, because `WAIT` covers all that it wrote. The slots
+    /// of a batch may be moving to or from another node of a cluster.
     fn slots(&self, usual: Option<u16>, batch: &[Request]) -> Vec<u16> {
         let mut slots: Vec<u16> = Vec::with_capacity(TRIES);
         let of_batch = batch.iter().map(|request| request.slot);
@@ -174,12 +173,12 @@ impl Worker {
         slots
     }
 
-    /// Has enough replicas acknowledge all that was done before. Gives the run of the server that says so, or why not, and
-    /// the slot to which something could be written; an error if there was none.
+    /// Asks enough replicas to acknowledge all earlier writes. Returns the run of the server that confirms it, or why not, and
+    /// the slot that was written; fails if no slot could be written.
     async fn ask(&self, slots: Vec<u16>) -> Result<(Result<RunId, StoreError>, u16), StoreError> {
         let last = slots.last().copied();
         let tries = slots.into_iter().map(|slot| (slot, false));
-        // A slot that is still on its way here is written to with leave.
+        // A slot that is still moving here is written with `ASKING`.
         let tries = tries.chain(last.map(|slot| (slot, true)));
         let mut refused = crate::store::unanswered();
         for (slot, asking) in tries {
@@ -191,7 +190,7 @@ impl Worker {
         Err(refused)
     }
 
-    /// Asks after a write to this slot; an error if there could be none.
+    /// Asks after a write to this slot; fails if it could not be written.
     async fn ask_once(
         &self,
         slot: u16,
@@ -214,7 +213,7 @@ impl Worker {
             None => Ok(0),
         };
         let written = items.pop().unwrap_or(Ok(Value::Nil));
-        // Beside it there is nothing but leave, which is answered by a word.
+        // The only other reply is that of `ASKING`, which is a word.
         let is_extended = items.iter().any(|item| matches!(item, Ok(Value::Int(1))));
         if let Err(error) = &written
             && !is_extended
@@ -236,7 +235,7 @@ impl Worker {
         }))
     }
 
-    /// Without a write of its own, `WAIT` answers at once, and means nothing. The first works where there was one before,
+    /// Returns the small writes. Without one, `WAIT` answers at once, and means nothing. The first works if the key exists,
     /// also when the server is out of memory.
     fn writes(&self, slot: u16) -> [Cmd; 2] {
         let key = keys::acknowledged(slot, &self.coordinator);
@@ -256,7 +255,7 @@ impl Worker {
     }
 }
 
-/// Returns whether what was done in a run of a server is acknowledged, by which run's replicas have acknowledged something.
+/// Checks that the run whose replicas have acknowledged is the one that executed the command.
 fn acknowledged(run: &RunId, asked: &Result<RunId, StoreError>) -> Result<(), StoreError> {
     match asked {
         Ok(asked) if asked != run => Err(StoreError::Indeterminate {
@@ -268,7 +267,7 @@ fn acknowledged(run: &RunId, asked: &Result<RunId, StoreError>) -> Result<(), St
     }
 }
 
-/// What was to be acknowledged was carried out, whatever became of the question.
+/// Returns the error of a command that was executed but may not be acknowledged.
 fn indeterminate(error: &StoreError) -> StoreError {
     StoreError::Indeterminate {
         reason: format!("replicas could not be asked to acknowledge it: {error}"),

@@ -11,18 +11,18 @@ use crate::{
     store::Answer,
 };
 
-/// A command, and who wants to know what it did.
+/// Command with the destination of its answer.
 pub(super) struct Item {
     pub(super) command: Command,
     pub(super) keys: LockKeys,
-    /// Whether it is sent for the second time, because it seemed to be late.
+    /// Whether it is sent for the second time, because it seemed late.
     pub(super) again: bool,
     pub(super) answer: Answer,
-    /// What became of it so far, where it was sent on.
+    /// Its redirections so far, if any.
     pub(super) journey: Option<Box<Journey>>,
 }
 
-/// What became of a command that a node did not carry out.
+/// Redirections of a command that a node did not carry out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Journey {
     /// When it was sent first.
@@ -31,7 +31,7 @@ pub(super) struct Journey {
     pub(super) returns: u32,
     /// Whether it shares its call with no other command.
     pub(super) alone: bool,
-    /// Whether it goes to a node that only takes it because it is told so.
+    /// Whether it must be sent with `ASKING`.
     pub(super) asking: bool,
 }
 
@@ -52,12 +52,12 @@ impl Item {
         }
     }
 
-    /// Which script it is for.
+    /// Returns its script.
     pub(super) fn script(&self) -> Script {
         Script::of(&self.command.op)
     }
 
-    /// Answers it with an error.
+    /// Answers with an error.
     pub(super) fn fail(self, error: StoreError, meter: &Meter) {
         meter.failed(self.script(), &error);
         self.answer.give(Err(error));
@@ -65,7 +65,7 @@ impl Item {
 }
 
 impl Call {
-    /// Whether it has to be sent with leave.
+    /// Returns whether it must be sent with `ASKING`.
     pub(super) fn asks(&self) -> bool {
         self.items
             .first()
@@ -74,7 +74,7 @@ impl Call {
     }
 }
 
-/// A batch as calls, one for each slot, in their order as far as they share it. `nonce` gives each its number.
+/// Splits a batch into calls, one for each slot, which keep the order within a slot. `nonce` gives each its number.
 pub(super) fn by_slot(batch: Vec<Item>, nonce: impl Fn() -> u64) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     let mut last_of_slot: HashMap<u16, usize> = HashMap::with_capacity(batch.len());

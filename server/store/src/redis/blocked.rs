@@ -20,10 +20,10 @@ pub static SCRIPT: &str = include_str!("../../lua/blocked.lua");
 
 static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().to_owned());
 
-/// The first byte of a publication. One that begins with another byte is not read.
+/// First byte of a publication. One with another first byte is not read.
 const FORMAT: u8 = 1;
 
-/// This coordinator's last publication, and those of all others as far as it knows them.
+/// This coordinator's last publication, and the known ones of all others.
 #[derive(Debug)]
 pub(super) struct Board {
     coordinator: CoordinatorId,
@@ -55,7 +55,7 @@ impl Board {
         }
     }
 
-    /// Publishes `mine` and returns what all coordinators published. `send` carries the call out.
+    /// Publishes `mine` and returns the publications of all coordinators. `send` executes the call.
     pub(super) async fn exchange<F>(
         &self,
         key: &str,
@@ -65,7 +65,7 @@ impl Board {
     where
         F: Future<Output = Result<Value, StoreError>>,
     {
-        // Twice where the store has lost what was published, in a fail-over for example.
+        // Twice if the store has lost the publication, for example in a fail-over.
         for _ in 0..2 {
             let question = self.question(key, &mine);
             let reply = send(question.command.clone()).await?;
@@ -92,7 +92,7 @@ impl Board {
         for (id, (version, _)) in &state.known {
             command.arg(id).arg(*version);
         }
-        // Not known to be there until the store answers.
+        // Unknown until the store answers.
         state.mine = None;
         Question {
             command,
@@ -100,7 +100,7 @@ impl Board {
         }
     }
 
-    /// Returns what all published; `None` if this coordinator's own publication has to be sent again.
+    /// Returns the publications of all; `None` if this coordinator must send its own again.
     fn answer(
         &self,
         question: &Question,
@@ -156,7 +156,7 @@ fn decode(reply: Value) -> Option<(bool, Vec<Told>)> {
 fn write(publication: &Publication) -> Vec<u8> {
     let Publication { waits, omissions } = publication;
     let mut bytes = vec![FORMAT, u8::from(omissions.anybody)];
-    // Fewer sessions than that are published.
+    // A publication has fewer sessions than that.
     let sessions = u16::try_from(omissions.sessions.len()).unwrap_or(u16::MAX);
     bytes.extend_from_slice(&sessions.to_be_bytes());
     for session in omissions.sessions.iter().take(usize::from(sessions)) {

@@ -39,13 +39,13 @@ pub(super) async fn call(
     result.inspect_err(|error| meter.failed(script, error))
 }
 
-/// What was found, and where to go on; 0 when there is no more.
+/// Names that were found, and the cursor to go on with; 0 at the end.
 pub(super) struct Scanned {
     pub(super) names: Vec<LockName>,
     pub(super) cursor: u64,
 }
 
-/// Looks for about `size` lock keys whose names begin with `prefix`.
+/// Finds about `size` lock keys whose names begin with `prefix`.
 pub(super) async fn scan(
     link: (&Link, &Meter),
     keys: &Keys,

@@ -10,7 +10,7 @@ use redis::{ServerError, Value};
 
 use super::fields::{Decoded, Extras, Fields, Garbled};
 
-/// What a call replied: the answer to each command, or the error of one that failed.
+/// Decodes the reply to a call: the answer to each command, or the error of one that failed.
 pub fn decode(
     value: Value,
     nonce: u64,
@@ -50,7 +50,7 @@ fn answer(item: Value, at: StoreTime) -> Decoded<Executed> {
     })
 }
 
-/// The answers that are one number: see `lua/common.lua`.
+/// Decodes the answers that are one number: see `lua/common.lua`.
 fn short_answer(number: i64) -> Decoded<Reply> {
     let ended = |held, waited| Reply::Released {
         held,
@@ -143,7 +143,7 @@ fn long_answer(mut fields: Fields) -> Decoded<Reply> {
     })
 }
 
-/// The grants to waiters, and whether there could be more: see `lua/common.lua`.
+/// Decodes the grants to waiters, and whether there could be more: see `lua/common.lua`.
 fn handed(fields: &mut Fields) -> Decoded<(Vec<Handed>, bool)> {
     let Some(mut list) = fields.list()? else {
         return Ok((Vec::new(), false));
@@ -160,7 +160,7 @@ fn handed(fields: &mut Fields) -> Decoded<(Vec<Handed>, bool)> {
     Ok((handed, list.left() > 0))
 }
 
-/// What a waiter asks for that was resumed.
+/// Decodes the acquire of a resumed waiter.
 fn resumed_acquire(fields: &mut Fields) -> Decoded<Acquire> {
     let (owner, session) = (fields.owner()?, fields.session()?);
     let Extras { mode, actor, .. } = fields.extras()?;

@@ -21,21 +21,21 @@ use super::{
     url::{Kind, RedisTarget, Tls},
 };
 
-/// How many requests wait for the connection's writer before their senders wait. Each is a whole batch.
+/// Most requests that wait for the connection's writer before their senders wait. Each is a whole batch.
 const PIPELINE_BUFFER: usize = 256;
 
-/// The step in which a connection is encrypted, as messages name it.
+/// Name of the step that encrypts a connection, for messages.
 const HANDSHAKE: &str = "the TLS handshake";
-/// What to do about a port without TLS.
+/// Advice for a port without TLS.
 const PLAIN: &str =
     "write redis:// (or redis+…://) in the store URL, or give the address of a port with TLS";
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone)]
 pub(super) enum Purpose {
     /// Commands, with these scripts loaded.
     Commands { scripts: Arc<[Arc<str>]> },
-    /// Questions, to a sentinel, or to any server whether or not it is a master.
+    /// Questions to a sentinel, or to any server, master or not.
     Questions,
     /// Listening to these channels, and patterns of channels, if any.
     Subscription {
@@ -45,21 +45,21 @@ pub(super) enum Purpose {
     },
 }
 
-/// A connection that is ready for use.
+/// Connection that is ready for use.
 pub(super) struct Dialled {
     pub(super) connection: MultiplexedConnection,
     /// Reads and writes for the connection. It ends when the connection breaks.
     pub(super) driver: AbortOnDropHandle<()>,
-    /// What Redis does when it runs out of memory (`maxmemory-policy`), where it was asked and would say.
+    /// The server's `maxmemory-policy`, if it was asked and answered.
     pub(super) memory_policy: Option<String>,
-    /// The server's run, where it was asked and would say.
+    /// The server's run, if it was asked and answered.
     pub(super) run: Option<RunId>,
-    /// Cancelled when its listener could not take something in.
+    /// Cancelled when its listener had no room for a message.
     pub(super) overflow: CancellationToken,
 }
 
-/// Dials once. `attempt` chooses which of the host's addresses is tried first, so that one that answers nothing cannot
-/// use up the time of every attempt.
+/// Dials once. `attempt` chooses the first of the host's addresses to try, so that a silent one cannot use up the time of
+/// every attempt.
 pub(super) async fn dial(
     target: &RedisTarget,
     purpose: &Purpose,
@@ -144,7 +144,7 @@ impl Dial<'_> {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // Our own time-outs tell what they interrupted; the built-in one would cut into them.
+        // The time-outs of this module say what they interrupted; the built-in one would preempt them.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)
@@ -152,7 +152,7 @@ impl Dial<'_> {
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
         match purpose {
             Purpose::Commands { scripts } => {
-                // Nothing to log in with is passed on: we log in ourselves, which names the reason of a refusal.
+                // The library gets no login: this module logs in itself, which names the reason of a refusal.
                 let info = info.set_protocol(ProtocolVersion::RESP2);
                 let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
                 self.within("the login", self.log_in(&mut connection))
@@ -251,7 +251,7 @@ impl Dial<'_> {
     ) -> Result<T, Fault> {
         timeout_at(self.deadline, work).await.unwrap_or_else(|_| {
             let millis = self.timeout.as_millis();
-            // A Redis without TLS waits for the end of what it takes for a line, which may not come.
+            // A Redis without TLS waits for the end of a line, which may never come.
             let hint = match step {
                 HANDSHAKE => format!("; if this port does not speak TLS, {PLAIN}"),
                 _ => String::new(),
@@ -270,7 +270,7 @@ impl fmt::Display for Dial<'_> {
     }
 }
 
-/// Gives all that comes to a listener, until that can't take something in.
+/// Passes all messages to a listener, until it has no room.
 fn listen(
     listener: Listener,
     overflow: CancellationToken,

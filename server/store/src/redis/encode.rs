@@ -16,9 +16,9 @@ use redis::{Cmd, RedisWrite, Script};
 
 use super::keys::{Channels, Key, LockKeys};
 
-/// The script: what the operations share, the operations as the body of a function that few calls need, and what
-/// carries them out. Inside that function are two more: what is only needed where many hold a lock together, and the
-/// operations that are not asked for often. Another one is what is only needed while somebody follows locks.
+/// Script: the shared functions, the operations as the body of a function that few calls need, and the dispatcher. Inside
+/// that function are two more: one for locks with several holders, and one with the rare operations. Another function is
+/// only needed while a feed follows locks.
 static SCRIPT: &str = concat!(
     include_str!("../../lua/common.lua"),
     "\nlocal function operations()\n",
@@ -69,7 +69,7 @@ static SCRIPT: &str = concat!(
     include_str!("../../lua/dispatch.lua"),
 );
 
-/// The script for the locks of one database: it knows the channels of that.
+/// Script for the locks of one database, with its channels.
 #[derive(Clone, Debug)]
 pub struct LockScript {
     text: Arc<str>,
@@ -77,12 +77,12 @@ pub struct LockScript {
 }
 
 impl LockScript {
-    /// That of a database.
+    /// Returns the script of a database.
     pub fn of_database(database: u32) -> Self {
         Self::of(&Channels::of_database(database), false)
     }
 
-    /// That of a cluster, which has one database.
+    /// Returns the script of a cluster, which has one database.
     pub fn of_cluster() -> Self {
         Self::of(&Channels::of_database(0), true)
     }
@@ -98,29 +98,29 @@ impl LockScript {
         }
     }
 
-    /// To be loaded.
+    /// Returns the text to be loaded.
     pub fn text(&self) -> Arc<str> {
         Arc::clone(&self.text)
     }
 }
 
-/// About how many bytes a command takes in a call; more grows the buffer.
+/// Typical bytes of a command in a call; more grows the buffer.
 const TYPICAL: usize = 384;
-/// Most arguments that a command takes: its keys, its caller, and its own.
+/// Most arguments of a command: its keys, its caller, and its own.
 const ARGUMENTS: usize = 13;
-/// Arguments of a call besides those.
+/// Other arguments of a call.
 const FIXED: usize = 12;
 
 /// Length of the extras of a hold, if it has any.
 const EXTRAS: u8 = 21;
 
-/// Stands for a command that is not carried out together with others.
+/// Letter of a command that is not executed together with others.
 const ALONE: u8 = b'.';
 
-/// The script call that carries out these commands. `nonce` is repeated in its reply; a command that reaches the server after `not_after`, or what it says itself, does
-/// nothing (but for releases, views and looks).
+/// Returns the script call that executes these commands. Its reply repeats `nonce`. A command that reaches the server after
+/// `not_after`, or after its own deadline, does nothing, except releases, views and looks.
 ///
-/// Commands with the same caller but for its floor share the highest: a token may be higher than asked for.
+/// Commands whose callers differ only by the floor share the highest floor: a token may be higher than requested.
 pub fn encode<'a>(
     commands: impl Iterator<Item = (&'a Command, &'a LockKeys)> + Clone,
     nonce: u64,
@@ -189,13 +189,13 @@ pub fn encode<'a>(
     cmd
 }
 
-/// How the commands of a call are carried out.
+/// Plan to execute the commands of a call.
 struct Plan<'a> {
-    /// For each command its letter if it goes together with others, or [`ALONE`].
+    /// For each command its letter if it is executed together with others, or else [`ALONE`].
     letters: Vec<u8>,
-    /// The caller of the first command: those with the same one may go together.
+    /// The caller of the first command: commands with the same one may go together.
     first: Option<&'a Caller>,
-    /// The highest floor of those that do.
+    /// The highest floor of those commands.
     floor: FencingToken,
     keys: usize,
 }
@@ -208,7 +208,7 @@ impl<'a> Plan<'a> {
             floor: FencingToken::default(),
             keys: 0,
         };
-        // By slot, so that now and then two locks are taken for the same: it does no harm.
+        // By slot, so that two locks sometimes count as the same, which does no harm.
         let mut seen = [0_u64; 256];
         for (command, keys) in commands {
             let (word, bit) = (usize::from(keys.slot >> 6), 1 << (keys.slot & 63));
@@ -233,7 +233,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether two callers are the same but for their floors.
+/// Returns whether two callers are the same except for their floors.
 fn agree(one: &Caller, other: &Caller) -> bool {
     one.coordinator == other.coordinator
         && one.token_memory == other.token_memory
@@ -248,7 +248,7 @@ fn tell_caller(cmd: &mut Cmd, caller: &Caller, floor: FencingToken, not_after: O
         .arg(not_after.map_or(0, StoreTime::as_micros));
 }
 
-/// Which operation it is.
+/// Returns the letter of an operation.
 fn letter(op: &Op) -> u8 {
     match op {
         Op::Acquire(Acquire { wait, again, .. }) => match (wait, again) {
@@ -276,8 +276,8 @@ fn letter(op: &Op) -> u8 {
     }
 }
 
-/// How many keys an operation is given. Renewals, values and counts name only keys that exist while the lock is held,
-/// so that a slot that is being migrated does not answer TRYAGAIN.
+/// Returns how many keys an operation gets. Renewals, values and counts get only keys that exist while the lock is held, so
+/// that a slot that is being migrated does not answer TRYAGAIN.
 fn keys_of(op: &Op) -> usize {
     match op {
         Op::Renew { .. } | Op::SetValue { .. } | Op::SetCount { .. } => 2,
@@ -328,7 +328,7 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
     }
 }
 
-/// The details of the hold to be, as `lua/hold.lua` has them.
+/// Writes the details of a hold, in the format of `lua/hold.lua`.
 pub(crate) fn details(
     writer: &mut impl Write,
     caller: &Caller,
@@ -346,14 +346,14 @@ pub(crate) fn details(
     writer.write_all(acquire.value.as_bytes())
 }
 
-/// The stream that resumes, as `lua/resume.lua` has it.
+/// Writes the stream that resumes, in the format of `lua/resume.lua`.
 fn stream(writer: &mut impl Write, resume: &Resume) -> io::Result<()> {
     writer.write_all(&resume.count.max(1).to_be_bytes())?;
     writer.write_all(resume.session.as_bytes())?;
     writer.write_all(resume.client_name.as_str().as_bytes())
 }
 
-/// What most holds do without, after its length.
+/// Writes the extras, which most holds lack, after their length.
 fn extras(writer: &mut impl Write, acquire: &Acquire) -> io::Result<()> {
     let mode = match acquire.mode {
         Mode::Exclusive if acquire.actor.is_nobody() => return writer.write_all(&[0]),
@@ -369,14 +369,14 @@ fn extras(writer: &mut impl Write, acquire: &Acquire) -> io::Result<()> {
     writer.write_all(&1_u32.to_be_bytes())
 }
 
-/// A text after its length, of at most 64 KiB less one byte.
+/// Writes a text after its length, of at most 64 KiB less one byte.
 fn sized(writer: &mut impl Write, text: &str) -> io::Result<()> {
     let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
     writer.write_all(&length.to_be_bytes())?;
     writer.write_all(&text.as_bytes()[..usize::from(length)])
 }
 
-/// Whole milliseconds, rounded up: nothing expires earlier than was asked for, and nothing is kept for 0 ms.
+/// Returns whole milliseconds, rounded up: nothing expires early, and nothing is kept for 0 ms.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
 }

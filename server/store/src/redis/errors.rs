@@ -15,10 +15,10 @@ pub(crate) fn link_error(error: &LinkError) -> StoreError {
     }
 }
 
-/// Why one command failed. What Redis says could repeat arguments, and with them owner ids: its code alone is shown.
+/// Converts the error of one command. Shows only its code, because the text could repeat arguments, and with them owner ids.
 pub(crate) fn server_error(name: &LockName, error: &ServerError) -> StoreError {
-    // Before version 7, scripts report the errors of their commands with the code inside the text. Without the hyphen the
-    // same letters may be those of a user's name.
+    // Before version 7, scripts report the errors of their commands with the code inside the text. Without the hyphen, the
+    // same letters may be part of a user's name.
     let says = |code: &str| {
         let inside = format!("-{code} ");
         error.code() == code
@@ -44,7 +44,7 @@ pub(crate) fn server_error(name: &LockName, error: &ServerError) -> StoreError {
     }
 }
 
-/// Why a whole call failed: none of its commands was carried out.
+/// Converts the error of a whole call, none of whose commands was carried out.
 pub(crate) fn call_error(error: &RedisError) -> StoreError {
     match error.kind() {
         redis::ErrorKind::Server(ServerErrorKind::ClusterDown) => StoreError::Unavailable {

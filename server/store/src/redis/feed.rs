@@ -19,7 +19,7 @@ use super::{
 };
 use crate::feed::{self, Feed, FeedItem, FeedRequest, Subject};
 
-/// Most channels that are asked for in one command.
+/// Most channels in one command.
 const AT_ONCE: usize = 256;
 
 /// Opens a feed. Its connection is closed when the feed is dropped, or the link is.
@@ -50,7 +50,7 @@ pub(super) fn open(link: &Link, keys: &Keys) -> Feed {
     feed
 }
 
-/// Sees to a feed's requests.
+/// Server of a feed's requests.
 struct Server {
     listening: Listening,
     keys: Keys,
@@ -75,8 +75,8 @@ impl Server {
                 () = &mut link_gone => return,
                 changed = status.changed() => {
                     let is_up = changed.is_ok() && status.borrow_and_update().is_up();
-                    // Nothing is followed before this was read, so it comes before all that is told by the new connection
-                    // but for looks. Where there is no room, the reader has to make some first.
+                    // The feed follows nothing before this is read, so it comes before all items of the new connection except
+                    // looks. Without room, the reader must make some first.
                     if is_up && self.items.send(FeedItem::Started).await.is_err() {
                         return;
                     }
@@ -92,8 +92,8 @@ impl Server {
         }
     }
 
-    /// Passes requests on. While the connection is down they are forgotten, since what it follows is asked for again when
-    /// it has started anew.
+    /// Passes requests on. Drops them while the connection is down, because subjects are requested again after the feed has
+    /// started over.
     async fn ask(&self, requests: &[FeedRequest]) {
         let follows = |request: &FeedRequest| matches!(request, FeedRequest::Follow(_));
         for alike in requests.chunk_by(|one, other| follows(one) == follows(other)) {
@@ -116,7 +116,7 @@ impl Server {
     }
 }
 
-/// Makes items of what Redis sends.
+/// Reader that makes items of Redis's messages.
 struct Reader {
     id: FeedId,
     keys: Keys,
@@ -140,7 +140,7 @@ impl Reader {
                 }
                 match telling::decode(&payload, subject, &self.keys) {
                     Ok(Some(told)) => FeedItem::Told(told),
-                    // A lock of others who use the same database.
+                    // A lock of another application in the same database.
                     Ok(None) => return Ok(()),
                     Err(_) => {
                         warn!(
@@ -154,7 +154,7 @@ impl Reader {
         };
         match self.items.try_send(item) {
             Err(mpsc::error::TrySendError::Full(_)) => Err(Full),
-            // Where nobody reads any more, the connection is about to be closed.
+            // Without a reader, the connection is about to be closed.
             _ => Ok(()),
         }
     }

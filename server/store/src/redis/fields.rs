@@ -1,4 +1,4 @@
-//! The parts of replies.
+//! Parser of the parts of replies.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use leasehold_core::{
 };
 use redis::Value;
 
-/// What was wrong with a reply.
+/// Fault of a reply.
 #[derive(Debug)]
 pub enum Garbled {
-    /// It answers another command: the connection has lost count of its replies.
+    /// It answers another command: the replies on the connection are out of step.
     Foreign,
-    /// It is not what the script replies.
+    /// It does not have the script's format.
     Shape(&'static str),
 }
 
 pub(crate) type Decoded<T> = Result<T, Garbled>;
 
-/// What most holds do without: see `lua/hold.lua`.
+/// Extras of a hold, which most lack: see `lua/hold.lua`.
 pub(crate) struct Extras {
     pub(crate) mode: Mode,
     pub(crate) actor: Actor,
@@ -58,7 +58,7 @@ impl Extras {
     }
 }
 
-/// The elements of an array, one after the other.
+/// Elements of an array, one after the other.
 pub(crate) struct Fields(std::vec::IntoIter<Value>);
 
 impl Fields {
@@ -69,7 +69,7 @@ impl Fields {
         }
     }
 
-    /// Those that are left.
+    /// Returns the remaining elements.
     pub(super) fn rest(self) -> impl Iterator<Item = Value> {
         self.0
     }
@@ -96,7 +96,7 @@ impl Fields {
         }
     }
 
-    /// A string, or nothing where the script replied `false`.
+    /// Reads a string, or `None` if the script replied `false`.
     pub(crate) fn maybe_bytes(&mut self) -> Decoded<Option<Vec<u8>>> {
         match self.next()? {
             Value::Nil | Value::Boolean(false) => Ok(None),
@@ -105,7 +105,7 @@ impl Fields {
         }
     }
 
-    /// A nested array, or nothing where the script replied `false`.
+    /// Reads a nested array, or `None` if the script replied `false`.
     pub(super) fn list(&mut self) -> Decoded<Option<Self>> {
         match self.next()? {
             Value::Nil | Value::Boolean(false) => Ok(None),
@@ -117,7 +117,7 @@ impl Fields {
         self.list()?.ok_or(Garbled::Shape("no array"))
     }
 
-    /// What the elements of a nested array are.
+    /// Reads each element of a nested array.
     pub(super) fn each<T>(&mut self, element: impl Fn(Self) -> Decoded<T>) -> Decoded<Vec<T>> {
         let list = self.nested()?.0;
         list.map(|item| element(Self::of(item)?)).collect()
@@ -147,12 +147,12 @@ impl Fields {
         self.int().map(FencingToken::new)
     }
 
-    /// Milliseconds, nothing where there is no expiry.
+    /// Reads milliseconds, or `None` without an expiry.
     pub(crate) fn expiry(&mut self) -> Decoded<Option<Duration>> {
         Ok(u64::try_from(self.int()?).ok().map(Duration::from_millis))
     }
 
-    /// Milliseconds, nothing where they are 0.
+    /// Reads milliseconds, or `None` if they are 0.
     pub(crate) fn non_zero(&mut self) -> Decoded<Option<Duration>> {
         Ok(self.expiry()?.filter(|duration| !duration.is_zero()))
     }
@@ -171,7 +171,7 @@ impl Fields {
         }
     }
 
-    /// Milliseconds, 0 where there is no expiry.
+    /// Reads milliseconds, 0 without an expiry.
     pub(super) fn time_left(&mut self) -> Decoded<Duration> {
         Ok(self.expiry()?.unwrap_or_default())
     }

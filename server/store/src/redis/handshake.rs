@@ -1,5 +1,5 @@
-//! The conversation that makes a fresh connection ours: login, database, scripts, and the question whether this is a
-//! master. Every refusal gets its own reason, and none repeats a password.
+//! Handshake of a new connection: login, database, scripts, and the question whether this is a master. Every refusal has its
+//! own reason, and none repeats a password.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::{
     url::Kind,
 };
 
-/// What tells one run of a server from another, by its own account (`run_id`).
+/// Id of one run of a server, as it reports it (`run_id`).
 pub(super) type RunId = Arc<str>;
 
-/// The name under which `CLIENT LIST` shows our connections.
+/// Name under which `CLIENT LIST` shows the connections.
 const CLIENT_NAME: &str = "leasehold";
 
 impl Dial<'_> {
-    /// The login goes ahead of everything else and alone: a server that is full answers its first command with an error
-    /// and hangs up, which would drown that error if more commands were waiting.
+    /// Logs in, before everything else and alone: a full server answers the first command with an error and closes the
+    /// connection, and that error would be lost if more commands were waiting.
     pub(super) async fn log_in(&self, connection: &mut MultiplexedConnection) -> Result<(), Fault> {
         let mut command = redis::cmd(if self.target.login().is_some() {
             "AUTH"
@@ -38,7 +38,7 @@ impl Dial<'_> {
         }
     }
 
-    /// Everything that remains, in one round trip. Returns the memory policy, and the server's run.
+    /// Does the rest in one round trip. Returns the memory policy, and the server's run.
     pub(super) async fn set_up(
         &self,
         connection: &mut MultiplexedConnection,
@@ -50,7 +50,7 @@ impl Dial<'_> {
         pipeline.cmd("ROLE");
         pipeline.cmd("INFO").arg("server");
         pipeline.cmd("INFO").arg("cluster");
-        // Refused while the server loads its data or has lost its master, where some of the rest is not.
+        // PING is refused while the server loads its data or has lost its master; some of the rest is not.
         pipeline.cmd("PING");
         pipeline.cmd("SELECT").arg(self.target.database());
         for script in scripts {
@@ -112,7 +112,7 @@ impl Dial<'_> {
         }
     }
 
-    /// A node of a cluster would serve some of the locks and refuse the others.
+    /// Refuses a node of a cluster, which would serve some locks and refuse others.
     fn check_alone(&self, info: Option<Value>) -> Result<(), Fault> {
         // A user may be forbidden to ask. A node then shows itself by MOVED.
         let in_cluster = info
@@ -129,7 +129,7 @@ impl Dial<'_> {
         Err(Fault::new(DownCause::InCluster, reason))
     }
 
-    /// `CONFIG` is closed to us on many a hosted Redis.
+    /// Reads the memory policy from `INFO`, because many hosted servers forbid `CONFIG`.
     async fn memory_policy_from_info(
         &self,
         connection: &mut MultiplexedConnection,
@@ -141,7 +141,7 @@ impl Dial<'_> {
         Ok(info(&reply, "maxmemory_policy"))
     }
 
-    /// Only the code of such an error may be shown: the text of some repeats the arguments, password included.
+    /// Explains a refused login. Shows only the error's code: the text of some repeats the arguments, password included.
     pub(super) fn login_refused(&self, error: &ServerError) -> Fault {
         let details = error.details().unwrap_or_default();
         let where_to = match self.target.kind() {
@@ -216,14 +216,14 @@ impl Dial<'_> {
     }
 }
 
-/// The command that makes a script known to the server.
+/// Returns the command that loads a script.
 pub(super) fn load_script(script: &str) -> Cmd {
     let mut command = redis::cmd("SCRIPT");
     command.arg("LOAD").arg(script);
     command
 }
 
-/// What `INFO` says of one thing.
+/// Returns one field of `INFO`.
 fn info(reply: &Value, what: &str) -> Option<String> {
     let mut lines = text(reply)?.lines();
     let said = lines.find_map(|line| line.strip_prefix(what)?.strip_prefix(':'))?;

@@ -1,4 +1,4 @@
-//! The Redis keys of a lock: the one place where key strings are made.
+//! Redis keys of a lock. No other module makes key strings.
 
 use std::{
     io::Write,
@@ -11,15 +11,15 @@ use leasehold_core::{
 };
 use redis::{Cmd, RedisWrite};
 
-/// How many hash slots Redis Cluster has.
+/// Number of hash slots of Redis Cluster.
 pub const SLOTS: u16 = 16_384;
-/// What our own keys begin with; no lock key may.
+/// Prefix of Leasehold's own keys, which no lock key may have.
 const OURS: &str = "lh:";
 
-/// A short text for every slot that hashes to it.
+/// Short text for every slot, which hashes to it.
 ///
-/// The companions of a lock must live in its slot so that one script may touch them all. `{<lock key>}` as their hash
-/// tag would not do: of a key with a `}` in it only a part would count.
+/// The companions of a lock must be in its slot so that one script may use them all. `{<lock key>}` is no suitable hash tag: of
+/// a key with a `}` in it, only a part would count.
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut tags = vec![String::new(); usize::from(SLOTS)];
     let mut missing = SLOTS;
@@ -36,13 +36,13 @@ static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     tags
 });
 
-/// Makes the keys of one store.
+/// Keys of one store.
 #[derive(Clone, Debug)]
 pub struct Keys {
     prefix: Arc<str>,
 }
 
-/// The keys of one lock.
+/// Keys of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockKeys {
     lock: String,
@@ -50,23 +50,23 @@ pub struct LockKeys {
     pub slot: u16,
 }
 
-/// One of them; what each is for is in `lua/common.lua`.
+/// Key of a lock; `lua/common.lua` describes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The lock itself.
     Lock,
-    /// What is known of the newest grant, with its token.
+    /// The record of the newest grant, with its token.
     Record,
-    /// Who waits.
+    /// The queue.
     Queue,
-    /// What they asked for, and whether they live.
+    /// The waiters' acquires, and the refreshes of their coordinators.
     Waiters,
     /// On one of several independent masters: which coordinators have waiters.
     Others,
 }
 
 impl LockKeys {
-    /// The lock key.
+    /// Returns the lock key.
     pub fn lock(&self) -> &str {
         &self.lock
     }
@@ -93,52 +93,52 @@ impl LockKeys {
 }
 
 impl Keys {
-    /// Keys under a prefix.
+    /// Returns keys with a prefix.
     pub fn new(prefix: &str) -> Self {
         Self {
             prefix: prefix.into(),
         }
     }
 
-    /// Has what the keys of locks need ready: it is made when the first one is, which takes a while.
+    /// Prepares the table that the keys need; otherwise the first key makes it, which takes a while.
     pub fn prepare() {
         LazyLock::force(&TAGS);
     }
 
-    /// The keys of a lock.
+    /// Returns the keys of a lock.
     pub fn of(&self, name: &LockName) -> LockKeys {
         let lock = [&self.prefix, name.as_str()].concat();
         let slot = slot_of(lock.as_bytes());
         LockKeys { lock, slot }
     }
 
-    /// The key of what coordinators publish of blocked actors. Earlier builds used `lh:blocked:…` in another format; this one
-    /// neither reads nor writes that key.
+    /// Returns the key of the coordinators' publications of blocked waits. Earlier builds used `lh:blocked:…` in another format;
+    /// this one neither reads nor writes that key.
     pub fn blocked(&self) -> String {
         format!("{OURS}blocked-waits:{}", self.prefix)
     }
 
-    /// The hash slot of that.
+    /// Returns the hash slot of that key.
     pub fn blocked_slot(&self) -> u16 {
         slot_of(self.blocked().as_bytes())
     }
 
-    /// The key of what coordinators agree on at each of several independent masters.
+    /// Returns the key of the coordinators' agreement at each of several independent masters.
     pub fn agreement(&self) -> String {
         format!("{OURS}quorum:{}", self.prefix)
     }
 
-    /// The key of the mark that tells for how long one of several independent masters has run.
+    /// Returns the key of the mark of how long one of several independent masters has run.
     pub fn mark(&self) -> String {
         format!("{OURS}run:{}", self.prefix)
     }
 
-    /// The pattern for `SCAN` of the token records of all locks.
+    /// Returns the pattern for `SCAN` of the token records of all locks.
     pub fn record_pattern(&self) -> String {
         format!("{OURS}{{*}}:token:{}", self.pattern(""))
     }
 
-    /// The lock whose key this is, if it is one.
+    /// Returns the lock of a key, if it is a lock key.
     pub fn name_of(&self, key: &[u8]) -> Option<LockName> {
         let key = std::str::from_utf8(key).ok()?;
         if key.starts_with(OURS) {
@@ -147,7 +147,7 @@ impl Keys {
         LockName::parse(key.strip_prefix(&*self.prefix)?).ok()
     }
 
-    /// Refuses names whose lock key would be taken for one of ours.
+    /// Refuses names whose lock key would look like one of Leasehold's own keys.
     pub fn check(&self, name: &LockName) -> Result<(), Invalid> {
         if format!("{}{name}", self.prefix).starts_with(OURS) {
             return Err(Invalid(format!(
@@ -157,7 +157,7 @@ impl Keys {
         Ok(())
     }
 
-    /// The pattern for `SCAN` of the lock keys whose names begin with `prefix`, which stands for itself.
+    /// Returns the pattern for `SCAN` of the lock keys whose names begin with `prefix`, taken literally.
     pub fn pattern(&self, prefix: &str) -> String {
         let mut pattern = String::new();
         for c in self.prefix.chars().chain(prefix.chars()) {
@@ -171,24 +171,24 @@ impl Keys {
     }
 }
 
-/// The channel on which a coordinator is told of what others did to its waiters and holders.
+/// Returns the channel of a coordinator's wake-ups: what others did to its waiters and holders.
 pub fn wake_channel(coordinator: &CoordinatorId) -> String {
     format!("{OURS}wake:{coordinator}")
 }
 
-/// What a coordinator writes to a slot before it asks replicas to acknowledge.
+/// Returns the key that a coordinator writes in a slot before it asks replicas to acknowledge.
 pub fn acknowledged(slot: u16, coordinator: &CoordinatorId) -> String {
     let tag = &TAGS[usize::from(slot)];
     format!("{OURS}{{{tag}}}:acknowledged:{coordinator}")
 }
 
-/// The same for the locks of one slot of a cluster, from Redis 7 on: it goes to that slot's node alone.
+/// Returns the channel of wake-ups for the locks of one slot of a cluster, from Redis 7 on. Only that slot's node carries it.
 pub fn wake_channel_of_slot(slot: u16, coordinator: &CoordinatorId) -> Vec<u8> {
     let tag = &TAGS[usize::from(slot)];
     format!("{OURS}{{{tag}}}:wake:{coordinator}").into_bytes()
 }
 
-/// The channels by which feeds are told. Pub/sub knows no databases, so most carry the number of theirs.
+/// Channels of feeds. Pub/sub ignores databases, so most contain their database's number.
 #[derive(Clone, Debug)]
 pub struct Channels {
     everything: String,
@@ -196,7 +196,7 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Those of a database.
+    /// Returns the channels of a database.
     pub fn of_database(database: u32) -> Self {
         Self {
             everything: format!("{OURS}watch:{database}"),
@@ -204,48 +204,48 @@ impl Channels {
         }
     }
 
-    /// Every feed listens to it, as a pattern too, and nothing is ever published there: while nobody does, scripts look no
-    /// further.
+    /// Returns the channel that every feed subscribes to, also as a pattern, and on which nothing is published. Without a
+    /// subscriber, scripts check no other channel.
     pub fn gate(&self) -> Vec<u8> {
         self.gate.clone().into_bytes()
     }
 
-    /// What happens to any lock.
+    /// Returns the channel of changes of all locks.
     pub fn everything(&self) -> Vec<u8> {
         self.everything.clone().into_bytes()
     }
 
-    /// What happens to one lock.
+    /// Returns the channel of changes of one lock.
     pub fn of_lock(&self, keys: &LockKeys) -> Vec<u8> {
         format!("{}:{}", self.everything, keys.lock).into_bytes()
     }
 
-    /// What tells a script of them: see `lua/watch.lua`.
+    /// Returns their definition for scripts: see `lua/watch.lua`.
     pub fn in_lua(&self) -> String {
         let Self { everything, gate } = self;
         format!("local GATE, EVERYTHING = '{gate}', '{everything}'\n")
     }
 
-    /// The lock key, of a channel of one lock.
+    /// Returns the lock key of a channel of one lock.
     pub fn lock_of<'a>(&self, channel: &'a [u8]) -> Option<&'a [u8]> {
         channel
             .strip_prefix(self.everything.as_bytes())?
             .strip_prefix(b":")
     }
 
-    /// All of these for the locks of one slot of a cluster, from Redis 7 on: only the node that serves the slot hears of it.
+    /// Returns the one channel for the locks of one slot of a cluster, from Redis 7 on. Only that slot's node carries it.
     pub fn of_slot(slot: u16) -> Vec<u8> {
         let tag = &TAGS[usize::from(slot)];
         format!("{OURS}{{{tag}}}:watch").into_bytes()
     }
 
-    /// What a feed's looks saw.
+    /// Returns the channel of the views that a feed's looks saw.
     pub fn of_feed(feed: FeedId) -> Vec<u8> {
         format!("{OURS}feed:{:016x}", feed.get()).into_bytes()
     }
 }
 
-/// The slot of a key, by its hash tag if it has one.
+/// Returns the slot of a key, by its hash tag if it has one.
 pub(super) fn slot_of(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
@@ -255,7 +255,7 @@ pub(super) fn slot_of(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM, which Redis Cluster hashes keys with.
+/// Returns the CRC-16/XMODEM, with which Redis Cluster hashes keys.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         let [high, _] = crc.to_be_bytes();

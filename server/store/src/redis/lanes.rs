@@ -1,11 +1,11 @@
-//! Commands on their way to Redis, coalesced.
+//! Lanes that coalesce commands to Redis.
 //!
-//! Each connection is a lane. A command that finds its lane idle is sent at once; those that come while enough calls are
-//! in flight wait for the next one, and go together: the busier the lane, the larger and the fewer the calls. The task
-//! that sends is not the caller's, so that a caller may be dropped at any point without losing what its command did.
+//! Each connection is a lane. An idle lane sends a command at once; commands that come while enough calls are in flight wait
+//! for the next one, and go together: the busier the lane, the larger and the fewer the calls. A task of the lane sends, so
+//! that a caller may be dropped at any point without losing the result of its command.
 //!
-//! To a node of a cluster, a batch is a pipeline: a call for each slot. What the node did not carry out goes back to the
-//! router.
+//! To a node of a cluster, a batch is a pipeline with a call for each slot. Commands that the node did not carry out go back
+//! to the router.
 
 use std::{
     pin::pin,
@@ -44,23 +44,23 @@ use crate::{
     store::{Answer, Observer, Stamped},
 };
 
-/// Calls in flight on a lane: one under way to Redis while the other is carried out.
+/// Calls in flight on a lane: one travels to Redis while the other is executed.
 const IN_FLIGHT: usize = 2;
 
-/// The lanes of a store.
+/// Lanes of a store.
 pub struct Lanes {
     link: Link,
     lanes: Vec<Mutex<Lane<Item>>>,
-    /// One for each lane: held while a batch is taken out and handed to the connection, so that of two tasks that send none
-    /// overtakes the other in between.
+    /// One for each lane: held while a batch is taken out and handed to the connection, so that batches of two tasks keep
+    /// their order.
     turns: Vec<Turn>,
     timeout: Duration,
     script: LockScript,
     meter: Meter,
     observer: Arc<OnceLock<Observer>>,
-    /// Where the server is one of many: whoever chooses among them.
+    /// The router, if the server is one of many.
     router: Option<Arc<dyn Reroute>>,
-    /// Where replicas are to acknowledge what it does: whoever asks them.
+    /// Asks replicas to acknowledge, if they must.
     acknowledger: Option<Acknowledger>,
     nonce: AtomicU64,
     server_clock: ServerClock,
@@ -69,7 +69,8 @@ pub struct Lanes {
 type Turn = tokio::sync::Mutex<()>;
 
 impl Lanes {
-    /// A lane for each connection of the link, which loads the script. A command that is not answered within `timeout` is given up.
+    /// Returns a lane for each connection of the link, which loads the script. A command without an answer within `timeout` is
+    /// given up.
     pub fn new(link: Link, timeout: Duration, script: LockScript) -> Self {
         let lanes = link.connections();
         Self {
@@ -87,7 +88,7 @@ impl Lanes {
         }
     }
 
-    /// The lanes to a server whose replicas are to acknowledge what it does.
+    /// Sets the acknowledger, if replicas must acknowledge.
     pub(super) fn acknowledged_by(self, acknowledger: Option<Acknowledger>) -> Self {
         Self {
             acknowledger,
@@ -95,7 +96,7 @@ impl Lanes {
         }
     }
 
-    /// The lanes to one server of many, which have their observer in common.
+    /// Returns the lanes to one server of many, which share their observer.
     pub(super) fn of_node(
         self,
         router: Arc<dyn Reroute>,
@@ -108,29 +109,29 @@ impl Lanes {
         }
     }
 
-    /// The same, measured.
+    /// Sets the meter.
     #[must_use]
     pub fn measured_by(self, meter: Meter) -> Self {
         Self { meter, ..self }
     }
 
-    /// Measures what its server is asked.
+    /// Returns the meter.
     pub(super) fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// The link.
+    /// Returns the link.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// Who is told of each answer before its caller is.
+    /// Sets the observer of all answers.
     pub fn observe(&self, observer: Observer) {
         // Set once, when the coordinator starts.
         let _ = self.observer.set(observer);
     }
 
-    /// Sends a command. Those that share a lock are carried out in the order in which they were sent.
+    /// Sends a command. Redis executes commands of one lock in the order of sending.
     pub fn send(self: &Arc<Self>, command: Command, keys: LockKeys, answer: Answer) {
         self.push(Item::new(command, keys, answer));
     }
@@ -147,7 +148,7 @@ impl Lanes {
         }
     }
 
-    /// Sends what waits in a lane until nothing does.
+    /// Sends the commands of a lane until none waits.
     async fn drive(self: Arc<Self>, index: usize) {
         loop {
             let turn = self.turns[index].lock().await;
@@ -170,7 +171,7 @@ impl Lanes {
         }
     }
 
-    /// Sends a batch, and sees to its answers.
+    /// Sends a batch, and processes its answers.
     async fn call(self: &Arc<Self>, index: usize, batch: Vec<Item>) {
         let sent_at = clock::now();
         let tally = self.meter.sent(batch.iter().map(Item::script));
@@ -183,7 +184,7 @@ impl Lanes {
             }],
         };
         if self.router.is_some() && !self.knows_time() {
-            // A command that was sent before must be able to say until when it may arrive here.
+            // A command that was sent before needs a deadline, for which the server's time must be known.
             let reason = format!("{} is not ready yet", self.link);
             let refusal = Refusal::NotNow(StoreError::Unavailable { reason });
             self.meter.answered(tally, None);
@@ -212,7 +213,7 @@ impl Lanes {
         let mut replies = replies.items.into_iter();
         for call in calls {
             if call.asks() {
-                // What it says is said again by the call's own reply.
+                // The call's own reply repeats what this one says.
                 replies.next();
             }
             self.take(call, replies.next(), connection, sent_at);
@@ -226,7 +227,7 @@ impl Lanes {
                 commands.push(redis::cmd("ASKING"));
             }
             let items = call.items.iter();
-            // Whoever asked counts from when it was sent first.
+            // The caller counts from when it was first sent.
             let journeys = items.clone().filter_map(|item| item.journey.as_deref());
             let since = journeys
                 .map(|journey| journey.since)
@@ -241,7 +242,7 @@ impl Lanes {
         commands
     }
 
-    /// Takes the reply to a call in.
+    /// Processes the reply to a call.
     fn take(
         self: &Arc<Self>,
         call: Call,
@@ -284,7 +285,7 @@ impl Lanes {
         }
     }
 
-    /// Answers at once what no replica has to acknowledge.
+    /// Answers at once unless replicas must acknowledge.
     fn settle(self: &Arc<Self>, item: Item, mut stamped: Stamped, pending: &mut Vec<Pending>) {
         if self.acknowledger.is_some() {
             if has_to_wait(&stamped.executed) {
@@ -298,7 +299,7 @@ impl Lanes {
         self.answer(item, stamped);
     }
 
-    /// Has replicas acknowledge what was done over a connection, and tells of it then.
+    /// Waits until replicas have acknowledged what was done over a connection, then answers.
     async fn acknowledge(self: Arc<Self>, pending: Vec<Pending>, connection: ConnectionId) {
         let (Some(acknowledger), Some(first)) = (&self.acknowledger, pending.first()) else {
             return;
@@ -335,12 +336,12 @@ impl Lanes {
         }
     }
 
-    /// What is sent on rather than failed: nothing, where there is only one server.
+    /// Returns the refusals to send on rather than to fail: none if there is only one server.
     fn refusal(&self, refusal: Option<Refusal>) -> Option<Refusal> {
         refusal.filter(|_| self.router.is_some())
     }
 
-    /// Gives items back that were not carried out.
+    /// Returns items that were not carried out to the router.
     fn give_back(&self, mut items: Vec<Item>, refusal: Refusal, sent_at: Moment) {
         let Some(router) = &self.router else {
             return fail(items, &refusal.into_error(), &self.meter);
@@ -381,7 +382,7 @@ impl Lanes {
     fn answer(self: &Arc<Self>, mut item: Item, stamped: Stamped) {
         if stamped.executed.reply == Reply::Late && item.command.caller.not_after.is_none() {
             if !item.again {
-                // A step of the server's clock makes a command look late; the reply has told the new time.
+                // After a step of the server's clock, a command looks late; the reply has the new time.
                 item.again = true;
                 return self.push(item);
             }
@@ -395,22 +396,22 @@ impl Lanes {
         if let Some(observer) = self.observer.get() {
             observer.observe(&item.command.name, &stamped);
         }
-        // Whoever asked may be gone; what the command did has been seen to.
+        // The caller may be gone; the observer has processed the result.
         item.answer.give(Ok(stamped));
     }
 
-    /// By the server's clock, when this coordinator will have given up a command that it sends now. Unknown before the
-    /// server was first heard from.
+    /// Returns when this coordinator gives up a command that it sends now, by the server's clock. Unknown before the server's
+    /// first reply.
     fn not_after(&self, now: Moment) -> Option<StoreTime> {
         self.server_clock.at(now).map(|at| at.after(self.timeout))
     }
 
-    /// Whether the server was heard from.
+    /// Returns whether the server's time is known.
     pub(super) fn knows_time(&self) -> bool {
         self.server_clock.is_known()
     }
 
-    /// Learns the server's time, which every reply tells too.
+    /// Asks for the server's time, which every reply has too.
     pub async fn ask_time(&self) {
         let sent_at = clock::now();
         let Ok(mut replies) = self.link.execute(0, vec![redis::cmd("TIME")]).await else {

@@ -1,8 +1,8 @@
-//! A link to one Redis server, or to whichever is the master now: a few multiplexed connections for commands, and one that listens.
+//! Link to one Redis server, or to the present master: a few multiplexed connections for commands, and one that listens.
 //!
-//! The connections are ours rather than the Redis library's, because a lock service must know what became of a command:
-//! each is dialled, watched, given up and dialled again here. While one is down, what would go over it fails at once
-//! and was surely not sent; what was in flight when it broke is reported as indeterminate.
+//! This module, rather than the Redis library, dials, watches, gives up and redials each connection, because a lock service
+//! must know the fate of every command. While a connection is down, a command fails at once and was surely not sent; a command
+//! that was in flight when it broke is reported as indeterminate.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -25,21 +25,21 @@ use super::{
     url::RedisTarget,
 };
 
-/// How a link behaves. The defaults suit a Redis server in the same data centre.
+/// Options of a link. The defaults suit a Redis server in the same data centre.
 #[derive(Clone, Debug)]
 pub struct LinkOptions {
-    /// How many command connections to keep, at least 1; 2 by default.
+    /// Number of command connections, at least 1; 2 by default.
     pub connections: usize,
-    /// How long a batch may take, from its sending to its last reply, and a ping likewise; 1 s by default.
+    /// Time-out of a batch, from its sending to its last reply, and of a ping; 1 s by default.
     pub command_timeout: Duration,
-    /// How long a dial may take in all: name resolution, TCP, TLS, login and set-up; 500 ms by default.
+    /// Time-out of a dial as a whole: name resolution, TCP, TLS, login and set-up; 500 ms by default.
     pub dial_timeout: Duration,
-    /// How often a connection on which nothing was heard is pinged; 500 ms by default. A server that answers nothing is
-    /// found within this time (twice, if commands were answered just before) and `command_timeout`.
+    /// Interval of pings on a silent connection; 500 ms by default. A dead server is noticed within this time (twice, if
+    /// commands were answered just before) plus `command_timeout`.
     pub ping_interval: Duration,
     /// Lua scripts that every command connection loads before it is used, to be called by `EVALSHA`.
     pub scripts: Vec<Arc<str>>,
-    /// What to listen to, if anything.
+    /// The subscription, if any.
     pub subscription: Option<Subscription>,
 }
 
@@ -56,9 +56,9 @@ impl Default for LinkOptions {
     }
 }
 
-/// One channel to listen to, over a connection of its own.
+/// Subscription to one channel, over a connection of its own.
 ///
-/// What is published while that connection is down is lost, and so is what finds `messages` full: a message is a hint.
+/// Messages that are published while that connection is down, or while `messages` is full, are lost: a message is a hint.
 #[derive(Clone, Debug)]
 pub struct Subscription {
     /// The name of the channel.
@@ -67,8 +67,8 @@ pub struct Subscription {
     pub messages: mpsc::Sender<Vec<u8>>,
 }
 
-/// A link to one Redis server, or to whichever is the master now. Cheap to clone; when the last clone is dropped, its connections are closed and its tasks
-/// end.
+/// Link to one Redis server, or to the present master. Cheap to clone; when the last clone is dropped, its connections are
+/// closed and its tasks end.
 #[derive(Clone)]
 pub struct Link {
     inner: Arc<Inner>,
@@ -81,11 +81,11 @@ struct Inner {
     subscription: Option<Listening>,
     scripts: Arc<[Arc<str>]>,
     timing: Timing,
-    /// Dropped with this, which ends them. They hold nothing of this.
+    /// Ended when this is dropped. They do not keep this alive.
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
-/// One connection of a link, among all that it has had: what [`Link::mark_bad`] is told.
+/// Id of one connection of a link, among all that it has had, for [`Link::mark_bad`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionId {
     slot: usize,
@@ -94,7 +94,7 @@ pub struct ConnectionId {
 
 #[cfg(test)]
 impl ConnectionId {
-    /// The connection of this number among all that the first place of a link has had.
+    /// Returns the id of the connection with this number among all of the link's first place.
     pub(crate) const fn of_first(generation: u64) -> Self {
         Self {
             slot: 0,
@@ -103,20 +103,20 @@ impl ConnectionId {
     }
 }
 
-/// The replies to one batch.
+/// Replies to one batch.
 #[derive(Debug)]
 pub struct Replies {
-    /// One for each command, in order: the reply, or the error that the server answered. An error *inside* a reply (a
-    /// script's answer for one item) stays a [`Value::ServerError`] where it is.
+    /// One for each command, in order: the reply, or the server's error. An error *inside* a reply (a script's answer for one
+    /// item) stays a [`Value::ServerError`] where it is.
     ///
-    /// An error's text can repeat arguments of the command. Where those are secret, show its `code()` alone.
+    /// An error's text can repeat arguments of the command. If those are secret, show only its `code()`.
     pub items: Vec<RedisResult<Value>>,
-    /// The connection that they came by.
+    /// The connection over which they came.
     pub connection: ConnectionId,
 }
 
 impl Link {
-    /// Starts to connect, and returns at once; [`Link::status`] tells when the link is up.
+    /// Starts to connect, and returns at once; [`Link::status`] shows when the link is up.
     ///
     /// # Panics
     ///
@@ -125,7 +125,7 @@ impl Link {
         Self::start_at(Place::Fixed(target), options)
     }
 
-    /// The same for a place that may move. Its connections follow it at once: what is in flight then is indeterminate.
+    /// Starts a link to a place that may move. Its connections follow at once: commands in flight are then indeterminate.
     pub(super) fn start_at(place: Place, options: LinkOptions) -> Self {
         let LinkOptions {
             connections,
@@ -199,7 +199,7 @@ impl Link {
     /// again behind the rest, after the scripts were loaded.
     ///
     /// A `READONLY`, `MASTERDOWN` or `LOADING` reply is returned as the error that it is: that command was not
-    /// executed. The connection is given up nevertheless, since this server is no master, or none yet.
+    /// executed. The connection is given up nevertheless, because this server is no master, or none yet.
     ///
     /// Commands must not be empty, block, or change the connection (`SUBSCRIBE`, `SELECT`, `MULTI`, `CLIENT REPLY`).
     ///
@@ -210,8 +210,8 @@ impl Link {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not take the commands back: they may have been executed already, or be executed later.
-    /// Whoever must know what became of them runs this in a task of its own.
+    /// Dropping the future does not cancel the commands: they may have been executed already, or be executed later. A caller
+    /// that must know their fate runs this in a task of its own.
     pub async fn execute(&self, shard: usize, commands: Vec<Cmd>) -> Result<Replies, LinkError> {
         let index = shard % self.inner.slots.len();
         let slot = &self.inner.slots[index];
@@ -256,8 +256,8 @@ impl Link {
         })
     }
 
-    /// Runs something for the command time-out and a little more. When this process had too much to do, a reply may lie
-    /// unread in the socket when the time is up: the little more lets it be read before Redis is blamed.
+    /// Runs a future for the command time-out and a little more. If this process was too busy, a reply may be unread in the
+    /// socket when the time is up: the extra time lets it be read before Redis is blamed.
     async fn in_time<F: Future>(&self, send: F) -> Result<F::Output, Elapsed> {
         tokio::pin!(send);
         match timeout(self.inner.timing.command_timeout, &mut send).await {
@@ -266,8 +266,8 @@ impl Link {
         }
     }
 
-    /// Gives a connection up because a reply that came by it did not answer its command: what is in flight on it becomes
-    /// indeterminate, and it is dialled afresh. Does nothing if that connection is gone already.
+    /// Gives a connection up because one of its replies did not answer its command: commands in flight on it become
+    /// indeterminate, and the link redials. Does nothing if that connection is gone already.
     pub fn mark_bad(&self, connection: ConnectionId, reason: &str) {
         if let Some(slot) = self.inner.slots.get(connection.slot) {
             let reason = format!("{self} sent a reply that does not answer its command: {reason}");
@@ -278,8 +278,8 @@ impl Link {
         }
     }
 
-    /// The run of the server at the other end of a connection; `None` if the connection is gone, or the server does not
-    /// tell.
+    /// Returns the run of the server at the other end of a connection; `None` if the connection is gone, or the server does
+    /// not report it.
     pub(super) fn run(&self, connection: ConnectionId) -> Option<RunId> {
         let live = self.inner.slots.get(connection.slot)?.live().ok()?;
         (live.generation == connection.generation)
@@ -287,17 +287,18 @@ impl Link {
             .flatten()
     }
 
-    /// Whether all command connections are up, now and from now on.
+    /// Returns whether all command connections are up, as it changes.
     pub fn status(&self) -> watch::Receiver<LinkStatus> {
         self.inner.board.watch()
     }
 
-    /// The same for the subscription: while it isn't up, messages are lost. `None` if the link was started without one.
+    /// Returns whether the subscription is up, as it changes: while it is down, messages are lost. `None` without a
+    /// subscription.
     pub fn subscription_status(&self) -> Option<watch::Receiver<LinkStatus>> {
         self.inner.subscription.as_ref().map(Listening::status)
     }
 
-    /// Listens to what is published over one more connection; `what` is what the log puts before the server's name.
+    /// Listens to channels over one more connection; the log shows `what` before the server's name.
     pub(super) fn listen(&self, what: &str, of: Heard, listener: Listener) -> Listening {
         let place = self.inner.place.clone();
         let what = format!("{what} {self}");
@@ -310,12 +311,12 @@ impl Link {
         )
     }
 
-    /// How many command connections there are: batches whose shards are equal modulo this share one.
+    /// Returns the number of command connections: batches whose shards are equal modulo this share one.
     pub fn connections(&self) -> usize {
         self.inner.slots.len()
     }
 
-    /// The database number that each connection selects.
+    /// Returns the database number that each connection selects.
     pub(super) fn database(&self) -> u32 {
         self.inner.place.database()
     }
@@ -337,7 +338,7 @@ impl Link {
         if unknown.is_empty() {
             return Ok(results);
         }
-        // One pipeline: the scripts go ahead of the commands that need them.
+        // One pipeline: the scripts go before the commands that need them.
         let scripts = &self.inner.scripts;
         let mut again = Pipeline::with_capacity(scripts.len() + unknown.len());
         for script in scripts.iter() {

@@ -1,4 +1,4 @@
-//! A connection of its own that listens to channels.
+//! Separate connection that listens to channels.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,22 +18,22 @@ use super::{
     upkeep::{Timing, Upkeep},
 };
 
-/// Takes in what Redis sends of itself, in order, on the connection's own task: it must not block. Where it can't take
-/// something in, the connection is given up, and nothing more comes by it.
+/// Receiver of Redis's push messages, in order, on the connection's own task: it must not block. If it has no room for one, the
+/// connection is given up.
 pub(super) type Listener = Arc<dyn Fn(PushInfo) -> Result<(), Full> + Send + Sync>;
 
-/// There is no room for what came.
+/// Error of a listener without room for a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Full;
 
-/// What is listened to from the beginning.
+/// Channels and patterns that are subscribed from the beginning.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     pub(super) channels: Vec<Vec<u8>>,
     pub(super) patterns: Vec<Vec<u8>>,
 }
 
-/// A connection that listens. It is closed when this is dropped.
+/// Listening connection. It is closed when this is dropped.
 pub(super) struct Listening {
     slot: Arc<Slot>,
     board: Arc<Board>,
@@ -42,8 +42,8 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Starts to connect to `place`; whenever it is connected, it listens to `of`. `what` is what the log calls it, and
-    /// `commands` are the command connections to the same place.
+    /// Starts to connect to `place`; each connection listens to `of`. The log calls it `what`, and `commands` are the command
+    /// connections to the same place.
     pub(super) fn start(
         place: Place,
         timing: Timing,
@@ -76,24 +76,24 @@ impl Listening {
         }
     }
 
-    /// Whether it listens, now and from now on.
+    /// Returns whether it listens, as it changes.
     pub(super) fn status(&self) -> watch::Receiver<LinkStatus> {
         self.board.watch()
     }
 
-    /// Listens to more channels, for as long as this connection lasts. Does nothing while there is none; one that does not
-    /// confirm it is given up.
+    /// Subscribes to more channels, for as long as this connection lasts. Does nothing without a connection; one that does not
+    /// confirm is given up.
     pub(super) async fn subscribe(&self, channels: &[Vec<u8>]) {
         self.change("SUBSCRIBE", channels).await;
     }
 
-    /// Listens to channels no more.
+    /// Unsubscribes from channels.
     pub(super) async fn unsubscribe(&self, channels: &[Vec<u8>]) {
         self.change("UNSUBSCRIBE", channels).await;
     }
 
-    /// Asks for one thing of each of these channels of slots, each by itself, as they are of different slots. `None` while
-    /// there is no connection, or if it did not answer and was given up; otherwise what Redis said to each.
+    /// Sends one command for each of these channels of slots, separately, because their slots differ. Returns Redis's answer to
+    /// each; `None` without a connection, or if it did not answer and was given up.
     pub(super) async fn ask_of_slots(
         &self,
         command: &str,

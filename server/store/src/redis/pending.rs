@@ -1,7 +1,7 @@
 //! Answers that wait until replicas have acknowledged what was done.
 //!
-//! Grants and extended leases are not told before: a replica that has not heard of them could be promoted. All else is told
-//! at once, so that nobody's release, and nobody's place in a queue, waits for a replica.
+//! Grants and renewals wait, because a replica that lacks them could be promoted. All other answers go out at once, so that no
+//! release, and no place in a queue, waits for a replica.
 
 use leasehold_core::{
     command::{Executed, Reply},
@@ -15,16 +15,16 @@ use crate::{
     store::{Observer, Stamped},
 };
 
-/// Something that waits.
+/// Answer that waits.
 pub(super) enum Pending {
     /// The whole answer.
     Answer(Box<(Item, Stamped)>),
-    /// The grants to waiters on a lock of this slot that came with an answer, which has been told. The reply is a copy of that
-    /// answer's.
+    /// The grants to waiters that came with an answer which was already given, for a lock of this slot. The reply is a copy of
+    /// that answer's.
     Handed(LockName, u16, Stamped),
 }
 
-/// Whether the answer itself has to wait.
+/// Returns whether the answer itself must wait.
 pub(super) fn has_to_wait(executed: &Executed) -> bool {
     matches!(
         executed.reply,
@@ -46,7 +46,7 @@ pub(super) fn take_handed(stamped: &mut Stamped) -> Option<Stamped> {
 }
 
 impl Pending {
-    /// The lock's slot.
+    /// Returns the lock's slot.
     pub(super) fn slot(&self) -> u16 {
         match self {
             Self::Answer(answer) => answer.0.keys.slot,
@@ -54,7 +54,7 @@ impl Pending {
         }
     }
 
-    /// Tells that it does not count.
+    /// Answers with an error.
     pub(super) fn fail(self, observer: Option<&Observer>, error: &StoreError, meter: &Meter) {
         let (name, stamped) = match &self {
             Self::Answer(answer) => (&answer.0.command.name, &answer.1),

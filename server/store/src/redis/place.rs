@@ -6,33 +6,33 @@ use tokio::sync::{Notify, watch};
 
 use super::{status::Fault, url::RedisTarget};
 
-/// Where a link leads. Each connection has one of its own.
+/// Place that a link leads to. Each connection has its own copy.
 #[derive(Clone)]
 pub(super) enum Place {
     /// Always to the same server.
     Fixed(RedisTarget),
-    /// To where somebody else says.
+    /// To the server that another task names.
     Moving(Moving),
 }
 
-/// A place that somebody else knows, and that may change.
+/// Place that another task determines, and that may change.
 #[derive(Clone)]
 pub(super) struct Moving {
-    /// What messages call it.
+    /// Its name in messages.
     pub(super) label: Arc<str>,
     /// The database number, wherever it is.
     pub(super) database: u32,
     /// Where it is now, or why that is not known.
     pub(super) whereabouts: watch::Receiver<Whereabouts>,
-    /// Wakes whoever knows, when a connection gives reason to ask again.
+    /// Wakes that task, when a connection gives reason to ask again.
     pub(super) doubt: Arc<Notify>,
 }
 
-/// Where a place is, or why that is not known.
+/// Server of a place, or why it is not known.
 pub(super) type Whereabouts = Result<RedisTarget, Fault>;
 
 impl Place {
-    /// Where it is now.
+    /// Returns the present server.
     pub(super) fn target(&mut self) -> Whereabouts {
         match self {
             Self::Fixed(target) => Ok(target.clone()),
@@ -40,14 +40,14 @@ impl Place {
         }
     }
 
-    /// Completes when more is known than [`Place::target`] said last.
+    /// Completes when the server may differ from the last result of [`Place::target`].
     pub(super) async fn changed(&mut self) {
         if let Self::Moving(moving) = self
             && moving.whereabouts.changed().await.is_ok()
         {
             return;
         }
-        // It stays, or nobody is left who would know of a change.
+        // It is fixed, or the task that knows of changes has ended.
         future::pending().await
     }
 
@@ -58,14 +58,14 @@ impl Place {
         }
     }
 
-    /// Says that something is wrong with where it is.
+    /// Reports trouble with its present server.
     pub(super) fn doubt(&self) {
         if let Self::Moving(moving) = self {
             moving.doubt.notify_waiters();
         }
     }
 
-    /// The database number that each connection selects.
+    /// Returns the database number that each connection selects.
     pub(super) fn database(&self) -> u32 {
         match self {
             Self::Fixed(target) => target.database(),

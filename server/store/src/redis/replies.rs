@@ -13,13 +13,13 @@ pub(super) fn into_result(reply: Value) -> RedisResult<Value> {
     }
 }
 
-/// Whether the server no longer knows the script, so that it certainly did not run.
+/// Returns whether the server does not know the script, so that it certainly did not run.
 pub(super) fn is_missing_script(result: &RedisResult<Value>) -> bool {
     matches!(result, Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
 }
 
-/// The first reply, errors inside arrays included, that says that this server cannot serve us at all, with its code.
-/// Each of them was answered *instead of* executing the command.
+/// Returns the first reply, errors inside arrays included, that shows that this server cannot be used at all, with its code.
+/// The server sent each of them *instead of* executing the command.
 pub(super) fn unfit_server(replies: &[Value]) -> Option<(DownCause, &str)> {
     replies.iter().find_map(|reply| match reply {
         Value::ServerError(error) => Some((unfit(error)?, error.code())),
@@ -28,7 +28,7 @@ pub(super) fn unfit_server(replies: &[Value]) -> Option<(DownCause, &str)> {
     })
 }
 
-/// What an error reply says about the server as a whole, if anything.
+/// Returns what an error reply says about the server as a whole, if anything.
 pub(super) fn unfit(error: &ServerError) -> Option<DownCause> {
     match error.code() {
         "READONLY" | "MASTERDOWN" => Some(DownCause::NotMaster),

@@ -9,32 +9,32 @@ use super::{
 };
 use crate::{error::StoreError, store::Stamped};
 
-/// Why a call was surely not carried out.
+/// Refusal of a call, which was surely not carried out.
 #[derive(Clone, Debug)]
 pub(super) enum Refusal {
-    /// Its slot is another node's, whose address it is told (`host:port`; no host means that of the node that says so).
+    /// Its slot is another node's; the address is `host:port`, and no host means that of the answering node.
     Moved(String),
-    /// Some of its keys have gone to another node, with which the slot is not yet.
+    /// Some of its keys have moved to another node, which does not have the slot yet.
     Ask(String),
-    /// Some of its keys are here and some are not, while its slot is on its way to another node.
+    /// Some of its keys are here and some are not, while its slot moves to another node.
     TryAgain,
-    /// The server can't carry anything out now, and may soon, or another in its place.
+    /// The server can't execute commands now, but it, or another server in its place, may soon.
     NotNow(StoreError),
     /// Nothing was sent: the link is down.
     Down(StoreError),
 }
 
-/// Sends on what one server of many did not carry out.
+/// Router of commands that one server of many did not carry out.
 pub(super) trait Reroute: Send + Sync {
-    /// Takes back items of one slot that were sent together. Nothing of them was carried out.
+    /// Takes back items of one slot that were sent together. None of them was carried out.
     fn returned(&self, items: Vec<Item>, refusal: Refusal);
 
-    /// Is shown what was carried out, before whoever asked is.
+    /// Observes the result of an item, before the caller receives it.
     fn answered(&self, item: &Item, stamped: &Stamped);
 }
 
 impl Refusal {
-    /// What a call ended with, if it can be sent again without a thought.
+    /// Returns the refusal that a call's error means, if the call can safely be sent again.
     pub(super) fn of_call(error: &RedisError) -> Option<Self> {
         let address = || error.redirect_node().map(|(address, _)| address.to_owned());
         match error.kind() {
@@ -51,7 +51,7 @@ impl Refusal {
         }
     }
 
-    /// What the link ended with, likewise.
+    /// Returns the refusal that a link's error means, if the call can safely be sent again.
     pub(super) fn of_link(error: &LinkError) -> Option<Self> {
         let LinkError::Down { cause, .. } = error else {
             return None;
@@ -64,14 +64,14 @@ impl Refusal {
         })
     }
 
-    /// What one command of a script ended with. A key that no call can name beforehand (see `lua/many.lua`) may be on
-    /// another node while its slot is moved; the script is idempotent, so whatever it had done by then may be done again.
+    /// Returns the refusal that the error of one command in a script means. A key that a call cannot name beforehand (see
+    /// `lua/many.lua`) may be on another node while its slot moves; the script is idempotent, so it may run again.
     pub(super) fn of_command(error: &ServerError) -> Option<Self> {
         let details = error.details()?;
         details.contains("non local key").then_some(Self::TryAgain)
     }
 
-    /// What whoever asked is told if nothing came of sending it again.
+    /// Returns the error for the caller, if sending again failed too.
     pub(super) fn into_error(self) -> StoreError {
         let moving = |code| {
             format!(

@@ -1,5 +1,5 @@
-//! The place of one connection: whoever sends takes the live connection from it, whoever finds that connection broken
-//! says so here, and the connection's own task fills the place again.
+//! Slot of one connection in a link: senders take the live connection from it, a sender that finds the connection broken
+//! reports it here, and the connection's own task fills the slot again.
 
 use std::{
     fmt,
@@ -17,11 +17,11 @@ use super::{
     status::{Board, Fault},
 };
 
-/// After how many unanswered commands in a row a connection is given up. One may be a slow command; replies come in
-/// order, so a second one with no reply of any kind in between means that nothing comes through.
+/// Number of unanswered commands in a row after which a connection is given up. One may be a slow command; replies come in
+/// order, so a second one without a reply in between means that none comes through.
 const UNANSWERED_LIMIT: u32 = 2;
 
-/// One connection's place in a link.
+/// Slot of one connection.
 pub(super) struct Slot {
     index: usize,
     board: Arc<Board>,
@@ -36,11 +36,11 @@ struct State {
     current: Result<Arc<Live>, Fault>,
 }
 
-/// A connection in use.
+/// Connection in use.
 pub(super) struct Live {
     pub(super) generation: u64,
     pub(super) connection: MultiplexedConnection,
-    /// The run of the server at its other end, where it tells.
+    /// The run of the server at its other end, if known.
     pub(super) run: Option<RunId>,
     unanswered: AtomicU32,
     heard: AtomicBool,
@@ -60,7 +60,7 @@ impl Slot {
         }
     }
 
-    /// The live connection, or why there is none.
+    /// Returns the live connection, or why there is none.
     pub(super) fn live(&self) -> Result<Arc<Live>, Fault> {
         self.state
             .read()
@@ -101,13 +101,13 @@ impl Slot {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         if matches!(&state.current, Ok(live) if live.generation == generation) {
             state.current = Err(fault.clone());
-            // Under the lock, so that the board hears of this before it hears of the connection that comes next.
+            // Under the lock, so that the board learns of this before the next connection.
             self.board.set_down(self.index, fault);
             self.given_up.notify_one();
         }
     }
 
-    /// Waits until this connection was given up, and says why.
+    /// Waits until this connection is given up, and returns why.
     pub(super) async fn until_given_up(&self, generation: u64) -> Fault {
         loop {
             match self.live() {
@@ -136,12 +136,12 @@ impl Live {
         self.heard.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a command timed out, and says whether that makes the connection a lost cause.
+    /// Notes that a command timed out, and returns whether to give the connection up.
     pub(super) fn unanswered(&self) -> bool {
         self.unanswered.fetch_add(1, Ordering::Relaxed) + 1 >= UNANSWERED_LIMIT
     }
 
-    /// Whether a reply came since this was last asked.
+    /// Returns whether a reply came since the last call of this.
     pub(super) fn take_heard(&self) -> bool {
         self.heard.swap(false, Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-/// The kind of reason for which a connection is down.
+/// Kind of reason why a connection is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DownCause {
@@ -21,7 +21,7 @@ pub enum DownCause {
     TimedOut,
     /// The TLS handshake failed: a certificate of another authority or name, or no TLS at all.
     Tls,
-    /// What answers does not speak the protocol of Redis: an HTTP server, for example.
+    /// The server does not speak the protocol of Redis: an HTTP server, for example.
     NotRedis,
     /// The user or password is wrong, missing, not wanted, or not permitted to do what a lock needs.
     Login,
@@ -29,7 +29,7 @@ pub enum DownCause {
     Database,
     /// It is a replica (or has become one), which cannot grant locks.
     NotMaster,
-    /// It is a node of a cluster, and taken for a server that has all locks.
+    /// It is a node of a cluster, although the URL names a single server.
     InCluster,
     /// The master is another server now.
     Moved,
@@ -41,19 +41,19 @@ pub enum DownCause {
     Lost,
     /// The server refused to serve this connection for another reason, such as too many clients.
     Rejected,
-    /// More came by it than was read.
+    /// More messages came over it than were read.
     Overflow,
     /// The layer above found a reply that did not answer its command.
     WrongReply,
     /// Of several independent masters, too few have a vote.
     NoMajority,
-    /// They are not set up as they have to be, or other coordinators have other settings.
+    /// Independent masters have wrong settings, or other coordinators have different ones.
     Disagreement,
 }
 
 impl DownCause {
-    /// Whether waiting will hardly help: somebody has to change the configuration, here or there. The link goes on
-    /// dialling all the same.
+    /// Returns whether waiting will hardly help, because an operator must change the configuration of a server or of the
+    /// coordinator. The link goes on dialling all the same.
     pub fn needs_operator(self) -> bool {
         matches!(
             self,
@@ -68,7 +68,7 @@ impl DownCause {
     }
 }
 
-/// Why a connection is down: the kind, and a sentence for people, which never holds a password.
+/// Reason why a connection is down: the kind, and a sentence for people, which never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) cause: DownCause,
@@ -84,7 +84,7 @@ impl Fault {
     }
 }
 
-/// Whether a link can be used.
+/// Status of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkStatus {
     /// At least one connection is down.
@@ -96,23 +96,23 @@ pub enum LinkStatus {
     },
     /// Every connection is up.
     Up {
-        /// How many times a connection has come up since the start. Whoever sees it rise knows that replies may have
-        /// been lost, or that Redis may have come back without its data, even where no `Down` was seen in between.
+        /// How many times a connection has come up since the start. When it rises, replies may have been lost, or Redis may
+        /// have come back without its data, even if no `Down` was seen in between.
         epoch: u64,
     },
 }
 
 impl LinkStatus {
-    /// Whether every connection is up.
+    /// Returns whether every connection is up.
     pub fn is_up(&self) -> bool {
         matches!(self, Self::Up { .. })
     }
 }
 
-/// What became of a batch of commands that got no replies.
+/// Error of a batch of commands that got no replies.
 ///
-/// Both kinds are worth trying again once the link is up. After `Down` that is always safe; after `Indeterminate` only
-/// for what may safely happen twice.
+/// Both kinds may be tried again once the link is up. After `Down` that is always safe; after `Indeterminate` only for
+/// idempotent commands.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -134,7 +134,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Whether the commands may have been executed, or may yet be. If not, they can be sent again without a thought.
+    /// Returns whether the commands may have been executed, or may yet be. If not, they can safely be sent again.
     pub fn may_have_happened(&self) -> bool {
         matches!(self, Self::Indeterminate { .. })
     }
@@ -146,14 +146,14 @@ impl From<Fault> for LinkError {
     }
 }
 
-/// The state of all connections of one kind, summed up for whoever watches.
+/// Summary of the state of all connections of one kind, as it changes.
 #[derive(Debug)]
 pub(super) struct Board {
-    /// What the log calls this: "Redis at …" or "the subscription to Redis at …".
+    /// Its name in the log: "Redis at …" or "the subscription to Redis at …".
     subject: String,
     connections: Mutex<Connections>,
     status: watch::Sender<LinkStatus>,
-    /// That of the command connections to the same server, for which an outage is logged once.
+    /// The status of the command connections to the same server, so that an outage is logged once.
     commands: Option<watch::Receiver<LinkStatus>>,
 }
 
@@ -162,12 +162,12 @@ struct Connections {
     /// One for each connection; `None` is up.
     faults: Vec<Option<Fault>>,
     epoch: u64,
-    /// The kinds of reason that the log has of this outage.
+    /// The kinds of reason already logged in this outage.
     logged: Vec<DownCause>,
 }
 
 impl Board {
-    /// A board of `count` connections, all of them down for `fault`.
+    /// Returns a board of `count` connections, all of them down for `fault`.
     pub(super) fn new(subject: String, count: usize, fault: &Fault) -> Self {
         let faults = vec![Some(fault.clone()); count];
         let connections = Mutex::new(Connections {
@@ -184,7 +184,7 @@ impl Board {
         }
     }
 
-    /// Logs no outage while the command connections have one: theirs is in the log, for the same reason.
+    /// Suppresses the log of an outage while the command connections have one, which is logged already.
     pub(super) fn beside(self, commands: &Self) -> Self {
         Self {
             commands: Some(commands.watch()),

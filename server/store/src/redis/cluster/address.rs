@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-/// A host and a port.
+/// Host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Address {
     pub(super) host: Arc<str>,
@@ -17,8 +17,8 @@ impl Address {
         }
     }
 
-    /// Reads `host:port`, as a redirection has it: an IPv6 host without brackets, and no host (or `?`) where it is that of
-    /// the node which says so.
+    /// Parses `host:port` of a redirection: an IPv6 host has no brackets, and no host (or `?`) means that of the answering
+    /// node.
     pub(super) fn read(text: &str, said_by: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port > 0)?;

@@ -17,7 +17,7 @@ use super::{
     view::View,
 };
 
-/// How long one node may take.
+/// Time-out of one node.
 pub(super) const LIMIT: Duration = Duration::from_millis(500);
 
 fn questions() -> Vec<Cmd> {
@@ -43,7 +43,7 @@ pub(super) async fn ask_node(node: &Node) -> Result<View, Fault> {
     read(replies.items, &node.address)
 }
 
-/// Asks a server over a connection for this alone: it may be a replica.
+/// Asks a server, which may be a replica, over a connection of its own.
 pub(super) async fn ask_server(target: &RedisTarget, attempt: usize) -> Result<View, Fault> {
     let address = Address::new(target.host(), target.port());
     let asked = async {

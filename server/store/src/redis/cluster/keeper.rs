@@ -18,30 +18,30 @@ use super::{
     view::View,
 };
 
-/// How often nodes are asked without any reason.
+/// Interval of routine questions to nodes.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long to wait at least from one time to the next.
+/// Shortest pause between two rounds of questions.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Most masters that are asked at a time, at random.
+/// Most masters that are asked in a round, at random.
 const ASKED: usize = 5;
-/// How much longer the others may take when most have answered.
+/// Extra time for the others when most have answered.
 const LAST_WORDS: Duration = Duration::from_millis(50);
-/// How often it is said at most that slots have changed hands: whoever hears it asks again for all that it has.
+/// Shortest interval between notices that slots have moved: each makes the layers above ask again for all that they have.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
-/// The keeper's own memory.
+/// State of the keeper.
 #[derive(Default)]
 struct Keeper {
     attempt: usize,
-    /// Who else can be asked.
+    /// Other nodes that can be asked.
     replicas: Vec<Address>,
-    /// Why nothing is known, while that is so.
+    /// Why the slot map is not known, if so.
     fault: Option<Fault>,
     is_known: bool,
     told: Told,
 }
 
-/// What was said last.
+/// Last published status.
 #[derive(Default)]
 struct Told {
     ups: u64,
@@ -61,7 +61,7 @@ pub(super) async fn run(router: Weak<Router>) {
         keeper.ask(&router).await;
         keeper.tell(&router);
         sleep_until(begun + PAUSE).await;
-        // What was noticed meanwhile is told before nodes are asked again, which may take longer.
+        // Publishes news first, because asking the nodes again may take longer.
         keeper.tell(&router);
         let next = sleep_until(begun + if keeper.is_known { INTERVAL } else { PAUSE * 2 });
         tokio::select! {
@@ -116,7 +116,7 @@ impl Keeper {
     }
 
     fn take(&mut self, router: &Router, views: &[View], faults: Vec<Fault>, is_majority: bool) {
-        // A node that has just been started alone, and knows of nobody, is no cluster.
+        // A node that has just been started alone, and knows no other, is no cluster.
         if views.iter().all(|view| view.ranges.is_empty()) {
             if !self.is_known {
                 self.fault = faults.into_iter().next().or_else(|| {
@@ -136,10 +136,10 @@ impl Keeper {
         router.learn(views, is_majority);
     }
 
-    /// Says whether the cluster can be used, where that is news.
+    /// Publishes whether the cluster can be used, if that has changed.
     fn tell(&mut self, router: &Router) {
         let masters = router.masters();
-        // Messages that reach every node are taken from one.
+        // One node delivers the messages that reach every node.
         let home = masters.iter().position(|node| node.listens());
         for (index, node) in masters.iter().enumerate() {
             node.set_home(home == Some(index));
@@ -189,7 +189,7 @@ impl Keeper {
     }
 }
 
-/// Waits for answers: all of them, or until enough have come and the others had a moment more.
+/// Waits for answers: for all, or until enough have come and the others had a moment more.
 async fn gather(
     asked: Vec<BoxFuture<'_, Result<View, Fault>>>,
     enough: usize,
@@ -209,7 +209,7 @@ async fn gather(
     (views, faults)
 }
 
-/// A line for each outage and for each new kind of reason in it, as for one server.
+/// Logs a line for each outage and for each new kind of reason in it, as for one server.
 fn log(old: &LinkStatus, new: &LinkStatus) {
     match (old, new) {
         (LinkStatus::Down { .. }, LinkStatus::Up { epoch }) => {

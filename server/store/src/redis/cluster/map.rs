@@ -6,10 +6,10 @@ use super::{
     view::{Master, View},
 };
 
-/// The slot map.
+/// Slot map.
 #[derive(Clone, Debug)]
 pub(super) struct SlotMap {
-    /// For each slot who has the newest right to it.
+    /// For each slot, the master with the newest right to it.
     claims: Vec<Option<Claim>>,
 }
 
@@ -18,25 +18,25 @@ pub(super) struct SlotMap {
 struct Claim {
     address: Address,
     epoch: u64,
-    /// Whether a node has corrected it since: the epoch is that of the one before.
+    /// Whether a redirection has corrected it since; the epoch is then that of the previous claim.
     is_corrected: bool,
 }
 
 impl SlotMap {
-    /// One that knows nothing.
+    /// Returns an empty map.
     pub(super) fn new() -> Self {
         Self {
             claims: vec![None; usize::from(SLOTS)],
         }
     }
 
-    /// Who serves a slot.
+    /// Returns the master of a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<&Address> {
         let claim = self.claims.get(usize::from(slot))?;
         claim.as_ref().map(|claim| &claim.address)
     }
 
-    /// Everybody who serves a slot, in order.
+    /// Returns all masters that serve a slot, in order.
     pub(super) fn masters(&self) -> Vec<Address> {
         let claims = self.claims.chunk_by(|one, other| one == other);
         let owners = claims.filter_map(|alike| Some(&alike.first()?.as_ref()?.address));
@@ -46,9 +46,9 @@ impl SlotMap {
         masters
     }
 
-    /// Takes in what nodes say, and gives the slots that changed hands. For each slot the newest right counts. A right
-    /// that is older than what was known counts only with `is_majority`: one node that has been stopped or cut off for
-    /// a while believes for a moment that nothing has happened meanwhile, and would carry out what it is sent.
+    /// Updates the map from nodes' views, and returns the slots that changed their master. For each slot the newest right
+    /// counts. A right that is older than the known one counts only with `is_majority`: a node that has been stopped or cut
+    /// off for a while believes for a moment that nothing has changed, and would execute commands.
     pub(super) fn learn(&mut self, views: &[View], is_majority: bool) -> Vec<u16> {
         let mut newest: Vec<Option<&Master>> = vec![None; self.claims.len()];
         for view in views {
@@ -66,7 +66,7 @@ impl SlotMap {
         let mut changed = Vec::new();
         for ((slot, claim), master) in (0..).zip(&mut self.claims).zip(newest) {
             let known = claim.as_ref().map_or(0, |claim| claim.epoch);
-            // What a node corrected is not undone by the word that it corrected.
+            // The corrected claim does not undo its correction.
             let is_corrected = claim.as_ref().is_some_and(|claim| claim.is_corrected);
             let is_older =
                 |master: &Master| master.epoch < known || is_corrected && master.epoch == known;
@@ -86,7 +86,7 @@ impl SlotMap {
         changed
     }
 
-    /// Takes in that a node sends what is about a slot to another. Gives whether that is news.
+    /// Notes that a node redirects a slot to another. Returns whether that is new.
     pub(super) fn moved(&mut self, slot: u16, to: &Address) -> bool {
         let Some(claim) = self.claims.get_mut(usize::from(slot)) else {
             return false;

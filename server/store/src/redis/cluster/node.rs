@@ -1,4 +1,4 @@
-//! One master: its link, the lanes to it, and the connection by which it wakes.
+//! Node: one master with its link, its lanes, and its connection for wake-ups.
 
 use std::sync::{
     Arc, OnceLock, Weak,
@@ -30,21 +30,21 @@ use super::{
 };
 use crate::store::{Observer, Stamped};
 
-/// How long to wait before a node that is up, but did not tell its time, is asked again.
+/// Pause before a node that is up, but did not report its time, is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A master that serves slots, or is about to.
+/// Master that serves slots, or is about to.
 pub(super) struct Node {
     pub(super) address: Address,
     pub(super) lanes: Arc<Lanes>,
-    /// Locks that somebody waits for here, in slots of this node.
+    /// Locks with waiters or holds of this coordinator, in slots of this node.
     pub(super) wants: mpsc::UnboundedSender<Want>,
-    /// Whether messages that reach every node are taken from this one.
+    /// Whether this node delivers the messages that reach every node.
     pub(super) is_home: Arc<AtomicBool>,
     wakes: watch::Receiver<LinkStatus>,
 }
 
-/// Takes back what a node did not carry out.
+/// Returns commands that a node did not carry out to the router.
 struct Returns {
     router: Weak<Router>,
     address: Address,
@@ -96,17 +96,17 @@ impl Node {
         })
     }
 
-    /// Whether its command connections are up.
+    /// Returns whether its command connections are up.
     pub(super) fn status(&self) -> LinkStatus {
         self.lanes.link().status().borrow().clone()
     }
 
-    /// Whether it is up, its clock known, and commands can say until when they may arrive.
+    /// Returns whether it is up, and its clock is known, so that commands can have deadlines.
     pub(super) fn is_ready(&self) -> bool {
         self.lanes.knows_time() && self.status().is_up()
     }
 
-    /// Whether messages come from it.
+    /// Returns whether its subscription is up.
     pub(super) fn listens(&self) -> bool {
         self.wakes.borrow().is_up()
     }
@@ -115,7 +115,7 @@ impl Node {
         self.is_home.store(is_home, Ordering::Relaxed);
     }
 
-    /// Sends commands that are no lock's.
+    /// Sends commands that belong to no lock.
     pub(super) async fn execute(&self, commands: Vec<Cmd>) -> Result<Replies, LinkError> {
         self.lanes.link().execute(0, commands).await
     }
@@ -125,7 +125,7 @@ impl Reroute for Returns {
     fn returned(&self, items: Vec<Item>, refusal: Refusal) {
         match self.router.upgrade() {
             Some(router) => router.returned(items, refusal, &self.address),
-            // The store is gone; so is whoever asked.
+            // The store is gone, and so are the callers.
             None => drop(items),
         }
     }
@@ -137,7 +137,7 @@ impl Reroute for Returns {
     }
 }
 
-/// Tells the router whenever the node comes up or goes down, until it is gone. It is not up before its time is known.
+/// Notifies the router when the node comes up or goes down, until the node is gone. It is not up before its time is known.
 async fn attend(lanes: Weak<Lanes>, mut status: watch::Receiver<LinkStatus>, router: Weak<Router>) {
     loop {
         let is_up = status.borrow_and_update().is_up();

@@ -1,4 +1,4 @@
-//! The store on a Redis Cluster.
+//! Store on a Redis Cluster.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl LockStore for ClusterStore {
         let Some(place) = Place::read(token) else {
             return Ok(Err(Invalid("must be what the page before gave".into())));
         };
-        // In the order of their addresses: where that of the token is gone, the next one is gone on with.
+        // In the order of their addresses: if the token's node is gone, the scan goes on with the next one.
         let masters = self.router.masters();
         let rest = masters.partition_point(|node| {
             place
@@ -165,7 +165,7 @@ impl std::fmt::Debug for ClusterStore {
     }
 }
 
-/// Where a page begins.
+/// Begin of a page.
 struct Place {
     address: Address,
     cursor: u64,

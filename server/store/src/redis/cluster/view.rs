@@ -6,33 +6,33 @@ use redis::Value;
 
 use super::{super::keys::SLOTS, address::Address};
 
-/// What one node believes.
+/// View of the cluster by one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct View {
     /// The node's own id.
     pub(super) of: String,
     /// The masters that serve slots.
     pub(super) masters: Vec<Master>,
-    /// First slot, last slot, and which of the masters serves them.
+    /// First slot, last slot, and the index of their master.
     pub(super) ranges: Vec<(u16, u16, usize)>,
-    /// The others, who can be asked where no master can.
+    /// The other nodes, which can be asked if no master answers.
     pub(super) replicas: Vec<Address>,
 }
 
-/// A master.
+/// Master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Master {
-    /// The id that it keeps wherever it moves; empty where only its address is known.
+    /// The id, which it keeps when its address changes; empty if only its address is known.
     pub(super) id: String,
     pub(super) address: Address,
-    /// How new its right to its slots is.
+    /// The epoch of its right to its slots.
     pub(super) epoch: u64,
 }
 
 impl View {
-    /// Reads the replies to `CLUSTER SLOTS`, which has the addresses that clients are to use, and `CLUSTER NODES`, which
-    /// has the epochs. `asked` stands for a node that does not know its own host. `None` if they make no sense, or not
-    /// together: a node may have been added in between.
+    /// Parses the replies to `CLUSTER SLOTS`, which has the addresses for clients, and `CLUSTER NODES`, which has the epochs.
+    /// `asked` replaces the host of a node that does not know its own. Returns `None` if they are malformed, or inconsistent:
+    /// a node may have been added in between.
     pub(super) fn read(slots: Value, nodes: &str, asked: &Address) -> Option<Self> {
         let mut epochs = HashMap::new();
         let mut view = Self::default();
@@ -86,8 +86,8 @@ fn slot(value: Value) -> Option<u16> {
     }
 }
 
-/// Id and address. A host that is not known (`?`, where hostnames are preferred and this one has none) is that of the
-/// metadata, if they have one, and else that of the node asked, as is one that is left out.
+/// Parses id and address. An unknown host (`?`, if hostnames are preferred and this node has none) is that of the metadata, if
+/// they have one; otherwise, as for a missing host, it is that of the node that was asked.
 fn node(value: Value, asked: &Address) -> Option<(String, Address)> {
     let mut fields = list(value)?.into_iter();
     let host = text(fields.next()?).filter(|host| !host.is_empty() && host != "?");

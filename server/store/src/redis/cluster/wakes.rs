@@ -30,44 +30,44 @@ use super::{
 };
 use crate::store::WakeUp;
 
-/// For how long a slot is listened to after somebody was last seen to wait there. Who waits is refreshed once a second.
+/// Time for which a slot is subscribed after its last known waiter. Waiters are refreshed once a second.
 const REMEMBERED: Duration = Duration::from_secs(4);
-/// How often it is seen to what can be forgotten, and what could not be listened to is tried again.
+/// Interval at which unneeded slots are forgotten, and failed subscriptions are tried again.
 const TICK: Duration = Duration::from_millis(500);
-/// Most wants that are taken in at once.
+/// Most wants that are processed at once.
 const AT_ONCE: usize = 1024;
 
-/// A reason to listen to the channel of a slot.
+/// Reason to listen to the channel of a slot.
 pub(super) enum Want {
-    /// Somebody waits for a lock.
+    /// An acquire of this coordinator waits for a lock.
     Waits { slot: u16, name: LockName },
-    /// A hold was renewed, and is renewed again before this time is over. A hold that is never renewed does not count: most
-    /// locks are held so briefly that to listen would cost more than the rare message to every node.
+    /// A hold was renewed, and will be renewed again before this time is over. A hold that is never renewed does not count: most
+    /// holds are so brief that a subscription would cost more than the rare message to every node.
     Holds { slot: u16, lasts: Duration },
 }
 
-/// A master's wake-ups. It ends when nobody can want anything any more.
+/// Task for a master's wake-ups. It ends when all senders of wants are gone.
 pub(super) struct Wakes {
     listening: Listening,
     coordinator: CoordinatorId,
     wake_ups: mpsc::Sender<WakeUp>,
     slots: HashMap<u16, Slot>,
-    /// Whether the server knows channels of slots, as far as was heard.
+    /// Whether the server supports channels of slots, as far as known.
     is_sharded: bool,
 }
 
-/// A slot in which somebody waits or holds something.
+/// Slot with waiters or holds of this coordinator.
 #[derive(Default)]
 struct Slot {
-    /// The locks that are waited for, and when that was last heard.
+    /// The locks with waiters, and when each was last reported.
     names: HashMap<LockName, Instant>,
-    /// When the last of the holds is over unless it is renewed.
+    /// When the last of the holds ends unless renewed.
     held_until: Option<Instant>,
     listened_to: bool,
 }
 
 impl Wakes {
-    /// Starts to listen, and gives whether it does.
+    /// Starts to listen, and returns whether it does.
     pub(super) fn start(
         link: &Link,
         common: &Common,
@@ -133,13 +133,13 @@ impl Wakes {
                     }
                 }
                 Ok(()) = status.changed() => {
-                    // Whether it went or came: a new connection listens to no slot.
+                    // Up or down: a new connection listens to no slot.
                     status.mark_unchanged();
                     self.is_sharded = true;
                     self.slots.values_mut().for_each(|slot| slot.listened_to = false);
                 }
                 Some(channel) = slots_gone.recv() => {
-                    // Most often one that was given up here. Where it was not, the slot has gone to another node.
+                    // Most often, this task unsubscribed from it. Otherwise, the slot has moved to another node.
                     if let Some(slot) = self.slots.get_mut(&slot_of(&channel)) {
                         slot.listened_to = false;
                     }
@@ -151,7 +151,7 @@ impl Wakes {
         }
     }
 
-    /// Gives whether a slot is to be listened to that is not.
+    /// Returns whether a slot needs a subscription that it lacks.
     fn note(&mut self, wants: impl Iterator<Item = Want>) -> bool {
         let now = Instant::now();
         let mut is_news = false;
@@ -171,7 +171,7 @@ impl Wakes {
         is_news
     }
 
-    /// Listens to all that is wanted. What was wanted before it was listened to may have been missed, and is looked at.
+    /// Subscribes to all wanted slots. Messages from before a subscription may have been missed, so their locks are refreshed.
     async fn listen(&mut self) {
         let new = self.slots.iter().filter(|(_, slot)| !slot.listened_to);
         let new: Vec<u16> = new.map(|(slot, _)| *slot).collect();
@@ -183,8 +183,8 @@ impl Wakes {
         };
         for (slot, reply) in new.into_iter().zip(replies) {
             if let Value::ServerError(error) = reply {
-                // An unknown command before version 7. Where the slot is another node's by now (MOVED), that one is asked as
-                // soon as the wait is refreshed there.
+                // An unknown command before version 7. If the slot is another node's by now (MOVED), the next refresh there
+                // subscribes at that node.
                 self.is_sharded &= error.code() != "ERR";
             } else if let Some(slot) = self.slots.get_mut(&slot) {
                 slot.listened_to = true;
@@ -197,7 +197,7 @@ impl Wakes {
         }
     }
 
-    /// Forgets what nobody was seen to wait for lately, and slots without holds.
+    /// Forgets locks without recent waiters, and slots without holds.
     async fn forget(&mut self) {
         let now = Instant::now();
         let mut idle = Vec::new();
@@ -224,7 +224,7 @@ impl Wakes {
     }
 }
 
-/// What comes by the connection.
+/// Message over the connection.
 enum Message {
     Told { payload: Vec<u8>, of_slot: bool },
     SlotGone(Vec<u8>),

@@ -18,24 +18,24 @@ use super::{
     choice::Report,
 };
 
-/// How often a sentinel is asked, if nothing gives reason to ask at once.
+/// Interval of questions to a sentinel, unless there is reason to ask at once.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// How long a dial may take, and an answer likewise.
+/// Time-out of a dial, and of an answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What the task that asks one sentinel needs.
+/// Task that asks one sentinel.
 pub(super) struct Asking {
     pub(super) index: usize,
     pub(super) sentinel: RedisTarget,
     pub(super) master: Arc<str>,
-    /// Takes each answer, with the index.
+    /// Receives each answer, with the index.
     pub(super) answers: mpsc::Sender<(usize, Result<Report, Fault>)>,
-    /// Says that there is reason to ask at once.
+    /// Notified when there is reason to ask at once.
     pub(super) doubt: Arc<Notify>,
 }
 
 impl Asking {
-    /// Asks until nobody takes the answers any more.
+    /// Asks until the receiver of the answers is gone.
     pub(super) async fn run(self) {
         let mut attempt = 0;
         loop {
@@ -54,7 +54,7 @@ impl Asking {
         }
     }
 
-    /// Asks over one connection, until that breaks (and says how), or nobody takes the answers.
+    /// Asks over one connection, until it breaks (and returns how), or the receiver of the answers is gone.
     async fn ask_by(&self, dialled: Dialled) -> Option<Fault> {
         // Closed at the end.
         let Dialled {
@@ -85,8 +85,8 @@ impl Asking {
 
     async fn ask(&self, connection: &mut MultiplexedConnection) -> RedisResult<Vec<Value>> {
         let mut questions = Pipeline::new();
-        // The epoch first: it may then be older than the address, which is put right by the next answer, but never newer.
-        // The address is asked for by itself because a sentinel that is finishing a fail-over tells the old one there.
+        // The epoch first: it may then be older than the address, which the next answer corrects, but never newer. The address
+        // has a question of its own because `MASTER` shows the old one while a sentinel finishes a fail-over.
         for question in ["MASTER", "GET-MASTER-ADDR-BY-NAME"] {
             questions.cmd("SENTINEL").arg(question).arg(&*self.master);
         }
@@ -153,7 +153,7 @@ impl Asking {
         Fault::new(DownCause::WrongReply, reason)
     }
 
-    /// Gives an answer, and says whether anybody took it.
+    /// Sends an answer, and returns whether the receiver exists.
     async fn answer(&self, answer: Result<Report, Fault>) -> bool {
         self.answers.send((self.index, answer)).await.is_ok()
     }

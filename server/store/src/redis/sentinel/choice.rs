@@ -2,13 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
-/// What a sentinel says of the master.
+/// Report of a sentinel on the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
     /// A DNS name, an IPv4 address, or an IPv6 address without brackets.
     pub(super) host: Arc<str>,
     pub(super) port: u16,
-    /// Rises with every fail-over: a sentinel that has missed one tells a smaller one.
+    /// The epoch, which rises with every fail-over: a sentinel that has missed one reports a smaller one.
     pub(super) epoch: u64,
 }
 
@@ -28,11 +28,11 @@ impl fmt::Display for Report {
     }
 }
 
-/// What to go by: the report with the newest epoch, and of those the one that most sentinels give.
+/// Chooses the report with the newest epoch, and of several the one that most sentinels give.
 ///
-/// What is `known` is left for a newer epoch at once, on one sentinel's word: it has won the vote of a majority. It is left
-/// for anything else only when more than half of all `sentinels` say so, which is so after they were set up anew: an older
-/// epoch from a few is the word of those that missed a fail-over.
+/// A newer epoch than the `known` one counts at once, even from one sentinel, because it has won the vote of a majority. Any other
+/// report replaces the known one only if more than half of all `sentinels` give it, as after they were set up again: an older
+/// epoch from a few comes from sentinels that missed a fail-over.
 pub(super) fn choose<'a>(
     known: Option<&'a Report>,
     reports: &[&'a Report],
@@ -42,7 +42,7 @@ pub(super) fn choose<'a>(
         let same = reports.iter().filter(|other| other.is_same_server(report));
         same.count()
     };
-    // In reverse, since the last of equals is taken, and the order of the URL is to decide.
+    // In reverse, because the last of equals wins, and the order of the URL should decide.
     let newest = reports.iter().rev().copied();
     let newest = newest.max_by_key(|report| (report.epoch, votes(report)));
     match (known, newest) {

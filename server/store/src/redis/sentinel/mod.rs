@@ -1,10 +1,10 @@
 //! Discovery of the master through sentinels.
 //!
 //! - `asking`: asks one sentinel, again and again.
-//! - `choice`: whom to believe.
+//! - `choice`: chooses the answer to believe.
 //!
-//! One task owns the answer. Each sentinel is asked over a connection of its own, so that one that hangs delays no other;
-//! one that answers is enough to go on, and while none does, the master that was known last is kept.
+//! One task owns the answer. It asks each sentinel over a connection of its own, so that one that hangs delays no other. One
+//! answer is enough to go on; while none comes, the last known master counts.
 
 mod asking;
 mod choice;
@@ -29,15 +29,14 @@ use super::{
     url::SentinelUrl,
 };
 
-/// How long the first decision waits for sentinels that have not answered: the one that answers first may be one that
-/// missed a fail-over.
+/// Time for which the first decision waits for silent sentinels: the first to answer may have missed a fail-over.
 const FIRST_DECISION: Duration = Duration::from_secs(1);
 
-/// How long a majority has to say something else without a newer epoch before it is believed. Right after a fail-over it may
-/// only not have heard of it yet, while the sentinel that led it is too busy to answer.
+/// Time for which a majority must contradict without a newer epoch before it is believed. Right after a fail-over, the majority
+/// may not know of it yet, while the sentinel that led it is too busy to answer.
 const STEP_BACK: Duration = Duration::from_secs(5);
 
-/// Starts to ask, and goes on as long as the place is kept.
+/// Starts to ask, and goes on as long as the place exists.
 pub(super) fn follow(url: SentinelUrl) -> Place {
     let label: Arc<str> = format!("the Redis master {}", url.master()).into();
     let still_asking = Fault::new(
@@ -80,16 +79,16 @@ pub(super) fn follow(url: SentinelUrl) -> Place {
     place
 }
 
-/// Owns what is known of the master.
+/// Task that owns the known master.
 struct Follower {
     label: Arc<str>,
     /// The last answer of each sentinel.
     answers: Vec<Option<Result<Report, Fault>>>,
-    /// What is logged of each sentinel.
+    /// The logged state of each sentinel.
     boards: Vec<Board>,
-    /// What was decided last.
+    /// The last decision.
     known: Option<Report>,
-    /// Since when a majority says something else without a newer epoch.
+    /// Since when a majority contradicts without a newer epoch.
     contradicted: Option<Instant>,
     /// Whether it was logged that no sentinel answers.
     is_alone: bool,
@@ -179,7 +178,7 @@ impl Follower {
         self.known = Some(chosen);
     }
 
-    /// Why the master is not known: what somebody has to see to, if there is any such thing.
+    /// Returns why the master is not known; preferably a reason that an operator must mend.
     fn summary(&self) -> Fault {
         let faults = || {
             let answers = self.answers.iter().flatten();

@@ -10,13 +10,13 @@ use super::{
     tls::{TlsFiles, TlsSettings},
 };
 
-/// The port of a Redis server for which a store URL names none.
+/// Default port of a Redis server in a store URL.
 pub(super) const DEFAULT_PORT: u16 = 6379;
 
-/// The largest database number that Redis can be configured for.
+/// Largest database number that Redis can be configured for.
 pub(super) const MAX_DATABASE: u32 = i32::MAX as u32;
 
-/// What all servers of a store have in common. Cheap to clone.
+/// Access that all servers of a store have in common. Cheap to clone.
 #[derive(Clone)]
 pub(in crate::redis) struct Access {
     pub(super) login: Option<Login>,
@@ -24,7 +24,7 @@ pub(in crate::redis) struct Access {
     pub(super) tls: Option<Arc<TlsSettings>>,
 }
 
-/// What `AUTH` is sent.
+/// User and password for `AUTH`.
 #[derive(Clone)]
 pub(in crate::redis) struct Login {
     /// The ACL user; `None` is Redis's `default`.
@@ -32,7 +32,7 @@ pub(in crate::redis) struct Login {
     pub(in crate::redis) password: Arc<str>,
 }
 
-/// How a `rediss://` server is checked.
+/// Settings to check a `rediss://` server.
 #[derive(Clone)]
 pub(in crate::redis) struct Tls {
     pub(in crate::redis) settings: Arc<TlsSettings>,
@@ -59,7 +59,7 @@ impl Access {
         })
     }
 
-    /// One server of the store.
+    /// Returns one server of the store.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Access {
 }
 
 impl Login {
-    /// Reads what stands before the `@`, percent-encoded; none if that is empty.
+    /// Parses the percent-encoded part before the `@`; returns `None` if it is empty.
     pub(super) fn parse(user: &str, password: &str) -> Result<Option<Self>, StoreUrlError> {
         let user = decode(user, "user")?;
         let password = decode(password, "password")?;
@@ -119,7 +119,7 @@ pub(super) fn parse_database(path: &str) -> Result<u32, StoreUrlError> {
     if digits.is_empty() {
         return Ok(0);
     }
-    // `parse` alone would take a sign as well.
+    // `parse` alone would accept a sign as well.
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(StoreUrlError::BadDatabase);
     }

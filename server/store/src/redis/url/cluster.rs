@@ -1,4 +1,4 @@
-//! The address of a Redis Cluster.
+//! Address of a Redis Cluster.
 
 use std::{fmt, sync::Arc};
 
@@ -8,10 +8,10 @@ use super::{
     list::{ListUrl, split_scheme},
 };
 
-/// What stands behind the `+` of the scheme.
+/// Part after the `+` of the scheme.
 const KIND: &str = "cluster";
 
-/// The nodes to ask first, and how to log in to all of them. Cheap to clone.
+/// Nodes to ask first, and the login for all nodes. Cheap to clone.
 ///
 /// Neither `Display` nor `Debug` shows the password.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub struct ClusterUrl {
     access: Access,
 }
 
-/// Whether a store URL is meant to be that of a cluster.
+/// Returns whether a store URL is that of a cluster.
 pub(crate) fn is_cluster(url: &str) -> bool {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     split_scheme(scheme).is_some_and(|(_, kind)| kind.eq_ignore_ascii_case(KIND))
@@ -29,9 +29,9 @@ pub(crate) fn is_cluster(url: &str) -> bool {
 impl ClusterUrl {
     /// Parses `redis+cluster://[user[:password]@]host[:port],host[:port],…`, or `rediss+cluster://…` for TLS.
     ///
-    /// The nodes that are named are asked for the others. All have the same login, which is percent-decoded. A port
-    /// defaults to 6379; there is no database to choose. Certificates are checked as [`RedisTarget::parse`] tells, and must
-    /// be for the addresses that the nodes tell of one another.
+    /// The store asks the named nodes for the others. All have the same login, which is percent-decoded. A port defaults to
+    /// 6379; there is no database to choose. Certificates are checked as [`RedisTarget::parse`] describes, and must be for the
+    /// addresses that the nodes report of one another.
     ///
     /// # Errors
     ///
@@ -56,12 +56,12 @@ impl ClusterUrl {
         })
     }
 
-    /// The nodes to ask first, in the order of the URL; at least one.
+    /// Returns the nodes to ask first, in the order of the URL; at least one.
     pub fn seeds(&self) -> &[RedisTarget] {
         &self.seeds
     }
 
-    /// The node at an address.
+    /// Returns the node at an address.
     ///
     /// # Errors
     ///

@@ -6,11 +6,11 @@ use thiserror::Error;
 
 use super::access::{DEFAULT_PORT, MAX_DATABASE};
 
-/// Why a store URL was refused. No variant repeats a part of the URL that could hold a piece of its password.
+/// Error of a store URL. No variant repeats a part of the URL that could contain a piece of its password.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StoreUrlError {
-    /// It isn't a URL at all.
+    /// It is not a URL.
     #[error(
         "the store URL cannot be read ({0}); write redis://[user[:password]@]host[:port][/database], and in a user or \
          password percent-encode every character that is not a letter or digit (`/` is %2F, `#` is %23, `@` is %40)"
@@ -21,19 +21,19 @@ pub enum StoreUrlError {
         "the store URL has a line break or another control character in it; remove it, or percent-encode it"
     )]
     ControlCharacter,
-    /// The scheme is none that this store speaks.
+    /// The scheme is not supported.
     #[error(
         "the store URL begins with `{scheme}:`; write redis:// or, for TLS, rediss://; or redis+sentinel:// or \
          rediss+sentinel:// with a list of sentinels; or redis+cluster:// or rediss+cluster:// with a list of nodes"
     )]
     Scheme {
-        /// What the URL begins with.
+        /// The scheme of the URL.
         scheme: String,
     },
-    /// There is no host in it.
+    /// It has no host.
     #[error("the store URL names no host; write redis://host[:port][/database]")]
     NoHost,
-    /// A host of a list is no host.
+    /// A host in a list is malformed.
     #[error(
         "host {position} in the list of the store URL is neither a name nor an IP address (an IPv6 address is written in \
          brackets); if a comma, a colon or `@` belongs to a password, percent-encode it (%2C, %3A, %40)"
@@ -42,7 +42,7 @@ pub enum StoreUrlError {
         /// Which host, counted from 1.
         position: usize,
     },
-    /// The port of a host of a list is no port.
+    /// The port of a host in a list is malformed.
     #[error(
         "the port of host {position} in the list of the store URL is not a number from 1 to 65535; if the colon belongs \
          to a password, write it %3A"
@@ -59,19 +59,19 @@ pub enum StoreUrlError {
         /// Which host, counted from 1.
         position: usize,
     },
-    /// There is no master's name behind the list of sentinels.
+    /// The master's name is missing after the list of sentinels.
     #[error(
         "the store URL does not say which master the sentinels are to be asked for; write \
          redis+sentinel://host,host,host/master-name"
     )]
     NoMasterName,
-    /// The master's name has characters that no sentinel takes.
+    /// The master's name has characters that no sentinel accepts.
     #[error(
         "the master's name in the store URL may hold letters, digits, `.`, `-` and `_`; if the slash before it belongs to \
          a password, write it %2F"
     )]
     BadMasterName,
-    /// A parameter that is not known, or one that is there twice.
+    /// A parameter is unknown, or given twice.
     #[error(
         "a store URL with sentinels takes the parameters sentinel-user and sentinel-password, each once and with a \
          value; it has something else behind its `?` (in a password, write `?` as %3F and `&` as %26)"
@@ -93,7 +93,7 @@ pub enum StoreUrlError {
          a password alone"
     )]
     UserWithoutPassword,
-    /// A `%` that no two hexadecimal digits follow, or bytes that are not UTF-8.
+    /// A `%` without two hexadecimal digits, or bytes that are not UTF-8.
     #[error(
         "the {part} of the store URL is not percent-encoded UTF-8; a literal `%` is written %25"
     )]
@@ -107,13 +107,13 @@ pub enum StoreUrlError {
          redis://host/5; if the slash belongs to a password, write it %2F"
     )]
     BadDatabase,
-    /// A cluster has one database alone.
+    /// A cluster has only one database.
     #[error(
         "the store URL of a Redis Cluster ends with its list of nodes, as there is no database to choose; if the slash \
          belongs to a password, write it %2F"
     )]
     DatabaseOfCluster,
-    /// There is a query; no parameter is known.
+    /// It has a query, but there are no parameters.
     #[error(
         "the store URL has a query (`?…`), but takes no parameters; if the `?` belongs to a password, write it %3F"
     )]
@@ -123,18 +123,18 @@ pub enum StoreUrlError {
         "the store URL names {number} masters; write redis+quorum://host,host,host with 3 to 32 of them"
     )]
     NumberOfMasters {
-        /// How many.
+        /// Their number.
         number: usize,
     },
     /// One of several independent masters is named twice.
     #[error("the store URL names the same master twice; each of them has one vote")]
     SameMaster,
-    /// The query of several independent masters is none that is known.
+    /// The query of several independent masters is unknown.
     #[error(
         "the store URL has a query (`?…`) other than ?durable=true; if the `?` belongs to a password, write it %3F"
     )]
     QuorumParameter,
-    /// There is a fragment.
+    /// It has a fragment.
     #[error(
         "the store URL has a fragment (`#…`), but takes none; if the `#` belongs to a password, write it %23"
     )]
@@ -155,10 +155,10 @@ pub enum StoreUrlError {
     FileUnreadable {
         /// The file, as it was given.
         file: String,
-        /// What reading it ended with.
+        /// The system's error.
         source: io::Error,
     },
-    /// The CA file holds something other than certificates.
+    /// The CA file does not contain certificates.
     #[error("the CA file {file} of the store holds no usable PEM certificate: {detail}")]
     CaUnusable {
         /// The file, as it was given.
@@ -166,7 +166,7 @@ pub enum StoreUrlError {
         /// What is wrong with it.
         detail: String,
     },
-    /// Our own certificate or its key is none.
+    /// The coordinator's own certificate, or its key, is malformed.
     #[error("the file {file} (--store-cert, --store-key) cannot be used: {detail}")]
     IdentityUnusable {
         /// The file, as it was given.

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::StoreUrlError;
 
-/// A server of a list.
+/// Server in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Host {
     /// A DNS name, an IPv4 address, or an IPv6 address without brackets.
@@ -14,7 +14,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Reads a list; `default_port` is the port of those that name none.
+    /// Parses a list; `default_port` is the port of servers that name none.
     pub(super) fn parse_list(text: &str, default_port: u16) -> Result<Vec<Self>, StoreUrlError> {
         if text.is_empty() {
             return Err(StoreUrlError::NoHost);
@@ -47,7 +47,7 @@ impl Host {
         let name = match url::Host::parse_opaque(name) {
             // An escape would have to be decoded before the name is looked up; none is ever needed.
             Ok(url::Host::Domain(name)) if !name.is_empty() && !name.contains('%') => {
-                // Names are the same in capitals.
+                // Names are case-insensitive.
                 name.to_ascii_lowercase()
             }
             Ok(url::Host::Ipv6(address)) => address.to_string(),
@@ -70,7 +70,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// `parse` alone would take a sign as well.
+/// Parses a port; `parse` alone would accept a sign as well.
 fn parse_port(text: &str) -> Option<u16> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&port| digits && port != 0)

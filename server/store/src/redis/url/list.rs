@@ -1,4 +1,4 @@
-//! URLs with a list of servers, which the URL standard has no place for:
+//! URLs with a list of servers, which the URL standard does not cover:
 //! `scheme://[user[:password]@]host[:port],host[:port],…[/path][?parameters]`.
 
 use super::{
@@ -7,20 +7,19 @@ use super::{
     hosts::Host,
 };
 
-/// The parts of such a URL.
+/// Parts of such a URL.
 pub(super) struct ListUrl<'a> {
     pub(super) wants_tls: bool,
     pub(super) login: Option<Login>,
     pub(super) hosts: Vec<Host>,
-    /// What follows the first slash.
+    /// The part after the first slash.
     pub(super) path: &'a str,
-    /// What follows the question mark, as `name=value` (percent-encoded) joined by `&`.
+    /// The part after the question mark: `name=value` (percent-encoded), joined by `&`.
     pub(super) query: Option<&'a str>,
 }
 
 impl<'a> ListUrl<'a> {
-    /// Takes a URL apart that begins with `redis+{kind}:` or `rediss+{kind}:`; `default_port` is the port of hosts that
-    /// name none.
+    /// Splits a URL that begins with `redis+{kind}:` or `rediss+{kind}:`; `default_port` is the port of hosts that name none.
     pub(super) fn parse(
         url: &'a str,
         kind: &str,
@@ -60,7 +59,7 @@ impl<'a> ListUrl<'a> {
         })
     }
 
-    /// The parameters, decoded; an error where one has no value.
+    /// Returns the parameters, decoded; fails if one has no value.
     pub(super) fn parameters(
         &self,
         malformed: fn() -> StoreUrlError,
@@ -73,14 +72,14 @@ impl<'a> ListUrl<'a> {
     }
 }
 
-/// Whether `redis+kind` or `rediss+kind` asks for TLS, and the kind.
+/// Returns whether `redis+kind` or `rediss+kind` asks for TLS, and the kind.
 pub(super) fn split_scheme(scheme: &str) -> Option<(bool, &str)> {
     let (base, kind) = scheme.split_once('+')?;
     let wants_tls = base.eq_ignore_ascii_case("rediss");
     (wants_tls || base.eq_ignore_ascii_case("redis")).then_some((wants_tls, kind))
 }
 
-/// A scheme that may be shown. What has other characters is none, and could be anything.
+/// Returns the scheme if it may be shown. A text with other characters is none, and could be a secret.
 fn known_scheme(scheme: &str) -> String {
     let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
     if scheme.chars().all(is_scheme) {

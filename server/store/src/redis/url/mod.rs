@@ -1,14 +1,14 @@
-//! The addresses of Redis servers, parsed once from `--store` and `--store-ca`.
+//! Addresses of Redis servers, parsed once from `--store` and `--store-ca`.
 //!
 //! - `target`: one server, `redis://…`.
 //! - `sentinel`: a master that sentinels name, `redis+sentinel://…`.
 //! - `cluster`: a Redis Cluster, `redis+cluster://…`.
-//! - `list` and `hosts`: what all URLs with a list of servers share.
-//! - `access` and `tls`: how to log in and what to select, on whichever server.
+//! - `list` and `hosts`: the parts that all URLs with a list of servers share.
+//! - `access` and `tls`: login, database and TLS for all servers.
 //!
-//! A store URL holds a password, and a malformed one may hold pieces of it anywhere (an unencoded `/`, `#`, `?` or `@`
-//! in a password moves the rest of it into the path, the fragment, the query or the host). So no error here repeats
-//! what was written, but for the scheme and the name of the CA file.
+//! A store URL contains a password, and a malformed one may contain pieces of it anywhere (an unencoded `/`, `#`, `?` or `@`
+//! in a password moves the rest of it into the path, the fragment, the query or the host). So errors repeat only the scheme
+//! and the name of the CA file.
 
 mod access;
 mod cluster;

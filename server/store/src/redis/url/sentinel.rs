@@ -1,4 +1,4 @@
-//! The address of a master that sentinels name.
+//! Address of a master that sentinels name.
 
 use std::{fmt, sync::Arc};
 
@@ -8,13 +8,13 @@ use super::{
     list::{ListUrl, split_scheme},
 };
 
-/// The port of a sentinel for which the URL names none.
+/// Default port of a sentinel in the URL.
 const SENTINEL_PORT: u16 = 26_379;
 
-/// What stands behind the `+` of the scheme.
+/// Part after the `+` of the scheme.
 const KIND: &str = "sentinel";
 
-/// The sentinels to ask, which master to ask for, and how to log in to both. Cheap to clone.
+/// Sentinels to ask, the master's name, and the logins for both. Cheap to clone.
 ///
 /// Neither `Display` nor `Debug` shows a password.
 #[derive(Clone)]
