@@ -1,15 +1,15 @@
 -- Takes the lock, or joins its queue.
 --
 -- KEYS  all four
--- ARGV  a to take it or be told who has it, w to wait for it, A and W the same if it was asked before: owner id, TTL and
+-- ARGV  a to take it or get its holder, w to wait for it, A and W the same if it was sent before: owner id, TTL and
 --       lock-delay together (ms), details of the hold to be
 -- Reply token | {handed, 0, token}
---       | {handed, 1, place, ms until the first that is in the way expires (below 0: never)}
---       | {handed, 2, false | who holds it (see view_holders)}
+--       | {handed, 1, place, ms until the first hold or lock-delay expires (below 0: never)}
+--       | {handed, 2, false | its holder (see view_holders)}
 --       | {false, 7, the semaphore's limit in force, which is another one}
---       | RESUMED if it was asked before, and another stream has resumed it since
--- The same owner id again: its grant or place stands, and never ends sooner: this one may be late, and the hold may have been
--- renewed for longer since.
+--       | RESUMED if it was sent before, and another stream has resumed it since
+-- If it is sent again, its grant or place stands, and never ends sooner, because this one may be late, and the hold may have
+-- been renewed for longer since.
 
 local QUEUED, BUSY, OTHER_LIMIT = 1, 2, 7
 
@@ -17,7 +17,7 @@ local function acquire(owner, lasts, details)
   look()
   local is_again = letter == 'A' or letter == 'W'
   if is_again and is_replaced(owner) then return RESUMED end
-  -- The reply was lost, or the waiter was granted meanwhile, from elsewhere perhaps.
+  -- The reply was lost, or another operation granted the waiter meanwhile.
   if many then
     local found = many.get(owner)
     if found then
@@ -27,7 +27,7 @@ local function acquire(owner, lasts, details)
   elseif holder == owner then
     local found = record_of(owner)
     call('PEXPIRE', lock, math.max(tonumber(lasts), call('PTTL', lock)))
-    -- Without one: somebody deleted it.
+    -- Without a record: it was deleted.
     if not found then
       refuse_if_full()
       return mint(owner .. details)
@@ -60,7 +60,7 @@ local function acquire(owner, lasts, details)
   if is_waited_for or not fits(mode, permits, limit) then
     return { handed, BUSY, view_holders(1)[1] or false }
   end
-  -- It may wait at a coordinator that is taken for dead.
+  -- It may wait at a coordinator that counts as dead.
   leave(owner)
   return answer(handed, grant(owner, lasts, details, me, mode, limit))
 end

@@ -1,5 +1,5 @@
--- Publishes which actors of a coordinator wait while they hold something, and returns what all coordinators published
--- lately. Only changes are sent, in both directions. A script of its own: it is about no lock.
+-- Publishes the blocked waits of a coordinator, and returns the recent publications of all coordinators. Sends only changes,
+-- in both directions. A separate script, because it concerns no lock.
 --
 -- KEYS  a hash: `seen` -> for each coordinator when it called last (µs) and the version of what it published (cmsgpack);
 --       `of ID` -> what coordinator ID published; expires
@@ -32,7 +32,7 @@ end
 if next(seen) == nil then
   if packed then redis.call('DEL', blocked) end
 else
-  -- First, as Redis refuses it where its memory is full.
+  -- First, because Redis refuses it when its memory is full.
   if mine ~= '' then
     redis.call('HSET', blocked, 'seen', cmsgpack.pack(seen), 'of ' .. me, mine)
   else

@@ -1,9 +1,8 @@
--- Comes last: carries the operations out.
+-- Last part of the script: executes the operations.
 --
--- Together go exclusive acquires, renewals and clean releases of the same caller, each the first operation on its lock
--- in this call, so that in which order they are done is all the same. The others follow, one by one, in order. An acquire
--- or release on a lock that somebody follows is carried out like those, since it has something to tell; a renewal has not,
--- unless it turns out otherwise.
+-- It executes exclusive acquires, renewals and clean releases of the same caller together, if each is the first operation
+-- on its lock in this call, so that their order does not matter. The others follow, one by one, in order. An acquire or
+-- release on a followed lock is one of the others, because it has changes to report; a renewal has none, unless it fails.
 --
 -- KEYS  queue of each release together with others, of each acquire; lock of each release, renewal, acquire; record of
 --       each renewal, acquire, release; waiters of each release, acquire; and of each of the others lock and record,
@@ -34,10 +33,10 @@ if watch then watch.ask(locks + 1, renewed_records) end
 local has_others = letters:find('.', 1, true)
 
 local replies = { tonumber(ARGV[1]), now }
--- How many of the queues exist: where it is not all or none, each is looked at.
+-- Number of queues that exist: if it is not all or none, each is checked.
 local contended = queues > 0 and call('EXISTS', unpack(KEYS, 1, queues)) or 0
--- Asks whether Redis is out of memory, where that matters: where something may take memory after another write.
--- Uncontended acquires alone begin with a write that Redis refuses by itself. The question itself adds nothing to any key.
+-- Asks whether Redis is out of memory, if something may take memory after another write. Uncontended acquires alone begin
+-- with a write that Redis refuses by itself. The question itself adds nothing to any key.
 if has_others or acquires > 0 and (watch or contended > 0 or releases + renewals > 0) then
   local ours = (queues > 0 and KEYS[1] or KEYS[rest_keys + 2]):match('^lh:{.-}')
   local added = try('ZADD', ours .. ':none', 'XX', '0', '')
@@ -46,7 +45,7 @@ end
 local function is_contended(q)
   return contended > 0 and (contended == queues or call('EXISTS', KEYS[q]) == 1)
 end
--- What the locks of releases and renewals hold, and then the records of releases.
+-- Contents of the locks of releases and renewals, and then the records of releases.
 local holders
 if releases > 0 then
   local asked, next = { unpack(KEYS, locks + 1, acquired_locks) }, releases + renewals + 1
@@ -59,7 +58,7 @@ elseif renewals > 0 then
   holders = call('MGET', unpack(KEYS, locks + 1, acquired_locks))
 end
 
--- Whether a record is of an owner id and has a value or a client's name.
+-- Returns whether a record is that of an owner id and has a value or a client's name.
 local function has_more(found, owner)
   if not found or found:sub(17, 32) ~= owner then return false end
   -- After the coordinator come the session and the extras, each after its length.
@@ -69,7 +68,7 @@ local function has_more(found, owner)
   return not at or found:sub(at) ~= '\0\0'
 end
 
--- Releases: what is not to be deleted here, since it is waited for or not as it should be, is left to release.lua.
+-- Releases: a lock with waiters, or in an unexpected state, is left to release.lua.
 local released = {}
 if releases > 0 then
   local doomed = {}
@@ -84,7 +83,7 @@ if releases > 0 then
     if type(result) == 'table' then
       for i in pairs(released) do released[i] = result end
     else
-      -- As strip does in hold.lua. Where there is neither, it costs nothing.
+      -- As strip does in hold.lua. Without either, it costs nothing.
       for i in pairs(released) do
         local found = holders[releases + renewals + i]
         if has_more(found, ARGV[9 + i]) then

@@ -1,4 +1,4 @@
--- Makes an exclusive hold a shared one, with the same token and times, and lets shared waiters in.
+-- Makes an exclusive hold a shared one, with the same token and times, and grants shared waiters.
 --
 -- KEYS  all four
 -- ARGV  d: owner id
@@ -8,11 +8,11 @@ local function downgrade(owner)
   look()
   local found = find(owner)
   if not found or many then return found and many.mode() == 's' and CHANGED or NO_HOLD end
-  -- It needs keys that an exclusive hold does without.
+  -- It needs keys that an exclusive hold lacks.
   refuse_if_full()
   load_queue()
   local left = call('PTTL', lock)
-  -- Somebody made it last for ever. Whoever holds it renews it in time.
+  -- Its expiry was removed. Its holder renews it in time.
   if left < 0 then left = memory end
   many_made = many_made or many_functions()
   many_made.begin('s', 0)

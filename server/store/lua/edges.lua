@@ -1,4 +1,4 @@
--- Shows who waits for whom, to the detector of deadlocks.
+-- Returns the edges of the wait graph, for the detector of deadlocks.
 --
 -- KEYS  all four
 -- ARGV  e

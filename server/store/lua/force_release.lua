@@ -1,4 +1,4 @@
--- Takes the lock from all that hold it, raises the token, and hands the lock on.
+-- Takes the lock from all its holders, raises the token, and hands the lock on.
 --
 -- KEYS  all four
 -- ARGV  x

@@ -2,24 +2,24 @@
 
 local NO_ACTOR = ('\0'):rep(8)
 
--- The hold, false without one.
+-- Returns the hold, false without one.
 local function find(owner)
   if many then return many.get(owner) end
   return holder == owner and record_of(owner)
 end
 
--- Replaces what is known of a hold that was found.
+-- Replaces the record of a hold that was found.
 local function keep(owner, found)
   if many then return many.put(owner, found) end
   call('SET', record, found, 'KEEPTTL')
 end
 
--- How long it has left (ms, rounded up).
+-- Returns its remaining time (ms, rounded up).
 local function left(owner)
   return many and math.ceil(many.left(owner)) or call('PTTL', lock)
 end
 
--- The same hold with other extras: its mode if another is given, and how many times it is held.
+-- Returns the same hold with other extras: its mode if another is given, and how many times it is held.
 local function with_extras(found, mode, times)
   local _, _, _, _, extras = read_details(found, DETAILS)
   local now_mode, permits, limit, actor, now_times = 'x', 0, 0, NO_ACTOR, 1

@@ -1,13 +1,13 @@
 -- Holds. A hold is kept as its token, when that was minted (µs), 8 bytes each, its owner id, and its details, all
 -- big-endian:
 --
---   state        1 byte   'c'; or 'h' while a hand-off is unconfirmed: its client knows nothing yet, no lock-delay is
---                         due. 'C' and 'H' are the same of one that holds together with others and is fresh: it was
---                         handed to a waiter, and has not been renewed since
+--   state        1 byte   'c'; or 'h' while a hand-off is unconfirmed: its client does not know of it, and no lock-delay
+--                         is due. 'C' and 'H' are the same for a fresh hold in other modes: it was handed to a waiter,
+--                         and has not been renewed since
 --   lock-delay   8 bytes  ms
 --   coordinator           length in 2 bytes, text
 --   session               length in 1 byte, 0 or 16 bytes
---   extras                length in 1 byte; none of an exclusive hold of nobody's that is held once; otherwise the mode
+--   extras                length in 1 byte; none for an exclusive hold of no actor that is held once; otherwise the mode
 --                         'x' (exclusive), 's' (shared) or 'p' (permits), permits and their limit, 4 bytes each, the
 --                         actor, 8 bytes, and how many times it is held, 4 bytes
 --   client name           length in 2 bytes, text
@@ -20,21 +20,21 @@ local CLAIM = '3000' -- ms that a hand-off to another coordinator stands unconfi
 local DETAILS = 33   -- where they begin in a hold
 local MOST_REPLACED = 128 -- replaced owner ids that are remembered of a name; replaced.rs has the same
 
--- What the operation at hand has changed, to be told (see watch.lua), nil while nobody follows the lock; and what it saw
--- for a feed, and the channel of that.
+-- Changes of the present operation to report (see watch.lua), nil while no feed follows the lock; and the view for a feed,
+-- and that feed's channel.
 local changes, looked
 
 local holder -- what the lock was found to hold: false for nothing
 local many   -- the functions of many.lua, while it is held together
 
--- Of details at a place in a text: state, lock-delay, coordinator, session, extras, client name, where the value
+-- Reads details at a place in a text: state, lock-delay, coordinator, session, extras, client name, where the value
 -- begins.
 local function read_details(text, at)
   return unpack_bytes('>c1I8I2c0Bc0Bc0I2c0', text, at)
 end
 
--- Of the details of a request from a coordinator: how long its session id is, mode, permits, their limit. Faster than
--- to read all of them.
+-- Reads some details of a coordinator's request: the length of its session id, mode, permits, their limit. Faster than to
+-- read all of them.
 local function read_request(details, coordinator)
   local session_at = 12 + #coordinator
   local session = details:byte(session_at)
@@ -43,7 +43,7 @@ local function read_request(details, coordinator)
   return session, unpack_bytes('>c1I4I4', details, extras_at + 1)
 end
 
--- The same hold with another state, coordinator or extras.
+-- Returns the same hold with another state, coordinator or extras.
 local function with(found, state, coordinator, extras)
   local now_state, delay, now_coordinator, session, now_extras, client, value = read_details(found, DETAILS)
   state, coordinator, extras = state or now_state, coordinator or now_coordinator, extras or now_extras
@@ -53,18 +53,18 @@ end
 
 local function is_confirmed(state) return state == 'c' or state == 'C' end
 
--- The record, if it is of this hold.
+-- Returns the record, if it is that of this hold.
 local function record_of(owner)
   local found = call('GET', record)
   return found and found:sub(17, 32) == owner and found
 end
 
--- The token of a record, 0 without one.
+-- Returns the token of a record, 0 without one.
 local function token_of(found)
   return found and unpack_bytes('>I8', found) or 0
 end
 
--- Writes a record, and gives its token: greater than all before it. `last` is the one before where this operation has
+-- Writes a record, and returns its token: greater than all before it. `last` is the previous one if this operation has
 -- minted it.
 local function mint(of, last)
   last = last or token_of(call('SET', record, stamp .. of, 'PX', newest_memory, 'GET'))
@@ -73,7 +73,7 @@ local function mint(of, last)
   return last + 1
 end
 
--- Sets anew how long the newest token is remembered. Gives the record, false without one.
+-- Extends the time for which the newest token is remembered. Returns the record, false without one.
 local function remember()
   local found = call('GETEX', record, 'PX', memory)
   local token = found and #found >= 8 and token_of(found) or 0
@@ -81,7 +81,7 @@ local function remember()
   return found
 end
 
--- Fails while Redis is out of memory. It comes before whatever makes something larger: this call may have made writes
+-- Fails if Redis is out of memory. Called before every write that makes something larger: this call may have made writes
 -- already, after which Redis refuses nothing any more.
 local function refuse_if_full()
   if full then error(full, 0) end
@@ -93,8 +93,8 @@ local function allow_when_full()
   if full then redis.pcall('GETEX', record) end
 end
 
--- Keeps nothing but the token of the record, where that is of no hold any more: its value and its client's name are of no
--- more use to anybody. With an owner id, only if the record is of that one. Nothing of it makes an operation fail.
+-- Removes all but the token from the record of a hold that is over, because its value and client name are no longer needed.
+-- With an owner id, only if the record is that one's. It never makes an operation fail.
 local function strip(owner)
   local found = redis.pcall('GET', record)
   if type(found) ~= 'string' or #found <= 16 or owner and found:sub(17, 32) ~= owner then return end
@@ -102,19 +102,19 @@ local function strip(owner)
   redis.pcall('SET', record, found:sub(1, 16), 'KEEPTTL')
 end
 
--- A hold without value and client name.
+-- Returns a hold without value and client name.
 local function anonymous(found)
   local _, _, _, _, _, client, value = read_details(found, DETAILS)
   return found:sub(1, value - #client - 3) .. '\0\0'
 end
 
--- The key of the owner ids that were replaced: 'lh:{…}:replaced:' and the lock key, named after the record.
+-- Returns the key of the replaced owner ids: 'lh:{…}:replaced:' and the lock key, derived from the record's.
 local function replaced()
   local _, tag_ends = record:find('}', 1, true)
   return record:sub(1, tag_ends) .. ':replaced:' .. lock
 end
 
--- Whether a resume gave what an owner id stood for another one (see resume.lua).
+-- Returns whether a resume replaced an owner id (see resume.lua).
 local function is_replaced(owner)
   local forgotten_at = call('ZSCORE', replaced(), owner)
   return forgotten_at and tonumber(forgotten_at) > now
@@ -124,8 +124,8 @@ local function note(...)
   if changes then changes[#changes + 1] = { ... } end
 end
 
--- What may be seen of a hold that has so many ms left: {session, extras, client name, coordinator, token, granted at
--- (µs), ms left without the lock-delay, lock-delay (ms), value}.
+-- Returns the view of a hold with this many ms left: {session, extras, client name, coordinator, token, granted at (µs), ms
+-- left without the lock-delay, lock-delay (ms), value}.
 local function view_hold(found, left)
   local token, granted = unpack_bytes('>I8I8', found)
   local state, delay, coordinator, session, extras, client, value = read_details(found, DETAILS)

@@ -1,8 +1,8 @@
--- Who holds the lock at hand, one or many (see many.lua), and whether there is room for more.
+-- Holders of the present lock, one or many (see many.lua), and whether more fit.
 
 local many_made -- its functions, once there are any
 
--- Looks at the lock; `found` is what it holds where that is known. Sees to those of many whose time is over.
+-- Reads the lock; `found` is its value if known. Drops expired holds of many.
 local function look(found)
   many = nil
   holder = found or call('GET', lock)
@@ -12,7 +12,7 @@ local function look(found)
   end
 end
 
--- Keeps a hold whose time is over, while its lock-delay lasts, without value and client name.
+-- Strips value and client name from an expired hold, which stays for its lock-delay.
 local function put_anonymous(owner, found)
   local kept = anonymous(found)
   if #kept == #found then return end
@@ -21,14 +21,14 @@ local function put_anonymous(owner, found)
   call('SET', record, kept, 'KEEPTTL')
 end
 
--- Whether there is room for one more like this.
+-- Returns whether one more hold in this mode fits.
 local function fits(mode, permits, limit)
   if many then return many.fits(mode, permits, limit) end
   return not holder
 end
 
--- Grants what fits to an owner id, for `lasts` ms (text), or for the claim time if it waits elsewhere. Gives the token;
--- `last` is one that this operation has minted before.
+-- Grants the lock to an owner id that fits, for `lasts` ms (text), or for the claim time if it waits elsewhere. Returns the
+-- token; `last` is the previous one that this operation has minted.
 local function grant(owner, lasts, details, coordinator, mode, limit, is_handed, last)
   local state = 'c'
   if coordinator ~= me then state, lasts = 'h', CLAIM end
@@ -54,8 +54,8 @@ local function grant(owner, lasts, details, coordinator, mode, limit, is_handed,
   return minted
 end
 
--- Who holds it, those that end first before others, at most so many: {'foreign', ms left} or what view_hold gives of
--- each.
+-- Returns the holders, those that end first before others, at most this many: {'foreign', ms left}, or view_hold's result
+-- for each.
 local function view_holders(most)
   local shown = {}
   if many then

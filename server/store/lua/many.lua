@@ -1,17 +1,16 @@
--- Those that hold a name together: shared, or as permits of a semaphore. The functions for them are made where the
--- first such name comes up in a call.
+-- Holds that share a name: shared ones, or permits of a semaphore. A call makes the functions for them when it meets the
+-- first such name.
 --
--- While the lock is 'lh:many', and not otherwise, whatever else is left of them, there are
+-- These keys count only while the lock is 'lh:many':
 --
---       holders   zset    who holds, by when that ends (µs): the owner id; or a ghost, 'z' and the owner id: a hold
---                         that ended uncleanly, what it took stays taken for its lock-delay
+--       holders   zset    holders, by the end of their holds (µs): the owner id; or a ghost, 'z' and the owner id: a hold
+--                         that ended uncleanly, and stays taken for its lock-delay
 --       holds     hash    owner id → the hold (see hold.lua); ghost → its permits in 4 bytes; 'fresh at coordinator:'
 --                         and a coordinator id → the owner ids of its fresh holds, oldest first;
 --                         '' → {mode, limit, permits taken, by ghosts too, how many ghosts} as MessagePack
 --
--- They are named after the record, 'lh:{…}:token:' and the lock key, with their names for 'token', so that no
--- operation has to be told of them. The lock expires with the last of them, to the millisecond, and these a second
--- later.
+-- Their names are those of the record, 'lh:{…}:token:' and the lock key, with their own names for 'token', so that
+-- operations do not need them as keys. The lock expires with the last hold, to the millisecond, and these a second later.
 
 local FRESH = 'fresh at coordinator:' -- longer than an owner id and a ghost
 local PORTION = 500                   -- holders that are asked for at once
@@ -37,7 +36,7 @@ local function fresh_of(coordinator)
   return fresh[coordinator]
 end
 
--- A hold is fresh no longer.
+-- Notes that a hold is no longer fresh.
 local function no_longer_fresh(owner, coordinator)
   local list = fresh_of(coordinator)
   local at = list:find(owner, 1, true)
@@ -48,7 +47,7 @@ local function no_longer_fresh(owner, coordinator)
   end
 end
 
--- Counts no longer what was removed: a hold, or a ghost.
+-- Subtracts a removed hold or ghost from the counts.
 local function discount(member, found)
   has_changed, has_moved = true, true
   if not found then return end
@@ -84,11 +83,11 @@ local function purge()
   if has_purged then end_if_empty() end
 end
 
--- Looks at who holds a lock that is 'lh:many', and drops what has run out. Without them the lock is like a foreign one.
+-- Reads the holders of a lock that is 'lh:many', and drops expired ones. Without these keys the lock counts as foreign.
 function functions.load()
   name_keys()
-  -- The call did not name them. While their slot is moved to another node, either may be there already, or not yet: asked
-  -- for both at once, Redis refuses, and the operation is tried again before it takes anything for gone.
+  -- The call did not name them. While their slot moves to another node, either may be there already: asked for both at once,
+  -- Redis refuses, and the operation is tried again before it takes anything for gone.
   if IS_CLUSTER then call('EXISTS', holders, holds) end
   local state = call('HGET', holds, '')
   if not state then return end
@@ -105,7 +104,7 @@ function functions.begin(as, of)
   holder, many = MANY, functions
 end
 
--- Nobody holds it any more.
+-- Ends the last hold.
 function functions.drop()
   call('DEL', lock, holders, holds)
   holder, many = false, nil
@@ -136,19 +135,19 @@ function functions.settle()
   call('SET', lock, MANY, 'PXAT', text(ends))
 end
 
--- Whether there is room for one more like this.
+-- Returns whether one more hold in this mode fits.
 function functions.fits(as, permits, of)
   return as == mode and (as == 's' or (of == limit and taken + permits <= limit))
 end
 
--- The semaphore's limit, nil if it is none.
+-- Returns the semaphore's limit, nil in other modes.
 function functions.limit() return mode == 'p' and limit or nil end
 
 function functions.permits_taken() return taken end
 
 function functions.mode() return mode end
 
--- Adds one that fits.
+-- Adds a hold that fits.
 function functions.add(owner, found, ends)
   local state, _, coordinator, _, extras = read_details(found, DETAILS)
   call('ZADD', holders, text(ends), owner)
@@ -158,10 +157,10 @@ function functions.add(owner, found, ends)
   has_changed, has_moved = true, true
 end
 
--- A hold, false if it is none.
+-- Returns a hold, false without one.
 function functions.get(owner) return call('HGET', holds, owner) end
 
--- Replaces what is known of a hold.
+-- Replaces the record of a hold.
 function functions.put(owner, found) call('HSET', holds, owner, found) end
 
 -- Makes a hold one that the caller has confirmed and keeps, for `lasts` ms.
@@ -173,7 +172,7 @@ function functions.extend(owner, found, lasts)
   has_moved = true
 end
 
--- Gives a hold another owner id, and what is known of it from now on; it lasts for `lasts` ms and is fresh no longer.
+-- Gives a hold another owner id and record; it lasts for `lasts` ms and is no longer fresh.
 function functions.replace(owner, found, next, resumed, lasts)
   local state, _, coordinator = read_details(found, DETAILS)
   if state == 'C' or state == 'H' then no_longer_fresh(owner, coordinator) end
@@ -184,16 +183,16 @@ function functions.replace(owner, found, next, resumed, lasts)
   has_moved = true
 end
 
--- How long a hold has left (ms, not rounded).
+-- Returns the remaining time of a hold (ms, not rounded).
 function functions.left(owner) return (call('ZSCORE', holders, owner) - now) / 1000 end
 
--- How long the first of all has left (ms, rounded up).
+-- Returns the shortest remaining time of all (ms, rounded up).
 function functions.first_left()
   local first = call('ZRANGE', holders, '0', '0', 'WITHSCORES')
   return math.ceil((first[2] - now) / 1000)
 end
 
--- Ends a hold. What it took stays taken for `delay` ms.
+-- Ends a hold, which stays taken for `delay` ms.
 function functions.remove(owner, found, delay)
   call('ZREM', holders, owner)
   call('HDEL', holds, owner)
@@ -209,10 +208,10 @@ function functions.remove(owner, found, delay)
   taken, ghosts = taken + permits, ghosts + 1
 end
 
--- How many hold it, ghosts not counted.
+-- Returns the number of holds without ghosts.
 function functions.count() return call('ZCARD', holders) - ghosts end
 
--- The first holds to end, at most so many: {owner id, hold, ms left, rounded up}.
+-- Returns the first holds to end, at most this many: {owner id, hold, ms left, rounded up}.
 function functions.first(most)
   local shown, from = {}, 0
   repeat
@@ -227,7 +226,7 @@ function functions.first(most)
   return shown
 end
 
--- All holds, unordered.
+-- Returns all holds, unordered.
 function functions.all()
   local found, from = {}, 0
   repeat
@@ -240,7 +239,7 @@ function functions.all()
   return found
 end
 
--- How long the last ghost has left (ms, rounded up), 0 without one.
+-- Returns the remaining time of the last ghost (ms, rounded up), 0 without one.
 function functions.haunted_for()
   local from = 0
   while ghosts > 0 do
@@ -254,7 +253,7 @@ function functions.haunted_for()
   return 0
 end
 
--- The caller's fresh holds, oldest first, at most so many.
+-- Returns the caller's fresh holds, oldest first, at most this many.
 function functions.fresh(most)
   local list, found = fresh_of(me), {}
   for at = 1, math.min(#list, 16 * most), 16 do

@@ -1,17 +1,17 @@
--- Comes after every operation: gives what carries them out.
+-- Part after all operations: returns the functions that execute them.
 
--- The functions of most letters; the others are made where one comes up.
+-- Functions of most letters; the others are made when needed.
 local operations = { a = acquire, w = acquire, A = acquire, W = acquire, n = renew, r = release, u = release }
 local few_keys = { n = true, v = true, k = true }
 
--- How many wait after the operation at hand, false where it has but two keys.
+-- Returns the number of waiters after the present operation, false if it has only two keys.
 local function waiter_count()
   if few_keys[letter] then return false end
   if not is_loaded then load_queue() end
   return count()
 end
 
--- Tells what it has changed, and what it saw. Nothing of that makes it fail.
+-- Reports its changes, and its view. This never makes it fail.
 local function tell()
   local has_changed = changes and changes[1]
   if not has_changed and not looked then return end
@@ -21,8 +21,8 @@ local function tell()
   return looked and watch.show(looked, waiting)
 end
 
--- Carries an operation out, on the keys that were set, whatever it comes to. If it fails, what it had changed by then is
--- told all the same.
+-- Executes an operation on the present keys, and catches its error. If it fails, the changes that it made before are still
+-- reported.
 local function carry_out(of, ...)
   letter, many, is_loaded, looked = of, nil, false, nil
   changes = watch and watch.follows(lock) and {} or nil
@@ -40,7 +40,7 @@ local function carry_out(of, ...)
   return { err = type(reply) == 'table' and reply.err or reply }
 end
 
--- Carries out what could not be done together: the replies that are still missing, in order.
+-- Executes the operations that could not be done together, in order.
 local function rest(letters, replies, key, at)
   -- letter → how many arguments it has in ARGV, whether it may come late
   local arguments = { a = 3, w = 3, A = 3, W = 3, n = 2, r = 1, u = 1, f = 1, d = 1, m = 3, x = 0, v = 2, k = 2, s = 1,

@@ -1,4 +1,4 @@
--- Comes after the operations that are not asked for often: gives the function for each letter.
+-- Part after the rare operations: returns the function for each letter.
 
 return {
   f = refresh,

@@ -1,14 +1,13 @@
--- The queue. The waiters of a coordinator are neighbours in it, in the order of their places, so that its first one
--- is found in O(log n), and nobody has to walk past those of a dead one.
+-- Queue. The waiters of a coordinator are neighbours in it, in the order of their places, so that a script finds its first
+-- one in O(log n), and need not walk past those of a dead one.
 --
--- What is known of a waiter: place, when it joined (µs), 8 bytes each; its coordinator and for how long its grant is
--- to last (ms, text), each after its length in 2 bytes; the details of the hold to be (see hold.lua).
+-- Record of a waiter: place, when it joined (µs), 8 bytes each; its coordinator and the TTL of its grant (ms, text), each
+-- after its length in 2 bytes; the details of its hold (see hold.lua).
 --
--- The state is {next place, when the keys were last kept (µs), coordinator → {when it last showed that its waiters live
--- (µs), the first place that counts, whether there may be waiters below that}, the limit of the first that asked for
--- permits of a semaphore since the queue was empty}. A coordinator that is silent for too long has its waiters'
--- places given up: from then on they count as gone. They are removed some at a time, since thousands would hold Redis
--- up.
+-- The state is {next place, when the keys' expiry was last extended (µs), coordinator → {when it last showed that its
+-- waiters live (µs), the first place that counts, whether there may be waiters below that}, the limit of the first waiter
+-- for permits since the queue was empty}. The waiters of a coordinator that is silent for too long lose their places and
+-- count as gone. Scripts remove them some at a time, because thousands would block Redis.
 
 local DEAD_AFTER = 2000000     -- µs without a sign of life after which a coordinator's waiters are skipped
 local PLACES_KEPT = 10000000   -- µs without one after which they lose their places
@@ -21,7 +20,7 @@ local GRANTS_AT_ONCE = 100     -- waiters that an operation grants the lock to, 
 local next_place, kept_at, attached, queue_limit -- the state, while there is a queue
 local is_loaded                                  -- whether the operation at hand has looked at it
 
--- Saves the state, together with another field perhaps.
+-- Saves the state, and another field if given.
 local function save_state(...)
   call('HSET', waiters, STATE, cmsgpack.pack({ next_place, kept_at, attached, queue_limit }), ...)
 end
@@ -30,7 +29,7 @@ end
 local function from(coordinator, place) return coordinator .. '\0' .. pack('>I8', place) end
 local function beyond(coordinator) return '(' .. coordinator .. '\1' end
 
--- What is known of a waiter: place, since when, coordinator, for how long, details. `found` is its field where that was read.
+-- Reads a waiter: place, when it joined, coordinator, TTL, details. `found` is its field if already read.
 local function read_waiter(owner, found)
   found = found or call('HGET', waiters, owner)
   if not found then return nil end
@@ -38,21 +37,21 @@ local function read_waiter(owner, found)
   return place, since, coordinator, lasts, found:sub(rest)
 end
 
--- What may be seen of a waiter: {coordinator, since (µs), session, extras, client name}.
+-- Returns the view of a waiter: {coordinator, since (µs), session, extras, client name}.
 local function view_waiter(coordinator, since, details)
   local _, _, _, session, extras, client = read_details(details, 1)
   return { coordinator, since, session, extras, client }
 end
 
--- Whether a place has not been given up.
+-- Returns whether a place still counts.
 local function counts(place, coordinator)
   local sign = attached and attached[coordinator]
   return sign and place >= sign[2]
 end
 
--- Has the keys last for as long as places are kept, from now on.
+-- Extends the keys' expiry to the time for which places are kept.
 local function keep_keys()
-  -- In this order, so that the queue never ends before what is known of it.
+  -- In this order, so that the queue never expires before its records.
   call('PEXPIRE', waiters, KEPT_FOR)
   call('PEXPIRE', queue, KEPT_FOR)
 end
@@ -64,7 +63,7 @@ local function forget_queue_if_empty()
   end
 end
 
--- How many wait up to a place; all of them without one.
+-- Returns the number of waiters up to a place; of all without one.
 local function count(place)
   local sum = 0
   for coordinator, sign in pairs(attached or {}) do
@@ -86,8 +85,8 @@ local function purge(coordinator, sign)
   return true
 end
 
--- Comes before what can't be done by halves: fails while the slot is being moved to another node of a cluster. Then a key
--- that was deleted can't be made again here, nor can two be asked for there unless both exist. The operation is tried
+-- Fails while the slot is being moved to another node of a cluster. Called before steps that must not be done in part,
+-- because a deleted key can't be made again here then, nor can two be read there unless both exist. The operation is tried
 -- again.
 local function check_settled()
   if IS_CLUSTER then
@@ -96,10 +95,10 @@ local function check_settled()
   end
 end
 
--- Looks at the queue, and gives up the places of coordinators that have been silent for too long. Saves nothing
--- before it has removed something, so that Redis does not refuse it when it is out of memory. Gives up nothing while the
--- slot is being moved to another node: coordinators may be silent only because their keys are on two nodes at the time,
--- and an operation that empties the queue there fails after it has done so.
+-- Reads the queue, and drops the places of coordinators that have been silent for too long. Saves nothing before it has
+-- removed something, so that Redis does not refuse it when out of memory. Drops nothing while the slot is being moved to
+-- another node: coordinators may be silent only because their keys are on two nodes, and an operation that empties the
+-- queue there fails after it has done so.
 local function load_queue()
   attached, queue_limit, is_loaded = nil, nil, true
   local state = call('HGET', waiters, STATE)
@@ -107,8 +106,8 @@ local function load_queue()
   next_place, kept_at, attached, queue_limit = unpack(cmsgpack.unpack(state))
   local removed, are_more, is_settled, has_stepped = 0, false, nil, kept_at > now
   for coordinator, sign in pairs(attached) do
-    -- Redis's clock has stepped back. A sign of life that lies ahead would make its coordinator live until the clock comes to
-    -- it, so it counts as one of now.
+    -- Redis's clock has stepped back. A refresh in the future would make its coordinator live until the clock reaches it, so it
+    -- counts as one of now.
     if sign[1] > now then sign[1], has_stepped = now, true end
     local is_over = sign[1] > 0 and sign[1] + PLACES_KEPT <= now
     if is_over or sign[3] then
@@ -123,12 +122,12 @@ local function load_queue()
     are_more = are_more or sign[3]
   end
   if are_more and count() == 0 then
-    -- Nobody is left whose place counts: then it is as if they were gone, and the queue's limit with them.
+    -- No waiter is left whose place counts: they count as gone, and so does the queue's limit.
     call('UNLINK', queue, waiters)
     attached, queue_limit = nil, nil
   elseif removed > 0 or has_stepped then
     if has_stepped then
-      -- What it saves is no longer than what was there.
+      -- The new state is no longer than the old one.
       allow_when_full()
       kept_at = now
     end
@@ -138,7 +137,7 @@ local function load_queue()
   end
 end
 
--- Notes that the caller's waiters live, and saves the state, together with another field perhaps.
+-- Notes that the caller's waiters live, and saves the state, and another field if given.
 local function attach(...)
   local sign = attached[me]
   if sign then sign[1] = now else attached[me] = { now, next_place, false } end
@@ -148,8 +147,8 @@ local function attach(...)
   if keep then keep_keys() end
 end
 
--- Joins the queue at its end, or stays where it is. Gives the place, and whether it joined. `limit` is that of the semaphore that it asks
--- permits of, if it does.
+-- Adds a waiter at the end, or leaves it in its place. Returns the place, and whether it joined. `limit` is that of its
+-- semaphore, if any.
 local function join(owner, lasts, details, limit)
   if not attached then
     if call('EXISTS', queue, waiters) > 0 then call('DEL', queue, waiters) end
@@ -162,7 +161,7 @@ local function join(owner, lasts, details, limit)
     attach()
     return place, false
   end
-  -- A place that was given up, and has not been removed yet.
+  -- A place that no longer counts, and has not been removed yet.
   if place then call('ZREM', queue, member) end
   place = next_place
   call('ZADD', queue, '0', from(me, place) .. owner)
@@ -179,7 +178,7 @@ local function remove(owner, member, may_be_last)
   if may_be_last then forget_queue_if_empty() end
 end
 
--- Leaves the queue. Gives false if it was not there, or coordinator, since when it waited, details.
+-- Removes a waiter. Returns false if it was not in the queue, or coordinator, when it joined, details.
 local function leave(owner)
   if not attached then return false end
   local place, since, coordinator, _, details = read_waiter(owner)
@@ -189,11 +188,11 @@ local function leave(owner)
   return coordinator, since, details
 end
 
--- Tells another coordinator what has become of a hold or place of its own, or that its waiter was granted the lock. The
--- message is only a hint: where the user may not publish, a refresh finds the grant. From version 7 on, a cluster has
--- channels of a slot, which only the slot's node hears of. A coordinator listens there where it waits for something or
--- has renewed a hold. What nobody heard there goes to all nodes: after a slot has moved, a coordinator does not listen at
--- its new node before it knows of the move.
+-- Wakes another coordinator: its waiter was granted the lock, or a hold or place of its own has changed. The message is only
+-- a hint: if the user may not publish, a refresh finds the grant. From version 7 on, a cluster has channels of a slot, which
+-- only the slot's node carries. A coordinator subscribes there if it has waiters or has renewed a hold. A message without a
+-- subscriber there goes to all nodes: after a slot has moved, a coordinator does not subscribe at its new node before it
+-- knows of the move.
 local function tell_owner(coordinator, message)
   if IS_CLUSTER and (redis.REDIS_VERSION_NUM or 0) >= 0x070000 then
     local heard_by = redis.pcall('SPUBLISH', 'lh:' .. queue:match('{.-}') .. ':wake:' .. coordinator, message)
@@ -202,13 +201,13 @@ local function tell_owner(coordinator, message)
   redis.pcall('PUBLISH', 'lh:wake:' .. coordinator, message)
 end
 
--- Grants what is free to the next waiters whose coordinators live, one after the other, as long as the next one fits.
--- Those of a dead one are skipped but keep their places. Gives what common.lua calls handed, and, unless somebody has
--- it all, whether anybody else is next.
+-- Grants the lock to the next waiters whose coordinators live, one after the other, as long as the next one fits. Waiters of
+-- a dead one are skipped but keep their places. Returns what common.lua calls handed, and, unless a hold is exclusive,
+-- whether there is a next waiter.
 local function hand_on()
   if not attached or (holder and not many) then return false, false end
   check_settled()
-  -- The first two of each line, as two are enough to hand on to one; `at` is whose turn it is, from the second on.
+  -- The first two waiters of each coordinator, which suffice to grant one; `at` is the next one, from the second on.
   local lines = {}
   for coordinator, sign in pairs(attached) do
     if sign[1] + DEAD_AFTER > now then
@@ -253,7 +252,7 @@ local function hand_on()
       end
       if mode == 'x' then return handed, false end
     else
-      -- Somebody meddled.
+      -- Another program changed the keys.
       remove(owner, member, is_last)
     end
 
@@ -264,8 +263,8 @@ local function hand_on()
   end
 end
 
--- Takes the grant to the one that asks out of what was handed on, as the answer itself tells of it. Gives the rest, and
--- the token if there is one.
+-- Takes the caller's own grant out of the grants, because the answer itself has it. Returns the rest, and the token if there
+-- is one.
 local function take(handed, owner)
   for i = 1, handed and #handed or 0, 4 do
     if handed[i] == owner then
@@ -277,5 +276,5 @@ local function take(handed, owner)
   return handed, nil
 end
 
--- A reply that is a number unless something was handed on.
+-- Returns a reply that is a number unless a waiter was granted.
 local function answer(handed, number) return handed and { handed, 0, number } or number end

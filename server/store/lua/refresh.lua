@@ -1,9 +1,9 @@
--- Tells that the caller's waiters live, hands on what is free, and looks for grants that the caller may have missed.
+-- Notes that the caller's waiters live, hands a free lock on, and finds grants that the caller may have missed.
 --
 -- KEYS  all four
 -- ARGV  f: the caller's oldest waiter, or empty
 -- Reply {handed, 4, {{owner id, token, 1 if a session's}, …} of the caller's hold if it holds it alone, or of its first
---       100 fresh ones, oldest first, ms until the first that is in the way expires (below 0: never, or nothing is),
+--       100 fresh ones, oldest first, ms until the first hold or lock-delay expires (below 0: never, or there is none),
 --       1 if the oldest waiter waits or holds}
 
 local REFRESHED = 4
@@ -17,7 +17,7 @@ end
 
 local function refresh(oldest)
   load_queue()
-  -- A sign of life that replaces another one takes no memory; without it the queue would lose its waiters.
+  -- A refresh that replaces an earlier one takes no memory; without it the queue would lose its waiters.
   if attached and (attached[me] or not full) then
     allow_when_full()
     attach()

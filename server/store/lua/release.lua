@@ -1,9 +1,9 @@
--- Ends whatever an owner id stands for, a hold or a place in the queue, and hands the lock on.
+-- Ends the hold, or the place in the queue, of an owner id, and hands the lock on.
 --
 -- KEYS  all four
--- ARGV  r, or u if the end is unclean, when what the hold took stays closed for its lock-delay: owner id
+-- ARGV  r, or u for an unclean end, after which the hold stays closed for its lock-delay: owner id
 -- Reply RELEASED | NOTHING | CANCELLED | {handed, 0, RELEASED | CANCELLED}
---       | {false, 3, ms for which the name is closed now} where it held
+--       | {false, 3, ms for which the name is closed now} if it held
 -- Deletes first: after that Redis lets a script go on even when it is out of memory.
 
 local CLOSING = 3
@@ -29,13 +29,13 @@ local function release(owner, known)
   local is_unclean = letter == 'u'
   local found = many and many.get(owner) or is_unclean and holder == owner and record_of(owner)
   if not found and changes and holder == owner then
-    -- Only to be told: a clean release does not fail for it.
+    -- Only for the report: a clean release does not fail because of it.
     local is_read, record_now = pcall(record_of, owner)
     found = is_read and record_now
   end
   if not found and holder ~= owner then
     if not withdraw(owner) then
-      -- What is known of a hold that ran out.
+      -- The record of an expired hold.
       strip(owner)
       return NOTHING
     end
@@ -60,7 +60,7 @@ local function release(owner, known)
   note('released', changes and found and view_hold(found, 0), delay)
   if delay > 0 then return { false, CLOSING, delay } end
   local handed = hand_on()
-  -- Whoever was granted it has a record of its own.
+  -- A granted waiter has a record of its own.
   if was_alone and not holder then strip(owner) end
   return answer(handed, RELEASED)
 end

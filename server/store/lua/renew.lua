@@ -1,7 +1,7 @@
 -- Extends a hold, or confirms a hand-off. Never creates a key.
 --
 -- KEYS  lock, record: only keys that exist while it is held
--- ARGV  n: owner id, TTL (ms); the hold's lock-delay comes on top
+-- ARGV  n: owner id, TTL (ms); the hold's lock-delay is added
 -- Reply RENEWED | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left) | RESUMED
 
 local function renew(owner, ttl)
@@ -14,10 +14,10 @@ local function renew(owner, ttl)
     note('lost', false, loss)
     return loss
   end
-  -- That the token is remembered for longer does no harm should the hold have expired.
+  -- If the hold has expired, it does no harm to remember the token for longer.
   local newest_one = remember()
   if not many then
-    -- The lock is the owner's; the record may not be there.
+    -- The lock is the owner's; the record may be missing.
     if not newest_one or newest_one:sub(17, 32) ~= owner then
       call('PEXPIRE', lock, ttl)
       return RENEWED

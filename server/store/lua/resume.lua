@@ -1,37 +1,37 @@
--- Takes a hold, or a place in the queue, over for another stream: its owner id changes, so that whoever still believes in
--- the old stream can do nothing to it any more.
+-- Moves a hold, or a place in the queue, to another stream: its owner id changes, so that nothing that still uses the old
+-- stream can affect it.
 --
 -- KEYS  all four
--- ARGV  m: its next owner id and those that it may be under, TTL (ms), how many times a hold is held (4 bytes) with
+-- ARGV  m: its next owner id and its possible former ones, TTL (ms), how many times a hold is held (4 bytes) with
 --       session id and client name
--- Reply {handed, 9, token, extras, lock-delay (ms)} of a hold, or of a place that has just come to one
+-- Reply {handed, 9, token, extras, lock-delay (ms)} of a hold, or of a waiter that was just granted one
 --       | {handed, 10, owner id, session, extras, client name, TTL, lock-delay (ms), value, place, ms until the first that
---       is in the way expires (below 0: never)}
+--       blocks it expires (below 0: never)}
 --       | RESUMED | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left)
--- The same again: it stands.
+-- If it is sent again, it has no further effect.
 
 local HOLD_RESUMED, PLACE_RESUMED = 9, 10
 
--- Remembers that an owner id which stood for something here stands for nothing any more. A bounded number of them is
--- remembered, and none while Redis is out of memory: they only tell whoever still believes in one what has become of it.
+-- Remembers that an owner id was replaced. A bounded number of them is remembered, and none while Redis is out of memory:
+-- they only tell a former owner that another stream has resumed its hold or place.
 local function replace(owner, next)
   if owner == next or full then return end
   local key = replaced()
   call('ZREMRANGEBYSCORE', key, '-inf', now)
   call('ZADD', key, now + memory * 1000, owner)
   call('ZREMRANGEBYRANK', key, '0', -MOST_REPLACED - 1)
-  -- Not every caller remembers them for as long: the key is kept for the longest.
+  -- Callers may remember them for different times: the key is kept for the longest.
   local last = call('ZREVRANGE', key, '0', '0', 'WITHSCORES')
   call('PEXPIREAT', key, math.ceil(last[2] / 1000))
 end
 
--- Tells the coordinator that had it.
+-- Wakes the coordinator that had it.
 local function tell_former(coordinator, owner)
-  -- Only a hint: where it is not allowed, its next renewal or refresh finds out.
+  -- Only a hint: if it is not permitted, its next renewal or refresh finds out.
   if coordinator ~= me then tell_owner(coordinator, 'M' .. owner .. lock) end
 end
 
--- Details from a place in a text, as they are from now on. While Redis is out of memory a longer client name is not taken.
+-- Returns the new details, from a place in a text. If Redis is out of memory, a longer client name is left out.
 local function taken_over(text, at, session, client)
   local _, delay, _, _, extras, former, value = read_details(text, at)
   if full and #client > #former then client = former end
@@ -49,10 +49,10 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
       return EXPIRED
     end
   end
-  -- First, and not only for the token's sake: after a write like this one Redis lets a call go on though it is out of memory.
+  -- First, and not only for the token: after such a write, Redis lets a call go on even if it is out of memory.
   remember()
   local resumed = found
-  -- The same again finds it as it was made, or as a place has come to it.
+  -- A repeated resume finds the hold as it left it, or the grant of the waiter that it moved.
   if owner ~= next and (times > 1 or extras ~= '') then resumed = with_extras(found, nil, times) end
   resumed = resumed:sub(1, 16) .. next .. taken_over(resumed, DETAILS, session, client)
   if many then
@@ -74,13 +74,13 @@ local function resume_place(owner, next, ttl, session, client)
   if not sign then
     attached[me] = { now, place, false }
   elseif place < sign[2] then
-    -- From here on places below its first one count again, so none of those that were given up may be left.
+    -- From here on places below its first one count again, so no dropped place may be left.
     while sign[3] do purge(me, sign) end
     sign[2] = place
   end
   local _, delay, _, _, extras, _, value_at = read_details(details, 1)
   local value, lasts = details:sub(value_at), string.format('%.0f', ttl + delay)
-  -- Joins before it leaves: a queue that was empty in between would come back without an expiry.
+  -- Joins before it leaves: a queue that becomes empty in between would come back without an expiry.
   local was, is = from(coordinator, place) .. owner, from(me, place) .. next
   call('ZADD', queue, '0', is)
   attach(next, pack('>I8I8I2c0I2c0', place, since, #me, me, #lasts, lasts) .. taken_over(details, 1, session, client))
@@ -100,7 +100,7 @@ local function resume(owners, ttl, stream)
   for at = 17, #owners, 16 do from[#from + 1] = owners:sub(at, at + 15) end
   load_queue()
   look()
-  -- What is remembered of replaced ids may be with another node by now.
+  -- The key of replaced ids may have moved to another node.
   check_settled()
 
   local function taken_hold(owner, found)
@@ -113,7 +113,7 @@ local function resume(owners, ttl, stream)
     return resume_place(owner, next, ttl, session, client)
   end
 
-  -- What is under the next one already was resumed by this stream, unless somebody else made the same id.
+  -- A hold or place under the next id already was resumed by this stream, unless another client made the same id.
   local found = find(next)
   if found then
     local _, _, coordinator, of = read_details(found, DETAILS)

@@ -1,4 +1,4 @@
--- Notes how many times its holder holds a hold.
+-- Sets how many times a hold is held.
 --
 -- KEYS  lock, record
 -- ARGV  k: owner id, how many times

@@ -1,4 +1,4 @@
--- Shows a name.
+-- Returns the view of a name.
 --
 -- KEYS  all four
 -- ARGV  s: most waiters to show
