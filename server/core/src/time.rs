@@ -1,8 +1,8 @@
-//! Two clocks that are never mixed: the store's wall clock and the coordinator's monotonic one.
+//! Times of two clocks that are never mixed: the store's wall clock and the coordinator's monotonic one.
 
 use std::{fmt, time::Duration};
 
-/// Shows a duration as people write it, in the largest unit that needs no fraction: `90s`, `24h`, `365d`. Days count from two on.
+/// Display of a duration in the largest unit that needs no fraction: `90s`, `24h`, `365d`. Uses days from two on.
 #[derive(Clone, Copy, Debug)]
 pub struct InUnits(pub Duration);
 
@@ -27,58 +27,58 @@ impl fmt::Display for InUnits {
     }
 }
 
-/// A moment by the store's own clock, in microseconds since 1970: what Redis's `TIME` gave inside the script.
+/// Time by the store's own clock, in microseconds since 1970: the result of Redis's `TIME` inside the script.
 ///
 /// Only the store compares these. It follows wall time, so it may step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreTime(i64);
 
 impl StoreTime {
-    /// A moment from microseconds since 1970.
+    /// Returns the time from microseconds since 1970.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since 1970.
+    /// Returns the microseconds since 1970.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// The moment `duration` later; saturates.
+    /// Returns the time `duration` later; saturates.
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(micros(duration)))
     }
 
-    /// The moment `duration` earlier; saturates.
+    /// Returns the time `duration` earlier; saturates.
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(micros(duration)))
     }
 
-    /// Time from `self` until `later`; zero if that has passed.
+    /// Returns the duration from `self` until `later`; zero if that has passed.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_micros(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
     }
 }
 
-/// A moment by the coordinator's monotonic clock, in microseconds since an arbitrary start.
+/// Time by the coordinator's monotonic clock, in microseconds since an arbitrary start.
 ///
-/// The clock counts time spent suspended (`CLOCK_BOOTTIME`): after a pause of the machine, a lease has run out for us
-/// as it has for Redis.
+/// The clock counts suspended time (`CLOCK_BOOTTIME`): after a pause of the machine, a lease has expired here as it has in
+/// Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// A moment from microseconds since the clock's start.
+    /// Returns the time from microseconds since the clock's start.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since the clock's start.
+    /// Returns the microseconds since the clock's start.
     pub const fn as_micros(self) -> u64 {
         self.0
     }
 
-    /// The moment `duration` later; saturates.
+    /// Returns the time `duration` later; saturates.
     pub fn after(self, duration: Duration) -> Self {
         Self(
             self.0
@@ -86,13 +86,13 @@ impl Moment {
         )
     }
 
-    /// Time from `self` until `later`; zero if that has passed.
+    /// Returns the duration from `self` until `later`; zero if that has passed.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_micros(later.0.saturating_sub(self.0))
     }
 }
 
-/// A duration in whole microseconds; saturates.
+/// Returns a duration in whole microseconds; saturates.
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

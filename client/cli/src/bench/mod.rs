@@ -40,10 +40,10 @@ use crate::{
     signals::Signals,
 };
 
-/// How long sessions may take to close before the tool ends all the same: their connections end with it.
+/// Longest time that the tool waits for sessions to close: their connections end with it anyway.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Measures, and prints what came of it.
+/// Measures, and prints the results.
 pub(crate) async fn run(connection: &Connection, options: BenchOptions, as_json: bool) -> Outcome {
     let kinds = [
         SignalKind::interrupt(),
@@ -98,7 +98,7 @@ pub(crate) async fn run(connection: &Connection, options: BenchOptions, as_json:
     Ok(conclude(&ended, summary.cycles, as_json))
 }
 
-/// Says on standard error what was wrong, and how the tool ends.
+/// Reports an error on standard error, and returns the exit code.
 fn conclude(ended: &Ended, cycles: u64, as_json: bool) -> Exit {
     match ended {
         Ended::Violation(violation) => {
@@ -118,7 +118,7 @@ fn conclude(ended: &Ended, cycles: u64, as_json: bool) -> Exit {
     }
 }
 
-/// Lets the clients work until the time is over, or something ends it early. Nobody works any more when this returns.
+/// Lets the clients work until the time is over, or something ends it early. All of them have stopped when this returns.
 async fn measure(
     sessions: &Sessions,
     options: &BenchOptions,
@@ -147,7 +147,7 @@ async fn measure(
         early => early,
     };
     let cpu = cpu_time().saturating_sub(cpu_before);
-    // Dropping what they do cancels their acquires and gives back what they hold.
+    // Dropping their futures cancels their acquires and releases their locks.
     watch.workers.shutdown().await;
     window.end = window.end.min(Instant::now());
     let ended = match early {
@@ -187,13 +187,13 @@ fn spawn(
     workers
 }
 
-/// What ends a run before its time.
+/// Early end of a run.
 enum Early {
     Signal(i32),
     Violation(Violation),
 }
 
-/// What is watched while clients work.
+/// Events to watch for while clients work.
 struct Watch<'a> {
     workers: JoinSet<Stop>,
     tally: Arc<Tally>,
@@ -233,12 +233,12 @@ impl Watch<'_> {
     }
 }
 
-/// Nobody else's locks are below it.
+/// Returns a random prefix, which no other locks have.
 fn random_prefix() -> Arc<str> {
     format!("bench/{:016x}/", fastrand::u64(..)).into()
 }
 
-/// What this process has used of its processors so far.
+/// Returns the CPU time of this process so far.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

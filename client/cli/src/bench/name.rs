@@ -8,7 +8,7 @@ use std::{
 
 use leasehold_client::LockWatch;
 
-/// One name, as this process knows it.
+/// Name, as this process knows it.
 pub(super) struct Name<H = LockWatch> {
     text: Arc<str>,
     seen: Mutex<Seen<H>>,
@@ -18,11 +18,11 @@ struct Seen<H> {
     holder: Option<H>,
     newest: i64,
     waiting: usize,
-    /// When it was released to somebody who was waiting.
+    /// When it was released while another client waited.
     released: Option<Instant>,
 }
 
-/// A hold, as far as it is checked.
+/// Hold that is checked.
 pub(super) trait Hold {
     fn token(&self) -> i64;
     fn is_held(&self) -> bool;
@@ -38,16 +38,16 @@ impl Hold for LockWatch {
     }
 }
 
-/// What a grant came to.
+/// Result of a grant.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Grant {
-    /// It is held; with the time since the release that it follows, where that one had somebody to go to.
+    /// It is held; with the time since the release before it, if a client was waiting then.
     Held { hand_off: Option<Duration> },
-    /// It was lost before it could be looked at, so that others may have been granted since.
+    /// It was lost before it could be checked, so that others may have been granted since.
     LostAlready,
 }
 
-/// A grant that must not have been.
+/// Grant that violates exclusion or the order of tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Violation {
     name: Arc<str>,
@@ -101,18 +101,18 @@ impl<H: Hold> Name<H> {
         &self.text
     }
 
-    /// Somebody asks for it.
+    /// Notes a client that asks for it.
     pub(super) fn asked(&self) {
         self.seen().waiting += 1;
     }
 
-    /// Somebody who asked has been answered, or has gone.
+    /// Notes a client that was answered, or has gone.
     pub(super) fn answered(&self) {
         let mut seen = self.seen();
         seen.waiting = seen.waiting.saturating_sub(1);
     }
 
-    /// Checks a grant. Whoever has it calls this before anything else, and `released` before giving it back.
+    /// Checks a grant. Its holder calls this before anything else, and `released` before the release.
     pub(super) fn granted(&self, hold: H, at: Instant) -> Result<Grant, Violation> {
         let mut seen = self.seen();
         if !hold.is_held() {
@@ -141,10 +141,10 @@ impl<H: Hold> Name<H> {
         })
     }
 
-    /// The hold with this token is about to be given back.
+    /// Notes that the hold with this token is about to be released.
     pub(super) fn released(&self, token: i64, at: Instant) {
         let mut seen = self.seen();
-        // After a loss it is somebody else's by now.
+        // After a loss, another client may hold it.
         if seen
             .holder
             .as_ref()

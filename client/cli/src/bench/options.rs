@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{args::duration, show::text};
 
-/// More acquires at once than this cost this process more memory than they tell about the coordinator.
+/// Most acquires at once: more would cost this process memory and show nothing more about the coordinator.
 const MOST_AT_ONCE: u64 = 100_000;
-/// Room for what is added to it, in a name of at most 512 bytes.
+/// Longest prefix, which leaves room for the rest of a name of at most 512 bytes.
 const LONGEST_PREFIX: usize = 480;
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -49,7 +49,7 @@ Exit codes:
   77   unknown identity, missing permission, or a TLS certificate that was not accepted
   128 + n if signal n interrupted it: 130 for Ctrl-C";
 
-/// What `bench` is told.
+/// Options of `bench`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct BenchOptions {
     /// Number of clients, each with a session and a connection of its own: 1 to 10000
@@ -90,7 +90,7 @@ pub(crate) struct BenchOptions {
 }
 
 impl BenchOptions {
-    /// What is wrong with the options taken together.
+    /// Checks the options against one another.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.hold > self.duration {
             return Err(format!(

@@ -8,12 +8,12 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How often it is drawn anew.
+/// Interval at which it is redrawn.
 pub(super) const TICK: Duration = Duration::from_millis(100);
-/// The present rate is that of this long ago until now.
+/// Period over which the present rate is measured.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// A bar on standard error. Does nothing where that is not a terminal, or where it was told to be quiet.
+/// Bar on standard error. Does nothing if that is not a terminal, or with `quiet`.
 pub(super) struct Progress {
     bar: ProgressBar,
 }
@@ -35,7 +35,7 @@ impl Progress {
         self.bar.set_position(sessions as u64);
     }
 
-    /// Work goes on for this long now.
+    /// Begins a phase of this length.
     pub(super) fn phase(&self, what: &'static str, length: Duration) {
         self.bar.set_style(style("{prefix} [{bar:30}] {msg}"));
         self.bar.set_prefix(what);
@@ -47,7 +47,7 @@ impl Progress {
         self.bar.set_position(millis(elapsed.min(length)));
     }
 
-    /// Takes it off the screen.
+    /// Removes it from the screen.
     pub(super) fn clear(&self) {
         self.bar.finish_and_clear();
     }
@@ -77,14 +77,14 @@ fn seconds(duration: Duration) -> String {
     format!("{:.0}s", duration.as_secs_f64())
 }
 
-/// The present rate of something that is counted.
+/// Present rate of a counter.
 #[derive(Default)]
 pub(super) struct Rate {
     seen: VecDeque<(Instant, u64)>,
 }
 
 impl Rate {
-    /// Notes the count, and returns how much it rose lately, per second.
+    /// Notes the count, and returns its recent rise per second.
     pub(super) fn now(&mut self, at: Instant, count: u64) -> f64 {
         self.seen.push_back((at, count));
         while self.seen.len() > 2

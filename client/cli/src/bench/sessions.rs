@@ -1,4 +1,4 @@
-//! The clients' sessions: opened before anything is measured, closed after it.
+//! Sessions of the clients: opened before the measurement, closed after it.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,22 +10,22 @@ use tokio::task::JoinSet;
 use super::{options::BenchOptions, progress::Progress};
 use crate::connection::Connection;
 
-/// How many are being opened at once: a coordinator bounds how many connections may be at their handshake.
+/// Sessions that are opened at once: a coordinator bounds the connections in their handshake.
 const OPENED_AT_ONCE: usize = 64;
-/// What this process has open besides its sessions' connections.
+/// Open files of this process besides its sessions' connections.
 const OTHER_FILES: u64 = 64;
 
 /// One session for each client.
 pub(super) struct Sessions {
     pub(super) all: Vec<Session>,
-    /// Who serves them: several, where something balances the load.
+    /// The coordinators that serve them: several behind a load balancer.
     pub(super) coordinators: BTreeSet<String>,
     /// The TTL in force.
     pub(super) ttl: Duration,
 }
 
 impl Sessions {
-    /// Opens one for each client. The first one alone: if it is refused, so are the others.
+    /// Opens one for each client. Opens the first one alone: if it is refused, so are the others.
     pub(super) async fn open(
         connection: &Connection,
         options: &BenchOptions,
@@ -74,7 +74,7 @@ impl Sessions {
         self.all.push(session);
     }
 
-    /// Closes them, so that the coordinator need not find out by itself that they are gone.
+    /// Closes them, so that the coordinator need not notice their loss.
     pub(super) async fn close(self) {
         let mut closing = JoinSet::new();
         for session in self.all {
@@ -84,7 +84,7 @@ impl Sessions {
     }
 }
 
-/// Each connection is an open file, and how many a process may have is often set low.
+/// Raises the limit of open files, which is often low: each connection needs one.
 fn allow_connections(clients: u64) -> anyhow::Result<()> {
     let needed = clients + OTHER_FILES;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

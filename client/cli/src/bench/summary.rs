@@ -17,7 +17,7 @@ use crate::show::{
     text,
 };
 
-/// What was done, to whom.
+/// Parameters of the run.
 pub(super) struct Run<'a> {
     pub(super) endpoint: &'a str,
     pub(super) coordinators: Vec<String>,
@@ -26,7 +26,7 @@ pub(super) struct Run<'a> {
     /// The TTL in force.
     pub(super) ttl: Duration,
     pub(super) measured: Duration,
-    /// What this process used of its processors in that time.
+    /// The CPU time of this process in that time.
     pub(super) cpu: Duration,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Ended {
     Violation(Violation),
 }
 
-/// How long something took: microseconds.
+/// Distribution of times, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Times {
     pub(super) count: u64,
@@ -50,7 +50,7 @@ pub(super) struct Times {
     pub(super) max: f64,
 }
 
-/// Everything that is told.
+/// Summary.
 pub(super) struct Summary<'a> {
     pub(super) run: Run<'a>,
     interrupted: bool,
@@ -114,7 +114,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// How many processors this process kept busy.
+    /// Returns how many processors this process kept busy.
     pub(super) fn cores_used(&self) -> f64 {
         let seconds = self.run.measured.as_secs_f64();
         if seconds > 0.0 {
@@ -323,7 +323,7 @@ impl Summary<'_> {
     }
 }
 
-/// Microseconds, to about three digits.
+/// Returns microseconds as text, to about three digits.
 pub(super) fn time(micros: f64) -> String {
     let (number, unit) = match micros {
         _ if micros < 1_000.0 => return format!("{micros:.0} µs"),
@@ -341,7 +341,7 @@ pub(super) fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1_000_000.0
 }
 
-/// Returns a time in microseconds as text, to the tenth of one: no more is kept.
+/// Returns a time in microseconds as text, to the tenth of one, which is the precision kept.
 fn of_micros(micros: f64) -> String {
     duration(Duration::from_nanos((micros * 10.0).round() as u64 * 100))
 }

@@ -12,27 +12,27 @@ use std::{
 
 use hdrhistogram::Histogram;
 
-/// How many kinds of errors are told apart.
+/// Most kinds of errors that are counted separately.
 const MOST_KINDS: usize = 20;
 
-/// When is measured.
+/// Time window of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) begin: Instant,
     pub(super) end: Instant,
 }
 
-/// What all clients count into.
+/// Counters of all clients.
 pub(super) struct Tally {
     window: Window,
-    /// Cycles ever, for the progress.
+    /// All cycles, for the progress bar.
     all: AtomicU64,
     by_client: Vec<AtomicU64>,
-    /// Several, so that clients do not queue here.
+    /// Several shards, so that clients do not queue here.
     shards: Vec<Mutex<Counts>>,
 }
 
-/// A cycle that was completed.
+/// Completed cycle.
 pub(super) struct Cycle {
     pub(super) asked: Instant,
     pub(super) granted: Instant,
@@ -41,7 +41,7 @@ pub(super) struct Cycle {
     pub(super) released: Instant,
 }
 
-/// What was counted. Times are in nanoseconds, to three digits.
+/// Counts. Times are in nanoseconds, to three digits.
 pub(super) struct Counts {
     pub(super) acquire: Histogram<u64>,
     pub(super) hand_off: Histogram<u64>,
@@ -55,7 +55,7 @@ pub(super) struct Counts {
     pub(super) lost: Kinds,
 }
 
-/// How often something happened, by what it was.
+/// Counts by kind.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Kinds(BTreeMap<String, Kind>);
 
@@ -77,7 +77,7 @@ impl Tally {
         })
     }
 
-    /// Cycles since the beginning, warm-up included.
+    /// Returns the cycles since the beginning, warm-up included.
     pub(super) fn cycles_so_far(&self) -> u64 {
         self.all.load(Ordering::Relaxed)
     }
@@ -102,7 +102,7 @@ impl Tally {
         });
     }
 
-    /// An acquire that had not been answered when the measured time was over, or when the run was ended before that.
+    /// Counts an acquire without an answer at the end of the measured time, or at an early end of the run.
     pub(super) fn unfinished(&self, client: usize, asked: Instant) {
         let end = Instant::now().min(self.window.end);
         if asked > end {
@@ -114,17 +114,17 @@ impl Tally {
         });
     }
 
-    /// Something could not be served, at whatever time.
+    /// Counts a failed request, at any time.
     pub(super) fn error(&self, client: usize, kind: &str, message: &str) {
         self.with(client, |counts| counts.errors.add(kind, message));
     }
 
-    /// A lock was lost while it was held, at whatever time.
+    /// Counts the loss of a held lock, at any time.
     pub(super) fn lost(&self, client: usize, kind: &str, reason: &str) {
         self.with(client, |counts| counts.lost.add(kind, reason));
     }
 
-    /// Everything together, and how many cycles each client had. Whoever worked has ended.
+    /// Returns the sum of all counts, and each client's number of cycles. Call it when all workers have ended.
     pub(super) fn total(&self) -> anyhow::Result<(Counts, Vec<u64>)> {
         let mut total = Counts::new()?;
         for shard in &self.shards {
@@ -148,7 +148,7 @@ fn lock(shard: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 
 fn record(histogram: &mut Histogram<u64>, time: Duration) {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    // It grows as needed: any number fits.
+    // The histogram grows as needed: any number fits.
     histogram.record(nanos).ok();
 }
 
@@ -187,7 +187,7 @@ impl Kinds {
         self.0.values().map(|kind| kind.count).sum()
     }
 
-    /// What it was, how often, and an example in words.
+    /// Returns each kind, its count, and an example in words.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, u64, &str)> {
         let kinds = self.0.iter();
         kinds.map(|(name, kind)| (name.as_str(), kind.count, kind.example.as_str()))
@@ -204,7 +204,7 @@ impl Kinds {
     }
 
     fn add_many(&mut self, name: &str, count: u64, example: &str) {
-        // What a coordinator says is bounded here, whatever it says.
+        // Bounds the number of kinds, whatever a coordinator answers.
         let name = if self.0.len() < MOST_KINDS || self.0.contains_key(name) {
             name
         } else {

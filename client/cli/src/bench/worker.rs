@@ -13,10 +13,10 @@ use super::{
     tally::{Cycle, Tally},
 };
 
-/// For what could not be served, before it is asked for again.
+/// Pause after a failed request.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One of the acquires that a client has under way at once.
+/// Worker for one of a client's concurrent acquires.
 pub(super) struct Worker {
     pub(super) client: usize,
     pub(super) session: Session,
@@ -25,11 +25,11 @@ pub(super) struct Worker {
     pub(super) tally: Arc<Tally>,
 }
 
-/// Why a worker ended by itself. Otherwise it works until its future is dropped, which gives back what it holds.
+/// Reason why a worker ended by itself. Otherwise it works until its future is dropped, which releases its lock.
 #[derive(Debug)]
 pub(super) enum Stop {
     Violation(Violation),
-    /// What will never be served.
+    /// A request that can never succeed.
     Refused(AcquireError),
 }
 
@@ -78,7 +78,7 @@ impl Worker {
         Ok(())
     }
 
-    /// When it began to be released, and when that was confirmed; none if it was not.
+    /// Returns the times at which the release began and was confirmed; `None` if it was not.
     async fn hold_and_release(&self, guard: LockGuard) -> Option<(Instant, Instant)> {
         if !self.hold.is_zero() {
             tokio::select! {
@@ -123,7 +123,7 @@ impl Worker {
     }
 }
 
-/// An acquire that is under way; counted as unfinished if it is dropped there.
+/// Acquire in flight; counted as unfinished if it is dropped.
 struct Wait<'a> {
     worker: &'a Worker,
     asked: Instant,
@@ -165,7 +165,7 @@ fn kind(error: &AcquireError) -> &str {
     }
 }
 
-/// The reason that the documentation lists; something in between does not give one.
+/// Returns the documented reason; an answer of a proxy has none.
 fn reason(failure: &Failure) -> &str {
     match failure.reason() {
         "" => failure.code().description(),
@@ -173,7 +173,7 @@ fn reason(failure: &Failure) -> &str {
     }
 }
 
-/// An error with its cause.
+/// Returns an error with its cause.
 fn in_words(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),

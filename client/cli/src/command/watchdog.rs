@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_client::LostReason;
 
-/// What is to be done to the command now.
+/// Action on the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     /// Ask it to end.
@@ -16,22 +16,22 @@ pub(super) enum Action {
 #[derive(PartialEq, Eq, Debug)]
 enum Phase {
     Running,
-    /// Asked to end; ended at this time.
+    /// Asked to end; it will be killed at this time.
     Stopping(Duration),
     Killed,
 }
 
-/// How much time has to be left.
+/// Thresholds of the time left.
 #[derive(Clone, Copy)]
 struct Thresholds {
-    /// With less than this left the command is asked to end.
+    /// With less time left, the command is asked to end.
     grace: Duration,
-    /// With less than this left it is ended.
+    /// With less time left, it is killed.
     margin: Duration,
 }
 
 impl Thresholds {
-    /// Where there is this much at the start.
+    /// Returns the thresholds for this much time at the start.
     fn of(whole: Duration) -> Self {
         let grace = (whole / 3).min(Duration::from_secs(5));
         Self {
@@ -41,22 +41,22 @@ impl Thresholds {
     }
 }
 
-/// Watches over one command. Times are those of a clock that counts suspended time, since any moment in the past.
+/// Watchdog of one command. Times are those of a clock that counts suspended time, since any moment in the past.
 pub(super) struct Watchdog {
     held: Thresholds,
     /// A suspended lock is lost at the end of the disconnect grace, which may be shorter than any of the others.
     suspended: Thresholds,
     is_suspended: bool,
-    /// How long it may live on when the connection has broken.
+    /// How long the command may go on when the connection has broken.
     after_break: Duration,
-    /// The last deadline of the lease that was seen.
+    /// The last known deadline of the lease.
     deadline: Duration,
     phase: Phase,
 }
 
 impl Watchdog {
-    /// For a lock that is held. Where `disconnect_grace` is zero it is suspended only while the coordinator does not know who
-    /// this is, which is until its deadline.
+    /// Returns a watchdog for a held lock. With a `disconnect_grace` of zero, the lock is suspended only while the coordinator
+    /// does not accept the client's identity, until its deadline.
     pub(super) fn new(ttl: Duration, disconnect_grace: Duration, lock_delay: Duration) -> Self {
         let suspended = match disconnect_grace {
             Duration::ZERO => ttl,
@@ -66,19 +66,19 @@ impl Watchdog {
             held: Thresholds::of(ttl),
             suspended: Thresholds::of(suspended),
             is_suspended: false,
-            // The coordinator may have heard of the break before us, and the kill takes its time too.
+            // The coordinator may have noticed the break before this process, and the kill takes time too.
             after_break: lock_delay / 2,
             deadline: Duration::ZERO,
             phase: Phase::Running,
         }
     }
 
-    /// Whether the command was asked to end or ended on account of the lock.
+    /// Returns whether the command was asked to end, or was killed, because of the lock.
     pub(super) fn has_stopped_it(&self) -> bool {
         self.phase != Phase::Running
     }
 
-    /// From now on the lock is suspended, or held.
+    /// Notes that the lock is suspended, or held, from now on.
     pub(super) fn suspended(&mut self, is_suspended: bool) {
         self.is_suspended = is_suspended;
     }
@@ -91,7 +91,7 @@ impl Watchdog {
         }
     }
 
-    /// What to do at `now`, given the time for which the lock is still good, or why it is lost.
+    /// Returns the action at `now`, given the time left of the lock, or why it is lost.
     pub(super) fn check(
         &mut self,
         now: Duration,
@@ -105,7 +105,7 @@ impl Watchdog {
                 match self.phase {
                     Phase::Running if left > grace => return None,
                     Phase::Running => kill_at,
-                    // Once begun, it is not called off by a renewal.
+                    // A renewal does not call off a stop that has begun.
                     Phase::Stopping(at) => at.min(kill_at),
                     Phase::Killed => return None,
                 }
@@ -118,7 +118,7 @@ impl Watchdog {
                     _ => kill_at,
                 }
             }
-            // It has run out, or somebody else may hold it by now.
+            // It has expired, or another client may hold it by now.
             Err(_) => now,
         };
         match self.phase {
@@ -138,7 +138,7 @@ impl Watchdog {
         }
     }
 
-    /// How long nothing has to be done after a check that found `left`, unless the lock is lost before.
+    /// Returns the time until the next check, after one that found `left`, unless the lock is lost before.
     pub(super) fn pause(&self, now: Duration, left: Option<Duration>) -> Duration {
         // Timers do not count suspended time: none is set for long.
         let longest = Duration::from_millis(500);

@@ -46,7 +46,7 @@ Exit codes:
   126  the command could not be executed
   127  the command was not found";
 
-/// What `elect` is told.
+/// Options of `elect`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ElectOptions {
     /// The election's name: 1 to 512 bytes of UTF-8 without control characters

@@ -62,7 +62,7 @@ Exit codes:
   126  the command could not be executed
   127  the command was not found";
 
-/// What `run` is told.
+/// Options of `run`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RunOptions {
     /// The lock's name, or several: 1 to 512 bytes of UTF-8 without control characters each
@@ -116,7 +116,7 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
-    /// What is wrong with the options taken together.
+    /// Checks the options against one another.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Some(limit) = self.semaphore else {
             return Ok(());

@@ -17,15 +17,15 @@ use crate::{
     show::text,
 };
 
-/// How long a lock that is about to be granted may take before anything is said.
+/// Time for an immediate grant before the first message.
 const SOON: Duration = Duration::from_millis(500);
-/// How often the lock is looked at on a terminal, and at first elsewhere.
+/// Interval of looks at the lock on a terminal, and at first elsewhere.
 const CLOSE: Duration = Duration::from_secs(1);
-/// How often it is looked at in the end where nobody may be watching: each look costs the store a command.
+/// Final interval of looks without a terminal: each look costs the store a command.
 const FAR: Duration = Duration::from_secs(15);
-/// How long a look may take.
+/// Time-out of a look.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many of several names are looked at.
+/// Most names that are looked at.
 const MOST_NAMES: usize = 8;
 
 /// Progress of a wait for a lock, as `run` shows it.
@@ -36,7 +36,7 @@ pub(super) struct Progress {
     session: Session,
     contact: Contact,
     outage: Outage,
-    /// None where it is told to be quiet.
+    /// `None` with `--quiet`.
     output: Option<Output>,
     /// False once the caller may not look at the lock.
     may_look: bool,
@@ -47,16 +47,16 @@ pub(super) struct Progress {
 
 enum Output {
     Terminal(ProgressBar),
-    /// Whether the first line has been said.
+    /// Whether the first line has been printed.
     Lines {
         begun: bool,
     },
 }
 
-/// The holder in the way, and this client's place in the queue.
+/// Present holder, and this client's place in the queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Seen {
-    /// Who holds the lock, or why nobody can have it.
+    /// The holder, or why the lock is closed.
     holder: Option<String>,
     place: Option<u64>,
 }
@@ -84,7 +84,7 @@ impl Progress {
         }
     }
 
-    /// Says what there is to say, after a moment. May be dropped and called again.
+    /// Waits a moment, and prints any news. May be dropped and called again.
     pub(super) async fn tick(&mut self) {
         sleep(LOOK).await;
         if self.output.is_none() {
@@ -105,11 +105,11 @@ impl Progress {
             self.interval = (self.interval * 2).min(FAR);
         }
         self.next_look = Instant::now() + self.interval;
-        // The store answered, which a connection alone does not tell.
+        // The store answered, which a connection alone does not show.
         if seen.is_some() && self.may_look {
             self.aside(Outage::is_over);
         }
-        // Where the look failed, what was seen before stands.
+        // If the look failed, the previous result stands.
         if let Some(seen) = seen
             && self.seen.as_ref() != Some(&seen)
         {
@@ -119,19 +119,19 @@ impl Progress {
         self.redraw();
     }
 
-    /// An attempt was refused, and another one follows.
+    /// Notes that an attempt was refused, and another one follows.
     pub(super) fn refused(&mut self, why: &str) {
         self.aside(|outage| outage.goes_on(why));
         self.next_look = Instant::now() + CLOSE;
     }
 
-    /// The lock was granted.
+    /// Notes that the lock was granted.
     pub(super) fn granted(&mut self) {
         self.hide();
         self.outage.is_over();
     }
 
-    /// The wait is over: what is on the terminal is taken off it.
+    /// Ends the display, and clears it from the terminal.
     pub(super) fn end(&self) {
         self.hide();
     }
@@ -166,7 +166,7 @@ impl Progress {
         Some(Seen::default())
     }
 
-    /// Something else is seen than before.
+    /// Prints a changed state.
     fn changed(&mut self) {
         let text = self.text();
         match &mut self.output {
@@ -195,7 +195,7 @@ impl Progress {
         }
     }
 
-    /// Says a line of its own.
+    /// Prints a separate line.
     fn line(&self, line: &str) {
         match &self.output {
             Some(Output::Terminal(bar)) => bar.suspend(|| say(line)),
@@ -204,7 +204,7 @@ impl Progress {
         }
     }
 
-    /// Says something of an outage, on lines of its own.
+    /// Prints a message about an outage, on separate lines.
     fn aside(&mut self, say: impl FnOnce(&mut Outage)) {
         match &self.output {
             Some(Output::Terminal(bar)) => bar.suspend(|| say(&mut self.outage)),

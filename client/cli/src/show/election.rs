@@ -11,7 +11,7 @@ use super::{
     text,
 };
 
-/// Who leads.
+/// Describes the present leader.
 pub(crate) fn now(election: &str, leader: Option<&Leader>, now: SystemTime) -> String {
     let mut facts = Table::new(&["election", &text::escaped(election.as_bytes())]);
     let Some(leader) = leader else {
@@ -35,7 +35,7 @@ pub(crate) fn now(election: &str, leader: Option<&Leader>, now: SystemTime) -> S
     facts.to_string()
 }
 
-/// A line about a change: since when, who, with which token, and what it proclaims.
+/// Returns a line about a change: time, leader, token, and value.
 pub(crate) fn change(change: &LeaderChange) -> String {
     let skipped = match change.skipped {
         true => " (skipped)",
@@ -63,14 +63,14 @@ fn token(leader: &Leader) -> String {
     text::token(leader.fencing_token.get())
 }
 
-/// Who leads, as a document.
+/// Present leader, as a document.
 #[derive(Serialize)]
 pub(crate) struct Now {
-    /// Null while nobody leads.
+    /// Null while there is no leader.
     leader: Option<LeaderDocument>,
 }
 
-/// A change, as a document.
+/// Change, as a document.
 #[derive(Serialize)]
 pub(crate) struct Change {
     leader: Option<LeaderDocument>,

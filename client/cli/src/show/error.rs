@@ -9,23 +9,23 @@ use tonic::Code;
 use super::json;
 use crate::exit::{self, Mistake};
 
-/// An error with the code and reason that docs/errors.md lists.
+/// Error with the code and reason that docs/errors.md lists.
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Error {
-    /// The name of a gRPC code; `UNAVAILABLE` where no coordinator answered.
+    /// The name of a gRPC code; `UNAVAILABLE` if no coordinator answered.
     code: String,
-    /// None where no coordinator answered, or it gave none.
+    /// `None` if no coordinator answered, or it gave none.
     reason: Option<String>,
     message: String,
     retry: Retry,
-    /// When to try again, where the coordinator said so.
+    /// When to try again, if the coordinator said so.
     retry_after: Option<String>,
-    /// The coordinator that was asked, or all that might have been; none if it is no coordinator's doing.
+    /// The coordinator that was asked, or all candidates; `None` if the error is not a coordinator's.
     endpoint: Option<String>,
 }
 
-/// Whether the same may succeed later.
+/// Advice on whether a retry may succeed.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "lowercase")]
 enum Retry {
@@ -83,7 +83,7 @@ impl Error {
     /// Describes a mistake on the command line.
     pub(crate) fn of_command_line(error: &clap::Error) -> Self {
         let words = error.render().to_string();
-        // What follows is for people: the usage, and where help is.
+        // The rest is for people: the usage, and a hint to the help.
         let first = words.split("\n\n").next().unwrap_or_default();
         let first = first.trim_start_matches("error: ").split_whitespace();
         let message = first.collect::<Vec<_>>().join(" ");
@@ -119,7 +119,7 @@ impl From<&Failure> for Error {
     }
 }
 
-/// Returns why there is no connection, where that is what went wrong.
+/// Returns why there is no connection, if that is the error.
 fn connect_error(error: &anyhow::Error) -> Option<&ConnectError> {
     match error.downcast_ref() {
         Some(AcquireError::Unavailable { source, .. }) => source.as_deref(),
@@ -132,7 +132,7 @@ fn was_answered(failure: &Failure) -> bool {
     failure.source().is_none() && failure.code() != Code::Unknown
 }
 
-/// Returns what the table of docs/errors.md says.
+/// Returns the entry of the table in docs/errors.md.
 fn retry(failure: &Failure) -> Retry {
     match failure.reason() {
         "TOO_MANY_SESSIONS" | "TOO_MANY_WATCHERS" | "DRAINING" => Retry::Elsewhere,

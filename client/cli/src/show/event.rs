@@ -8,7 +8,7 @@ use super::{
     lock, text,
 };
 
-/// A line: when, what, the lock's name, its token, and who it is about. `locks` is how many the snapshot had.
+/// Returns a line: time, event, the lock's name, its token, and its holder or waiter. `locks` is the snapshot's size.
 pub(crate) fn line(news: &LockNews, locks: u64) -> String {
     let (time, kind, name, token, who) = match news {
         LockNews::Lock(view) => {
@@ -62,7 +62,7 @@ fn in_snapshot(view: &v1::LockView) -> String {
     parts.join(", ")
 }
 
-/// Who an event is about, and what else it tells.
+/// Describes the holder or waiter of an event, and its details.
 fn about(event: &v1::LockEvent) -> String {
     let mut parts = Vec::new();
     if let Some(holder) = &event.holder {
@@ -118,7 +118,7 @@ fn reason(reason: v1::LostReason) -> Option<&'static str> {
     }
 }
 
-/// A document: an object with one field, which says what it is.
+/// Document: an object with one field, which names its kind.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum News {
@@ -151,7 +151,7 @@ pub(crate) struct Event {
 }
 
 impl News {
-    /// `locks` is how many the snapshot had.
+    /// Returns the document; `locks` is the snapshot's size.
     pub(crate) fn of(news: &LockNews, locks: u64) -> Self {
         match news {
             LockNews::Lock(view) => Self::Lock(Box::new(view.into())),

@@ -1,6 +1,6 @@
-//! The JSON that programs read: the messages of the wire API as proto3 has them in JSON. Fields have their JSON names,
-//! 64-bit integers are strings, durations are seconds with an `s`, times are RFC 3339, bytes are base64, enums are their
-//! names. Every field is there: null stands for one that is unset, or that has no meaning for this lock.
+//! JSON for programs: the messages of the wire API in proto3's JSON format. Fields have their JSON names, 64-bit integers
+//! are strings, durations are seconds with an `s`, times are RFC 3339, bytes are base64, enums are their names. Every field
+//! is present: one that is unset, or has no meaning for this lock, is null.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::error;
 
-/// A 64-bit integer, which proto3 writes as a string: a program that reads numbers as floating-point would round it.
+/// 64-bit integer, which proto3 writes as a string: a program that reads numbers as floating-point would round it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Wide<T>(pub(crate) T);
 
@@ -36,7 +36,7 @@ pub(crate) fn duration(duration: Duration) -> String {
     )
 }
 
-/// A lock.
+/// Lock.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Lock {
@@ -44,7 +44,7 @@ pub(crate) struct Lock {
     mode: Option<&'static str>,
     holders: Vec<Holder>,
     holder_count: Wide<u64>,
-    /// None but for semaphores.
+    /// `None` except for semaphores.
     limit: Option<u32>,
     permits_taken: Option<u32>,
     waiters: Vec<Waiter>,
@@ -66,9 +66,9 @@ pub(super) struct Holder {
     /// Base64.
     value: String,
     hold_count: u32,
-    /// None but for semaphores.
+    /// `None` except for semaphores.
     permits: Option<u32>,
-    /// None if the client named none.
+    /// `None` if the client named none.
     actor: Option<Wide<u64>>,
     foreign: bool,
 }
@@ -86,7 +86,7 @@ pub(super) struct Waiter {
     actor: Option<Wide<u64>>,
 }
 
-/// What a force release did.
+/// Result of a force-release.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Released {
@@ -94,34 +94,34 @@ pub(crate) struct Released {
     pub(crate) fencing_token: Wide<i64>,
 }
 
-/// The state of all coordinators.
+/// State of all coordinators.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Coordinators {
     pub(crate) coordinators: Vec<Coordinator>,
 }
 
-/// The state of one coordinator, or the reason why it could not be asked.
+/// State of one coordinator, or the reason why it did not answer.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Coordinator {
     endpoint: String,
     /// None if the endpoint's name has none.
     address: Option<String>,
-    /// None if it could not be asked, as everything below except for `serving` and `error`.
+    /// `None` if it did not answer, as everything below except `serving` and `error`.
     coordinator: Option<String>,
     version: Option<String>,
     uptime: Option<String>,
     serving: bool,
-    /// None if it serves, or does not tell.
+    /// `None` if it serves, or does not show it.
     reason: Option<String>,
-    /// None if it does not tell, as everything below except for `error`.
+    /// `None` if it does not show it, as everything below except `error`.
     store: Option<String>,
     store_state: Option<&'static str>,
     session_count: Option<Wide<u64>>,
     hold_count: Option<Wide<u64>>,
     waiter_count: Option<Wide<u64>>,
-    /// Why it could not be asked; none if it answered.
+    /// Why it did not answer; `None` if it did.
     error: Option<error::Error>,
 }
 
@@ -208,7 +208,7 @@ pub(super) fn mode(mode: v1::LockMode) -> Option<&'static str> {
     }
 }
 
-/// The wire API says 0 where there is nothing to say.
+/// Returns `None` for 0, which the wire API uses for "none".
 fn unless_zero<T: Default + PartialEq>(number: T) -> Option<T> {
     (number != T::default()).then_some(number)
 }

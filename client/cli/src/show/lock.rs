@@ -6,7 +6,7 @@ use leasehold_client::proto::v1;
 
 use super::{table::Table, text};
 
-/// A line for each lock.
+/// Returns a line for each lock.
 pub(crate) fn list(locks: &[v1::LockView], now: SystemTime) -> Table {
     let mut out = Table::new(&[
         "NAME", "MODE", "HOLDER", "TOKEN", "HELD FOR", "TTL", "WAITERS",
@@ -28,12 +28,12 @@ pub(crate) fn list(locks: &[v1::LockView], now: SystemTime) -> Table {
     out
 }
 
-/// Everything about one lock.
+/// Describes one lock completely.
 pub(crate) fn whole(lock: &v1::LockView, now: SystemTime) -> String {
     let mut facts = Table::new(&["name", &text::escaped(lock.name.as_bytes())]);
     facts.fact("state", state(lock));
     facts.fact("newest token", text::token(lock.fencing_token));
-    // Who holds it alone is told in facts, those who share it in a line each.
+    // A single holder is shown as facts, several in a line each.
     let beside_others = matches!(lock.mode(), v1::LockMode::Shared | v1::LockMode::Semaphore);
     if !beside_others {
         for holder in &lock.holders {
@@ -70,7 +70,7 @@ pub(crate) fn whole(lock: &v1::LockView, now: SystemTime) -> String {
     out
 }
 
-/// A line about those of whom there is none in the table before it.
+/// Returns a line about those that the table above it leaves out.
 fn not_shown(count: u64, shown: usize, who: &str) -> String {
     match count.saturating_sub(shown as u64) {
         0 => String::new(),
@@ -116,7 +116,7 @@ fn holders(lock: &v1::LockView, now: SystemTime) -> Table {
         "VALUE",
     ]);
     for holder in &lock.holders {
-        // A session that says who it is in place of a name need not say it twice.
+        // A session without a name is shown by its id, once.
         let session = match holder.client_name.is_empty() {
             true => String::new(),
             false => text::escaped(holder.session_id.as_bytes()),
@@ -152,7 +152,7 @@ fn waiters(lock: &v1::LockView, now: SystemTime) -> Table {
     out.without_empty_columns()
 }
 
-/// How it is held, in a word, and for a semaphore how much of it.
+/// Returns its mode, in a word, and for a semaphore the permits taken.
 fn mode(lock: &v1::LockView) -> String {
     match lock.mode() {
         v1::LockMode::Unspecified => "-".into(),
@@ -184,7 +184,7 @@ fn state(lock: &v1::LockView) -> String {
     }
 }
 
-/// What the lock-delay of a hold that ended uncleanly closes, while others hold the lock.
+/// Describes the lock-delay of a hold that ended uncleanly while others hold the lock.
 fn closed_to(lock: &v1::LockView) -> Option<String> {
     let left = text::duration(text::wire_duration(lock.closed_for)?);
     match lock.mode() {
@@ -202,7 +202,7 @@ fn wants(waiter: &v1::Waiter, limit: u32) -> String {
     }
 }
 
-/// The holder that is shown first, and how many there are beside it.
+/// Returns the first holder, and the number of others.
 pub(super) fn and_more(first: &v1::Holder, lock: &v1::LockView) -> String {
     let first = text::holder(first);
     match holder_count(lock).saturating_sub(1) {
@@ -211,7 +211,7 @@ pub(super) fn and_more(first: &v1::Holder, lock: &v1::LockView) -> String {
     }
 }
 
-/// At least as many as are shown, whatever is told.
+/// Returns the number of holders, at least that of those shown.
 fn holder_count(lock: &v1::LockView) -> u64 {
     lock.holder_count.max(lock.holders.len() as u64)
 }

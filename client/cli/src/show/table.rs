@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-/// A table with a head. Columns are as wide as their widest cell; the last one is never padded.
+/// Table with a head. Columns are as wide as their widest cell; the last one is never padded.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -20,12 +20,12 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// A row of a table of two columns: what, and what it is.
+    /// Adds a row to a table of two columns: name and value.
     pub(crate) fn fact(&mut self, what: &str, is: impl Into<String>) {
         self.row(vec![what.to_owned(), is.into()]);
     }
 
-    /// Without the columns that have nothing below their heads.
+    /// Removes the columns without cells below their heads.
     pub(crate) fn without_empty_columns(self) -> Self {
         let filled = |column: usize| {
             let mut below = self.rows.iter().skip(1);
@@ -45,7 +45,7 @@ impl Table {
         }
     }
 
-    /// Prints to `out`. A reader that has had enough (`| head`) is not an error.
+    /// Prints to `out`. A reader that has gone (`| head`) is not an error.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         match out.write_all(self.to_string().as_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

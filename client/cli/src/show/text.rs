@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use leasehold_client::proto::v1;
 
-/// A duration in its two largest units.
+/// Returns a duration in its two largest units.
 pub(crate) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let two = |large: u64, unit: &str, small: u64, small_unit: &str| match small {
@@ -21,22 +21,22 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
-/// A duration in its two largest units, without a fraction that is zero.
+/// Returns a duration in its two largest units, without a fraction that is zero.
 pub(crate) fn short(of: Duration) -> String {
     duration(of).replace(".0s", "s")
 }
 
-/// A duration from the wire; none if it is unset or negative.
+/// Returns a duration from the wire; `None` if it is unset or negative.
 pub(crate) fn wire_duration(wire: Option<prost_types::Duration>) -> Option<Duration> {
     wire.and_then(|wire| Duration::try_from(wire).ok())
 }
 
-/// A duration, if there is one.
+/// Returns a duration, if there is one.
 pub(crate) fn or_dash(of: Option<Duration>) -> String {
     of.map_or("-".into(), duration)
 }
 
-/// A number of which none is nothing.
+/// Returns a number, or nothing for 0.
 pub(crate) fn unless_zero(number: impl Into<u64>) -> String {
     match number.into() {
         0 => String::new(),
@@ -44,24 +44,24 @@ pub(crate) fn unless_zero(number: impl Into<u64>) -> String {
     }
 }
 
-/// Time since a wall-clock time; zero where clocks disagree.
+/// Returns the time since a wall-clock time; zero if clocks disagree.
 pub(crate) fn age(since: Option<prost_types::Timestamp>, now: SystemTime) -> Option<Duration> {
     let since = SystemTime::try_from(since?).ok()?;
     Some(now.duration_since(since).unwrap_or_default())
 }
 
-/// A wall-clock time, to the millisecond.
+/// Returns a wall-clock time, to the millisecond.
 pub(crate) fn time(time: Option<prost_types::Timestamp>) -> String {
     let Some(time) = time else {
         return "-".into();
     };
-    // Always as long: a time without a fraction would have none.
+    // Always with a fraction, so that all have the same length.
     let seconds = prost_types::Timestamp { nanos: 0, ..time }.to_string();
     let millis = time.nanos / 1_000_000;
     format!("{}.{millis:03}Z", seconds.trim_end_matches('Z'))
 }
 
-/// A fencing token, if there is one.
+/// Returns a fencing token, if there is one.
 pub(crate) fn token(token: i64) -> String {
     match token {
         0 => "-".into(),
@@ -69,7 +69,7 @@ pub(crate) fn token(token: i64) -> String {
     }
 }
 
-/// What others have written, made harmless for a terminal: control characters and invalid UTF-8 are escaped.
+/// Makes foreign text harmless for a terminal: escapes control characters and invalid UTF-8.
 pub(crate) fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -87,7 +87,7 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// Who holds a lock, in a word.
+/// Names a holder, in a word.
 pub(crate) fn holder(holder: &v1::Holder) -> String {
     if holder.foreign {
         "(not a Leasehold client)".to_owned()
@@ -96,12 +96,12 @@ pub(crate) fn holder(holder: &v1::Holder) -> String {
     }
 }
 
-/// Who waits for a lock, in a word.
+/// Names a waiter, in a word.
 pub(crate) fn waiter(waiter: &v1::Waiter) -> String {
     client(&waiter.client_name, &waiter.session_id)
 }
 
-/// Who a client is, in a word.
+/// Names a client, in a word.
 pub(crate) fn client(name: &str, session_id: &str) -> String {
     if !name.is_empty() {
         escaped(name.as_bytes())

@@ -1,16 +1,15 @@
 //! Locks in Redis.
 //!
 //! - [`store`]: the [`LockStore`](crate::LockStore) itself.
-//! - [`keys`]: the one place where key strings are made.
-//! - [`encode`] and [`decode`]: commands to script calls, and replies to answers (of `fields`). The scripts are in `lua/`.
+//! - [`keys`]: makes all key strings.
+//! - [`encode`] and [`decode`]: make script calls of commands, and answers of replies (of `fields`). The scripts are in `lua/`.
 //! - [`blocked`]: exchange of blocked waits between coordinators, for the detector of deadlocks.
-//! - [`lanes`]: commands coalesced into few calls.
-//! - [`acknowledge`]: has replicas acknowledge what was done, before anybody is told of it; `pending` is what waits for
-//!   that.
-//! - `feed` and `telling`: what scripts publish of what happens to locks, and how it is read.
-//! - [`link`]: connections to one server, ours because a lease service must know when one is dead.
-//! - `place` and `sentinel`: where a link leads, which may change.
-//! - [`url`] and [`status`]: where a server is, and whether it can be reached.
+//! - [`lanes`]: coalesces commands into few calls.
+//! - [`acknowledge`]: waits for acknowledgements of replicas; `pending` has the answers that wait for that.
+//! - `feed` and `telling`: the feed of changes that scripts publish, and its decoder.
+//! - [`link`]: connections to one server. The Redis library's do not show when one is dead, which a lease service must know.
+//! - `place` and `sentinel`: the server that a link leads to, which may change.
+//! - [`url`] and [`status`]: the address of a server, and whether it can be reached.
 
 pub mod acknowledge;
 pub mod blocked;

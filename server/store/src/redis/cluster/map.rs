@@ -13,7 +13,7 @@ pub(super) struct SlotMap {
     claims: Vec<Option<Claim>>,
 }
 
-/// Who serves a slot.
+/// Right of a master to a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Claim {
     address: Address,

@@ -1,9 +1,9 @@
 //! Feed from a cluster, over a connection to every master. From Redis 7 on, the feed listens to the channels of slots, each at
 //! the master that serves the slot: that master alone hears what a script publishes there.
 //!
-//! Before version 7, a message reaches every node, and with it each connection of the feed; the feed takes what is told of a
-//! lock from the master that serves its slot, because there it comes in order. The feed listens to those channels at newer
-//! masters too: a master that is being given a slot has no channel of it yet.
+//! Before version 7, a message reaches every node, and with it each connection of the feed; the feed takes a lock's messages
+//! from the master that serves its slot, because there they come in order. The feed listens to those channels at newer masters
+//! too: a master that is receiving a slot has no channel of it yet.
 
 mod told;
 
@@ -41,11 +41,11 @@ use super::{
 };
 use crate::feed::{self, Feed, FeedItem, FeedRequest, Subject};
 
-/// Most requests that are seen to together.
+/// Most requests that are processed together.
 const AT_ONCE: usize = 256;
-/// How often it begins anew at most: slots that are moved change hands many times in a row.
+/// Shortest interval between two starts: during a resharding, slots move many times in a row.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long it waits for masters that can't be reached before it begins without them.
+/// Time to wait for unreachable masters before it starts without them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Opens a feed. It ends when it is dropped, or the router is.
@@ -70,7 +70,7 @@ pub(super) fn open(router: &Arc<Router>) -> Feed {
 
 type Moves = watch::Receiver<u64>;
 
-/// Sees to a feed's requests.
+/// Server of a feed's requests.
 struct Server {
     told: Arc<Told>,
     masters: Vec<Master>,
@@ -78,20 +78,20 @@ struct Server {
     opened: u64,
 }
 
-/// A master and the connection to it.
+/// Master and the connection to it.
 struct Master {
     origin: Origin,
     listening: Listening,
     /// The status of the connection at the beginning of its first round.
     begun: Option<LinkStatus>,
-    /// Whether the master has channels of slots, as far as is known.
+    /// Whether the master has channels of slots, as far as known.
     is_sharded: AtomicBool,
 }
 
-/// A master does not serve what the map says, or did not answer.
+/// Error of a master that does not serve what the map says, or did not answer.
 struct Outdated;
 
-/// Why a round ended.
+/// Reason why a round ended.
 enum Ended {
     Anew,
     Gone,
@@ -119,7 +119,7 @@ impl Server {
     /// Connects to the masters. Keeps the connections that are still up, with the slots that they listen to: listening to
     /// thousands of slots anew whenever one of them has moved would delay everything else in this coordinator.
     fn connect(&mut self, router: &Router) {
-        // A slot that has gone is missed when it is listened to again, unless the map knows of it by now.
+        // If a slot has moved, the next subscription to it fails, unless the map knows of the move by then.
         let _ = self.told.slot_gone.notified().now_or_never();
         let kept = self.masters.drain(..).filter(Master::is_unchanged);
         let mut kept: HashMap<Address, Master> =
@@ -139,7 +139,7 @@ impl Server {
         self.told.state().keep(&connections.collect());
     }
 
-    /// Tells what happens until it has to begin anew.
+    /// Reports changes until it must start over.
     async fn round(
         &mut self,
         requests: &mut mpsc::UnboundedReceiver<FeedRequest>,
@@ -163,7 +163,7 @@ impl Server {
         let up = self.masters.iter().zip(&begun).filter(|(_, it)| it.is_up());
         let up: HashSet<u64> = up.map(|(node, _)| node.origin.connection).collect();
         if !up.is_empty() {
-            // Where there is no room, the reader has to make some first.
+            // Without room, the reader must make some first.
             if self.told.items.send(FeedItem::Started).await.is_err() {
                 return Ended::Gone;
             }
@@ -190,7 +190,7 @@ impl Server {
                 () = changed => return Ended::Anew,
                 () = end => return Ended::Anew,
                 () = self.told.slot_gone.notified() => {
-                    // Where the slot has gone, the new map tells.
+                    // The new map shows the slot's new node.
                     self.doubt();
                     ends.get_or_insert_with(|| Instant::now() + PAUSE);
                     continue;
@@ -215,7 +215,7 @@ impl Server {
         }
     }
 
-    /// Passes requests on. What can't be asked for is forgotten, since it is asked for again when the feed begins anew.
+    /// Passes requests on. Drops those that fail, because subjects are requested again when the feed starts over.
     async fn ask(&self, requests: &[FeedRequest], up: &HashSet<u64>) -> Result<(), Outdated> {
         let follows = |request: &FeedRequest| matches!(request, FeedRequest::Follow(_));
         for alike in requests.chunk_by(|one, other| follows(one) == follows(other)) {
@@ -240,7 +240,7 @@ impl Server {
         Ok(())
     }
 
-    /// The subjects of requests that concern a node.
+    /// Returns the subjects of requests that concern a node.
     fn wanted(&self, requests: &[FeedRequest], node: &Address) -> Wanted {
         let mut wanted = Wanted::default();
         let Some(router) = self.told.router.upgrade() else {
@@ -280,7 +280,7 @@ impl Server {
             }
         }
         if everything.is_some() {
-            // The answer tells that everything is followed.
+            // The answer shows that everything is followed.
             let channels = [self.told.channels.everything()];
             node.listening.subscribe(&channels).await;
         }
@@ -332,7 +332,7 @@ impl Server {
         Ok(())
     }
 
-    /// Has a node tell of slots. Returns whether it has channels of them.
+    /// Subscribes to slots at a node. Returns whether the node has channels of them.
     async fn listen(&self, node: &Master, slots: BTreeSet<u16>) -> Result<bool, Outdated> {
         let connection = node.origin.connection;
         let new: Vec<u16> = {
@@ -346,7 +346,7 @@ impl Server {
                 break;
             }
             let channels: Vec<_> = slots.iter().map(|slot| Channels::of_slot(*slot)).collect();
-            // Beforehand, because the node may take the slot away again before the reply is read here.
+            // Before the command, because the node may give the slot away before the reply is read here.
             let listened_to = slots.iter().map(|slot| (*slot, connection));
             self.told.state().slots.extend(listened_to);
             let asked = node.listening.ask_of_slots("SSUBSCRIBE", &channels).await;
@@ -370,14 +370,14 @@ impl Server {
         Ok(node.is_sharded.load(Ordering::Relaxed))
     }
 
-    /// Follows a subject from here on, or no more, and says so at that place among what is told.
+    /// Follows or unfollows a subject from here on, and reports this in order with the other items.
     async fn note(
         &self,
         subject: Subject,
         is_followed: bool,
         change: impl FnOnce(&mut told::State),
     ) -> Result<(), Outdated> {
-        // Where there is no room, the reader has to make some first.
+        // Without room, the reader must make some first.
         let room = self.told.items.reserve().await.map_err(|_| Outdated)?;
         let mut state = self.told.state();
         change(&mut state);
@@ -420,7 +420,7 @@ impl Master {
     }
 }
 
-/// The subjects of some requests, as far as they concern a node.
+/// Subjects of some requests, as far as they concern a node.
 #[derive(Default)]
 struct Wanted {
     /// All slots of the node, if everything is among them.
@@ -428,13 +428,13 @@ struct Wanted {
     names: Vec<(u16, LockName)>,
 }
 
-/// Waits until a connection that was there is gone, or has come up again as another one, or one that was not there is.
+/// Waits until a connection that was up is gone or was replaced, or one that was down is up.
 async fn changed(status: &mut watch::Receiver<LinkStatus>, begun: &LinkStatus) {
     let changed = status.wait_for(|now| now != begun && (begun.is_up() || now.is_up()));
     let _ = changed.await;
 }
 
-/// The first of these to end; never, where there are none.
+/// Waits for the first of these to end; for ever without any.
 async fn first_of<F: Future + Unpin>(changes: Vec<F>) -> F::Output {
     if changes.is_empty() {
         return std::future::pending().await;

@@ -21,11 +21,11 @@ use super::super::{
 };
 use crate::feed::{self, FeedItem, Subject};
 
-/// A connection to a master.
+/// Connection to a master.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) address: Address,
-    /// Its number, as that of no other connection of the feed.
+    /// Its number, unique within the feed.
     pub(super) connection: u64,
 }
 
@@ -37,25 +37,25 @@ pub(super) struct Told {
     pub(super) channels: Channels,
     pub(super) items: mpsc::Sender<FeedItem>,
     pub(super) state: Mutex<State>,
-    /// A node has stopped telling of a slot.
+    /// Notified when a node has stopped reporting a slot.
     pub(super) slot_gone: Notify,
 }
 
 /// Progress of a round. The feed begins a new round whenever it may have missed something.
 #[derive(Default)]
 pub(super) struct State {
-    /// The connections that were there at its beginning; before that and after its end none, and nothing is told.
+    /// The connections at its beginning; before that and after its end none, and the feed reports nothing.
     pub(super) nodes: HashSet<u64>,
-    /// Those of them by which everything is followed.
+    /// The connections over which everything is followed.
     pub(super) everything: HashSet<u64>,
-    /// The slots to whose own channels it listens, and by which connection. They last beyond the round.
+    /// The slots to whose own channels it listens, with their connections. They outlast the round.
     pub(super) slots: HashMap<u16, u64>,
-    /// The names that it follows by the channels of their slots.
+    /// The names that it follows over the channels of their slots.
     pub(super) names: HashMap<u16, HashSet<LockName>>,
 }
 
 impl State {
-    /// Follows nothing any more.
+    /// Stops following anything.
     pub(super) fn end_round(&mut self) {
         self.nodes.clear();
         self.everything.clear();
@@ -88,13 +88,13 @@ impl State {
 }
 
 impl Told {
-    /// Takes in what a node sends.
+    /// Processes a node's message.
     pub(super) fn take(
         &self,
         PushInfo { kind, data }: PushInfo,
         from: &Origin,
     ) -> Result<(), Full> {
-        // There is one for each slot, and whoever asked has the reply.
+        // There is one for each slot, and the caller has the reply.
         if kind == PushKind::SSubscribe {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Told {
         };
         let mut state = self.state();
         if kind == PushKind::SUnsubscribe {
-            // If the feed did not ask for it, the slot has gone to another node, and the map may be outdated.
+            // If the feed did not unsubscribe, the slot has moved to another node, and the map may be outdated.
             let slot = slot_of(&channel);
             if state.forget(slot, from.connection) && self.serves(slot, from) {
                 self.slot_gone.notify_one();
@@ -139,14 +139,14 @@ impl Told {
             }
             _ => None,
         };
-        // Sent under the lock, so that what is told by several connections has one order.
+        // Sent under the lock, so that items of several connections have one order.
         item.map_or(Ok(()), |item| self.give(item))
     }
 
     fn give(&self, item: FeedItem) -> Result<(), Full> {
         match self.items.try_send(item) {
             Err(mpsc::error::TrySendError::Full(_)) => Err(Full),
-            // Where nobody reads any more, the connection is about to be closed.
+            // Without a reader, the connection is about to be closed.
             _ => Ok(()),
         }
     }
@@ -165,7 +165,7 @@ impl Told {
         self.decode(payload, subject).map(FeedItem::Told)
     }
 
-    /// Gives what is told of a lock of a slot once for each subject that it belongs to.
+    /// Sends a report on a lock of a slot once for each subject that it belongs to.
     fn message_of_slot(&self, state: &State, payload: &[u8], from: &Origin) -> Result<(), Full> {
         let is_for_us = telling::is_for_feed(payload, &Channels::of_feed(self.id));
         if is_for_us == Some(false) {
@@ -196,7 +196,7 @@ impl Told {
         Ok(())
     }
 
-    /// The slot of the lock that a message tells of, if this node serves it: a plain message comes by every connection.
+    /// Returns the slot of a message's lock, if this node serves it: a plain message comes over every connection.
     fn slot_at(&self, payload: &[u8], from: &Origin) -> Option<u16> {
         let slot = slot_of(telling::lock_of(payload)?);
         self.serves(slot, from).then_some(slot)

@@ -38,7 +38,7 @@ use crate::{
     store::{Answer, Observer, Stamped, WakeUp},
 };
 
-/// What all nodes have in common.
+/// Settings that all nodes share.
 pub(super) struct Common {
     pub(super) connections: usize,
     pub(super) timeout: Duration,
@@ -49,17 +49,17 @@ pub(super) struct Common {
     pub(super) meter: Meter,
 }
 
-/// Chooses among the nodes of a cluster.
+/// Router to the nodes of a cluster.
 pub(super) struct Router {
-    /// A command is sent while this is held for reading, so that it can't be overtaken by one that follows it on its way
-    /// to the same node; to change the map is to hold it for writing.
+    /// Held for reading while a command is sent, so that a later one cannot overtake it on the way to the same node; held for
+    /// writing while the map changes.
     state: RwLock<State>,
-    /// Where to ask first.
+    /// The nodes to ask first.
     url: ClusterUrl,
     common: Common,
     observer: Arc<OnceLock<Observer>>,
     me: Weak<Self>,
-    /// Commands that wait for a moment.
+    /// Tasks of commands that pause.
     paused: Mutex<Vec<Item>>,
     /// Asks for a new map.
     stale: Notify,
@@ -73,12 +73,12 @@ pub(super) struct Router {
 struct State {
     map: SlotMap,
     nodes: HashMap<Address, Arc<Node>>,
-    /// For each slot its node.
+    /// The node of each slot.
     serving: Vec<Option<Arc<Node>>>,
 }
 
 impl Router {
-    /// A router that knows nobody yet.
+    /// Returns a router that knows no node yet.
     pub(super) fn new(url: ClusterUrl, common: Common) -> Arc<Self> {
         let (status, _) = watch::channel(LinkStatus::Down {
             cause: DownCause::Connecting,
@@ -115,12 +115,12 @@ impl Router {
         self.url.seeds()
     }
 
-    /// Whether the cluster can be used.
+    /// Returns whether the cluster can be used, as it changes.
     pub(super) fn status(&self) -> &watch::Sender<LinkStatus> {
         &self.status
     }
 
-    /// Rises whenever slots change hands.
+    /// Returns a number that rises whenever slots move.
     pub(super) fn moves(&self) -> watch::Receiver<u64> {
         self.moves.subscribe()
     }
@@ -130,12 +130,12 @@ impl Router {
         self.ups.load(Ordering::Relaxed)
     }
 
-    /// Waits until somebody finds the map wanting.
+    /// Waits until a new map is requested.
     pub(super) async fn until_stale(&self) {
         self.stale.notified().await;
     }
 
-    /// The nodes that serve slots, in the order of their addresses.
+    /// Returns the nodes that serve slots, in the order of their addresses.
     pub(super) fn masters(&self) -> Vec<Arc<Node>> {
         let state = self.state();
         let masters = state.map.masters();
@@ -145,12 +145,12 @@ impl Router {
         nodes.cloned().collect()
     }
 
-    /// Who serves a slot.
+    /// Returns the node of a slot.
     pub(super) fn node_of(&self, slot: u16) -> Option<Arc<Node>> {
         self.state().serving.get(usize::from(slot))?.clone()
     }
 
-    /// The slots that a node serves, in order.
+    /// Returns the slots that a node serves, in order.
     pub(super) fn slots_of(&self, node: &Address) -> Vec<u16> {
         let state = self.state();
         let serving = (0..SLOTS).zip(&state.serving);
@@ -158,7 +158,7 @@ impl Router {
         here.map(|(slot, _)| slot).collect()
     }
 
-    /// Asks for a new map, because a node does not serve what this one says.
+    /// Requests a new map, because a node does not serve what this one says.
     pub(super) fn doubt(&self) {
         self.stale.notify_one();
     }
@@ -183,7 +183,7 @@ impl Router {
         item.fail(error, &self.common.meter);
     }
 
-    /// Why there is nobody to send to.
+    /// Returns why no node serves the slot.
     fn nobody(&self, slot: u16) -> StoreError {
         let reason = match &*self.status.borrow() {
             LinkStatus::Down { reason, .. } => reason.to_string(),
@@ -194,7 +194,7 @@ impl Router {
         StoreError::Unavailable { reason }
     }
 
-    /// Is shown what was carried out.
+    /// Observes the result of a command.
     pub(super) fn answered(&self, item: &Item, stamped: &Stamped) {
         if let Reply::Queued { .. } | Reply::ResumedWait { .. } = stamped.executed.reply {
             let name = item.command.name.clone();
@@ -208,7 +208,7 @@ impl Router {
         }
     }
 
-    /// Has the messages of a slot listened to at its node.
+    /// Subscribes to a slot's messages at its node.
     fn want(&self, slot: u16, want: Want) {
         if let Some(Some(node)) = self.state().serving.get(usize::from(slot)) {
             // It ends after the last node.
@@ -216,7 +216,7 @@ impl Router {
         }
     }
 
-    /// Takes in what nodes say of the cluster. Nodes that serve nothing any more are let go of.
+    /// Updates the map from nodes' views. Drops nodes that serve no slot any more.
     pub(super) fn learn(&self, views: &[View], is_majority: bool) {
         let mut state = self.state_mut();
         let changed = state.map.learn(views, is_majority);
@@ -233,7 +233,7 @@ impl Router {
         }
     }
 
-    /// Takes in that a slot is another node's.
+    /// Notes that a slot is another node's.
     fn moved(&self, slot: u16, to: &Address) {
         let mut state = self.state_mut();
         if state.map.moved(slot, to) {
@@ -244,7 +244,7 @@ impl Router {
         self.stale.notify_one();
     }
 
-    /// Has a slot served by whom the map says.
+    /// Assigns a slot to its node in the map.
     fn serve(&self, state: &mut State, slot: u16) {
         let owner = state.map.owner(slot).cloned();
         let node = owner.and_then(|owner| self.add(state, &owner));
@@ -253,7 +253,7 @@ impl Router {
         }
     }
 
-    /// The node at an address, known or not.
+    /// Returns the node at an address, a new one if it is unknown.
     fn node_at(&self, address: &Address) -> Option<Arc<Node>> {
         let known = self.state().nodes.get(address).cloned();
         known.or_else(|| self.add(&mut self.state_mut(), address))
@@ -270,7 +270,7 @@ impl Router {
         Some(node)
     }
 
-    /// How to reach an address: with the login and the encryption of the store URL.
+    /// Returns the target for an address, with the login and the encryption of the store URL.
     pub(super) fn target(&self, address: &Address) -> Option<RedisTarget> {
         match self.url.node(&address.host, address.port) {
             Ok(target) => Some(target),
@@ -281,7 +281,7 @@ impl Router {
         }
     }
 
-    /// A node has come up, or gone down.
+    /// Notes that a node has come up, or gone down.
     pub(super) fn node_changed(&self, is_up: bool) {
         if is_up {
             self.ups.fetch_add(1, Ordering::Relaxed);

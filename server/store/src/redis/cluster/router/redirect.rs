@@ -18,18 +18,18 @@ use super::{
 };
 use crate::{clock, error::StoreError, store::unanswered};
 
-/// How long a command waits that can't be carried out for the moment.
+/// Pause of a command that can't be executed now.
 const PAUSE: Duration = Duration::from_millis(20);
-/// After how many redirections in a row a command waits before each further one: nodes that send it to and fro have not
-/// agreed yet.
+/// Number of redirections in a row after which a command pauses before each further one: nodes that redirect it to each other
+/// have not agreed yet.
 const REDIRECTIONS: u32 = 3;
 
 impl Router {
     /// Takes back items of one slot that a node did not carry out.
     ///
-    /// Others of the same lock may be carried out before them: a renewal names only keys that are there, and must not
-    /// wait for an acquire that can't be carried out while the slot is being moved. What was given up meanwhile is done
-    /// nothing for, as it counts from when it was sent first.
+    /// Others of the same lock may be executed before them: a renewal names only existing keys, and must not wait for an
+    /// acquire that can't be executed while the slot is being moved. A command that was given up meanwhile has no effect,
+    /// because it keeps its first deadline.
     pub(in crate::redis::cluster) fn returned(
         &self,
         mut items: Vec<Item>,
@@ -85,7 +85,7 @@ impl Router {
                     node.lanes.push(item);
                 }
             }
-            // Each may do by itself what they can't do together.
+            // Each may succeed alone where they failed together.
             Refusal::TryAgain if !is_alone => {
                 items.into_iter().for_each(|item| self.forward(item));
             }
@@ -105,7 +105,7 @@ impl Router {
         }
     }
 
-    /// Sends items on after a moment.
+    /// Sends items on after a pause.
     fn pause(&self, items: Vec<Item>) {
         let mut paused = self.paused();
         let is_first = paused.is_empty();
@@ -123,7 +123,7 @@ impl Router {
         }
     }
 
-    /// Carries out a command that is no lock's, on the node that serves a slot, with the same patience.
+    /// Executes a command that belongs to no lock, on the node of a slot, with the same redirections.
     pub(in crate::redis::cluster) async fn execute(
         &self,
         slot: u16,
