@@ -62,6 +62,7 @@ demo-scheduler: setup ## Run jobs at each tick by an elected leader, while leade
 lint: fmt clippy doc buf deny ## Check formatting, lints, documentation, protobuf files and dependencies
 
 fmt:
+	@tests/words
 	$(CARGO) fmt --all --check
 
 clippy:

@@ -1,4 +1,4 @@
-//! Who, inside a client, asks for a lock.
+//! Actors: the flows inside a client that ask for locks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! What operators ask: thin helpers over the generated stubs.
+//! Requests of operators: thin helpers over the generated stubs.
 
 use tonic::Status;
 

@@ -1,4 +1,4 @@
-//! What is asked without a session: single calls, and streams that tell what happens.
+//! Calls without a session: single calls, and streams of events.
 
 use std::{
     sync::{

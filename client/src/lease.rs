@@ -1,4 +1,4 @@
-//! What a guard and its session share of one hold: whether it still is one.
+//! State of one hold that a guard and its session share: whether the client still holds it.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! How long to pause before trying again.
+//! Pauses between attempts.
 
 use std::time::Duration;
 

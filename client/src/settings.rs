@@ -1,4 +1,4 @@
-//! Where and how to connect.
+//! Settings of connections: addresses, and how to connect.
 
 use std::{net::SocketAddr, time::Duration};
 

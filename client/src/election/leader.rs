@@ -1,4 +1,4 @@
-//! Who leads, as others see it.
+//! Leader of an election, as others see it.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! What a coordinator answers when it could not serve a request.
+//! Failure that a coordinator answers to a request.
 
 use std::{collections::HashMap, error::Error as StdError, fmt, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What can go wrong, one type for each thing that one asks for.
+//! Errors of the client, one type for each kind of request.
 
 mod acquire;
 mod cause;

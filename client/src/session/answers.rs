@@ -1,4 +1,4 @@
-//! What the session does with each message of the coordinator.
+//! Handling of each message of the coordinator.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How a session is opened.
+//! Builder of a session.
 
 use std::{collections::HashMap, time::Duration};
 

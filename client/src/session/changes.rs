@@ -1,4 +1,4 @@
-//! What a guard may change about its hold while that goes on.
+//! Changes of a hold by its guard.
 
 use super::{
     machine::{Machine, Output},

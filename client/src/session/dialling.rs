@@ -1,4 +1,4 @@
-//! How the driver comes to the next connection: one round over all coordinators after the other.
+//! Dialling of the next connection: one round over all coordinators after the other.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What callers hold of a session.
+//! Handle of a session for callers.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! When each heartbeat was sent: what every deadline is counted from.
+//! Sending times of heartbeats, from which every deadline is counted.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! What a session does upon each event, as a pure state machine: no socket, no task, no clock. Time is passed in;
-//! what to do comes out of [`Machine::next_output`]. The driver carries it out.
+//! State machine of a session, pure: no socket, no task, no clock. Time is passed in; the driver carries out the
+//! outputs of [`Machine::next_output`].
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -1,4 +1,4 @@
-//! How the session comes to another stream: when that is asked, and what becomes of what the former one was asked.
+//! Move of the session to another stream: when it happens, and the fate of requests on the former one.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! How the driver comes by newer credentials: certificates and tokens expire, and files are given newer ones before.
+//! Renewal of credentials: certificates and tokens expire, and their files are replaced before.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What another stream is asked to take over, and what it answers.
+//! Resume of the session's holds and waits on another stream, and the answer to it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Which coordinator a session tries next.
+//! Choice of the coordinator that a session tries next.
 
 use std::{
     collections::{HashMap, VecDeque},

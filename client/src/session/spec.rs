@@ -1,4 +1,4 @@
-//! What is asked of a lock, apart from who asks.
+//! Specification of an acquire, apart from who asks.
 
 use std::{fmt, slice, sync::Arc, time::Duration};
 

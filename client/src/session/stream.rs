@@ -1,4 +1,4 @@
-//! What is known of one lease stream. It is thrown away with it: nothing of an old stream can leak into the next.
+//! State of one lease stream. It is dropped with the stream, so that nothing of an old stream can leak into the next.
 
 use std::{
     collections::{BTreeMap, HashMap},

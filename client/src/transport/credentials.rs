@@ -1,4 +1,4 @@
-//! What a client is made known by, and what it trusts.
+//! Credentials of a client, and the authorities that it trusts.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What is read from files, and read again when they have changed.
+//! Files that are read again when they have changed.
 
 use std::{
     fs, io,

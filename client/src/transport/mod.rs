@@ -1,4 +1,4 @@
-//! What calls and sessions go out on: connections, encrypted or not, and what they are made known by.
+//! Transport of calls and sessions: connections, encrypted or not, with credentials.
 
 mod channel;
 mod connector;

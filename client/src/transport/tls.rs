@@ -1,4 +1,4 @@
-//! How connections are encrypted: whom they trust, and as whom they come.
+//! TLS of connections: trusted authorities, and the client's own certificate.
 
 use std::{
     path::{Path, PathBuf},

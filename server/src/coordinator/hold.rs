@@ -1,4 +1,4 @@
-//! What an owner id stands for at the store: a claim from before its acquire is sent, a hold once it is granted.
+//! Claims and holds of owner ids at the store: a claim from before its acquire is sent, a hold once it is granted.
 
 use std::{
     sync::{

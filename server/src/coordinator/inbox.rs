@@ -1,5 +1,5 @@
-//! What a session hears from the store and from others, in one queue that takes next to no memory while it is empty: most
-//! of ten thousand sessions are idle.
+//! Inbox of a session for events of the store and of other sessions. Takes next to no memory while it is empty,
+//! because most of ten thousand sessions are idle.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! What the sessions and the unary calls of one coordinator share: the store, the waiters, the clean-up.
+//! Shared state of the sessions and unary calls of one coordinator: the store, the waiters, the clean-up.
 //!
 //! - [`registry`]: which owner ids are ours, and whom to tell.
 //! - [`acquire`]: one acquire from asking to holding, safe to drop at any point.

@@ -1,4 +1,4 @@
-//! What the waiters of a contended name ask of the store.
+//! Refresh of a contended name, on behalf of its waiters.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Which owner ids this coordinator knows, and who is to be told of what happens to them.
+//! Registry of the owner ids that this coordinator knows, and of the tasks to notify of what happens to them.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -1,4 +1,4 @@
-//! What each actor of a session holds and waits for.
+//! Holds and pending requests of each actor of a session.
 
 use std::collections::{HashMap, HashSet};
 

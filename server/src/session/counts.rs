@@ -1,4 +1,4 @@
-//! How many times its actor holds a hold. The session alone decides by it; the store is told for others to see.
+//! Hold counts of reentrant holds. The session alone decides by them; the store shows them to others.
 
 use leasehold_core::{command::Op, id::OwnerId};
 

@@ -1,4 +1,4 @@
-//! How a session ends, and what becomes of what it held.
+//! End of a session, and the fate of its holds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What becomes of an acquire: how it was answered, and what its client is told.
+//! Results of acquires, and the answers to the client.
 
 use std::{collections::HashMap, time::Duration};
 

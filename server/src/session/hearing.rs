@@ -1,4 +1,4 @@
-//! What a client says, and how its side of the stream ends.
+//! Messages of the client, and the end of its side of the stream.
 
 use futures_util::FutureExt;
 use leasehold_proto::v1::{SessionRequest, session_request::Request};

@@ -1,5 +1,5 @@
-//! Those who wait for their turn, in the order in which they came. Any of them may leave before: by its number, or because it has
-//! waited for as long as it wanted to.
+//! Queue of waiting entries, in the order in which they came. Any of them may leave early: by its number, or because
+//! its wait is over.
 
 use std::collections::{BTreeSet, VecDeque};
 

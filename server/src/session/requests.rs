@@ -1,4 +1,4 @@
-//! What a client may ask on its stream; how an acquire goes on is in `acquires`.
+//! Requests of a client on its stream, except the course of acquires, which is in `acquires`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a session takes over from another stream, before it says that it is open.
+//! Resume of another stream's holds and waits, before the session says that it is open.
 //!
 //! Until then the client may believe in its old stream, and in whatever an unanswered attempt like this one has come to: it
 //! tries another coordinator next. So what is not known to be ours is left alone until its time is over.

@@ -1,4 +1,4 @@
-//! What a session may not hold or wait for any more.
+//! Holds and waits of a session that its client is no longer permitted.
 //!
 //! Its client is told at once, and its waits are given up. What it held is renewed no more, and not let go before everything
 //! that its client was promised has passed: what it was told may be on its way for as long as that. Of a session that is kept

@@ -1,5 +1,5 @@
-//! What seldom happens to a session from outside, in one stream that is looked at only when it has something to say: a
-//! session that is busy with messages does not pay for watching all of it.
+//! Rare signals to a session from outside, in one stream that is polled only when it has one, so that a session that
+//! is busy with messages does not pay for watching all of them.
 
 use std::pin::pin;
 

@@ -1,4 +1,4 @@
-//! Whose turn it is among a session's own acquires, while it has no more room on the way to the store (see [`crate::crowd`]).
+//! Queue of a session's own acquires while it may send no more to the store (see [`crate::crowd`]).
 //!
 //! What waits for its turn does so here, and not in the stream, so that what its client says after it (a heartbeat, above all) is
 //! heard. An acquire that is given up, or has waited for as long as it wanted to, leaves the line at once: nobody but this session

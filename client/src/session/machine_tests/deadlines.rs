@@ -1,4 +1,4 @@
-//! When a hold ends, and what keeps it.
+//! Tests of deadlines: the end of a hold, and the answers that extend it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What becomes of requests and their answers.
+//! Tests of requests and their answers.
 
 use super::*;
 

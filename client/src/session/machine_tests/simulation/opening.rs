@@ -1,4 +1,4 @@
-//! How a session is opened in the simulated world, and what it takes over.
+//! Opening of a session in the simulated world, resumes included.
 
 use super::{
     super::{Response, wire_ms},

@@ -1,4 +1,4 @@
-//! What happens to connections and coordinators in the simulated world.
+//! Disturbances of connections and coordinators in the simulated world.
 
 use super::{
     super::{Response, wire_ms},
