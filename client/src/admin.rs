@@ -1,6 +1,4 @@
-//! Requests of operators: thin helpers over the generated stubs.
-
-use tonic::Status;
+//! Administration calls: listings, watches, force releases and checks of tokens.
 
 use crate::{
     calls::{Calls, Repeats, limited},
@@ -11,6 +9,7 @@ use crate::{
     proto::v1::{self, admin_service_client::AdminServiceClient},
     settings::Settings,
     transport::Channel,
+    view::{ForceReleased, LockView, SessionView, TokenCheck},
     watcher::LockWatcher,
 };
 
@@ -18,7 +17,7 @@ use crate::{
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
-/// let _guard = client.lock("orders/42").acquire().await?;
+/// let _guard = client.lock("orders/42").await?;
 /// let admin = client.admin();
 /// let locks = admin.list_locks("orders/").await?;
 /// assert_eq!(locks[0].name, "orders/42");
@@ -34,8 +33,8 @@ impl Admin {
         Self { calls }
     }
 
-    /// Without a session, for tools that only look. It connects when it is first used. Of several coordinators it asks
-    /// one, and another when that can't be reached or is about to go away.
+    /// Makes an administration client without a session, for tools that only look. It connects when it is first used.
+    /// Of several coordinators it asks one, and another if that one can't be reached or is about to go away.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -59,18 +58,19 @@ impl Admin {
         self.calls.settings()
     }
 
-    /// The channel that is used at present, for the generated stubs: to one coordinator.
+    /// Returns the channel that is used at present, for generated stubs: it leads to one coordinator. See
+    /// [`Client::channel`](crate::Client::channel).
     pub fn channel(&self) -> Channel {
         self.calls.channel()
     }
 
-    /// All locks whose names begin with `prefix`, without their waiters: page after page, until there is no more. A
-    /// scan: unordered, and what comes and goes meanwhile may be seen or not, or twice.
+    /// Lists all locks whose names begin with `prefix`, without their waiters. The listing is a scan: it has no order,
+    /// and a lock that comes or goes meanwhile may be listed, not listed, or listed twice.
     ///
     /// # Errors
     ///
     /// If no coordinator can be reached, or if it can't serve one of the calls.
-    pub async fn list_locks(&self, prefix: &str) -> Result<Vec<v1::LockView>, Failure> {
+    pub async fn list_locks(&self, prefix: &str) -> Result<Vec<LockView>, Failure> {
         let mut locks = Vec::new();
         let mut page_token = String::new();
         loop {
@@ -85,7 +85,7 @@ impl Admin {
                 async move { stub(channel).list_locks(request).await }
             };
             let page = self.calls.call(Repeats::Freely, ask).await?.into_inner();
-            locks.extend(page.locks);
+            locks.extend(page.locks.into_iter().map(LockView::from_proto));
             if page.next_page_token.is_empty() {
                 return Ok(locks);
             }
@@ -93,33 +93,32 @@ impl Admin {
         }
     }
 
-    /// One lock: how it is held and by whom, newest token, TTL left, waiters in order; at most 100 holders and 100
-    /// waiters, with how many there are. A free name is shown as free.
+    /// Shows one lock: its mode, holders, newest token, TTL left, and waiters in order. At most 100 holders and 100
+    /// waiters are shown, with their numbers. A free name is shown as free, not as an error.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let guard = client.lock("orders/42").await?;
     /// let view = client.admin().get_lock("orders/42").await?;
-    /// assert_eq!(view.fencing_token, guard.fencing_token().get());
+    /// assert_eq!(view.fencing_token, Some(guard.fencing_token()));
     /// # Ok(()) });
     /// ```
     ///
     /// # Errors
     ///
     /// If the name is invalid, or if the coordinator can't be reached or can't serve the call.
-    pub async fn get_lock(&self, name: &str) -> Result<v1::LockView, Failure> {
+    pub async fn get_lock(&self, name: &str) -> Result<LockView, Failure> {
         let ask = |channel| {
             let name = name.to_owned();
             let request = limited(v1::GetLockRequest { name });
             async move { stub(channel).get_lock(request).await }
         };
         let answer = self.calls.call(Repeats::Freely, ask).await?;
-        answer.into_inner().lock.ok_or_else(|| {
-            Failure::from(Status::internal("the coordinator answered without a lock"))
-        })
+        let view = answer.into_inner().lock.map(LockView::from_proto);
+        view.ok_or_else(|| Failure::protocol("the coordinator answered without a lock"))
     }
 
-    /// All sessions of the coordinator that is asked.
+    /// Lists the sessions of the coordinator that is asked, in the order of their ids.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -131,7 +130,7 @@ impl Admin {
     /// # Errors
     ///
     /// If no coordinator can be reached, or if it can't serve one of the calls.
-    pub async fn list_sessions(&self) -> Result<Vec<v1::SessionView>, Failure> {
+    pub async fn list_sessions(&self) -> Result<Vec<SessionView>, Failure> {
         // All pages from the same one.
         let ask = |channel: Channel| async move {
             let mut sessions = Vec::new();
@@ -144,7 +143,7 @@ impl Admin {
                 };
                 let answer = stub(channel.clone()).list_sessions(limited(request)).await;
                 let page = answer?.into_inner();
-                sessions.extend(page.sessions);
+                sessions.extend(page.sessions.into_iter().map(SessionView::from_proto));
                 if page.next_page_token.is_empty() {
                     return Ok(sessions);
                 }
@@ -154,35 +153,37 @@ impl Admin {
         self.calls.call(Repeats::Freely, ask).await
     }
 
-    /// Takes a lock from all its holders: they are told, the token is raised, the next waiters are granted.
+    /// Takes a lock from all its holders: the coordinator notifies them, raises the token, and grants the lock to the
+    /// next waiters.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let guard = client.lock("orders/42").await?;
     /// let answer = client.admin().force_release("orders/42").await?;
     /// assert!(answer.released);
-    /// assert!(answer.fencing_token > guard.fencing_token().get());
+    /// assert!(answer.fencing_token > Some(guard.fencing_token()));
     /// # Ok(()) });
     /// ```
     ///
     /// # Errors
     ///
     /// If the name is invalid, or if the coordinator can't be reached or can't serve the call.
-    pub async fn force_release(&self, name: &str) -> Result<v1::ForceReleaseResponse, Failure> {
+    pub async fn force_release(&self, name: &str) -> Result<ForceReleased, Failure> {
         let ask = |channel| {
             let name = name.to_owned();
             let request = limited(v1::ForceReleaseRequest { name });
             async move { stub(channel).force_release(request).await }
         };
         let answer = self.calls.call(Repeats::Unsent, ask).await?;
-        Ok(answer.into_inner())
+        Ok(ForceReleased::from_proto(answer.into_inner()))
     }
 
-    /// Whether a fencing token is still the newest of its name. Of several who hold a lock together, it is one's alone.
+    /// Checks whether a fencing token is still the newest of its name. Holders that share a lock have a token each, of
+    /// which only one is the newest.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let guard = client.lock("orders/42").await?;
     /// let answer = client.admin().check_token("orders/42", guard.fencing_token()).await?;
     /// assert!(answer.current);
     /// # Ok(()) });
@@ -195,7 +196,7 @@ impl Admin {
         &self,
         name: &str,
         token: FencingToken,
-    ) -> Result<v1::CheckTokenResponse, Failure> {
+    ) -> Result<TokenCheck, Failure> {
         let ask = |channel| {
             let request = limited(v1::CheckTokenRequest {
                 name: name.to_owned(),
@@ -204,23 +205,23 @@ impl Admin {
             async move { stub(channel).check_token(request).await }
         };
         let answer = self.calls.call(Repeats::Freely, ask).await?;
-        Ok(answer.into_inner())
+        Ok(TokenCheck::from_proto(answer.into_inner()))
     }
 
-    /// Tells what happens to locks whose names begin with `prefix`, over all coordinators: first a snapshot of what
-    /// there is, then every event. Nothing is asked for before the first item is.
+    /// Watches locks whose names begin with `prefix`, over all coordinators: the watcher yields a snapshot of the present
+    /// locks, then every event. It sends nothing before it is polled.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// use leasehold_client::{LockNews, proto::v1::LockEventKind};
+    /// use leasehold_client::{LockEventKind, LockWatchEvent};
     ///
     /// let mut watcher = client.admin().watch_locks("orders/");
-    /// while !matches!(watcher.next().await.expect("it goes on")?, LockNews::Ready) {}
-    /// let guard = client.lock("orders/42").acquire().await?;
-    /// while let Some(news) = watcher.next().await {
-    ///     if let LockNews::Event(event) = news? {
-    ///         assert_eq!(event.kind(), LockEventKind::Granted);
-    ///         assert_eq!(event.fencing_token, guard.fencing_token().get());
+    /// while watcher.next().await.expect("the watcher goes on")? != LockWatchEvent::Ready {}
+    /// let guard = client.lock("orders/42").await?;
+    /// while let Some(item) = watcher.next().await {
+    ///     if let LockWatchEvent::Event(event) = item? {
+    ///         assert_eq!(event.kind, LockEventKind::Granted);
+    ///         assert_eq!(event.fencing_token, Some(guard.fencing_token()));
     ///         break;
     ///     }
     /// }
@@ -230,7 +231,7 @@ impl Admin {
         LockWatcher::new(&self.calls, prefix.into())
     }
 
-    /// Who leads an election now; see [`Election::leader`](crate::Election::leader), which needs a session.
+    /// Returns the present leader of an election, as [`Election::leader`](crate::Election::leader) does; needs no session.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -245,8 +246,7 @@ impl Admin {
         Leader::of(&self.calls, election).await
     }
 
-    /// Tells who leads an election, and every change; see [`Election::observe`](crate::Election::observe), which needs
-    /// a session.
+    /// Observes an election, as [`Election::observe`](crate::Election::observe) does; needs no session.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

@@ -1,4 +1,4 @@
-//! The settings of a client, and how it is made of them.
+//! Builder of a client.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,13 +6,13 @@ use crate::{
     Admin, Client, Endpoints, SessionBuilder, TraceContext,
     calls::Calls,
     error::ConnectError,
-    session::SessionOptions,
+    session::{SessionOptions, session_setters},
     settings::Settings,
     trace::TraceSource,
     transport::{CredentialSettings, Credentials, TokenSource},
 };
 
-/// Settings of a client.
+/// Builder of a client.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -31,7 +31,7 @@ use crate::{
 /// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a client is made by `connect`"]
+#[must_use = "a builder does nothing before `connect`"]
 pub struct ClientBuilder {
     options: SessionOptions,
     /// But for the endpoints, and what they need.
@@ -49,57 +49,34 @@ impl Default for ClientBuilder {
     }
 }
 
+session_setters!(ClientBuilder);
+
 impl ClientBuilder {
-    /// Who this is, for operators: at most 256 bytes without control characters. Default: empty.
-    pub fn client_name(mut self, name: impl Into<String>) -> Self {
-        self.options.client_name = name.into();
-        self
-    }
-
-    /// The TTL of the default session, and of further ones unless they ask for another; see [`SessionBuilder::ttl`].
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = Some(ttl);
-        self
-    }
-
-    /// Free text for operators; see [`SessionBuilder::metadata`].
-    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.metadata.insert(key.into(), value.into());
-        self
-    }
-
-    /// For how long locks may be [suspended](crate::LockState::Suspended) when their stream breaks; see
-    /// [`SessionBuilder::disconnect_grace`].
-    pub fn disconnect_grace(mut self, grace: Duration) -> Self {
-        self.options.disconnect_grace = grace;
-        self
-    }
-
-    /// How long an attempt to connect may take, and as long again until the session is open: less where something is held
-    /// that runs out meanwhile. Default: 5 s.
+    /// Sets how long an attempt to connect may take, and as long again until the session is open; less if a hold would run
+    /// out meanwhile. Default: 5 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// The pauses between attempts to reconnect, after each round of all coordinators: from about `min`, doubling, with random parts, to at most `max`.
-    /// Default: 50 ms to 2 s.
+    /// Sets the pauses between attempts to reconnect, after each round of all coordinators: from about `min`, doubling, with
+    /// random parts, to at most `max`. Default: 50 ms to 2 s.
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
         self.settings.backoff_min = min;
         self.settings.backoff_max = max;
         self
     }
 
-    /// A PEM file with the certificates of those who may certify coordinators, for `https://` endpoints. It is read again
-    /// for each new connection if it has changed. Default: those that the system trusts (or that `SSL_CERT_FILE` names).
+    /// Sets a PEM file with the certificates of the CAs that the client trusts, for `https://` endpoints. The client reads a
+    /// changed file again for each new connection. Default: the CAs that the system trusts (or that `SSL_CERT_FILE` names).
     pub fn tls_ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.credentials.tls.ca = Some(path.into());
         self
     }
 
-    /// PEM files with the certificate (and what is between it and its CA) to show to coordinators, and its private key, for
-    /// `https://` endpoints. They are read again when they have changed: new connections come with the new certificate, and
-    /// sessions move to one that does, with all that they hold. Default: none.
+    /// Sets PEM files with the certificate that the client shows to coordinators (with any intermediate certificates), and
+    /// its private key, for `https://` endpoints. The client reads changed files again: new connections use the new
+    /// certificate, and sessions move to such a connection, with all that they hold. Default: none.
     pub fn tls_identity(
         mut self,
         certificate: impl Into<PathBuf>,
@@ -109,15 +86,15 @@ impl ClientBuilder {
         self
     }
 
-    /// The name or address that has to be in the coordinators' certificates, where it is not that of their URLs: all
-    /// `https://` endpoints have to be certified for it. Default: the host of the endpoint, at whatever address.
+    /// Sets the name or address that must be in the coordinators' certificates, if it differs from that of their URLs. All
+    /// `https://` endpoints need a certificate for it. Default: the host of the endpoint, at whatever address.
     pub fn tls_server_name(mut self, name: impl Into<String>) -> Self {
         self.credentials.tls.server_name = Some(name.into());
         self
     }
 
-    /// The token by which coordinators know the caller, shown with every call and session. Over `http://` it is only sent
-    /// to this machine, unless [allowed](ClientBuilder::allow_plaintext_credentials). Default: none.
+    /// Sets the bearer token that the client shows with every call and session. Over `http://` the client sends it to this
+    /// machine only, unless [allowed](ClientBuilder::allow_plaintext_credentials). Default: none.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -132,25 +109,25 @@ impl ClientBuilder {
         self
     }
 
-    /// A file with that token in its only line, in place of one that is given. It is read again when it has changed, so that
-    /// a token can be replaced before it expires: calls come with the new one, and sessions move to a connection that does,
-    /// with all that they hold. What can't be read then leaves the last token in use.
+    /// Sets a file with the bearer token in its only line, in place of [`ClientBuilder::bearer_token`]. The client reads a
+    /// changed file again, so that a token can be replaced before it expires: calls use the new one, and sessions move to a
+    /// connection that does, with all that they hold. If the file can't be read then, the last token stays in use.
     pub fn bearer_token_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.credentials.token = Some(TokenSource::File(path.into()));
         self
     }
 
-    /// Sends the bearer token over `http://` to other machines too, where everybody on the way can read and use it: for
-    /// networks in which something else encrypts, such as a mesh.
+    /// Sends the bearer token over `http://` to other machines too, where anybody on the way can read and use it. Only for
+    /// networks that encrypt by other means, such as a mesh.
     pub fn allow_plaintext_credentials(mut self) -> Self {
         self.credentials.allow_plaintext = true;
         self
     }
 
-    /// Where the trace comes from that a request is part of. Whatever asks a coordinator for something asks this for the
-    /// context of the current span, in the task that asks and at that moment, so it has to be quick and must not panic.
-    /// Acquires with a [context of their own](crate::LockRequest::trace_context) don't ask. Where there is none, it is left to
-    /// the coordinator what is traced. Default: none.
+    /// Sets the source of the trace context of requests. The client calls it for the context of the current span, in the
+    /// task that makes a request and at that moment, so it must be quick and must not panic. Requests with a
+    /// [context of their own](crate::LockRequest::trace_context) don't call it. Without a context, the coordinator decides
+    /// what it traces. Default: none.
     ///
     /// With the crates `tracing-opentelemetry` and `opentelemetry` it is
     ///
@@ -166,7 +143,7 @@ impl ClientBuilder {
     /// }
     /// ```
     ///
-    /// And wherever else contexts come from:
+    /// A task-local variable as the source:
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -193,7 +170,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Looks inside coordinators and steps in, without a session; see [`Admin::connect`].
+    /// Makes an administration client, which has no session; see [`Admin::connect`].
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

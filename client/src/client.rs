@@ -1,4 +1,4 @@
-//! The client: a default session, a channel for single calls, and the way to further sessions.
+//! Client: a default session, a channel for single calls, and the way to further sessions.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
 /// use leasehold_client::Client;
 ///
 /// let client = Client::connect(endpoint).await?; // "http://127.0.0.1:7420", say
-/// let guard = client.lock("orders/42").acquire().await?;
+/// let guard = client.lock("orders/42").await?;
 /// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
@@ -39,8 +39,8 @@ impl Client {
         }))
     }
 
-    /// Connects and opens the default session, with default settings. Where several [`Endpoints`] are given, with one of
-    /// them: which one is left to chance.
+    /// Connects and opens the default session, with default settings. Of several [`Endpoints`], the client picks one at
+    /// random.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -65,39 +65,39 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// Where the coordinators are: what it was made with, separated by commas.
+    /// Returns the endpoints that the client was made with, separated by commas.
     pub fn endpoint(&self) -> &str {
         self.0.calls.settings().endpoints.as_str()
     }
 
-    /// Asks for a lock on the default session; see [`Session::lock`].
+    /// Requests a lock on the default session; see [`Session::lock`].
     pub fn lock(&self, name: impl Into<Arc<str>>) -> LockRequest {
         self.0.session.lock(name)
     }
 
-    /// Asks for permits of a semaphore on the default session; see [`Session::semaphore`].
+    /// Returns a semaphore, whose permits the default session will hold; see [`Session::semaphore`].
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let permit = client.semaphore("downloads", 3).acquire(1).await?;
+    /// let permit = client.semaphore("downloads", 3).permits(1).await?;
     /// # Ok(()) });
     /// ```
     pub fn semaphore(&self, name: impl Into<Arc<str>>, limit: u32) -> Semaphore {
         self.0.session.semaphore(name, limit)
     }
 
-    /// Asks for several locks at once on the default session; see [`Session::lock_all`].
+    /// Requests several locks at once on the default session; see [`Session::lock_all`].
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guards = client.lock_all(["account/7", "account/9"]).acquire().await?;
+    /// let guards = client.lock_all(["account/7", "account/9"]).await?;
     /// # Ok(()) });
     /// ```
     pub fn lock_all(&self, names: impl IntoIterator<Item: Into<Arc<str>>>) -> LockAllRequest {
         self.0.session.lock_all(names)
     }
 
-    /// The election of this name, with the default session for its campaigns; see [`Session::election`].
+    /// Returns the election of this name, with the default session for its campaigns; see [`Session::election`].
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -109,12 +109,12 @@ impl Client {
         self.0.session.election(name)
     }
 
-    /// A new actor for the default session; see [`Session::actor`].
+    /// Makes a new actor for the default session; see [`Session::actor`].
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// let me = client.actor();
-    /// let guard = client.lock("orders/42").actor(me).acquire().await?;
+    /// let guard = client.lock("orders/42").actor(me).await?;
     /// # Ok(()) });
     /// ```
     pub fn actor(&self) -> Actor {
@@ -149,7 +149,37 @@ impl Client {
         self.lock(name).with(work).await
     }
 
-    /// The default session.
+    /// Runs work that can fail while holding a lock of the default session; see [`LockRequest::try_with`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use std::error::Error;
+    ///
+    /// let sold = client
+    ///     .try_with_lock("stock/apples", |_lock| async {
+    ///         Ok::<u32, Box<dyn Error>>("3".parse()?)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(sold, 3);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`LockRequest::try_with`].
+    pub async fn try_with_lock<T, E, F>(
+        &self,
+        name: impl Into<Arc<str>>,
+        work: impl FnOnce(LockWatch) -> F,
+    ) -> Result<T, E>
+    where
+        E: From<WithLockError>,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.lock(name).try_with(work).await
+    }
+
+    /// Returns the default session.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -161,12 +191,12 @@ impl Client {
         &self.0.session
     }
 
-    /// A further session, with a fate of its own: other TTL, other connection.
+    /// Returns a builder of a further session, with a TTL and a connection of its own.
     pub fn session(&self) -> SessionBuilder {
         SessionBuilder::new(self.0.calls.clone(), self.0.options.clone())
     }
 
-    /// Looks inside the coordinator and steps in.
+    /// Returns the administration calls: listings, watches, force releases.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -178,13 +208,13 @@ impl Client {
         Admin::new(self.0.calls.clone())
     }
 
-    /// The channel for single calls with the generated stubs in [`proto::v1`](crate::proto::v1). It connects when it is
-    /// first used, and again when needed; sessions do not use it. It leads to one coordinator: after a call that failed
-    /// there, ask for it again to be led to the one that is in use then.
+    /// Returns a channel for single calls with the generated stubs of the crate `leasehold-proto`, for what this crate
+    /// has no calls for. It connects when it is first used, and again when needed; sessions do not use it. It leads to one
+    /// coordinator: after a failed call, take another channel, which leads to the coordinator in use then.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// use leasehold_client::proto::v1::{
+    /// use leasehold_proto::v1::{
     ///     AcquireOutcome, AcquireRequest, lock_service_client::LockServiceClient,
     /// };
     ///
@@ -203,7 +233,7 @@ impl Client {
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// client.close().await;
-    /// assert!(client.lock("orders/42").acquire().await.is_err());
+    /// assert!(client.lock("orders/42").await.is_err());
     /// # Ok(()) });
     /// ```
     pub async fn close(&self) {

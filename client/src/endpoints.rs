@@ -21,7 +21,7 @@ pub(crate) const DEFAULT_PORT: u16 = 7420;
 /// assert_eq!(endpoints, Endpoints::from(["a.example:7420", "http://b.example"]));
 /// assert_eq!(endpoints.to_string(), "http://a.example:7420,http://b.example:7420");
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoints {
     urls: Vec<String>,
     /// As shown: the URLs, separated by commas.

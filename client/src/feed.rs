@@ -1,4 +1,4 @@
-//! Streams that tell what happens, asked for again whenever they end.
+//! Streams of events, which the client opens again whenever they end.
 
 use std::{
     fmt,
@@ -9,9 +9,15 @@ use std::{
 
 use futures_util::Stream;
 use tokio::time::{Sleep, sleep};
-use tonic::{Code, Response, Status, Streaming};
+use tonic::{Response, Status, Streaming};
 
-use crate::{calls::Calls, clock::Moment, error::Failure, pauses::Pauses, transport::Channel};
+use crate::{
+    calls::Calls,
+    clock::Moment,
+    error::{Failure, FailureKind},
+    pauses::Pauses,
+    transport::Channel,
+};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Opening<M> = BoxFuture<Result<Response<Streaming<M>>, Status>>;
@@ -117,8 +123,8 @@ impl<M> Feed<M> {
         let failure = Failure::at(&self.endpoint, status);
         // Who was told something was known, and may be so again, with a token that has been replaced since.
         let was_told = std::mem::take(&mut self.told);
-        let may_be_known = failure.code() == Code::Unauthenticated && was_told;
-        if is_permanent(failure.code()) && !may_be_known {
+        let may_be_known = failure.kind() == FailureKind::Unauthenticated && was_told;
+        if is_permanent(failure.kind()) && !may_be_known {
             self.state = State::Ended;
             return News::Refused(failure);
         }
@@ -143,16 +149,16 @@ impl<M> fmt::Debug for Feed<M> {
 
 /// Whether asking again would be answered in the same way. What a broken transport says is none of these, and neither
 /// is anything that a coordinator says while it, or its store, is in trouble.
-fn is_permanent(code: Code) -> bool {
+fn is_permanent(kind: FailureKind) -> bool {
     matches!(
-        code,
-        Code::InvalidArgument
-            | Code::NotFound
-            | Code::AlreadyExists
-            | Code::PermissionDenied
-            | Code::Unauthenticated
-            | Code::FailedPrecondition
-            | Code::OutOfRange
-            | Code::Unimplemented
+        kind,
+        FailureKind::InvalidArgument
+            | FailureKind::NotFound
+            | FailureKind::AlreadyExists
+            | FailureKind::PermissionDenied
+            | FailureKind::Unauthenticated
+            | FailureKind::FailedPrecondition
+            | FailureKind::OutOfRange
+            | FailureKind::Unimplemented
     )
 }

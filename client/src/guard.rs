@@ -1,31 +1,106 @@
-//! A held lock.
+//! Guard of a held lock, and watches of it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     clock::Moment,
     error::{HoldError, HoldFailure},
-    lease::{FencingToken, Lease, LockState, LostReason},
+    lease::{Lease, LockState, LostReason},
     session::{Change, Granted, HoldReply, Note},
     trace::TraceSource,
 };
 
-/// A lock that is held, or permits of a semaphore, until released, dropped or lost.
+/// Implements what a guard and its watch say of their hold, for a type with a method `lease`. The first two arguments name
+/// the methods that return its name and whether it is held; the others are words for the documentation.
+macro_rules! hold_methods {
+    ($type:ident: $name:ident, $is_held:ident; $named:literal, $held:literal) => {
+        impl $type {
+            #[doc = concat!("Returns the name of the ", $named, ".")]
+            pub fn $name(&self) -> &str {
+                &self.lease().name
+            }
+
+            /// Returns the fencing token: greater than that of every earlier grant of this name. Pass it to the protected
+            /// resource, which must refuse smaller tokens.
+            pub fn fencing_token(&self) -> $crate::FencingToken {
+                self.lease().token
+            }
+
+            #[doc = concat!("Returns whether the ", $held, " is held, by this process's own clock and all that the coordinator said.")]
+            /// Reads the clock and one atomic: cheap enough to ask before every step. Once false, the answer stays false,
+            /// unless the hold is only [suspended](crate::LockState::Suspended).
+            pub fn $is_held(&self) -> bool {
+                self.lease().is_held($crate::clock::Moment::now())
+            }
+
+            #[doc = concat!("Returns whether the ", $held, " is held, suspended or lost.")]
+            pub fn state(&self) -> $crate::LockState {
+                self.lease().state($crate::clock::Moment::now())
+            }
+
+            /// Completes when the state differs from that at the time of the call, with the new state; at once if the hold
+            /// is lost already. The future borrows nothing, and any number of tasks may await one.
+            pub fn changed(&self) -> impl Future<Output = $crate::LockState> + Send + use<> {
+                $crate::guard::changed(self.lease().clone())
+            }
+
+            #[doc = concat!("Returns the time left until the ", $held, " is lost unless a heartbeat is answered before;")]
+            /// zero while it is not held. Every answer moves the end to somewhat less than the TTL from its heartbeat.
+            pub fn valid_for(&self) -> std::time::Duration {
+                self.lease().valid_for($crate::clock::Moment::now())
+            }
+
+            #[doc = concat!("Returns the time left until the ", $held, " is lost, held or suspended, unless a coordinator answers")]
+            /// before; zero once it is lost. Use it for work that continues during a suspension and must end with the loss.
+            pub fn lost_in(&self) -> std::time::Duration {
+                self.lease().lost_in($crate::clock::Moment::now())
+            }
+
+            #[doc = concat!("Completes when the ", $held, " is lost, with the reason;")]
+            /// not while it is only [suspended](crate::LockState::Suspended). The future borrows nothing, and any number of
+            /// tasks may await one.
+            pub fn lost(&self) -> impl Future<Output = $crate::LostReason> + Send + use<> {
+                self.lease().clone().ended()
+            }
+        }
+
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                $crate::guard::debug(stringify!($type), self.lease(), f)
+            }
+        }
+    };
+}
+
+pub(crate) use hold_methods;
+
+hold_methods!(LockGuard: name, is_held; "lock", "lock");
+hold_methods!(LockWatch: name, is_held; "lock", "lock");
+
+/// Guard of a lock, which is held until released, dropped or lost.
 ///
-/// Dropping it releases it in the background; that never blocks and needs no runtime. [`LockGuard::release`] also tells
-/// whether it was still held.
+/// Dropping the guard releases the lock in the background; that never blocks and needs no runtime. [`LockGuard::release`]
+/// also says whether the lock was still held.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
-/// let guard = client.lock("orders/42").acquire().await?;
+/// use leasehold_client::{LockState, LostReason};
+///
+/// let guard = client.lock("orders/42").await?;
 /// println!("{} is ours, with token {}", guard.name(), guard.fencing_token());
 /// tokio::select! {
 ///     reason = guard.lost() => eprintln!("lost: {reason}"),
 ///     () = async { /* work */ } => {}
 /// }
-/// guard.release().await?;
+/// assert!(guard.is_held() && guard.valid_for().as_secs() < 10);
+///
+/// let watchdog = tokio::spawn(guard.changed());
+/// # tokio::task::yield_now().await;
+/// client.admin().force_release("orders/42").await?;
+/// assert_eq!(watchdog.await?, LockState::Lost(LostReason::Forced));
+/// assert!(!guard.is_held());
 /// # Ok(()) });
 /// ```
 #[must_use = "the lock is released when its guard is dropped"]
@@ -34,9 +109,9 @@ pub struct LockGuard {
     key: u64,
     hold_count: u32,
     notes: mpsc::UnboundedSender<Note>,
-    /// Asked when it asks for something.
+    /// Source of the context for its requests.
     traces: TraceSource,
-    /// The session has been told that this guard is gone.
+    /// Whether the session knows that this guard is gone.
     told: bool,
 }
 
@@ -61,24 +136,14 @@ impl LockGuard {
         }
     }
 
-    /// The lock's name.
-    pub fn name(&self) -> &str {
-        &self.lease.name
-    }
-
-    /// Greater than the token of every earlier grant of this name. Pass it to what the lock protects, and let that
-    /// refuse smaller ones.
-    pub fn fencing_token(&self) -> FencingToken {
-        self.lease.token
-    }
-
-    /// How many times its actor held the lock when this guard was granted, with this one: 1, but for reentrant grants.
+    /// Returns how many times its actor held the lock when this guard was granted, including this guard: 1 except for
+    /// reentrant grants.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// let request = client.lock("orders/42").actor(client.actor()).reentrant();
-    /// let outer = request.clone().acquire().await?;
-    /// let inner = request.acquire().await?;
+    /// let outer = request.clone().await?;
+    /// let inner = request.await?;
     /// assert_eq!((outer.hold_count(), inner.hold_count()), (1, 2));
     /// # Ok(()) });
     /// ```
@@ -86,95 +151,15 @@ impl LockGuard {
         self.hold_count
     }
 
-    /// Whether the lock is held, by this process's own clock and all that it has been told. Reads the clock and one
-    /// atomic: cheap enough to ask before every step. Once false, it stays false, unless the lock is only
-    /// [suspended](LockState::Suspended).
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").acquire().await?;
-    /// assert!(guard.is_held());
-    /// client.admin().force_release("orders/42").await?;
-    /// guard.lost().await;
-    /// assert!(!guard.is_held());
-    /// # Ok(()) });
-    /// ```
-    pub fn is_held(&self) -> bool {
-        self.lease.is_held(Moment::now())
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
+        &self.lease
     }
 
-    /// Whether the lock is held, suspended or lost.
+    /// Returns a view of this hold that can be cloned and sent around, and does not keep it.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// use leasehold_client::LockState;
-    ///
-    /// let guard = client.lock("orders/42").acquire().await?;
-    /// match guard.state() {
-    ///     LockState::Held => println!("one more step"),
-    ///     LockState::Suspended => println!("waiting for a coordinator"),
-    ///     LockState::Lost(reason) => println!("lost: {reason}"),
-    ///     _ => {}
-    /// }
-    /// # Ok(()) });
-    /// ```
-    pub fn state(&self) -> LockState {
-        self.lease.state(Moment::now())
-    }
-
-    /// Completes when the lock's state is another one than at the time of the call, with what it is then: at once, if the
-    /// lock is lost already. May be awaited many times and from many tasks; does not borrow the guard.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// use leasehold_client::{LockState, LostReason};
-    ///
-    /// let guard = client.lock("orders/42").acquire().await?;
-    /// let changed = tokio::spawn(guard.changed());
-    /// # tokio::task::yield_now().await;
-    /// guard.release().await?;
-    /// assert_eq!(changed.await?, LockState::Lost(LostReason::Released));
-    /// # Ok(()) });
-    /// ```
-    pub fn changed(&self) -> impl Future<Output = LockState> + Send + use<> {
-        changed(self.lease.clone())
-    }
-
-    /// Time left until the lock is lost unless the coordinator is heard of before; zero while it is not held. Moves with
-    /// every heartbeat that is answered, to somewhat below the TTL.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").acquire().await?;
-    /// assert!(guard.valid_for().as_secs() < 10);
-    /// # Ok(()) });
-    /// ```
-    pub fn valid_for(&self) -> Duration {
-        self.lease.valid_for(Moment::now())
-    }
-
-    /// Completes when the lock is lost, with the reason; not while it is only [suspended](LockState::Suspended). May be
-    /// awaited many times and from many tasks; does not borrow the guard.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// use leasehold_client::LostReason;
-    ///
-    /// let guard = client.lock("orders/42").acquire().await?;
-    /// let watchdog = tokio::spawn(guard.lost());
-    /// guard.release().await?;
-    /// assert_eq!(watchdog.await?, LostReason::Released);
-    /// # Ok(()) });
-    /// ```
-    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + use<> {
-        self.lease.clone().ended()
-    }
-
-    /// Something to watch this hold by that can be cloned and sent around, and does not keep it.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let guard = client.lock("orders/42").await?;
     /// let watch = guard.watch();
     /// std::thread::spawn(move || {
     ///     if watch.is_held() {
@@ -200,7 +185,7 @@ impl LockGuard {
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").acquire().await?;
+    /// let guard = client.lock("orders/42").await?;
     /// guard.release().await?;
     /// assert!(client.lock("orders/42").try_acquire().await?.is_some());
     /// # Ok(()) });
@@ -224,7 +209,7 @@ impl LockGuard {
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").value("step 1").acquire().await?;
+    /// let guard = client.lock("orders/42").value("step 1").await?;
     /// guard.set_value("step 2").await?;
     /// let view = client.admin().get_lock("orders/42").await?;
     /// assert_eq!(view.holders[0].value, b"step 2");
@@ -248,7 +233,7 @@ impl LockGuard {
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("catalogue").acquire().await?;
+    /// let guard = client.lock("catalogue").await?;
     /// // Write; then let other readers in.
     /// guard.downgrade().await?;
     /// assert!(client.lock("catalogue").shared().try_acquire().await?.is_some());
@@ -302,22 +287,18 @@ impl Drop for LockGuard {
     }
 }
 
-impl fmt::Debug for LockGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug("LockGuard", &self.lease, f)
-    }
-}
-
-/// Watches one hold: cheap to clone, and does not keep the lock.
+/// View of one hold of a lock. Cheap to clone; it does not keep the lock.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
-/// let guard = client.lock("orders/42").acquire().await?;
+/// let guard = client.lock("orders/42").await?;
 /// let watch = guard.watch();
 /// assert!(watch.is_held());
 /// assert_eq!(watch.fencing_token(), guard.fencing_token());
+/// let changed = watch.changed();
 /// drop(guard);
-/// assert!(!watch.is_held());
+/// println!("{:?}", changed.await); // Lost(Released)
+/// assert!(!watch.is_held() && watch.lost_in().is_zero());
 /// # Ok(()) });
 /// ```
 #[derive(Clone)]
@@ -326,64 +307,8 @@ pub struct LockWatch {
 }
 
 impl LockWatch {
-    /// The lock's name.
-    pub fn name(&self) -> &str {
-        &self.lease.name
-    }
-
-    /// The hold's fencing token; see [`LockGuard::fencing_token`].
-    pub fn fencing_token(&self) -> FencingToken {
-        self.lease.token
-    }
-
-    /// Whether the lock is held; see [`LockGuard::is_held`].
-    pub fn is_held(&self) -> bool {
-        self.lease.is_held(Moment::now())
-    }
-
-    /// Whether the lock is held, suspended or lost; see [`LockGuard::state`].
-    pub fn state(&self) -> LockState {
-        self.lease.state(Moment::now())
-    }
-
-    /// Completes when the lock's state is another one than now; see [`LockGuard::changed`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").acquire().await?;
-    /// let changed = guard.watch().changed();
-    /// drop(guard);
-    /// println!("{:?}", changed.await); // Lost(Released)
-    /// # Ok(()) });
-    /// ```
-    pub fn changed(&self) -> impl Future<Output = LockState> + Send + use<> {
-        changed(self.lease.clone())
-    }
-
-    /// Time left until the lock is lost; see [`LockGuard::valid_for`].
-    pub fn valid_for(&self) -> Duration {
-        self.lease.valid_for(Moment::now())
-    }
-
-    /// Time left until the lock is lost, be it held or suspended, unless a coordinator is heard of before; zero once it is
-    /// lost. For work that goes on while the lock is suspended, and has to be over when it is lost.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let guard = client.lock("orders/42").acquire().await?;
-    /// let watch = guard.watch();
-    /// assert!(!watch.lost_in().is_zero());
-    /// guard.release().await?;
-    /// assert!(watch.lost_in().is_zero());
-    /// # Ok(()) });
-    /// ```
-    pub fn lost_in(&self) -> Duration {
-        self.lease.lost_in(Moment::now())
-    }
-
-    /// Completes when the lock is lost; see [`LockGuard::lost`].
-    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + use<> {
-        self.lease.clone().ended()
+    pub(crate) fn lease(&self) -> &Arc<Lease> {
+        &self.lease
     }
 
     /// Completes when it is certain whether it is held: at once, unless it is suspended.
@@ -393,19 +318,9 @@ impl LockWatch {
             _ => Ok(()),
         }
     }
-
-    pub(crate) fn debug(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug(what, &self.lease, f)
-    }
 }
 
-impl fmt::Debug for LockWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug("LockWatch", &self.lease, f)
-    }
-}
-
-fn debug(what: &str, lease: &Lease, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn debug(what: &str, lease: &Lease, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let now = Moment::now();
     f.debug_struct(what)
         .field("name", &lease.name)
@@ -415,7 +330,7 @@ fn debug(what: &str, lease: &Lease, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         .finish_non_exhaustive()
 }
 
-fn changed(lease: Arc<Lease>) -> impl Future<Output = LockState> + Send + use<> {
+pub(crate) fn changed(lease: Arc<Lease>) -> impl Future<Output = LockState> + Send + use<> {
     let state = lease.state(Moment::now());
     async move {
         match state {

@@ -1,4 +1,4 @@
-//! Several locks that are held together.
+//! Guards of several locks that were granted together.
 
 use std::{
     future::{Future, poll_fn},
@@ -17,14 +17,14 @@ use crate::{
     lease::LostReason,
 };
 
-/// Several locks that were granted together, in the order in which they were named. From then on each is a lock of its
+/// Guards of several locks that were granted together, in the order of their names. After the grant each is a lock of its
 /// own, which can be released, or lost, alone.
 ///
-/// Dropping this releases them all in the background.
+/// Dropping this releases all of them in the background.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
-/// let guards = client.lock_all(["account/7", "account/9"]).acquire().await?;
+/// let guards = client.lock_all(["account/7", "account/9"]).await?;
 /// for guard in &guards {
 ///     println!("{} is ours, with token {}", guard.name(), guard.fencing_token());
 /// }
@@ -40,11 +40,11 @@ impl LockGuards {
         Self(guards)
     }
 
-    /// The guards, in the order in which their locks were named.
+    /// Returns the guards, in the order of the names.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guards = client.lock_all(["b", "a"]).acquire().await?;
+    /// let guards = client.lock_all(["b", "a"]).await?;
     /// assert_eq!(guards.guards()[0].name(), "b");
     /// # Ok(()) });
     /// ```
@@ -52,16 +52,16 @@ impl LockGuards {
         &self.0
     }
 
-    /// As [`LockGuards::guards`], one after the other.
+    /// Returns an iterator over the guards, in the order of the names.
     pub fn iter(&self) -> slice::Iter<'_, LockGuard> {
         self.0.iter()
     }
 
-    /// The guard of the lock of this name, if it was asked for.
+    /// Returns the guard of the lock of this name, if it is one of them.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guards = client.lock_all(["a", "b"]).acquire().await?;
+    /// let guards = client.lock_all(["a", "b"]).await?;
     /// assert!(guards.get("b").is_some_and(|guard| guard.is_held()));
     /// assert!(guards.get("c").is_none());
     /// # Ok(()) });
@@ -70,11 +70,11 @@ impl LockGuards {
         self.0.iter().find(|guard| guard.name() == name)
     }
 
-    /// Whether all of them are held; see [`LockGuard::is_held`].
+    /// Returns whether all of them are held; see [`LockGuard::is_held`].
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guards = client.lock_all(["a", "b"]).acquire().await?;
+    /// let guards = client.lock_all(["a", "b"]).await?;
     /// assert!(guards.is_held());
     /// client.admin().force_release("b").await?;
     /// guards.lost().await;
@@ -85,14 +85,14 @@ impl LockGuards {
         self.0.iter().all(LockGuard::is_held)
     }
 
-    /// Completes when one of them is lost, with its name and the reason. May be awaited many times and from
-    /// many tasks; does not borrow the guards.
+    /// Completes when one of them is lost, with its name and the reason. The future borrows nothing, and any number of tasks
+    /// may await one.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// use leasehold_client::LostReason;
     ///
-    /// let guards = client.lock_all(["a", "b"]).acquire().await?;
+    /// let guards = client.lock_all(["a", "b"]).await?;
     /// client.admin().force_release("b").await?;
     /// let (name, reason) = guards.lost().await;
     /// assert_eq!((&*name, reason), ("b", LostReason::Forced));
@@ -106,11 +106,11 @@ impl LockGuards {
         }
     }
 
-    /// Gives them all back, as [`LockGuard::release`] does with one.
+    /// Releases all of them, as [`LockGuard::release`] does with one.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guards = client.lock_all(["a", "b"]).acquire().await?;
+    /// let guards = client.lock_all(["a", "b"]).await?;
     /// guards.release().await?;
     /// assert!(client.lock("b").try_acquire().await?.is_some());
     /// # Ok(()) });
@@ -118,18 +118,18 @@ impl LockGuards {
     ///
     /// # Errors
     ///
-    /// If one of them was lost before, or could not be released; the others are released all the same. Of several
-    /// errors, that of the lock that was named first.
+    /// Fails if one of them was lost before, or could not be released; the others are released all the same. Of several
+    /// errors, returns that of the lock that was named first.
     pub async fn release(self) -> Result<(), HoldError> {
         let releases = self.0.into_iter().map(LockGuard::release);
         join_all(releases).await.into_iter().collect()
     }
 
-    /// The guards by themselves, for locks that are to be released one after the other.
+    /// Returns the guards one by one, for locks that are to be released one after the other.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let guards = client.lock_all(["a", "b"]).acquire().await?.into_guards();
+    /// let guards = client.lock_all(["a", "b"]).await?.into_guards();
     /// assert_eq!(guards.len(), 2);
     /// # Ok(()) });
     /// ```

@@ -1,4 +1,4 @@
-//! State of one hold that a guard and its session share: whether the client still holds it.
+//! State of one hold, which its guard and its session share: held, suspended or lost.
 
 use std::{
     fmt,
@@ -16,13 +16,13 @@ use tokio::sync::Notify;
 
 use crate::{clock::Moment, proto::v1};
 
-/// Why a lock is no longer held.
+/// Reason for which a lock is no longer held.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
 /// use leasehold_client::LostReason;
 ///
-/// let guard = client.lock("orders/42").acquire().await?;
+/// let guard = client.lock("orders/42").await?;
 /// client.close().await;
 /// match guard.lost().await {
 ///     LostReason::Forced => println!("an operator took it"),
@@ -157,13 +157,13 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// How a guard stands to its lock.
+/// State of a hold.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
 /// use leasehold_client::{LockState, LostReason};
 ///
-/// let guard = client.lock("orders/42").acquire().await?;
+/// let guard = client.lock("orders/42").await?;
 /// assert_eq!(guard.state(), LockState::Held);
 /// client.close().await;
 /// assert_eq!(guard.state(), LockState::Lost(LostReason::SessionClosed));

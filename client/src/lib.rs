@@ -6,13 +6,13 @@
 //! use leasehold_client::Client;
 //!
 //! let client = Client::connect(endpoint).await?; // "http://127.0.0.1:7420", say
-//! let guard = client.lock("orders/42").acquire().await?;
+//! let guard = client.lock("orders/42").await?;
 //! println!("held, with fencing token {}", guard.fencing_token());
 //! guard.release().await?;
 //! # Ok(()) });
 //! ```
 //!
-//! Or let the work be stopped when the lock is lost:
+//! Or have the client stop the work when the lock is lost ([`Client::try_with_lock`] is for work that can fail):
 //!
 //! ```
 //! # leasehold_tests::doc(async |client| {
@@ -29,75 +29,76 @@
 //! # What a guard promises
 //!
 //! A [`Client`] opens a [`Session`]: a stream to the coordinator with a time to live (TTL). While the stream is alive
-//! and heartbeats arrive, the coordinator renews every lock that is held through it; when this process ends, however it
-//! ends, the coordinator releases them at once. The coordinator answers each heartbeat with a time for which everything
-//! held is good. A [`LockGuard`] counts that time from the moment the heartbeat was *sent*, on a monotonic clock that
-//! also counts suspended time, so that its deadline comes before the lock can be given to anybody else:
+//! and heartbeats arrive, the coordinator renews every lock that the session holds; when this process ends, however it
+//! ends, the coordinator releases them at once. The coordinator answers each heartbeat with a time for which every hold
+//! is good. A [`LockGuard`] counts that time from the moment the session *sent* the heartbeat, on a monotonic clock that
+//! also counts suspended time, so that its deadline comes before the coordinator can grant the lock to anybody else:
 //!
-//! - at that deadline it says that it is lost, though the network be gone ([`LockGuard::is_held`] reads the clock
-//!   itself; [`LockGuard::lost`] completes);
-//! - it says so at once when the coordinator tells it, or when the stream ends, but for a
-//!   [grace](ClientBuilder::disconnect_grace), in which it is [suspended](LockState::Suspended): not held, but perhaps held
-//!   again;
-//! - lost is final: a guard never comes back to life, and a lock is never silently taken again. Acquire it anew, and
-//!   get a new [`FencingToken`].
+//! - At that deadline the guard is lost, even without a network ([`LockGuard::is_held`] reads the clock itself;
+//!   [`LockGuard::lost`] completes).
+//! - The guard is lost at once when the coordinator says so, or when the stream ends, unless there is a
+//!   [grace](ClientBuilder::disconnect_grace): then the guard is [suspended](LockState::Suspended), that is not held, but
+//!   perhaps held again.
+//! - A loss is final: a guard never comes back to life, and the client never silently takes a lock again. Acquire it anew,
+//!   and get a new [`FencingToken`].
 //!
-//! A lost stream is made again in the background, with growing pauses. Acquires that wait go on waiting on the new one.
+//! The session replaces a lost stream in the background, with growing pauses. Acquires that wait go on waiting on the new
+//! one.
 //!
-//! A coordinator that **stops on purpose** says so. Its locks are left to expire, so guards stay held until their own deadlines,
-//! whatever the grace, and the session resumes them on the first coordinator that it reaches: the same one, once it has been
-//! restarted, or another. A guard that is not resumed by its deadline is [lost](LostReason::Expired).
+//! A coordinator that **stops on purpose** says so and leaves its locks to expire. Guards stay held until their own
+//! deadlines, whatever the grace, and the session resumes them on the first coordinator that it reaches: the same one after
+//! a restart, or another. A guard that is not resumed by its deadline is [lost](LostReason::Expired).
 //!
 //! # Several coordinators
 //!
 //! Given several [`Endpoints`], or names that resolve to several addresses, a client begins with any of them. Its sessions
-//! move to another coordinator, with their locks and their places in queues, when their own
+//! move to another coordinator, with their locks and their places in queues, if their own
 //!
-//! - **goes away in order** (it drains): before it is gone if there is another one, else when it is back; guards are held
-//!   throughout, and no acquire fails;
-//! - **falls silent** (it hangs, or the network swallows what is said): when no heartbeat has been answered for half the TTL,
-//!   before anything is lost;
-//! - **breaks the connection** (it crashes): within the grace, if there is one; else the locks are lost at once, as always.
+//! - **drains**: the session moves before the coordinator is gone if there is another one, else when it is back; guards are
+//!   held throughout, and no acquire fails;
+//! - **falls silent** (it hangs, or the network drops messages): the session moves when the coordinator has answered no
+//!   heartbeat for half the TTL, before any lock is lost;
+//! - **breaks the connection** (it crashes): the session moves within the grace, if there is one; else the locks are lost at
+//!   once.
 //!
-//! A lock that moves keeps its fencing token: nobody else had it in between.
+//! A lock that moves keeps its fencing token, because nobody else had it in between.
 //!
 //! # Encryption and identity
 //!
-//! `https://` endpoints are encrypted, and have to be certified for the name in the URL by a CA that the system, or
-//! [`ClientBuilder::tls_ca`], trusts. Coordinators know the client by a [certificate](ClientBuilder::tls_identity) or a
-//! [bearer token](ClientBuilder::bearer_token_file). Both come from files that may be replaced at any time: sessions move to
-//! a connection with the new ones, with all that they hold. If they expire first, locks are
+//! `https://` endpoints need a certificate for the name in the URL, from a CA that the system, or
+//! [`ClientBuilder::tls_ca`], trusts. The client shows a [certificate](ClientBuilder::tls_identity) or a
+//! [bearer token](ClientBuilder::bearer_token_file). Both come from files that may be replaced at any time: sessions then
+//! move to a connection with the new ones, with all that they hold. If the old ones expire first, locks are
 //! [suspended](LockState::Suspended) until the session has come back with new ones.
 //!
-//! # What it can't promise
+//! # What a guard can't promise
 //!
-//! - **Something in the middle resets the connection**, and the coordinator hears it first: it takes that for the end of
-//!   this process and hands the lock on, a moment before the guard knows.
-//! - **A force release** by an operator hands the lock on at once; the guard hears of it a moment later.
-//! - **Redis loses data**, or **steps its clock**: a lock may be granted again before its time.
-//! - **This process is paused** between looking at the guard and acting on what it saw.
+//! - **A device in between resets the connection**, and the coordinator notices first: it takes that for the end of this
+//!   process and hands the lock on, a moment before the guard knows.
+//! - **A force release** by an operator hands the lock on at once; the guard learns of it a moment later.
+//! - **Redis loses data**, or **steps its clock**: the coordinator may grant a lock again before its time.
+//! - **This process is paused** between reading the guard's state and acting on it.
 //!
-//! [`LockGuard::fencing_token`] covers all of them: it rises with every grant, and whatever the lock protects refuses
-//! what comes with a smaller one. Who can't fence asks for a [`LockRequest::lock_delay`] of the TTL, which covers the
-//! first.
+//! [`LockGuard::fencing_token`] covers all of them: it rises with every grant, and the protected resource refuses smaller
+//! ones. If the resource can't refuse, ask for a [`LockRequest::lock_delay`] of the TTL, which covers the first.
 //!
 //! # Elections
 //!
-//! Several instances campaign, one leads, everybody can see who, and a dead leader is replaced at once. An [`Election`]
-//! is the exclusive lock of its name, so that a [`Leadership`] promises what a guard promises, no more and no less:
+//! Several instances campaign, one leads, all can observe it, and the next candidate replaces a dead leader at once. An
+//! [`Election`] is the exclusive lock of its name, so a [`Leadership`] promises what a guard promises, no more and no less:
 //!
 //! ```
 //! # leasehold_tests::doc(async |client| {
 //! let election = client.election("scheduler");
 //! let done = election
 //!     .run_while_leader("10.0.0.7:8080", |leadership| async move {
-//!         // Dropped at its deadline when the leadership is lost, and begun anew after the next election.
+//!         // The client drops this when the leadership is lost, and begins anew after the next election.
 //!         leadership.fencing_token()
 //!     })
 //!     .await?;
 //!
 //! let mut observer = election.observe();
-//! let now = observer.next().await.expect("it goes on")?;
+//! let now = observer.next().await.expect("the observer goes on")?;
 //! assert!(now.leader.is_none());
 //! # Ok(()) });
 //! ```
@@ -108,18 +109,22 @@
 //! |---|---|
 //! | connecting, to one coordinator or several, and its settings | [`Client`], [`Endpoints`], [`ClientBuilder`] |
 //! | TLS, certificates, tokens | [`ClientBuilder::tls_ca`], [`ClientBuilder::bearer_token_file`], [`CredentialsError`] |
-//! | asking for a lock: exclusive or shared, how long to wait, what to attach | [`Client::lock`], [`LockRequest`] |
-//! | permits of a semaphore | [`Client::semaphore`], [`Semaphore`] |
+//! | requests for a lock: exclusive or shared, how long to wait, what to attach | [`Client::lock`], [`LockRequest`] |
+//! | permits of a semaphore | [`Client::semaphore`], [`Semaphore`], [`PermitRequest`], [`SemaphorePermit`] |
 //! | several locks at once, all or none | [`Client::lock_all`], [`LockAllRequest`], [`LockGuards`] |
+//! | work that runs while a lock is held | [`LockRequest::with`], [`LockRequest::try_with`], [`WithLockError`] |
 //! | holding a lock | [`LockGuard`], [`LockWatch`], [`LockState`], [`LostReason`] |
 //! | holding one more than once; deadlocks | [`Client::actor`], [`Actor`], [`AcquireError::Deadlock`] |
 //! | leading, by lease | [`Client::election`], [`Election`], [`Leadership`], [`LeadershipWatch`] |
-//! | who leads, and every change | [`Election::leader`], [`Election::observe`], [`Observer`] |
-//! | locks with another fate than the rest | [`Client::session`], [`Session`] |
+//! | the leader of an election, and every change | [`Election::leader`], [`Election::observe`], [`Observer`] |
+//! | a further session, with a TTL of its own | [`Client::session`], [`Session`] |
 //! | the trace that a request is part of | [`ClientBuilder::trace_context_from`], [`LockRequest::trace_context`], [`TraceContext`] |
-//! | looking inside a coordinator, and whether each one serves | [`Admin`], [`Admin::status`] |
-//! | what happens to locks, as it happens | [`Admin::watch_locks`], [`LockWatcher`], [`LockNews`] |
-//! | everything else that the API can do | [`proto::v1`], with [`Client::channel`] |
+//! | looking inside a coordinator, and whether each one serves | [`Admin`], [`LockView`], [`SessionView`], [`CoordinatorStatus`] |
+//! | what happens to locks, as it happens | [`Admin::watch_locks`], [`LockWatcher`], [`LockWatchEvent`] |
+//! | errors | [`AcquireError`], [`HoldError`], [`WithLockError`], [`ConnectError`], [`Failure`], [`FailureKind`] |
+//! | everything else that the API can do | the generated stubs of the crate `leasehold-proto`, with [`Client::channel`] |
+//!
+//! Programs in `examples/` show a lock, work that can fail, a semaphore, an election and a watch.
 
 #![cfg_attr(
     test,
@@ -139,15 +144,15 @@ mod feed;
 mod guard;
 mod guards;
 mod lease;
-mod lock;
-mod lock_all;
 mod pauses;
+mod request;
 mod semaphore;
 mod session;
 mod settings;
 mod status;
 mod trace;
 mod transport;
+mod view;
 mod watcher;
 
 pub use actor::Actor;
@@ -157,21 +162,82 @@ pub use client::Client;
 pub use election::{Election, Leader, LeaderChange, Leadership, LeadershipWatch, Observer};
 pub use endpoints::Endpoints;
 pub use error::{
-    AcquireError, ConnectError, CredentialsError, Failure, FieldViolation, HoldError, WithLockError,
+    AcquireError, ConnectError, CredentialsError, Failure, FailureKind, FieldViolation, HoldError,
+    WithLockError,
 };
 pub use guard::{LockGuard, LockWatch};
 pub use guards::LockGuards;
 pub use lease::{FencingToken, LockState, LostReason};
-pub use lock::LockRequest;
-pub use lock_all::LockAllRequest;
-pub use semaphore::Semaphore;
+pub use request::{AcquireFuture, Grant, LockAllRequest, LockRequest, PermitRequest};
+pub use semaphore::{Semaphore, SemaphorePermit};
 pub use session::{Session, SessionBuilder, SessionInfo};
 pub use status::CoordinatorStatus;
 pub use trace::{TraceContext, TraceContextError};
 pub use transport::Channel;
-pub use watcher::{LockNews, LockWatcher};
+pub use view::{
+    CoordinatorView, ForceReleased, Holder, LockEvent, LockEventKind, LockMode, LockView,
+    LockWatchEvent, SessionView, StoreState, TokenCheck, Waiter,
+};
+pub use watcher::LockWatcher;
 
-/// The wire API: messages and generated stubs, for what this crate has no words for.
-pub mod proto {
-    pub use leasehold_proto::v1;
+/// The wire API: messages and generated stubs.
+mod proto {
+    pub(crate) use leasehold_proto::v1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_send_and_sync<T: Send + Sync>() {}
+
+    fn is_error<T: std::error::Error + Send + Sync + Unpin + 'static>() {}
+
+    fn is_send<T: Send>(of: T) -> T {
+        of
+    }
+
+    #[test]
+    fn every_public_type_is_send_and_sync() {
+        is_send_and_sync::<(Client, ClientBuilder, Session, SessionBuilder, SessionInfo)>();
+        is_send_and_sync::<(LockRequest, LockAllRequest, PermitRequest, Semaphore)>();
+        is_send_and_sync::<(LockGuard, LockWatch, LockGuards, SemaphorePermit)>();
+        is_send_and_sync::<(LockState, LostReason, FencingToken, Actor, TraceContext)>();
+        is_send_and_sync::<(Election, Leadership, LeadershipWatch, Leader, LeaderChange)>();
+        is_send_and_sync::<(
+            Admin,
+            Channel,
+            Endpoints,
+            CoordinatorStatus,
+            CoordinatorView,
+        )>();
+        is_send_and_sync::<(LockView, Holder, Waiter, LockMode, SessionView, StoreState)>();
+        is_send_and_sync::<(LockWatchEvent, LockEvent, LockEventKind)>();
+        is_send_and_sync::<(ForceReleased, TokenCheck, Failure, FailureKind)>();
+        // These are polled by one task at a time.
+        fn is_send<T: Send + Unpin>() {}
+        is_send::<(Observer, LockWatcher, AcquireFuture<LockGuard>)>();
+    }
+
+    #[test]
+    fn every_error_can_be_boxed_and_sent() {
+        is_error::<AcquireError>();
+        is_error::<HoldError>();
+        is_error::<WithLockError>();
+        is_error::<ConnectError>();
+        is_error::<CredentialsError>();
+        is_error::<Failure>();
+        is_error::<TraceContextError>();
+    }
+
+    /// Never run: that it compiles is the test.
+    #[expect(dead_code, reason = "its types are the test")]
+    fn work_under_a_lock_can_be_spawned(client: &'static Client) {
+        drop(is_send(client.lock("a").into_future()));
+        drop(is_send(client.lock("a").try_acquire()));
+        drop(is_send(client.with_lock("a", |_lock| async {})));
+        drop(is_send(client.try_with_lock("a", |_lock| async {
+            Ok::<(), WithLockError>(())
+        })));
+    }
 }

@@ -1,4 +1,4 @@
-//! Settings of connections: addresses, and how to connect.
+//! Connection settings.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -103,7 +103,7 @@ impl Settings {
             source,
         };
         let endpoint =
-            Endpoint::from_shared(url.to_owned()).map_err(|source| invalid(Some(source)))?;
+            Endpoint::from_shared(url.to_owned()).map_err(|source| invalid(Some(source.into())))?;
         let uri = endpoint.uri();
         let is_known = matches!(uri.scheme_str(), Some("http" | "https"));
         let authority = uri.authority().map_or("", |authority| authority.as_str());
@@ -117,7 +117,7 @@ impl Settings {
             .connect_timeout(self.connect_timeout)
             .tcp_nodelay(true)
             .user_agent(concat!("leasehold-client/", env!("CARGO_PKG_VERSION")))
-            .map_err(|source| invalid(Some(source)))
+            .map_err(|source| invalid(Some(source.into())))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Status of every coordinator that a client's endpoints stand for, asked of each one itself.
+//! Status of every coordinator that a client's endpoints stand for; each coordinator answers for itself.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -12,6 +12,7 @@ use crate::{
     proto::v1::{self, admin_service_client::AdminServiceClient},
     session::{Candidate, addresses},
     settings::Settings,
+    view::CoordinatorView,
 };
 
 /// The state of one coordinator, or the reason why it could not be asked.
@@ -22,8 +23,8 @@ pub struct CoordinatorStatus {
     pub endpoint: String,
     /// Its address; none if the endpoint's host name has none.
     pub address: Option<SocketAddr>,
-    /// What it answered, or why it did not.
-    pub status: Result<v1::GetStatusResponse, Failure>,
+    /// The coordinator's answer, or why there is none.
+    pub status: Result<CoordinatorView, Failure>,
 }
 
 impl CoordinatorStatus {
@@ -111,7 +112,7 @@ impl Within {
                     stub.get_status(limited(v1::GetStatusRequest {})),
                 );
                 match asked.await {
-                    Ok(Ok(answer)) => Ok(answer.into_inner()),
+                    Ok(Ok(answer)) => Ok(CoordinatorView::from_proto(answer.into_inner())),
                     Ok(Err(status)) => Err(Failure::at(&endpoint, status)),
                     Err(_) => Err(Failure::unanswered(&endpoint, self.limit)),
                 }

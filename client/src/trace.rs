@@ -36,6 +36,7 @@ pub struct TraceContext {
 
 /// What was given is no trace context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 #[error(
     "expected a W3C traceparent in lower case, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01, with neither id zero"
 )]

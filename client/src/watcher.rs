@@ -1,4 +1,4 @@
-//! Watching what happens to locks.
+//! Watcher of locks.
 
 use std::{
     future::poll_fn,
@@ -12,71 +12,32 @@ use crate::{
     calls::Calls,
     error::Failure,
     feed::{Feed, News},
-    proto::v1::{
-        self, admin_service_client::AdminServiceClient, watch_locks_response::Response as Told,
-    },
+    proto::v1::{self, admin_service_client::AdminServiceClient},
+    view::LockWatchEvent,
 };
 
 /// How long one message may be, in bytes: a snapshot shows up to a hundred holders with values of 4 KiB in one.
 const LONGEST: usize = 16 << 20;
 
-/// What a [`LockWatcher`] tells.
-///
-/// ```
-/// # leasehold_tests::doc(async |client| {
-/// use leasehold_client::LockNews;
-///
-/// let _guard = client.lock("orders/42").acquire().await?;
-/// let mut watcher = client.admin().watch_locks("orders/");
-/// let mut held = 0;
-/// loop {
-///     match watcher.next().await.expect("it goes on")? {
-///         LockNews::Lock(lock) => held += lock.holders.len(),
-///         LockNews::Ready => break,
-///         LockNews::Event(event) => println!("{:?} {}", event.kind(), event.name),
-///         LockNews::Gap(why) => held = 0, // A new snapshot follows.
-///         _ => {}
-///     }
-/// }
-/// assert_eq!(held, 1);
-/// # Ok(()) });
-/// ```
-#[derive(Clone, PartialEq, Debug)]
-#[non_exhaustive]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all of them are events, which would have to be allocated one by one"
-)]
-pub enum LockNews {
-    /// Part of a snapshot: a lock that is held, closed or waited for. It replaces whatever was known of its name.
-    Lock(v1::LockView),
-    /// The snapshot is complete: locks that were not in it are free.
-    Ready,
-    /// Something happened.
-    Event(v1::LockEvent),
-    /// Events were missed, for the reason given: forget what was known of all locks. A snapshot follows.
-    Gap(String),
-}
-
-/// Tells what happens to locks: first a snapshot of what there is, then every event. Made by
+/// Stream of what happens to locks: first a snapshot of the present locks, then every event. Made by
 /// [`Admin::watch_locks`](crate::Admin::watch_locks).
 ///
-/// Where the connection breaks or the coordinator goes away, it tells of the gap and asks again, with the client's
-/// pauses, for as long as it takes. An error is told once, and is its end: the coordinator refuses to be watched, or does
-/// not know how.
+/// If the connection breaks or the coordinator goes away, the watcher yields a gap and asks again, with the client's
+/// pauses, for as long as it takes. An error ends the stream: the coordinator refuses to be watched, or does not know
+/// how.
 ///
-/// Read it all the time. What is not read is kept back by the coordinator, and after a while dropped, which is a gap.
-/// Dropping the watcher ends the call.
+/// Read the watcher continuously. The coordinator keeps back what is not read, and drops it after a while, which is a
+/// gap. Dropping the watcher ends the call.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
 /// use futures_util::{StreamExt, TryStreamExt, future};
-/// use leasehold_client::LockNews;
+/// use leasehold_client::LockWatchEvent;
 ///
-/// let _guard = client.lock("orders/42").acquire().await?;
+/// let _guard = client.lock("orders/42").await?;
 /// let watcher = client.admin().watch_locks("orders/");
 /// let snapshot: Vec<_> = watcher
-///     .try_take_while(|news| future::ok(*news != LockNews::Ready))
+///     .try_take_while(|event| future::ok(*event != LockWatchEvent::Ready))
 ///     .try_collect()
 ///     .await?;
 /// assert_eq!(snapshot.len(), 1);
@@ -86,7 +47,7 @@ pub enum LockNews {
 #[must_use = "nothing is asked for before it is polled"]
 pub struct LockWatcher {
     feed: Feed<v1::WatchLocksResponse>,
-    /// Something was told since it began, or since the last gap.
+    /// Whether an item came since the watcher began, or since the last gap.
     told: bool,
 }
 
@@ -100,13 +61,17 @@ impl LockWatcher {
         Self { feed, told: false }
     }
 
-    /// What is told next; none after an error. May be dropped and called again without missing anything.
-    pub async fn next(&mut self) -> Option<Result<LockNews, Failure>> {
+    /// Waits for the next item; none after an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped and `next` called again without missing an item.
+    pub async fn next(&mut self) -> Option<Result<LockWatchEvent, Failure>> {
         poll_fn(|cx| self.poll_told(cx)).await
     }
 
-    /// Why nothing is told at present, while it tries to reach a coordinator; none while there is a connection, and
-    /// before the first attempt has failed. It is brought up to date by polling.
+    /// Returns why no item comes at present, while the watcher tries to reach a coordinator; none while there is a
+    /// connection, and before the first attempt has failed. Polling the watcher brings this up to date.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -123,33 +88,28 @@ impl LockWatcher {
         self.feed.interruption()
     }
 
-    fn poll_told(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<LockNews, Failure>>> {
+    fn poll_told(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<LockWatchEvent, Failure>>> {
         loop {
             let news = match ready!(self.feed.poll_news(cx)) {
-                Some(News::Message(message)) => message.response.map(|told| match told {
-                    Told::Lock(lock) => LockNews::Lock(lock),
-                    Told::Ready(_) => LockNews::Ready,
-                    Told::Event(event) => LockNews::Event(event),
-                    Told::Gap(gap) => LockNews::Gap(gap.message),
-                }),
-                // Once for each: there is nothing to be forgotten twice.
+                Some(News::Message(message)) => LockWatchEvent::from_proto(message),
+                // One gap for each outage: there is nothing to forget twice.
                 Some(News::Broken(failure)) if self.told => {
-                    Some(LockNews::Gap(format!("the stream broke: {failure}")))
+                    Some(LockWatchEvent::Gap(format!("the stream broke: {failure}")))
                 }
                 Some(News::Broken(_)) => None,
                 Some(News::Refused(failure)) => return Poll::Ready(Some(Err(failure))),
                 None => return Poll::Ready(None),
             };
-            // What this version has no words for is passed over.
+            // A message that this version does not know is skipped.
             let Some(news) = news else { continue };
-            self.told = !matches!(news, LockNews::Gap(_));
+            self.told = !matches!(news, LockWatchEvent::Gap(_));
             return Poll::Ready(Some(Ok(news)));
         }
     }
 }
 
 impl Stream for LockWatcher {
-    type Item = Result<LockNews, Failure>;
+    type Item = Result<LockWatchEvent, Failure>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.get_mut().poll_told(cx)

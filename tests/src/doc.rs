@@ -10,7 +10,7 @@ use crate::Coordinator;
 ///
 /// ```
 /// leasehold_tests::doc(async |client| {
-///     let guard = client.lock("orders/42").acquire().await?;
+///     let guard = client.lock("orders/42").await?;
 ///     assert!(guard.is_held());
 ///     Ok(())
 /// });

@@ -2,9 +2,7 @@
 
 use std::{env, path::PathBuf};
 
-use leasehold_client::{
-    Admin, Client, ClientBuilder, ConnectError, Endpoints, TraceContext, TraceContextError,
-};
+use leasehold_client::{Admin, Client, ClientBuilder, ConnectError, Endpoints, TraceContext};
 
 use crate::say::say;
 
@@ -164,14 +162,12 @@ impl Connection {
 /// Returns the trace context in the environment of this process. A malformed one must not keep a command from running.
 fn inherited() -> Option<TraceContext> {
     let parent = env::var_os(TRACEPARENT).filter(|parent| !parent.is_empty())?;
-    let context: Option<TraceContext> = parent.to_str().and_then(|parent| parent.parse().ok());
+    let context = parent.to_string_lossy().parse::<TraceContext>();
     match (context, env::var(TRACESTATE)) {
-        (Some(context), Ok(state)) => Some(context.with_state(state)),
-        (Some(context), Err(_)) => Some(context),
-        (None, _) => {
-            say(format_args!(
-                "ignored the variable {TRACEPARENT}: {TraceContextError}"
-            ));
+        (Ok(context), Ok(state)) => Some(context.with_state(state)),
+        (Ok(context), Err(_)) => Some(context),
+        (Err(error), _) => {
+            say(format_args!("ignored the variable {TRACEPARENT}: {error}"));
             None
         }
     }

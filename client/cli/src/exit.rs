@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, process::ExitCode, sync::Arc};
 
-use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure};
+use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure, FailureKind};
 
 use crate::{say::say, show};
 
@@ -177,9 +177,9 @@ fn connecting(error: &ConnectError) -> Exit {
 }
 
 pub(crate) fn failure(failure: &Failure) -> Exit {
-    match failure.code() {
-        tonic::Code::InvalidArgument => Exit::Usage,
-        tonic::Code::Unauthenticated | tonic::Code::PermissionDenied => Exit::NotAllowed,
+    match failure.kind() {
+        FailureKind::InvalidArgument => Exit::Usage,
+        FailureKind::Unauthenticated | FailureKind::PermissionDenied => Exit::NotAllowed,
         _ if failure.is_tls() => Exit::NotAllowed,
         _ if failure.is_mismatch() => Exit::Unavailable,
         _ if failure.is_retryable() => Exit::Unavailable,
@@ -194,9 +194,9 @@ mod tests {
     #[test]
     fn errors_have_the_documented_codes() {
         let name = || "a".into();
-        let refused = |status| AcquireError::Refused {
+        let refused = |kind| AcquireError::Refused {
             name: name(),
-            source: Failure::from(status),
+            source: Failure::new(kind, "", ""),
         };
         for (error, expected) in [
             (
@@ -209,7 +209,7 @@ mod tests {
             (
                 AcquireError::Deadlock {
                     name: name(),
-                    source: tonic::Status::aborted("").into(),
+                    source: Failure::new(FailureKind::Aborted, "DEADLOCK", ""),
                 },
                 Exit::NotGranted,
             ),
@@ -217,7 +217,7 @@ mod tests {
                 AcquireError::LimitMismatch {
                     name: name(),
                     limit: 2,
-                    source: tonic::Status::failed_precondition("").into(),
+                    source: Failure::new(FailureKind::FailedPrecondition, "LIMIT_MISMATCH", ""),
                 },
                 Exit::Usage,
             ),
@@ -228,17 +228,11 @@ mod tests {
                 },
                 Exit::Unavailable,
             ),
-            (refused(tonic::Status::invalid_argument("")), Exit::Usage),
-            (refused(tonic::Status::unavailable("")), Exit::Unavailable),
-            (refused(tonic::Status::internal("")), Exit::Failure),
-            (
-                refused(tonic::Status::permission_denied("")),
-                Exit::NotAllowed,
-            ),
-            (
-                refused(tonic::Status::resource_exhausted("")),
-                Exit::Unavailable,
-            ),
+            (refused(FailureKind::InvalidArgument), Exit::Usage),
+            (refused(FailureKind::Unavailable), Exit::Unavailable),
+            (refused(FailureKind::Internal), Exit::Failure),
+            (refused(FailureKind::PermissionDenied), Exit::NotAllowed),
+            (refused(FailureKind::ResourceExhausted), Exit::Unavailable),
         ] {
             assert_eq!(code(&error.clone().into()), expected, "{error}");
         }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use leasehold_client::{Failure, LeaderChange, LockNews, LockWatcher, Observer};
+use leasehold_client::{Failure, LeaderChange, LockWatchEvent, LockWatcher, Observer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::time::sleep;
 
@@ -35,9 +35,9 @@ impl Source for Observer {
 }
 
 impl Source for LockWatcher {
-    type Item = LockNews;
+    type Item = LockWatchEvent;
 
-    async fn next(&mut self) -> Option<Result<LockNews, Failure>> {
+    async fn next(&mut self) -> Option<Result<LockWatchEvent, Failure>> {
         self.next().await
     }
 

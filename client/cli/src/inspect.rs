@@ -7,10 +7,7 @@ use anyhow::Context;
 use crate::{
     connection::Connection,
     exit::{Exit, Mistake, Outcome},
-    show::{
-        json::{self, Wide},
-        lock, table,
-    },
+    show::{json, lock, table, text},
 };
 
 /// Lists locks, sorted by name.
@@ -73,12 +70,12 @@ pub(crate) async fn release(
     if as_json {
         json::print(&json::Released {
             released: answer.released,
-            fencing_token: Wide(answer.fencing_token),
+            fencing_token: json::token(answer.fencing_token),
         })?;
     } else if answer.released {
         table::print(&format!(
             "released; the token is {} now",
-            answer.fencing_token
+            text::token(answer.fencing_token)
         ))?;
     } else {
         table::print("it was free; nothing was released")?;

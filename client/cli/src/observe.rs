@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use anyhow::Context;
-use leasehold_client::LockNews;
+use leasehold_client::LockWatchEvent;
 
 use crate::{
     connection::Connection,
@@ -53,8 +53,8 @@ pub(crate) async fn watch(connection: &Connection, prefix: &str, as_json: bool) 
     let mut locks = 0;
     follow(watcher, what, |news| {
         match news {
-            LockNews::Lock(_) => locks += 1,
-            LockNews::Gap(_) => locks = 0,
+            LockWatchEvent::Lock(_) => locks += 1,
+            LockWatchEvent::Gap(_) => locks = 0,
             _ => {}
         }
         Ok(if as_json {

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use leasehold_client::{CoordinatorStatus, proto::v1::StoreState};
+use leasehold_client::{CoordinatorStatus, StoreState};
 
 use crate::{
     args::duration,
@@ -65,16 +65,17 @@ fn table(rows: &[CoordinatorStatus]) -> Table {
         let count = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
         table.row(match &row.status {
             Ok(status) => {
-                let store = match status.store_state() {
-                    StoreState::Up => format!("{} (up)", status.store),
-                    StoreState::Down => format!("{} (down)", status.store),
-                    StoreState::Unspecified => "-".to_owned(),
+                let url = status.store.as_deref().unwrap_or_default();
+                let store = match status.store_state {
+                    Some(StoreState::Up) => format!("{url} (up)"),
+                    Some(StoreState::Down) => format!("{url} (down)"),
+                    _ => "-".to_owned(),
                 };
                 vec![
                     address,
                     text::escaped(status.coordinator.as_bytes()),
                     text::escaped(status.version.as_bytes()),
-                    text::or_dash(text::wire_duration(status.uptime)),
+                    text::or_dash(status.uptime),
                     if status.serving {
                         "serving"
                     } else {
@@ -85,7 +86,7 @@ fn table(rows: &[CoordinatorStatus]) -> Table {
                     count(status.session_count),
                     count(status.hold_count),
                     count(status.waiter_count),
-                    text::escaped(status.reason.as_bytes()),
+                    text::escaped(status.reason.as_deref().unwrap_or_default().as_bytes()),
                 ]
             }
             Err(failure) => {

@@ -1,4 +1,4 @@
-//! Campaigning, and leading for as long as it lasts.
+//! Campaigns of an election, and work that runs while this process leads.
 
 use std::{error::Error as StdError, fmt, future::Future, sync::Arc, time::Duration};
 
@@ -9,17 +9,17 @@ use crate::{
     calls::Calls,
     clock::Moment,
     error::{AcquireError, Failure},
-    lock::LockRequest,
     pauses::Pauses,
+    request::LockRequest,
     session::Session,
     trace::TraceContext,
 };
 
-/// An election: of several candidates one leads, everybody can see who, and the next one leads as soon as it does not
-/// any more. Made by [`Client::election`](crate::Client::election) and [`Session::election`]; cheap to clone.
+/// Election: one of several candidates leads, all can observe it, and the next one leads as soon as it ends. Made by
+/// [`Client::election`](crate::Client::election) and [`Session::election`]. Cheap to clone.
 ///
-/// It is the exclusive lock of its name: the leader is its holder, the candidates are its waiters, in order, and the value
-/// is that of the hold. So whatever is said of a [`LockGuard`](crate::LockGuard) is true of a [`Leadership`].
+/// An election is the exclusive lock of its name: the leader is the holder, the candidates are the waiters in order, and
+/// the value is that of the hold. A [`Leadership`] promises what a [`LockGuard`](crate::LockGuard) promises.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -46,12 +46,12 @@ impl Election {
         }
     }
 
-    /// The election's name.
+    /// Returns the election's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How long to wait to be elected, at most 24 h; zero means not to wait. Default: for as long as it takes, over
+    /// Sets the time to wait to be elected: at most 24 h; zero means not to wait. Default: as long as it takes, over
     /// reconnects too.
     ///
     /// ```
@@ -70,8 +70,8 @@ impl Election {
         self
     }
 
-    /// How long nobody is elected after a leadership that ended uncleanly, that is in any way but by resigning: 0 to
-    /// the maximum TTL. Default: 0. See [`LockRequest::lock_delay`].
+    /// Sets the time for which nobody is elected after a leadership that ended uncleanly, that is in any way other than by
+    /// resigning: 0 to the maximum TTL. Default: 0. See [`LockRequest::lock_delay`].
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -86,17 +86,14 @@ impl Election {
         self
     }
 
-    /// The trace that a campaign is part of; see [`LockRequest::trace_context`].
+    /// Makes a campaign a part of this trace; see [`LockRequest::trace_context`].
     pub fn trace_context(mut self, context: TraceContext) -> Self {
         self.request = self.request.trace_context(context);
         self
     }
 
-    /// Waits to be elected. The value, at most 4 KiB, is what observers are told of this leader: its address, perhaps.
-    /// The future does not borrow the election.
-    ///
-    /// May be dropped at any point: the candidacy is then withdrawn, and an election that crossed that is given back at
-    /// once.
+    /// Waits to be elected. Observers see the value, at most 4 KiB: the leader's address, for example. The future does not
+    /// borrow the election.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -109,26 +106,32 @@ impl Election {
     ///
     /// [`AcquireError::TimedOut`] if it was not elected within the wait, [`AcquireError::Busy`] if the wait was zero;
     /// [`AcquireError::Refused`] if the coordinator could not serve the request; [`AcquireError::Unavailable`] if none
-    /// answered within the wait. Without a wait, a lost connection is not an error: it campaigns again on the next one.
+    /// answered within the wait. Without a wait, a lost connection is not an error: the session campaigns again on the next
+    /// one.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any point. That withdraws the candidacy; if it was elected meanwhile, it resigns at
+    /// once.
     pub fn campaign<V: Into<Vec<u8>>>(
         &self,
         value: V,
     ) -> impl Future<Output = Result<Leadership, AcquireError>> + Send + use<V> {
         let request = self.request.clone().value(value);
-        async move { request.acquire().await.map(Leadership::new) }
+        async move { request.await.map(Leadership::new) }
     }
 
-    /// Runs the work while this process leads, and for as long as that takes: when the leadership is lost, the work is
-    /// dropped at the await where it stands, at the deadline itself, and this campaigns again and begins the work anew.
-    /// When the work is done, it resigns and returns what the work returned. Work that blocks its thread can't be
-    /// stopped, and should pass on the fencing token.
+    /// Runs the work while this process leads, until the work is done. If the leadership is lost, the work is dropped at the
+    /// await where it stands, at the deadline itself; then this campaigns again and begins the work anew. When the work is
+    /// done, this resigns and returns the work's result. Work that blocks its thread can't be stopped, and should pass on
+    /// the fencing token.
     ///
-    /// A coordinator that goes away in order does not end the leadership where there is another one: it moves there, and the
-    /// work goes on. So it does while the leadership is [suspended](crate::LockState::Suspended); if it ends then, it is
-    /// waited for whether that is resumed.
+    /// If the coordinator drains and there is another one, the leadership moves there, and the work goes on. The work also
+    /// goes on while the leadership is [suspended](crate::LockState::Suspended); if the work ends then, this waits until the
+    /// session has resumed the leadership, or lost it.
     ///
-    /// What was not done under the leadership from beginning to end does not count: if the work ends when the
-    /// leadership has been lost already, it is begun anew after the next election.
+    /// Work counts only if it ran under the leadership from beginning to end: if the leadership was lost before the work
+    /// ended, this begins the work anew after the next election.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -146,10 +149,10 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// As for [`Election::campaign`], but that what may pass by itself is tried again for as long as it takes, with
-    /// the client's pauses: no connection, a coordinator or a store that does not serve at present, one that has no room
-    /// for it. The first such failure in a row is logged as a warning. With a wait, not to be elected in time is an
-    /// error.
+    /// As for [`Election::campaign`], except that this repeats a campaign after a failure that may pass, with the client's
+    /// pauses, for as long as it takes: no connection, a coordinator or a store that does not serve at present, or a limit
+    /// that is reached. The first such failure in a row is logged as a warning. If there is a wait, a campaign that was not
+    /// elected in time is an error.
     pub fn run_while_leader<V, T, F, W>(
         &self,
         value: V,
@@ -188,7 +191,7 @@ impl Election {
         }
     }
 
-    /// Who leads now; none while nobody does, also where nobody ever campaigned.
+    /// Returns the present leader; none while nobody leads, including before the first campaign.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -206,7 +209,8 @@ impl Election {
         Leader::of(&self.calls, &self.name).await
     }
 
-    /// Tells who leads now, and then every change. Nothing is asked for before the first item is.
+    /// Observes the election: the observer yields the present leader, then every change. It sends nothing before it is
+    /// polled.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -231,7 +235,7 @@ impl fmt::Debug for Election {
     }
 }
 
-/// Whether there was nobody who could have answered. That somebody else leads is an answer.
+/// Returns whether a campaign that failed with this error is worth repeating. Another leader is an answer, not a failure.
 fn may_pass(error: &AcquireError) -> bool {
     match error {
         AcquireError::Busy { .. } | AcquireError::TimedOut { .. } => false,
@@ -239,16 +243,14 @@ fn may_pass(error: &AcquireError) -> bool {
     }
 }
 
-/// Logs why a campaign is tried again. Nobody else is told, and it may go on for ever: the first of a row is a warning.
+/// Logs why a campaign is repeated: the first of a row as a warning, since no caller sees the error and it may go on for
+/// ever.
 fn report(error: &AcquireError, is_first: bool) {
     let error: &(dyn StdError + 'static) = error;
     if is_first {
-        tracing::warn!(
-            error,
-            "a campaign failed, and is tried again until it does not"
-        );
+        tracing::warn!(error, "campaign failed; repeating it until it succeeds");
     } else {
-        tracing::debug!(error, "a campaign failed again");
+        tracing::debug!(error, "campaign failed again");
     }
 }
 
@@ -260,7 +262,8 @@ mod tests {
 
     #[test]
     fn what_may_pass_is_that_nobody_could_answer() {
-        let refused = |status: Status| AcquireError::refused("a".into(), status.into());
+        let refused =
+            |status: Status| AcquireError::refused("a".into(), Failure::from_status(status));
         let name = || "a".into();
         for (error, passes) in [
             (

@@ -1,24 +1,24 @@
-//! Leading.
+//! Leadership of an election, and watches of it.
 
-use std::{fmt, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     error::{HoldError, WithLockError},
-    guard::{LockGuard, LockWatch},
+    guard::{LockGuard, LockWatch, hold_methods},
     guards::LockGuards,
-    lease::{FencingToken, LostReason},
+    lease::Lease,
 };
 
-/// That this process leads, until it resigns, drops this, or loses it. Made by
+/// Leadership of this process, until it resigns, drops this, or loses it. Made by
 /// [`Election::campaign`](crate::Election::campaign).
 ///
-/// It promises what a [`LockGuard`] promises: it is lost at its deadline, by this process's own clock, before anybody
-/// else can be elected. Dropping it resigns in the background; that never blocks and needs no runtime.
+/// A leadership promises what a [`LockGuard`] promises: it is lost at its deadline, by this process's own clock, before
+/// anybody else can be elected. Dropping it resigns in the background; that never blocks and needs no runtime.
 ///
-/// So it moves to another coordinator with its session, and nobody else is elected for that. With a
+/// The leadership moves to another coordinator with its session, and nobody else is elected for that. With a
 /// [grace](crate::SessionBuilder::disconnect_grace) it is suspended when the connection breaks, as a lock is: then
-/// [`Leadership::is_leader`] is false, and true again if it is resumed, while [`Leadership::lost`] waits for the end. (A
-/// candidacy by the stream of the election service alone, which other clients may use, can't be resumed.)
+/// [`Leadership::is_leader`] is false, and true again if the session resumes it, while [`Leadership::lost`] waits for the
+/// end. (A candidacy on the stream of the election service alone, which other clients may use, can't be resumed.)
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -33,51 +33,19 @@ use crate::{
 #[must_use = "dropping it resigns"]
 pub struct Leadership(LockGuard);
 
+hold_methods!(Leadership: election, is_leader; "election", "leadership");
+hold_methods!(LeadershipWatch: election, is_leader; "election", "leadership");
+
 impl Leadership {
     pub(super) fn new(guard: LockGuard) -> Self {
         Self(guard)
     }
 
-    /// The election's name.
-    pub fn election(&self) -> &str {
-        self.0.name()
+    fn lease(&self) -> &Arc<Lease> {
+        self.0.lease()
     }
 
-    /// Greater than the token of every earlier leader of this election. Pass it along with whatever is done as the
-    /// leader, and let that refuse smaller ones.
-    pub fn fencing_token(&self) -> FencingToken {
-        self.0.fencing_token()
-    }
-
-    /// Whether this process leads, by its own clock and all that it has been told; see [`LockGuard::is_held`]. Once
-    /// false, it stays false, unless the leadership is only [suspended](crate::LockState::Suspended).
-    pub fn is_leader(&self) -> bool {
-        self.0.is_held()
-    }
-
-    /// Time left until the leadership is lost unless the coordinator is heard of before; see [`LockGuard::valid_for`].
-    pub fn valid_for(&self) -> Duration {
-        self.0.valid_for()
-    }
-
-    /// Completes when this process has ceased to lead for good, with the reason. May be awaited many times and from many
-    /// tasks; does not borrow the leadership.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// use leasehold_client::LostReason;
-    ///
-    /// let leadership = client.election("scheduler").campaign("").await?;
-    /// let lost = tokio::spawn(leadership.lost());
-    /// client.admin().force_release("scheduler").await?;
-    /// assert_eq!(lost.await?, LostReason::Forced);
-    /// # Ok(()) });
-    /// ```
-    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + use<> {
-        self.0.lost()
-    }
-
-    /// Something to watch this leadership by that can be cloned and sent around, and does not keep it.
+    /// Returns a view of this leadership that can be cloned and sent around, and does not keep it.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -92,7 +60,7 @@ impl Leadership {
         LeadershipWatch(self.0.watch())
     }
 
-    /// Changes the value that observers are told: at most 4 KiB.
+    /// Changes the value that observers see: at most 4 KiB.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -111,8 +79,8 @@ impl Leadership {
         self.0.set_value(value).await
     }
 
-    /// Lets the next candidate lead. From the call on, this process counts as not leading. If this future is dropped,
-    /// it resigns all the same. Returns within ten seconds, also when the coordinator can't be reached.
+    /// Lets the next candidate lead. From the call on, this process does not lead. If this future is dropped, the process
+    /// resigns all the same. Returns within ten seconds, even if the coordinator can't be reached.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -137,13 +105,7 @@ impl Leadership {
     }
 }
 
-impl fmt::Debug for Leadership {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.watch().debug("Leadership", f)
-    }
-}
-
-/// Watches one leadership: cheap to clone, and does not keep it.
+/// View of one leadership. Cheap to clone; it does not keep the leadership.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -159,47 +121,20 @@ impl fmt::Debug for Leadership {
 pub struct LeadershipWatch(LockWatch);
 
 impl LeadershipWatch {
-    /// The election's name.
-    pub fn election(&self) -> &str {
-        self.0.name()
+    fn lease(&self) -> &Arc<Lease> {
+        self.0.lease()
     }
 
-    /// The leadership's fencing token; see [`Leadership::fencing_token`].
-    pub fn fencing_token(&self) -> FencingToken {
-        self.0.fencing_token()
-    }
-
-    /// Whether the process leads; see [`Leadership::is_leader`].
-    pub fn is_leader(&self) -> bool {
-        self.0.is_held()
-    }
-
-    /// Time left until the leadership is lost; see [`Leadership::valid_for`].
-    pub fn valid_for(&self) -> Duration {
-        self.0.valid_for()
-    }
-
-    /// Completes when the process does not lead any more; see [`Leadership::lost`].
-    pub fn lost(&self) -> impl Future<Output = LostReason> + Send + use<> {
-        self.0.lost()
-    }
-
-    /// The same hold as what it is underneath: one of the lock of the election's name.
+    /// Returns the same hold as what it is underneath: a hold of the lock of the election's name.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let leadership = client.election("scheduler").campaign("").await?;
+    /// let leadership = client.election("scheduler").campaign("10.0.0.7:8080").await?;
     /// let watch = leadership.watch();
     /// assert!(watch.as_lock().is_held());
     /// # Ok(()) });
     /// ```
     pub fn as_lock(&self) -> &LockWatch {
         &self.0
-    }
-}
-
-impl fmt::Debug for LeadershipWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.debug("LeadershipWatch", f)
     }
 }

@@ -1,4 +1,4 @@
-//! Observing who leads.
+//! Observer of an election.
 
 use std::{
     future::poll_fn,
@@ -17,19 +17,19 @@ use crate::{
     proto::v1::{self, election_service_client::ElectionServiceClient},
 };
 
-/// Tells who leads an election: first who leads now, then every change, having no leader included. Made by
+/// Stream of an election's leaders: first the present one, then every change, including to no leader. Made by
 /// [`Election::observe`](crate::Election::observe).
 ///
-/// It never tells the same twice in a row, and never of a leader with a smaller fencing token than that of one it has
-/// told of. All observers are told of leaders in the same order. One that is not read in time is told the newest state,
-/// and that it skipped what was in between.
+/// An observer never yields the same change twice in a row, and never a leader with a smaller fencing token than an earlier
+/// one. All observers see the leaders in the same order. An observer that is not read in time yields the newest state, and
+/// says that it skipped others.
 ///
-/// Where the connection breaks or the coordinator goes away, it asks again, with the client's pauses, for as long as it
-/// takes; the next change then says that it may have skipped some. Another coordinator may be a moment behind the one
-/// before it: the value that it tells of the same term may be an older one for a moment.
+/// If the connection breaks or the coordinator goes away, the observer asks again, with the client's pauses, for as long as
+/// it takes; the next change then says that it may have skipped some. Another coordinator may be a moment behind the one
+/// before it: its value of the same term may be an older one for a moment.
 ///
-/// An error is told once, and is its end: the name is invalid, the coordinator refuses to be observed, or does not know
-/// how. Dropping the observer ends the call.
+/// An error ends the stream: the name is invalid, the coordinator refuses to be observed, or does not know how. Dropping
+/// the observer ends the call.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -63,15 +63,18 @@ impl Observer {
         Self { feed, view }
     }
 
-    /// The next change, the first time who leads now; none after an error. May be dropped and called again without
-    /// missing anything.
+    /// Waits for the next change; the first one is the present leader. Returns none after an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped and `next` called again without missing a change.
     pub async fn next(&mut self) -> Option<Result<LeaderChange, Failure>> {
         poll_fn(|cx| self.poll_change(cx)).await
     }
 
-    /// Why nothing is told at present, while it tries to reach a coordinator: what was told last may not be true any
-    /// more. None while there is a connection, and before the first attempt has failed. It is brought up to date by
-    /// polling.
+    /// Returns why no change comes at present, while the observer tries to reach a coordinator: the last change may be out
+    /// of date. None while there is a connection, and before the first attempt has failed. Polling the observer brings this
+    /// up to date.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -112,32 +115,28 @@ impl Stream for Observer {
     }
 }
 
-/// What an observer has told, and what it is to tell next.
+/// State of an observer: its last change, and what the next one must say.
 #[derive(Default, Debug)]
 struct View {
-    /// Who led when it told last; none if it never did.
+    /// The leader of the last change; none before the first.
     last: Option<Option<Leader>>,
-    /// The largest token that it told of.
+    /// The largest token so far.
     newest: Option<FencingToken>,
-    /// Something may have been missed since it told last.
+    /// Whether a change may have been missed since the last one.
     skipped: bool,
 }
 
 impl View {
-    /// Whatever happens from now on may be missed.
+    /// Notes that changes may be missed from now on.
     fn interrupted(&mut self) {
-        // Nobody misses what was before the first.
+        // A change before the first is not missed.
         self.skipped = self.last.is_some();
     }
 
     fn told(&mut self, told: v1::ObserveResponse) -> Option<LeaderChange> {
         self.skipped |= told.skipped;
         let leader = told.leader.map(Leader::from_proto);
-        // Who does not use Leasehold has no token.
-        let token = leader
-            .as_ref()
-            .map(|leader| leader.fencing_token)
-            .filter(|token| token.get() > 0);
+        let token = leader.as_ref().and_then(|leader| leader.fencing_token);
         // A coordinator that is behind the one before it: it will catch up.
         let is_past = token.is_some() && token < self.newest;
         if is_past || self.last.as_ref() == Some(&leader) {
@@ -172,7 +171,8 @@ mod tests {
     /// The token, 0 for nobody, and whether something was skipped.
     fn told(view: &mut View, response: v1::ObserveResponse) -> Option<(i64, bool)> {
         view.told(response).map(|change| {
-            let token = change.leader.map_or(0, |leader| leader.fencing_token.get());
+            let token = change.leader.and_then(|leader| leader.fencing_token);
+            let token = token.map_or(0, FencingToken::get);
             (token, change.skipped)
         })
     }

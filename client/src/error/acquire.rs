@@ -2,20 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tonic::Code;
+use super::{ConnectError, Failure, FailureKind, Rounded};
+use crate::view::Holder;
 
-use super::{ConnectError, Failure, Rounded};
-use crate::proto::v1;
-
-/// Why a lock was not acquired.
+/// Error of acquiring a lock or permits.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
 /// use std::time::Duration;
 /// use leasehold_client::AcquireError;
 ///
-/// let _held = client.lock("printer").acquire().await?;
-/// let error = client.lock("printer").wait(Duration::from_millis(20)).acquire().await.unwrap_err();
+/// let _held = client.lock("printer").await?;
+/// let error = client.lock("printer").wait(Duration::from_millis(20)).await.unwrap_err();
 /// assert!(matches!(error, AcquireError::TimedOut { holder: Some(_), .. }));
 /// assert!(error.is_retryable());
 /// # Ok(()) });
@@ -23,38 +21,38 @@ use crate::proto::v1;
 #[derive(thiserror::Error, Clone, Debug)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Somebody else holds the lock, or others wait for it, and no wait was asked for.
+    /// Another client holds the lock, or others wait for it, and the request had no wait.
     #[error("lock {name:?} is busy{}", by(holder))]
     Busy {
         /// The lock's name.
         name: Arc<str>,
-        /// Who holds it, where that is known.
-        holder: Option<Box<v1::Holder>>,
+        /// A holder of the lock, if known.
+        holder: Option<Box<Holder>>,
     },
-    /// The lock did not come free for us within the wait asked for.
+    /// The lock did not come free for this request within its wait.
     #[error("lock {name:?} did not come free within {}{}", Rounded(*wait), by(holder))]
     TimedOut {
         /// The lock's name.
         name: Arc<str>,
-        /// The wait that was asked for.
+        /// The wait of the request.
         wait: Duration,
-        /// Who holds it, where that is known.
-        holder: Option<Box<v1::Holder>>,
+        /// A holder of the lock, if known.
+        holder: Option<Box<Holder>>,
     },
-    /// No coordinator knows who asks: there was no certificate and no token, or not one that is taken, or it has expired.
+    /// The coordinator does not know the client: it showed no certificate and no token, or none that is valid.
     #[error("failed to acquire lock {name:?}: the coordinator does not know who asks")]
     Unauthenticated {
         /// The lock's name.
         name: Arc<str>,
-        /// What it answered.
+        /// The coordinator's answer.
         source: Failure,
     },
-    /// The coordinator does not allow it.
+    /// The coordinator does not allow the request.
     #[error("failed to acquire lock {name:?}: it is not allowed")]
     PermissionDenied {
         /// The lock's name.
         name: Arc<str>,
-        /// What it answered: which permission was missing.
+        /// The coordinator's answer, with the missing permission.
         source: Failure,
     },
     /// One of the coordinator's limits is reached. The same acquire may succeed later, or with less: locks, names,
@@ -63,9 +61,9 @@ pub enum AcquireError {
     LimitReached {
         /// The lock's name.
         name: Arc<str>,
-        /// When to ask again, where it said so.
+        /// The pause after which to ask again, if the coordinator named one.
         retry_after: Option<Duration>,
-        /// What it answered: which limit.
+        /// The coordinator's answer, with the limit.
         source: Failure,
     },
     /// The coordinator could not serve the request, for another reason.
@@ -73,19 +71,19 @@ pub enum AcquireError {
     Refused {
         /// The lock's name.
         name: Arc<str>,
-        /// What it answered.
+        /// The coordinator's answer.
         source: Failure,
     },
-    /// The actor holds the lock already, or waits for it, and would have waited for itself. What it holds, it has once
-    /// more with [`LockRequest::reentrant`](crate::LockRequest::reentrant).
+    /// The actor holds the lock already, or waits for it, and would have waited for itself. Use
+    /// [`LockRequest::reentrant`](crate::LockRequest::reentrant) to hold a lock more than once.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// use leasehold_client::AcquireError;
     ///
     /// let request = client.lock("printer").actor(client.actor());
-    /// let _held = request.clone().acquire().await?;
-    /// let error = request.acquire().await.unwrap_err();
+    /// let _held = request.clone().await?;
+    /// let error = request.await.unwrap_err();
     /// assert!(matches!(error, AcquireError::SelfDeadlock { .. }));
     /// # Ok(()) });
     /// ```
@@ -93,20 +91,19 @@ pub enum AcquireError {
     SelfDeadlock {
         /// The lock's name.
         name: Arc<str>,
-        /// What the coordinator answered.
+        /// The coordinator's answer.
         source: Failure,
     },
-    /// The actor holds the lock already, but in a weaker way than it asks for now: shared where it wants it
-    /// exclusively, or fewer permits. Two who wait for that would wait for each other. Release it first, and ask
-    /// anew.
+    /// The actor holds the lock already, but in a weaker way than it asks for now: shared instead of exclusively, or with
+    /// fewer permits. Two actors that waited for an upgrade would wait for each other. Release the lock first, and ask anew.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// use leasehold_client::AcquireError;
     ///
     /// let request = client.lock("printer").actor(client.actor()).reentrant();
-    /// let _held = request.clone().shared().acquire().await?;
-    /// let error = request.acquire().await.unwrap_err();
+    /// let _held = request.clone().shared().await?;
+    /// let error = request.await.unwrap_err();
     /// assert!(matches!(error, AcquireError::UpgradeRefused { .. }));
     /// # Ok(()) });
     /// ```
@@ -114,17 +111,17 @@ pub enum AcquireError {
     UpgradeRefused {
         /// The lock's name.
         name: Arc<str>,
-        /// What the coordinator answered.
+        /// The coordinator's answer.
         source: Failure,
     },
-    /// Others hold or wait for permits of this semaphore with another limit.
+    /// Other clients hold or wait for permits of this semaphore with another limit.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// use leasehold_client::AcquireError;
     ///
-    /// let _held = client.semaphore("downloads", 3).acquire(1).await?;
-    /// let error = client.semaphore("downloads", 5).acquire(1).await.unwrap_err();
+    /// let _held = client.semaphore("downloads", 3).permits(1).await?;
+    /// let error = client.semaphore("downloads", 5).permits(1).await.unwrap_err();
     /// assert!(matches!(error, AcquireError::LimitMismatch { limit: 3, .. }));
     /// # Ok(()) });
     /// ```
@@ -134,22 +131,22 @@ pub enum AcquireError {
         name: Arc<str>,
         /// The limit in force.
         limit: u32,
-        /// What the coordinator answered.
+        /// The coordinator's answer.
         source: Failure,
     },
-    /// Actors waited for one another in a circle, and this wait was chosen to be ended, as the youngest of them. The
-    /// message of the source names the circle. Let go of what the actor holds, and begin anew.
+    /// Actors waited for one another in a circle, and the coordinator ended this wait, the youngest of them. The message of
+    /// the source names the circle. Release what the actor holds, and begin anew.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// use leasehold_client::AcquireError;
     ///
     /// let (one, two) = (client.actor(), client.actor());
-    /// let a = client.lock("a").actor(one).acquire().await?;
-    /// let b = client.lock("b").actor(two).acquire().await?;
-    /// let older = tokio::spawn(client.lock("b").actor(one).acquire());
+    /// let a = client.lock("a").actor(one).await?;
+    /// let b = client.lock("b").actor(two).await?;
+    /// let older = tokio::spawn(client.lock("b").actor(one).into_future());
     /// while client.admin().get_lock("b").await?.waiter_count == 0 {}
-    /// let error = client.lock("a").actor(two).acquire().await.unwrap_err();
+    /// let error = client.lock("a").actor(two).await.unwrap_err();
     /// assert!(matches!(error, AcquireError::Deadlock { .. }));
     /// b.release().await?;
     /// assert!(older.await??.is_held());
@@ -159,10 +156,10 @@ pub enum AcquireError {
     Deadlock {
         /// The lock's name.
         name: Arc<str>,
-        /// What the coordinator answered: who waited for whom.
+        /// The coordinator's answer, with the circle.
         source: Failure,
     },
-    /// There was no coordinator to ask within the wait.
+    /// No coordinator could be asked within the wait.
     #[error("failed to acquire lock {name:?}: no connection to a coordinator")]
     Unavailable {
         /// The lock's name.
@@ -179,7 +176,7 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
-    /// What a coordinator's refusal means.
+    /// Returns the error for a coordinator's refusal.
     pub(crate) fn refused(name: Arc<str>, source: Failure) -> Self {
         let limit = source
             .metadata("limit")
@@ -193,10 +190,10 @@ impl AcquireError {
                 limit,
                 source,
             },
-            _ => match source.code() {
-                Code::Unauthenticated => Self::Unauthenticated { name, source },
-                Code::PermissionDenied => Self::PermissionDenied { name, source },
-                Code::ResourceExhausted => Self::LimitReached {
+            _ => match source.kind() {
+                FailureKind::Unauthenticated => Self::Unauthenticated { name, source },
+                FailureKind::PermissionDenied => Self::PermissionDenied { name, source },
+                FailureKind::ResourceExhausted => Self::LimitReached {
                     name,
                     retry_after: source.retry_after(),
                     source,
@@ -206,7 +203,7 @@ impl AcquireError {
         }
     }
 
-    /// There is no session to ask on.
+    /// Returns the error for a request without a session to ask on.
     pub(crate) fn unconnected(name: Arc<str>, source: &Arc<ConnectError>) -> Self {
         match &**source {
             ConnectError::Unauthenticated { source, .. } => {
@@ -224,11 +221,11 @@ impl AcquireError {
         }
     }
 
-    /// What the coordinator answered, where that is why.
+    /// Returns the coordinator's answer, if that is the cause.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let error = client.lock("").acquire().await.unwrap_err();
+    /// let error = client.lock("").await.unwrap_err();
     /// assert_eq!(error.failure().unwrap().reason(), "INVALID_FIELD");
     /// # Ok(()) });
     /// ```
@@ -249,7 +246,7 @@ impl AcquireError {
         }
     }
 
-    /// Whether the same acquire may succeed later. After a deadlock, that is when the actor has let go of what it
+    /// Returns whether the same request may succeed later. After a deadlock, it may once the actor has released what it
     /// holds.
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -270,7 +267,7 @@ impl AcquireError {
     }
 }
 
-fn by(holder: &Option<Box<v1::Holder>>) -> String {
+fn by(holder: &Option<Box<Holder>>) -> String {
     match holder {
         None => String::new(),
         Some(holder) if holder.foreign => {

@@ -2,11 +2,9 @@
 
 use std::{error::Error as StdError, time::Duration};
 
-use tonic::Code;
+use super::{Cause, CredentialsError, Failure, FailureKind, Rounded};
 
-use super::{Cause, CredentialsError, Failure, Rounded};
-
-/// Why a session could not be opened.
+/// Error of opening a session.
 ///
 /// ```
 /// # #[tokio::main] async fn main() {
@@ -29,34 +27,34 @@ pub enum ConnectError {
         endpoint: String,
         /// What is wrong with it.
         #[source]
-        source: Option<tonic::transport::Error>,
+        source: Option<Box<dyn StdError + Send + Sync>>,
     },
-    /// What the client is to be known by, or to trust, can't be used.
+    /// The client's credentials, or the CAs that it is to trust, can't be used.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// The connection could not be encrypted: one of the two does not trust the other's certificate, or they have no version
-    /// of TLS in common.
+    /// The connection could not be encrypted: one side does not trust the other's certificate, or the two have no version of
+    /// TLS in common.
     #[error("{}", Cause::of(&**source).explain(endpoint))]
     Tls {
-        /// Where it was looked for.
+        /// The endpoint.
         endpoint: String,
         /// What went wrong.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// What answers is no coordinator, or a coordinator that speaks TLS where the URL says `http://`, or none where it says
-    /// `https://`.
+    /// The server at the endpoint is no coordinator, or disagrees with the URL about TLS: it speaks TLS though the URL says
+    /// `http://`, or plain text though it says `https://`.
     #[error("{}", Cause::of(&**source).explain(endpoint))]
     Mismatch {
-        /// Where it was looked for.
+        /// The endpoint.
         endpoint: String,
         /// What went wrong.
         source: Box<dyn StdError + Send + Sync>,
     },
-    /// No connection could be made, or it broke before anybody answered on it: there may be a balancer, but no
-    /// coordinator behind it.
+    /// No connection could be made, or it broke before a coordinator answered on it: perhaps a balancer has no coordinator
+    /// behind it.
     #[error("{}", Cause::of(&**source).explain(endpoint))]
     Unreachable {
-        /// Where it was looked for.
+        /// The endpoint.
         endpoint: String,
         /// What the transport said.
         source: Box<dyn StdError + Send + Sync>,
@@ -64,43 +62,42 @@ pub enum ConnectError {
     /// The coordinator did not open a session within the connect time-out.
     #[error("the coordinator at {endpoint} did not answer within {}", Rounded(*after))]
     TimedOut {
-        /// Where it was looked for.
+        /// The endpoint.
         endpoint: String,
         /// The time-out.
         after: Duration,
     },
-    /// The coordinator does not know who asks: there was no certificate and no token, or not one that it takes, or it has
-    /// expired.
+    /// The coordinator does not know the client: it showed no certificate and no token, or none that is valid.
     #[error("the coordinator at {endpoint} does not know who asks")]
     Unauthenticated {
-        /// Who refused.
+        /// The coordinator's endpoint.
         endpoint: String,
-        /// What it answered.
+        /// The coordinator's answer.
         source: Failure,
     },
-    /// The coordinator knows who asks, and does not allow it.
+    /// The coordinator knows the client and does not allow the request.
     #[error("the coordinator at {endpoint} does not allow it")]
     PermissionDenied {
-        /// Who refused.
+        /// The coordinator's endpoint.
         endpoint: String,
-        /// What it answered.
+        /// The coordinator's answer.
         source: Failure,
     },
     /// The coordinator has no room for another session at present. A session that reconnects tries again after the pause that
     /// it asks for.
     #[error("the coordinator at {endpoint} is at a limit")]
     LimitReached {
-        /// Who refused.
+        /// The coordinator's endpoint.
         endpoint: String,
-        /// When to try again, where it said so.
+        /// The pause after which to try again, if the coordinator named one.
         retry_after: Option<Duration>,
-        /// What it answered.
+        /// The coordinator's answer.
         source: Failure,
     },
     /// The coordinator, or something before it, refused to open a session for another reason.
     #[error("the coordinator at {endpoint} refused to open a session")]
     Refused {
-        /// Who refused.
+        /// The coordinator's endpoint.
         endpoint: String,
         /// Why.
         source: Failure,
@@ -108,7 +105,7 @@ pub enum ConnectError {
     /// The stream ended before the session was open.
     #[error("the coordinator at {endpoint} ended the stream before the session was open")]
     Ended {
-        /// Who ended it.
+        /// The coordinator's endpoint.
         endpoint: String,
     },
 }
@@ -132,12 +129,12 @@ impl ConnectError {
         }
     }
 
-    /// Somebody answered, and would not.
+    /// Returns the error for a refusal.
     pub(crate) fn refused(endpoint: String, source: Failure) -> Self {
-        match source.code() {
-            Code::Unauthenticated => Self::Unauthenticated { endpoint, source },
-            Code::PermissionDenied => Self::PermissionDenied { endpoint, source },
-            Code::ResourceExhausted => Self::LimitReached {
+        match source.kind() {
+            FailureKind::Unauthenticated => Self::Unauthenticated { endpoint, source },
+            FailureKind::PermissionDenied => Self::PermissionDenied { endpoint, source },
+            FailureKind::ResourceExhausted => Self::LimitReached {
                 endpoint,
                 retry_after: source.retry_after(),
                 source,
@@ -146,7 +143,7 @@ impl ConnectError {
         }
     }
 
-    /// What was answered, where that is why.
+    /// Returns the coordinator's answer, if that is the cause.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -174,7 +171,7 @@ impl ConnectError {
         }
     }
 
-    /// Whether the same attempt may succeed later.
+    /// Returns whether the same attempt may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::InvalidEndpoint { .. }

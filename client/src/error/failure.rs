@@ -1,11 +1,11 @@
-//! Failure that a coordinator answers to a request.
+//! Failure of a request: the coordinator's answer, or the transport's error.
 
 use std::{collections::HashMap, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::{cause::Cause, connect::ConnectError, rounded::Rounded};
+use super::{cause::Cause, connect::ConnectError, kind::FailureKind, rounded::Rounded};
 use crate::proto::v1;
 
 /// What was wrong with one field of a request, in the coordinator's words.
@@ -14,13 +14,13 @@ use crate::proto::v1;
 /// # leasehold_tests::doc(async |client| {
 /// use leasehold_client::AcquireError;
 ///
-/// let error = client.lock("").acquire().await.unwrap_err();
+/// let error = client.lock("").await.unwrap_err();
 /// let AcquireError::Refused { source, .. } = error else { unreachable!() };
 /// assert_eq!(source.reason(), "INVALID_FIELD");
 /// assert_eq!(source.field_violations()[0].field, "acquire.name");
 /// # Ok(()) });
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct FieldViolation {
     /// The field's path in the request, for example `acquire.name`.
@@ -35,25 +35,27 @@ impl fmt::Display for FieldViolation {
     }
 }
 
-/// A request that the coordinator could not serve: what it answered. Or, of a call that found none or whose connection
-/// broke: what the transport said.
+/// A request that the coordinator could not serve, with its answer; or a call that reached no coordinator or whose
+/// connection broke, with the transport's error.
 ///
-/// It is made from a failure on the lease stream or from the status of a call; both look the same here.
+/// A failure on the lease stream and the failure of a single call look the same. Cheap to clone.
 ///
 /// ```
-/// use leasehold_client::Failure;
+/// # leasehold_tests::doc(async |client| {
+/// use leasehold_client::FailureKind;
 ///
-/// let failure = Failure::from(tonic::Status::unavailable("the store does not answer"));
-/// assert!(failure.is_retryable());
-/// assert_eq!(failure.code(), tonic::Code::Unavailable);
-/// assert!(failure.to_string().contains("the store does not answer"));
+/// let failure = client.admin().get_lock("").await.unwrap_err();
+/// assert_eq!(failure.kind(), FailureKind::InvalidArgument);
+/// assert_eq!(failure.reason(), "INVALID_FIELD");
+/// assert!(!failure.is_retryable());
+/// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
 pub struct Failure(Arc<Parts>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Parts {
-    code: Code,
+    kind: FailureKind,
     reason: String,
     message: String,
     field_violations: Vec<FieldViolation>,
@@ -65,13 +67,46 @@ struct Parts {
 }
 
 impl Failure {
+    /// Makes a failure as a coordinator would answer it, for tests of programs that handle failures. `reason` is one of
+    /// those that the documentation lists, or empty.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold_client::{Failure, FailureKind};
+    ///
+    /// let limited = Failure::new(FailureKind::ResourceExhausted, "RATE_LIMITED", "too many requests")
+    ///     .with_retry_after(Duration::from_secs(2));
+    /// assert!(limited.is_retryable());
+    /// assert_eq!(limited.retry_after(), Some(Duration::from_secs(2)));
+    /// ```
+    pub fn new(kind: FailureKind, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self(Arc::new(Parts {
+            kind,
+            reason: reason.into(),
+            message: message.into(),
+            field_violations: Vec::new(),
+            metadata: HashMap::new(),
+            retry_after: None,
+            status: None,
+            endpoint: String::new(),
+        }))
+    }
+
+    /// Sets the pause after which to ask again; see [`Failure::new`].
+    #[must_use]
+    pub fn with_retry_after(mut self, after: Duration) -> Self {
+        self.parts().retry_after = Some(after);
+        self
+    }
+
+    fn parts(&mut self) -> &mut Parts {
+        Arc::make_mut(&mut self.0)
+    }
+
     /// Returns the failure of a call to the coordinator at this endpoint.
     pub(crate) fn at(endpoint: &str, status: Status) -> Self {
-        let mut failure = Self::from(status);
-        // Nobody else has it yet.
-        if let Some(parts) = Arc::get_mut(&mut failure.0) {
-            parts.endpoint = endpoint.to_owned();
-        }
+        let mut failure = Self::from_status(status);
+        endpoint.clone_into(&mut failure.parts().endpoint);
         failure
     }
 
@@ -91,9 +126,9 @@ impl Failure {
         Some(&*self.0.endpoint).filter(|endpoint| !endpoint.is_empty())
     }
 
-    /// The gRPC status code.
-    pub fn code(&self) -> Code {
-        self.0.code
+    /// Returns the kind of the failure: the gRPC status code.
+    pub fn kind(&self) -> FailureKind {
+        self.0.kind
     }
 
     /// The machine-readable reason that the documentation lists, for example `INVALID_FIELD`; empty where none was
@@ -116,8 +151,8 @@ impl Failure {
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
-    /// let _held = client.semaphore("downloads", 3).acquire(1).await?;
-    /// let error = client.semaphore("downloads", 5).acquire(1).await.unwrap_err();
+    /// let _held = client.semaphore("downloads", 3).permits(1).await?;
+    /// let error = client.semaphore("downloads", 5).permits(1).await.unwrap_err();
     /// let failure = error.failure().unwrap();
     /// assert_eq!(failure.reason(), "LIMIT_MISMATCH");
     /// assert_eq!(failure.metadata("limit"), Some("3"));
@@ -127,14 +162,8 @@ impl Failure {
         self.0.metadata.get(key).map(String::as_str)
     }
 
-    /// When to ask again, where the coordinator said so: as it does when one of its limits is reached.
-    ///
-    /// ```
-    /// use leasehold_client::Failure;
-    ///
-    /// let failure = Failure::from(tonic::Status::resource_exhausted("too many sessions"));
-    /// assert_eq!(failure.retry_after(), None);
-    /// ```
+    /// Returns the pause after which to ask again, if the coordinator named one, as it does when one of its limits is
+    /// reached.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
@@ -143,9 +172,9 @@ impl Failure {
     /// version of TLS in common.
     ///
     /// ```
-    /// use leasehold_client::Failure;
+    /// use leasehold_client::{Failure, FailureKind};
     ///
-    /// let failure = Failure::from(tonic::Status::unauthenticated("who are you?"));
+    /// let failure = Failure::new(FailureKind::Unauthenticated, "", "who are you?");
     /// assert!(!failure.is_tls());
     /// ```
     pub fn is_tls(&self) -> bool {
@@ -156,9 +185,9 @@ impl Failure {
     /// URL says `http://`, or plain text where it says `https://`.
     ///
     /// ```
-    /// use leasehold_client::Failure;
+    /// use leasehold_client::{Failure, FailureKind};
     ///
-    /// let failure = Failure::from(tonic::Status::unavailable("the store is away"));
+    /// let failure = Failure::new(FailureKind::Unavailable, "STORE_UNAVAILABLE", "the store is away");
     /// assert!(!failure.is_mismatch());
     /// ```
     pub fn is_mismatch(&self) -> bool {
@@ -185,8 +214,11 @@ impl Failure {
             return false;
         }
         matches!(
-            self.0.code,
-            Code::Unavailable | Code::ResourceExhausted | Code::DeadlineExceeded | Code::Aborted
+            self.0.kind,
+            FailureKind::Unavailable
+                | FailureKind::ResourceExhausted
+                | FailureKind::DeadlineExceeded
+                | FailureKind::Aborted
         )
     }
 
@@ -201,7 +233,7 @@ impl Failure {
 
     /// Whether a coordinator answered that it does not know who asks.
     pub(crate) fn is_unauthenticated(&self) -> bool {
-        self.0.code == Code::Unauthenticated && !self.is_transport()
+        self.0.kind == FailureKind::Unauthenticated && !self.is_transport()
     }
 
     /// Returns whether a coordinator answered that it is going away or has stopped.
@@ -234,39 +266,24 @@ impl Failure {
         Self::at(endpoint, Status::deadline_exceeded(what))
     }
 
+    /// The coordinator broke the protocol.
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
-        Self(Arc::new(Parts {
-            code: Code::Internal,
-            reason: String::new(),
-            message: message.into(),
-            field_violations: Vec::new(),
-            metadata: HashMap::new(),
-            retry_after: None,
-            status: None,
-            endpoint: String::new(),
-        }))
+        Self::new(FailureKind::Internal, "", message)
     }
 
-    /// What a coordinator would answer, where it can't see the mistake.
+    /// Returns what a coordinator would answer to a mistake that it can't see.
     pub(crate) fn invalid_field(field: &str, description: &str) -> Self {
-        Self(Arc::new(Parts {
-            code: Code::InvalidArgument,
-            reason: "INVALID_FIELD".to_owned(),
-            message: format!("{field}: {description}"),
-            field_violations: vec![FieldViolation {
-                field: field.to_owned(),
-                description: description.to_owned(),
-            }],
-            metadata: HashMap::new(),
-            retry_after: None,
-            status: None,
-            endpoint: String::new(),
-        }))
+        let message = format!("{field}: {description}");
+        let mut failure = Self::new(FailureKind::InvalidArgument, "INVALID_FIELD", message);
+        failure.parts().field_violations.push(FieldViolation {
+            field: field.to_owned(),
+            description: description.to_owned(),
+        });
+        failure
     }
-}
 
-impl From<Status> for Failure {
-    fn from(status: Status) -> Self {
+    /// Returns the failure of a call that ended with this status.
+    pub(crate) fn from_status(status: Status) -> Self {
         let (reason, metadata) = status
             .get_details_error_info()
             .map(|info| (info.reason, info.metadata))
@@ -282,7 +299,7 @@ impl From<Status> for Failure {
             })
             .collect();
         Self(Arc::new(Parts {
-            code: status.code(),
+            kind: FailureKind::from_code(status.code()),
             reason,
             message: status.message().to_owned(),
             field_violations,
@@ -294,12 +311,11 @@ impl From<Status> for Failure {
             endpoint: String::new(),
         }))
     }
-}
 
-impl From<v1::SessionFailure> for Failure {
-    fn from(failure: v1::SessionFailure) -> Self {
+    /// Returns the failure of a request on a lease stream.
+    pub(crate) fn from_session(failure: v1::SessionFailure) -> Self {
         Self(Arc::new(Parts {
-            code: Code::from_i32(failure.code),
+            kind: FailureKind::from_code(Code::from_i32(failure.code)),
             reason: failure.reason,
             message: failure.message,
             field_violations: failure
@@ -333,7 +349,7 @@ impl fmt::Display for Failure {
             )?;
         }
         if self.0.message.is_empty() {
-            f.write_str(self.0.code.description())?;
+            f.write_str(self.0.kind.as_str())?;
         } else {
             f.write_str(&self.0.message)?;
         }
@@ -368,30 +384,30 @@ mod tests {
         for code in [Code::Cancelled, Code::Internal, Code::PermissionDenied] {
             let mut broken = Status::new(code, "the connection broke");
             broken.set_source(Arc::new(reset()));
-            let broken = Failure::from(broken);
+            let broken = Failure::from_status(broken);
             assert!(broken.is_transport() && broken.is_retryable(), "{broken:?}");
-            assert_eq!(broken.code(), code);
+            assert_eq!(broken.kind(), FailureKind::from_code(code));
             let words = broken.to_string();
             assert!(
                 words.starts_with("the connection to the coordinator broke"),
                 "{words}"
             );
 
-            let answered = Failure::from(Status::new(code, "no"));
+            let answered = Failure::from_status(Status::new(code, "no"));
             assert!(!answered.is_transport(), "{answered:?}");
             assert!(!answered.is_retryable(), "{answered:?}");
         }
-        let without_end = Failure::from(Status::unknown("no status at the stream's end"));
+        let without_end = Failure::from_status(Status::unknown("no status at the stream's end"));
         assert!(without_end.is_transport() && without_end.is_retryable());
         let mut distrusted = Status::unknown("transport error");
         distrusted.set_source(Arc::new(io::Error::new(
             io::ErrorKind::InvalidData,
             "received fatal alert: CertificateRequired",
         )));
-        let distrusted = Failure::from(distrusted);
+        let distrusted = Failure::from_status(distrusted);
         assert!(distrusted.is_tls() && distrusted.is_transport() && !distrusted.is_retryable());
         let limited = |reason: &str| {
-            Failure::from(v1::SessionFailure {
+            Failure::from_session(v1::SessionFailure {
                 code: Code::ResourceExhausted.into(),
                 reason: reason.to_owned(),
                 retry_after: Some(prost_types::Duration {
@@ -407,7 +423,7 @@ mod tests {
             Some(Duration::from_secs(2))
         );
         assert!(!limited("TOO_MANY_NAMES").is_retryable());
-        let away = Failure::from(Status::unavailable("the store is away"));
+        let away = Failure::from_status(Status::unavailable("the store is away"));
         assert!(!away.is_transport() && away.is_retryable());
         assert!(!Failure::protocol("nonsense").is_retryable());
     }

@@ -1,17 +1,17 @@
-//! Errors about a lock that is held, or was.
+//! Errors of requests about a hold, and of work that runs under one.
 
 use std::sync::Arc;
 
 use super::{AcquireError, Failure};
 use crate::lease::{FencingToken, LostReason};
 
-/// Why a request about a lock that one holds failed: a release, a change of its value, a downgrade.
+/// Error of a request about a hold: a release, a change of its value, a downgrade.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
 /// use leasehold_client::{HoldError, LostReason};
 ///
-/// let guard = client.lock("printer").acquire().await?;
+/// let guard = client.lock("printer").await?;
 /// client.admin().force_release("printer").await?;
 /// assert_eq!(guard.lost().await, LostReason::Forced);
 /// let error = guard.release().await.unwrap_err();
@@ -29,8 +29,9 @@ pub enum HoldError {
         /// Why.
         reason: LostReason,
     },
-    /// No answer came within ten seconds, or the stream ended before and with it all that the session held. What was asked
-    /// may have been done or may be done later; a release goes on in the background while the session has a stream.
+    /// No answer came within ten seconds, or the stream ended before and with it all that the session held. The coordinator
+    /// may have carried the request out, or may do so later; a release goes on in the background while the session has a
+    /// stream.
     #[error(
         "the coordinator did not answer about lock {name:?}, so it is not known whether that was done"
     )]
@@ -43,7 +44,7 @@ pub enum HoldError {
     Refused {
         /// The lock's name.
         name: Arc<str>,
-        /// What it answered.
+        /// The coordinator's answer.
         source: Failure,
     },
 }
@@ -67,7 +68,7 @@ impl HoldFailure {
 }
 
 impl HoldError {
-    /// Whether the same request may succeed later.
+    /// Returns whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Lost { .. } | Self::Unconfirmed { .. } => false,
@@ -76,7 +77,7 @@ impl HoldError {
     }
 }
 
-/// Why work under a lock did not come to its end.
+/// Error of work that runs under a lock.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -111,7 +112,7 @@ pub enum WithLockError {
 }
 
 impl WithLockError {
-    /// Whether the same work may succeed later. Work that was dropped half-way must be safe to run again.
+    /// Returns whether the same work may succeed later. Work that was dropped half-way must be safe to run again.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Acquire(error) => error.is_retryable(),

@@ -1,4 +1,4 @@
-//! Errors of the client, one type for each kind of request.
+//! Errors: one type for each thing that a program asks for.
 
 mod acquire;
 mod cause;
@@ -6,6 +6,7 @@ mod connect;
 mod credentials;
 mod failure;
 mod hold;
+mod kind;
 mod rounded;
 
 pub use acquire::AcquireError;
@@ -15,4 +16,5 @@ pub use credentials::CredentialsError;
 pub use failure::{Failure, FieldViolation};
 pub(crate) use hold::HoldFailure;
 pub use hold::{HoldError, WithLockError};
+pub use kind::FailureKind;
 pub(crate) use rounded::Rounded;

@@ -1,8 +1,6 @@
-//! Handling of each message of the coordinator.
+//! Handling of each message from the coordinator.
 
 use std::{sync::Arc, time::Duration};
-
-use tonic::Code;
 
 use super::{
     holds::Owned,
@@ -14,9 +12,10 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    error::{AcquireError, Failure, HoldFailure},
+    error::{AcquireError, Failure, FailureKind, HoldFailure},
     lease::{FencingToken, Lease, LostReason},
     proto::v1::{self, session_response::Response},
+    view::Holder,
 };
 
 /// Heartbeats are never sent faster than this, whatever a coordinator asks for.
@@ -68,7 +67,7 @@ impl<A, H> Machine<A, H> {
                 }
             }
             Some(Response::Queued(queued)) => self.queued(id, queued),
-            Some(Response::Error(failure)) => self.failed(now, id, failure.into()),
+            Some(Response::Error(failure)) => self.failed(now, id, Failure::from_session(failure)),
             // It has been opened before. What a newer coordinator says besides is not for us.
             Some(Response::Opened(_)) | None => {}
         }
@@ -174,7 +173,10 @@ impl<A, H> Machine<A, H> {
         let Some(waiting) = self.waiting.remove(&acquire) else {
             return;
         };
-        let holder = answer.holder.clone().map(Box::new);
+        let holder = answer
+            .holder
+            .clone()
+            .map(|holder| Box::new(Holder::from_proto(holder)));
         let name = waiting.spec.names.label();
         let error = match (answer.outcome(), waiting.spec.wait) {
             (v1::AcquireOutcome::Busy | v1::AcquireOutcome::TimedOut, Some(wait)) => {
@@ -248,7 +250,7 @@ impl<A, H> Machine<A, H> {
                     return;
                 };
                 // What was aborted is about what the actor holds: a deadlock does not end by waiting on elsewhere.
-                let aborted = failure.code() == Code::Aborted;
+                let aborted = failure.kind() == FailureKind::Aborted;
                 let waits_on = failure.is_retryable() && !aborted && !waiting.spec.is_try();
                 if self.is_draining() && waits_on {
                     self.waiting.insert(acquire, waiting);

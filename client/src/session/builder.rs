@@ -11,9 +11,7 @@ use super::{
 };
 use crate::{calls::Calls, error::ConnectError, proto::v1};
 
-/// What a session asks for when it is opened.
-///
-/// Made by [`Client::session`](crate::Client::session), with what the client was built with as defaults.
+/// Builder of a session, made by [`Client::session`](crate::Client::session). The client's settings are the defaults.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -30,13 +28,13 @@ use crate::{calls::Calls, error::ConnectError, proto::v1};
 /// # Ok(()) });
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "a session is opened by `open`"]
+#[must_use = "a builder does nothing before `open`"]
 pub struct SessionBuilder {
     calls: Calls,
     options: SessionOptions,
 }
 
-/// What the builders of clients and sessions have in common.
+/// Settings that the builders of clients and sessions have in common.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct SessionOptions {
     pub(crate) client_name: String,
@@ -45,54 +43,66 @@ pub(crate) struct SessionOptions {
     pub(crate) disconnect_grace: Duration,
 }
 
+/// Implements the setters of [`SessionOptions`] for a builder that has them in a field `options`.
+macro_rules! session_setters {
+    ($type:ident) => {
+        impl $type {
+            /// Sets the name that operators see: at most 256 bytes without control characters. Default: empty; for a
+            /// further session, the client's.
+            pub fn client_name(mut self, name: impl Into<String>) -> Self {
+                self.options.client_name = name.into();
+                self
+            }
+
+            /// Sets the time for which a lock outlives the loss of contact: 1 s to 1 h unless the coordinator is configured
+            /// otherwise. A shorter TTL frees the locks of a dead machine sooner; a longer one survives longer
+            /// interruptions. Default: the coordinator's, 10 s; for a further session, the client's.
+            pub fn ttl(mut self, ttl: std::time::Duration) -> Self {
+                self.options.ttl = Some(ttl);
+                self
+            }
+
+            /// Adds free text that operators see in the list of sessions: at most 16 entries, keys of 1 to 64 bytes,
+            /// values of at most 256. Default: none; for a further session, the client's.
+            pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+                self.options.metadata.insert(key.into(), value.into());
+                self
+            }
+
+            /// Sets the time for which locks are kept when their stream breaks, so that the session can resume them on
+            /// another one: 0 to the TTL. Default: 0; for a further session, the client's.
+            ///
+            /// Without a grace a lock is lost at the moment at which its stream breaks, and the coordinator hands it on as
+            /// soon as it notices. With a grace, the lock is [suspended](crate::LockState::Suspended): not held, but nobody
+            /// else can have it, until the session has resumed it, here or at another coordinator, or the grace or the
+            /// lock's validity has passed. The price is that the locks of a process that has died stay taken for as long.
+            ///
+            /// A coordinator that goes away on purpose, or that falls silent, needs no grace: the session moves to another
+            /// one before the stream breaks, and its locks are held throughout.
+            ///
+            /// ```
+            /// # leasehold_tests::doc(async |client| {
+            /// use std::time::Duration;
+            ///
+            /// let session = client.session().disconnect_grace(Duration::from_secs(10)).open().await?;
+            /// let guard = session.lock("orders/42").await?;
+            /// # Ok(()) });
+            /// ```
+            pub fn disconnect_grace(mut self, grace: std::time::Duration) -> Self {
+                self.options.disconnect_grace = grace;
+                self
+            }
+        }
+    };
+}
+
+pub(crate) use session_setters;
+
+session_setters!(SessionBuilder);
+
 impl SessionBuilder {
     pub(crate) fn new(calls: Calls, options: SessionOptions) -> Self {
         Self { calls, options }
-    }
-
-    /// Who this is, for operators: at most 256 bytes without control characters. Default: the client's.
-    pub fn client_name(mut self, name: impl Into<String>) -> Self {
-        self.options.client_name = name.into();
-        self
-    }
-
-    /// How long a lock outlives the loss of contact: 1 s to 1 h unless the coordinator is configured otherwise.
-    /// Default: the client's, else the coordinator's, 10 s. A shorter one frees the locks of a machine that has died
-    /// sooner; a longer one survives longer interruptions.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = Some(ttl);
-        self
-    }
-
-    /// Free text for operators, shown by `ListSessions`: at most 16 entries, keys of 1 to 64 bytes, values of at most
-    /// 256. Default: the client's.
-    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.metadata.insert(key.into(), value.into());
-        self
-    }
-
-    /// For how long locks are kept when their stream breaks, for the session to resume them on another one: 0 to the TTL.
-    /// Default: the client's, else 0.
-    ///
-    /// Without a grace a lock is lost at the moment at which its stream breaks, and the coordinator hands it on as soon as it
-    /// hears of that. With one, the lock is [suspended](crate::LockState::Suspended): not held, but nobody else can have it,
-    /// until the session has resumed it, here or at another coordinator, or the grace or the time for which it was known to
-    /// be good has passed. The price is that the locks of a process that has died stay taken for as long.
-    ///
-    /// No grace is needed for a coordinator that goes away on purpose, or that falls silent: the session moves to another
-    /// one before the stream breaks, and its locks are held throughout.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// use std::time::Duration;
-    ///
-    /// let session = client.session().disconnect_grace(Duration::from_secs(10)).open().await?;
-    /// let guard = session.lock("orders/42").acquire().await?;
-    /// # Ok(()) });
-    /// ```
-    pub fn disconnect_grace(mut self, grace: Duration) -> Self {
-        self.options.disconnect_grace = grace;
-        self
     }
 
     /// Opens the session on a connection of its own. All coordinators are attempted once; a session that has been open reconnects by

@@ -76,7 +76,7 @@ impl Driver {
             Event::Ended(status) => {
                 let endpoint = next.endpoint().to_string();
                 let error = match status {
-                    Some(status) => ConnectError::broke(endpoint, Failure::from(status)),
+                    Some(status) => ConnectError::broke(endpoint, Failure::from_status(status)),
                     None => ConnectError::Ended { endpoint },
                 };
                 if next.number.is_some() {
@@ -217,7 +217,7 @@ mod tests {
     fn refused(status: Status) -> ConnectError {
         ConnectError::Refused {
             endpoint: "http://a".into(),
-            source: Failure::from(status),
+            source: Failure::from_status(status),
         }
     }
 

@@ -213,7 +213,7 @@ impl Driver {
         match event {
             Event::Message(message) => self.machine.message(now, number, message),
             Event::Ended(status) => {
-                let failure = status.map(Failure::from);
+                let failure = status.map(Failure::from_status);
                 // Its own word, or a plain end after it said `draining`. A connection that breaks meanwhile is neither: the
                 // coordinator may still be there, hear of that, and release everything.
                 let stopped = match &failure {

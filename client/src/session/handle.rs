@@ -1,4 +1,4 @@
-//! Handle of a session for callers.
+//! Handle of a session.
 
 use std::{
     sync::{
@@ -16,13 +16,10 @@ use super::{
 };
 use crate::{
     Actor, Election, LockAllRequest, LockRequest, LockWatch, Semaphore, WithLockError,
-    calls::Calls,
-    clock::Moment,
-    error::{AcquireError, Failure},
-    guard::LockGuard,
+    calls::Calls, clock::Moment, error::AcquireError, guard::LockGuard,
 };
 
-/// What a coordinator said when it opened a session.
+/// Description of an open session, as its coordinator gave it.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -33,20 +30,20 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct SessionInfo {
-    /// Names the session in listings. Not secret. A new one comes with every reconnect.
+    /// The session's name in listings. Not secret. Every reconnect brings a new one.
     pub session_id: String,
-    /// Names the coordinator in listings.
+    /// The coordinator's name in listings.
     pub coordinator: String,
     /// The TTL in force.
     pub ttl: Duration,
-    /// How often heartbeats are sent.
+    /// Time between heartbeats.
     pub heartbeat_interval: Duration,
 }
 
-/// A session: locks are held through it, for as long as its stream lives.
+/// Session, through which a client holds locks for as long as its stream lives.
 ///
-/// Cheap to clone; all clones are the same session. When its last clone, its last guard and its last pending acquire
-/// are gone, it is closed.
+/// Cheap to clone; all clones are the same session. It closes when its last clone, its last guard and its last pending
+/// acquire are gone.
 ///
 /// When its coordinator is about to go away, or falls silent, it moves to another one, and takes along what it holds and
 /// waits for. When its coordinator stops before that, guards stay held until their own deadlines, and the session resumes them on
@@ -57,7 +54,7 @@ pub struct SessionInfo {
 /// ```
 /// # leasehold_tests::doc(async |client| {
 /// let session = client.session().open().await?;
-/// let guard = session.lock("orders/42").acquire().await?;
+/// let guard = session.lock("orders/42").await?;
 /// assert!(guard.is_held());
 /// guard.release().await?;
 /// session.close().await;
@@ -91,44 +88,44 @@ impl Session {
         }))
     }
 
-    /// Asks for the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole.
+    /// Requests the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// let session = client.session().open().await?;
-    /// let guard = session.lock("orders/42").acquire().await?;
+    /// let guard = session.lock("orders/42").await?;
     /// # Ok(()) });
     /// ```
     pub fn lock(&self, name: impl Into<Arc<str>>) -> LockRequest {
-        LockRequest::new(self.clone(), name.into())
+        LockRequest::one(self.clone(), name.into())
     }
 
-    /// Asks for permits of the semaphore of this name, of which there are `limit`: 1 to 1000000.
+    /// Returns the semaphore of this name with `limit` permits: 1 to 1000000.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// let session = client.session().open().await?;
-    /// let permits = session.semaphore("downloads", 3).acquire(2).await?;
+    /// let permits = session.semaphore("downloads", 3).permits(2).await?;
     /// # Ok(()) });
     /// ```
     pub fn semaphore(&self, name: impl Into<Arc<str>>, limit: u32) -> Semaphore {
         Semaphore::new(self.clone(), name.into(), limit)
     }
 
-    /// Asks for the locks of these names, 1 to 64 different ones, all together or none.
+    /// Requests the locks of these names, 1 to 64 different ones, all together or none.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// let session = client.session().open().await?;
-    /// let guards = session.lock_all(["account/7", "account/9"]).acquire().await?;
+    /// let guards = session.lock_all(["account/7", "account/9"]).await?;
     /// # Ok(()) });
     /// ```
     pub fn lock_all(&self, names: impl IntoIterator<Item: Into<Arc<str>>>) -> LockAllRequest {
-        LockAllRequest::new(self.clone(), names.into_iter().map(Into::into).collect())
+        LockAllRequest::all(self.clone(), names.into_iter().map(Into::into).collect())
     }
 
-    /// The election of this name, with this session for its campaigns: 1 to 512 bytes of UTF-8 without control
-    /// characters, matched whole. It is the exclusive lock of its name.
+    /// Returns the election of this name, with this session for its campaigns. The name has 1 to 512 bytes of UTF-8
+    /// without control characters, and is matched whole. The election is the exclusive lock of its name.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -141,15 +138,14 @@ impl Session {
         Election::new(self, name.into())
     }
 
-    /// A new actor, different from all others: one of the flows inside this client, a task or a thread, to ask in its
-    /// name.
+    /// Makes a new actor, different from all others, for one of the flows inside this client: a task or a thread.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// let session = client.session().open().await?;
     /// let me = session.actor();
     /// assert_ne!(me, session.actor());
-    /// let guard = session.lock("orders/42").actor(me).acquire().await?;
+    /// let guard = session.lock("orders/42").actor(me).await?;
     /// # Ok(()) });
     /// ```
     pub fn actor(&self) -> Actor {
@@ -180,7 +176,37 @@ impl Session {
         self.lock(name).with(work).await
     }
 
-    /// What the coordinator said when it opened the session; none while there is no connection.
+    /// Runs work that can fail while holding a lock; see [`LockRequest::try_with`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use std::error::Error;
+    ///
+    /// let sold = client
+    ///     .try_with_lock("stock/apples", |_lock| async {
+    ///         Ok::<u32, Box<dyn Error>>("3".parse()?)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(sold, 3);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`LockRequest::try_with`].
+    pub async fn try_with_lock<T, E, F>(
+        &self,
+        name: impl Into<Arc<str>>,
+        work: impl FnOnce(LockWatch) -> F,
+    ) -> Result<T, E>
+    where
+        E: From<WithLockError>,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.lock(name).try_with(work).await
+    }
+
+    /// Returns the description of the session; none while there is no connection.
     pub fn info(&self) -> Option<SessionInfo> {
         self.0.status.borrow().info.clone()
     }
@@ -231,7 +257,7 @@ impl Session {
     /// ```
     /// # leasehold_tests::doc(async |client| {
     /// let session = client.session().open().await?;
-    /// let guard = session.lock("orders/42").acquire().await?;
+    /// let guard = session.lock("orders/42").await?;
     /// session.close().await;
     /// assert!(!guard.is_held());
     /// # Ok(()) });
@@ -248,7 +274,7 @@ impl Session {
         &self.0.calls
     }
 
-    /// One guard for each lock, in the order in which they are named.
+    /// Returns one guard for each lock, in the order of the names.
     pub(crate) async fn acquire(
         &self,
         mut spec: AcquireSpec,
@@ -280,16 +306,6 @@ impl Session {
         answer.unwrap_or_else(|| {
             let name = names.label();
             Err(AcquireError::SessionClosed { name })
-        })
-    }
-
-    /// For requests of a single name.
-    pub(crate) async fn acquire_one(&self, spec: AcquireSpec) -> Result<LockGuard, AcquireError> {
-        let names = spec.names.clone();
-        let mut guards = self.acquire(spec).await?;
-        guards.pop().ok_or_else(|| AcquireError::Refused {
-            name: names.label(),
-            source: Failure::protocol("the coordinator granted nothing"),
         })
     }
 }

@@ -32,7 +32,7 @@ mod stream;
 mod waits;
 
 pub use builder::SessionBuilder;
-pub(crate) use builder::SessionOptions;
+pub(crate) use builder::{SessionOptions, session_setters};
 pub(crate) use changes::Change;
 pub(crate) use driver::{HoldReply, Note};
 pub use handle::{Session, SessionInfo};

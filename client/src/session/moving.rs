@@ -1,8 +1,6 @@
-//! Move of the session to another stream: when it happens, and the fate of requests on the former one.
+//! Moves of the session to another stream: their occasions, and the fate of requests on the former stream.
 
 use std::{sync::Arc, time::Duration};
-
-use tonic::Code;
 
 use super::{
     machine::{Machine, Output},
@@ -10,7 +8,7 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    error::{AcquireError, ConnectError, Failure, HoldFailure},
+    error::{AcquireError, ConnectError, Failure, FailureKind, HoldFailure},
     proto::v1::{self, session_request::Request as Body, session_response::Response},
 };
 
@@ -43,13 +41,13 @@ impl Fate {
             | ConnectError::LimitReached { source, .. }
             | ConnectError::Refused { source, .. } => match source.reason() {
                 // Somebody in between, who lets nothing through with these.
-                "" => match source.code() {
-                    Code::InvalidArgument
-                    | Code::FailedPrecondition
-                    | Code::PermissionDenied
-                    | Code::Unauthenticated
-                    | Code::Unimplemented
-                    | Code::ResourceExhausted => Self::Declined,
+                "" => match source.kind() {
+                    FailureKind::InvalidArgument
+                    | FailureKind::FailedPrecondition
+                    | FailureKind::PermissionDenied
+                    | FailureKind::Unauthenticated
+                    | FailureKind::Unimplemented
+                    | FailureKind::ResourceExhausted => Self::Declined,
                     _ => Self::Dropped,
                 },
                 // Said before the store is asked for anything.
@@ -174,7 +172,7 @@ impl<A, H> Machine<A, H> {
                     return;
                 };
                 let endpoint = next.endpoint.to_string();
-                let error = ConnectError::refused(endpoint, Failure::from(failure));
+                let error = ConnectError::refused(endpoint, Failure::from_session(failure));
                 let number = next.number;
                 self.attempt_failed(now, Fate::of(&error));
                 self.outputs.push_back(Output::HangUp(number, Some(error)));

@@ -1,4 +1,4 @@
-//! A channel that shows who asks.
+//! Channel that adds the client's credentials and trace context to each call.
 
 use std::{
     error::Error as StdError,
@@ -20,17 +20,19 @@ use crate::{error::CredentialsError, trace::TraceSource};
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// A channel to a coordinator, for the generated stubs: encrypted where its URL says so, and with the client's bearer token,
-/// if it has one, on every call, as well as with the caller's [trace](crate::ClientBuilder::trace_context_from), unless the
-/// call comes with a `traceparent` of its own. Cheap to clone.
+/// Channel to a coordinator for generated stubs, such as those of the crate `leasehold-proto`. It encrypts if the URL says
+/// so, and adds the client's bearer token, if there is one, and the caller's
+/// [trace](crate::ClientBuilder::trace_context_from) to every call that has no `traceparent` of its own. Cheap to clone.
+///
+/// The channel is a service of the crate `tonic`: it changes when that crate makes a breaking release.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
-/// use leasehold_client::proto::v1::{
+/// use leasehold_proto::v1::{
 ///     CheckTokenRequest, admin_service_client::AdminServiceClient,
 /// };
 ///
-/// let guard = client.lock("orders/42").acquire().await?;
+/// let guard = client.lock("orders/42").await?;
 /// let request = CheckTokenRequest {
 ///     name: "orders/42".to_owned(),
 ///     fencing_token: guard.fencing_token().get(),

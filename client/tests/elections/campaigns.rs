@@ -149,7 +149,7 @@ async fn a_client_takes_part_in_a_hundred_elections_at_once() {
             tasks.spawn(async move {
                 let leadership = election.campaign(number.to_string()).await.unwrap();
                 let leader = election.leader().await.unwrap().unwrap();
-                assert_eq!(leader.fencing_token, leadership.fencing_token());
+                assert_eq!(leader.fencing_token, Some(leadership.fencing_token()));
                 assert_eq!(leader.value, number.to_string().as_bytes());
                 leadership.resign().await.unwrap();
             });

@@ -274,7 +274,7 @@ async fn the_first_failure_in_a_row_is_a_warning_that_says_why() {
     let proxy = FaultProxy::before(&coordinator.endpoint()).await;
     let builder = Client::builder().backoff(Duration::ZERO, Duration::from_millis(10));
     let client = builder.connect(proxy.endpoint()).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     let election = client.election("e").wait(Duration::from_millis(50));
     let (term_sender, mut terms) = mpsc::unbounded_channel();
     let running = tokio::spawn(async move {

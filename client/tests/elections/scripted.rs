@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures_util::{Stream, StreamExt, stream};
-use leasehold_client::{Admin, Observer};
+use leasehold_client::{Admin, FailureKind, FencingToken, Observer};
 use leasehold_proto::v1::{
     self,
     election_service_server::{ElectionService, ElectionServiceServer},
@@ -117,7 +117,8 @@ fn leads(token: i64) -> Result<v1::ObserveResponse, Status> {
 /// The token, 0 for nobody, and whether something was skipped.
 async fn told(observer: &mut Observer) -> (i64, bool) {
     let change = next(observer).await;
-    let token = change.leader.map_or(0, |leader| leader.fencing_token.get());
+    let token = change.leader.and_then(|leader| leader.fencing_token);
+    let token = token.map_or(0, FencingToken::get);
     (token, change.skipped)
 }
 
@@ -161,17 +162,25 @@ async fn it_asks_again_whatever_breaks_and_never_goes_back() {
 
 #[tokio::test]
 async fn what_is_refused_for_good_is_told_once() {
-    for status in [
-        Status::invalid_argument("bad name"),
-        Status::unimplemented("an older coordinator"),
-        Status::permission_denied("not for you"),
+    for (status, kind) in [
+        (
+            Status::invalid_argument("bad name"),
+            FailureKind::InvalidArgument,
+        ),
+        (
+            Status::unimplemented("an older coordinator"),
+            FailureKind::Unimplemented,
+        ),
+        (
+            Status::permission_denied("not for you"),
+            FailureKind::PermissionDenied,
+        ),
     ] {
-        let code = status.code();
         let (service, mut observer, _serving) =
             observer([vec![leads(1), Err(status)], vec![leads(2)]]).await;
         assert_eq!(told(&mut observer).await, (1, false));
         let refused = timeout(LIMIT, observer.next()).await.unwrap().unwrap();
-        assert_eq!(refused.unwrap_err().code(), code);
+        assert_eq!(refused.unwrap_err().kind(), kind);
         assert!(observer.next().await.is_none());
         // As a stream, too.
         assert!(StreamExt::next(&mut observer).await.is_none());
@@ -191,7 +200,7 @@ async fn who_is_not_known_any_more_asks_once_more() {
     assert_eq!(told(&mut observer).await, (1, false));
     assert_eq!(told(&mut observer).await, (2, true));
     let refused = timeout(LIMIT, observer.next()).await.unwrap().unwrap();
-    assert_eq!(refused.unwrap_err().code(), tonic::Code::Unauthenticated);
+    assert_eq!(refused.unwrap_err().kind(), FailureKind::Unauthenticated);
     assert!(observer.next().await.is_none());
     assert_eq!(service.calls.load(Ordering::SeqCst), 3);
 }

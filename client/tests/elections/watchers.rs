@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 
 use leasehold_client::{
-    Client, LockNews, LockWatcher,
-    proto::v1::{LockEvent, LockEventKind},
+    Client, FailureKind, LockEvent, LockEventKind, LockWatchEvent, LockWatcher,
 };
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut};
 use tokio::time::timeout;
 
 use super::{LIMIT, candidates, successor};
 
-async fn next(watcher: &mut LockWatcher) -> LockNews {
+async fn next(watcher: &mut LockWatcher) -> LockWatchEvent {
     let news = timeout(LIMIT, watcher.next()).await.unwrap();
     news.unwrap().unwrap()
 }
@@ -21,8 +20,8 @@ async fn snapshot(watcher: &mut LockWatcher) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     loop {
         match next(watcher).await {
-            LockNews::Lock(lock) => names.insert(lock.name),
-            LockNews::Ready => return names,
+            LockWatchEvent::Lock(lock) => names.insert(lock.name),
+            LockWatchEvent::Ready => return names,
             other => panic!("{other:?} in a snapshot"),
         };
     }
@@ -30,7 +29,7 @@ async fn snapshot(watcher: &mut LockWatcher) -> BTreeSet<String> {
 
 async fn event(watcher: &mut LockWatcher) -> LockEvent {
     match next(watcher).await {
-        LockNews::Event(event) => event,
+        LockWatchEvent::Event(event) => event,
         other => panic!("{other:?} instead of an event"),
     }
 }
@@ -40,49 +39,49 @@ async fn a_snapshot_is_followed_by_what_happens() {
     let coordinator = Coordinator::in_process();
     let client = Client::builder().client_name("me");
     let client = client.connect(coordinator.endpoint()).await.unwrap();
-    let guard = client.lock("a/1").acquire().await.unwrap();
-    let _elsewhere = client.lock("b/1").acquire().await.unwrap();
+    let guard = client.lock("a/1").await.unwrap();
+    let _elsewhere = client.lock("b/1").await.unwrap();
     let mut watcher = client.admin().watch_locks("a/");
     assert_eq!(snapshot(&mut watcher).await, BTreeSet::from(["a/1".into()]));
 
-    let waiting = tokio::spawn(client.lock("a/1").acquire());
+    let waiting = tokio::spawn(client.lock("a/1").into_future());
     let queued = event(&mut watcher).await;
-    assert_eq!(queued.kind(), LockEventKind::Queued);
+    assert_eq!(queued.kind, LockEventKind::Queued);
     assert_eq!(queued.waiter.unwrap().client_name, "me");
     candidates(&client, "a/1", 1).await;
-    let former = guard.fencing_token().get();
+    let former = guard.fencing_token();
     guard.release().await.unwrap();
     let released = event(&mut watcher).await;
-    assert_eq!(released.kind(), LockEventKind::Released);
-    assert_eq!(released.fencing_token, former);
+    assert_eq!(released.kind, LockEventKind::Released);
+    assert_eq!(released.fencing_token, Some(former));
     let granted = event(&mut watcher).await;
     let guard = waiting.await.unwrap().unwrap();
-    assert_eq!(granted.kind(), LockEventKind::Granted);
+    assert_eq!(granted.kind, LockEventKind::Granted);
     assert_eq!(granted.name, "a/1");
-    assert_eq!(granted.fencing_token, guard.fencing_token().get());
+    assert_eq!(granted.fencing_token, Some(guard.fencing_token()));
     guard.set_value("new").await.unwrap();
     let changed = event(&mut watcher).await;
-    assert_eq!(changed.kind(), LockEventKind::ValueChanged);
+    assert_eq!(changed.kind, LockEventKind::ValueChanged);
     assert_eq!(changed.holder.unwrap().value, b"new");
     client.admin().force_release("a/1").await.unwrap();
-    assert_eq!(event(&mut watcher).await.kind(), LockEventKind::Forced);
+    assert_eq!(event(&mut watcher).await.kind, LockEventKind::Forced);
 }
 
 #[tokio::test]
 async fn a_broken_connection_is_one_gap_and_a_new_snapshot() {
     let coordinator = Coordinator::in_process();
     let direct = Client::connect(coordinator.endpoint()).await.unwrap();
-    let first = direct.lock("a").acquire().await.unwrap();
+    let first = direct.lock("a").await.unwrap();
     let proxy = FaultProxy::before(&coordinator.endpoint()).await;
     let client = Client::connect(proxy.endpoint()).await.unwrap();
     let mut watcher = client.admin().watch_locks("");
     assert_eq!(snapshot(&mut watcher).await, BTreeSet::from(["a".into()]));
     proxy.set_refuse(true).await;
     proxy.cut(Cut::Rst).await;
-    assert!(matches!(next(&mut watcher).await, LockNews::Gap(_)));
+    assert!(matches!(next(&mut watcher).await, LockWatchEvent::Gap(_)));
     assert!(watcher.interruption().is_some());
     first.release().await.unwrap();
-    let _second = direct.lock("b").acquire().await.unwrap();
+    let _second = direct.lock("b").await.unwrap();
     // However many attempts it takes.
     let nothing = timeout(std::time::Duration::from_millis(500), watcher.next()).await;
     assert!(nothing.is_err(), "{nothing:?}");
@@ -96,16 +95,16 @@ async fn a_watcher_outlives_its_coordinator() {
     let mut first = Coordinator::process().start();
     let endpoint = first.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
-    let _guard = client.lock("a").acquire().await.unwrap();
+    let _guard = client.lock("a").await.unwrap();
     let mut watcher = client.admin().watch_locks("");
     assert_eq!(snapshot(&mut watcher).await.len(), 1);
     first.kill();
-    assert!(matches!(next(&mut watcher).await, LockNews::Gap(_)));
+    assert!(matches!(next(&mut watcher).await, LockWatchEvent::Gap(_)));
     let _second = successor(&endpoint);
     assert_eq!(snapshot(&mut watcher).await.len(), 0);
-    let guard = client.lock("b").acquire().await.unwrap();
+    let guard = client.lock("b").await.unwrap();
     let granted = event(&mut watcher).await;
-    assert_eq!(granted.fencing_token, guard.fencing_token().get());
+    assert_eq!(granted.fencing_token, Some(guard.fencing_token()));
 }
 
 #[tokio::test]
@@ -114,6 +113,6 @@ async fn a_prefix_that_is_too_long_is_refused_for_good() {
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let mut watcher = client.admin().watch_locks("x".repeat(513));
     let refused = timeout(LIMIT, watcher.next()).await.unwrap().unwrap();
-    assert_eq!(refused.unwrap_err().code(), tonic::Code::InvalidArgument);
+    assert_eq!(refused.unwrap_err().kind(), FailureKind::InvalidArgument);
     assert!(watcher.next().await.is_none());
 }

@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use leasehold_client::{Client, ClientBuilder, ConnectError, LockNews, LockState};
+use leasehold_client::{Client, ClientBuilder, ConnectError, LockState, LockWatchEvent};
 use leasehold_tests::{Authority, Coordinator, FaultProxy, certificates::Issued, proxy::Cut, wait};
 use tokio::time::timeout;
 
@@ -45,11 +45,14 @@ async fn sessions_calls_and_feeds_are_encrypted() {
     let coordinator = serving(&servers.server().issue(), None).await;
     let client = trusting(&servers).connect(coordinator.endpoint()).await;
     let client = client.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     assert_eq!(client.admin().list_locks("").await.unwrap().len(), 1);
     let mut watcher = client.admin().watch_locks("");
     let news = timeout(LIMIT, watcher.next()).await.unwrap();
-    assert!(matches!(news, Some(Ok(LockNews::Lock(_)))), "{news:?}");
+    assert!(
+        matches!(news, Some(Ok(LockWatchEvent::Lock(_)))),
+        "{news:?}"
+    );
     guard.release().await.unwrap();
     client.close().await;
 
@@ -68,7 +71,7 @@ async fn the_end_of_an_encrypted_connection_is_known_at_once() {
         let proxy = FaultProxy::before(&coordinator.endpoint().replace("https", "http")).await;
         let endpoint = proxy.endpoint().replace("http", "https");
         let client = trusting(&servers).connect(endpoint).await.unwrap();
-        let guard = client.lock("a").acquire().await.unwrap();
+        let guard = client.lock("a").await.unwrap();
         proxy.cut(cut).await;
         let lost = timeout(Duration::from_secs(2), guard.lost()).await;
         assert!(lost.is_ok(), "{cut:?}");
@@ -161,7 +164,7 @@ async fn a_certificate_that_is_replaced_is_moved_to_with_all_that_is_held() {
     let builder = trusting(&servers).tls_identity(&certificate.cert, &certificate.key);
     let client = builder.connect(coordinator.endpoint()).await.unwrap();
     let session = || client.default_session().info().map(|info| info.session_id);
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     let former = session();
     certificate.replace_with(&clients.client("billing").issue());
     wait::until("the session to move", LIMIT, || async {
@@ -174,7 +177,7 @@ async fn a_certificate_that_is_replaced_is_moved_to_with_all_that_is_held() {
     .await;
     assert_eq!(guard.state(), LockState::Held);
     let view = client.admin().get_lock("a").await.unwrap();
-    assert_eq!(view.fencing_token, guard.fencing_token().get());
+    assert_eq!(view.fencing_token, Some(guard.fencing_token()));
     guard.release().await.unwrap();
 }
 

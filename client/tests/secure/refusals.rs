@@ -3,10 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_client::{
-    AcquireError, Client, ConnectError, LockState,
-    proto::v1::{AcquireRequest, lock_service_client::LockServiceClient},
-};
+use leasehold_client::{AcquireError, Client, ConnectError, LockState};
+use leasehold_proto::v1::{AcquireRequest, lock_service_client::LockServiceClient};
 use leasehold_tests::{certificates::replace, wait};
 use tokio::time::timeout;
 use tonic::{Code, Status};
@@ -69,20 +67,20 @@ async fn a_session_that_is_refused_says_how() {
 async fn an_acquire_that_is_refused_says_how() {
     let (_gate, endpoint) = Gate::open().await;
     let client = Client::connect(endpoint).await.unwrap();
-    let error = client.lock("denied").acquire().await.unwrap_err();
+    let error = client.lock("denied").await.unwrap_err();
     let AcquireError::PermissionDenied { source, .. } = &error else {
         panic!("{error:?}");
     };
     assert_eq!(source.metadata("permission"), Some("acquire"));
     assert!(!error.is_retryable());
-    let error = client.lock("limited").acquire().await.unwrap_err();
+    let error = client.lock("limited").await.unwrap_err();
     assert!(
         matches!(error, AcquireError::LimitReached { .. }),
         "{error:?}"
     );
     assert!(error.is_retryable());
     // Neither ends the session.
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     assert!(guard.is_held());
 }
 
@@ -103,7 +101,7 @@ async fn a_full_coordinator_is_asked_again_when_it_said() {
     let refused = Instant::now();
     gate.refuse(None);
     // It waits, since the refusal is nothing that lasts.
-    let acquired = timeout(LIMIT, client.lock("a").acquire()).await.unwrap();
+    let acquired = timeout(LIMIT, client.lock("a")).await.unwrap();
     assert!(acquired.unwrap().is_held());
     // The refusal was a moment before it was seen here.
     assert!(refused.elapsed() > hint / 2, "{:?}", refused.elapsed());
@@ -119,7 +117,7 @@ async fn a_session_whose_identity_expires_goes_on_with_the_token_as_it_is_then()
     gate.take("Bearer first");
     let client = Client::builder().bearer_token_file(&path);
     let client = client.connect(endpoint).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
 
     gate.take("Bearer second");
     replace(&path, "second\n");
@@ -138,7 +136,7 @@ async fn a_session_whose_identity_expires_goes_on_with_the_token_as_it_is_then()
     // Once nobody knows the token, whoever waits is told, and does not wait for ever.
     gate.take("Bearer third");
     gate.disown();
-    let waiting = timeout(LIMIT, client.lock("b").acquire()).await.unwrap();
+    let waiting = timeout(LIMIT, client.lock("b")).await.unwrap();
     match waiting {
         Err(error) => assert!(
             matches!(error, AcquireError::Unauthenticated { .. }),
@@ -156,7 +154,7 @@ async fn a_token_that_is_replaced_in_time_costs_nothing() {
     replace(&path, "first");
     let client = Client::builder().bearer_token_file(&path);
     let client = client.connect(endpoint).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     replace(&path, "second");
     wait::until("the session to come with the new one", LIMIT, || async {
         assert_eq!(guard.state(), LockState::Held);

@@ -15,8 +15,8 @@ async fn the_end_of_the_connection_loses_every_guard_at_once() {
         let proxy = FaultProxy::before(&coordinator.endpoint()).await;
         let client = Client::connect(proxy.endpoint()).await.unwrap();
         let guards = [
-            client.lock("a").acquire().await.unwrap(),
-            client.lock("b").acquire().await.unwrap(),
+            client.lock("a").await.unwrap(),
+            client.lock("b").await.unwrap(),
         ];
         let began = Instant::now();
         proxy.cut(cut).await;
@@ -27,7 +27,7 @@ async fn the_end_of_the_connection_loses_every_guard_at_once() {
         }
         assert!(began.elapsed() < Duration::from_secs(2));
         // Nothing is re-taken by itself; asked for anew, they come with new tokens.
-        let again = client.lock("a").acquire().await.unwrap();
+        let again = client.lock("a").await.unwrap();
         assert!(again.fencing_token() > guards[0].fencing_token());
         assert!(!guards[0].is_held());
     }
@@ -38,10 +38,10 @@ async fn a_wait_goes_on_over_a_broken_connection() {
     let coordinator = Coordinator::in_process();
     let proxy = FaultProxy::before(&coordinator.endpoint()).await;
     let holder = Client::connect(coordinator.endpoint()).await.unwrap();
-    let guard = holder.lock("a").acquire().await.unwrap();
+    let guard = holder.lock("a").await.unwrap();
     let waiter = Client::connect(proxy.endpoint()).await.unwrap();
     let first = waiter.default_session().info().unwrap().session_id;
-    let waiting = tokio::spawn(waiter.lock("a").wait(LIMIT).acquire());
+    let waiting = tokio::spawn(waiter.lock("a").wait(LIMIT).into_future());
     waiters(&holder, "a", 1).await;
 
     proxy.cut(Cut::Rst).await;
@@ -63,11 +63,11 @@ async fn a_black_hole_loses_the_guard_at_its_deadline_and_for_good() {
     let ttl = Duration::from_secs(1);
     let client = Client::builder().ttl(ttl);
     let client = client.connect(proxy.endpoint()).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     let left = guard.valid_for();
     assert!(left < ttl, "{left:?}");
     let other = Client::connect(coordinator.endpoint()).await.unwrap();
-    let waiting = tokio::spawn(other.lock("a").wait(LIMIT).acquire());
+    let waiting = tokio::spawn(other.lock("a").wait(LIMIT).into_future());
     waiters(&other, "a", 1).await;
     proxy.black_hole();
     // The guard's own clock ends it before the coordinator can grant the lock to anybody else.
@@ -79,7 +79,7 @@ async fn a_black_hole_loses_the_guard_at_its_deadline_and_for_good() {
     next.release().await.unwrap();
 
     proxy.forward();
-    let again = client.lock("a").wait(LIMIT).acquire().await.unwrap();
+    let again = client.lock("a").wait(LIMIT).await.unwrap();
     assert!(again.fencing_token() > guard.fencing_token());
     assert!(!guard.is_held());
     assert_eq!(guard.lost().await, LostReason::Expired);
@@ -96,8 +96,8 @@ async fn a_release_that_nobody_answers_returns_within_its_bound() {
     let proxy = FaultProxy::before(&coordinator.endpoint()).await;
     let client = Client::builder().ttl(Duration::from_secs(120));
     let client = client.connect(proxy.endpoint()).await.unwrap();
-    let released = client.lock("released").acquire().await.unwrap();
-    let changed = client.lock("changed").acquire().await.unwrap();
+    let released = client.lock("released").await.unwrap();
+    let changed = client.lock("changed").await.unwrap();
     let leading = client.election("led").campaign("").await.unwrap();
     proxy.black_hole();
     let began = Instant::now();
@@ -119,7 +119,7 @@ async fn heartbeats_keep_a_guard_for_longer_than_its_ttl() {
     let coordinator = Coordinator::in_process();
     let client = Client::builder().ttl(Duration::from_secs(1));
     let client = client.connect(coordinator.endpoint()).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     assert!(timeout(Duration::from_secs(3), guard.lost()).await.is_err());
     assert!(guard.is_held());
     guard.release().await.unwrap();
@@ -148,13 +148,13 @@ async fn without_a_connection_a_try_fails_and_a_wait_ends_in_time() {
 
     let began = Instant::now();
     let wait = Duration::from_millis(300);
-    let error = client.lock("a").wait(wait).acquire().await.unwrap_err();
+    let error = client.lock("a").wait(wait).await.unwrap_err();
     assert!(matches!(error, AcquireError::Unavailable { .. }));
     assert!(began.elapsed() >= wait);
     assert!(began.elapsed() < wait + Duration::from_secs(1));
 
     // A wait without an end is served once there is a coordinator again.
-    let waiting = tokio::spawn(client.lock("a").acquire());
+    let waiting = tokio::spawn(client.lock("a").into_future());
     proxy.set_refuse(false).await;
     assert!(waiting.await.unwrap().unwrap().is_held());
 }
@@ -167,7 +167,7 @@ async fn the_end_of_the_runtime_loses_guards_and_dropping_them_harms_nobody() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let guard = runtime.block_on(async {
             let client = Client::connect(endpoint).await.unwrap();
-            client.lock("a").acquire().await.unwrap()
+            client.lock("a").await.unwrap()
         });
         assert!(guard.is_held());
         drop(runtime);

@@ -19,15 +19,15 @@ async fn readers_share_and_a_waiting_writer_holds_later_readers_up() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let other = Client::connect(coordinator.endpoint()).await.unwrap();
-    let first = client.lock("a").shared().acquire().await.unwrap();
+    let first = client.lock("a").shared().await.unwrap();
     let second = other.lock("a").shared().try_acquire().await.unwrap();
     let second = second.unwrap();
 
-    let writer = tokio::spawn(other.lock("a").acquire());
+    let writer = tokio::spawn(other.lock("a").into_future());
     waiters(&client, "a", 1).await;
     let request = client.lock("a").shared();
     assert!(request.clone().try_acquire().await.unwrap().is_none());
-    let reader = tokio::spawn(request.acquire());
+    let reader = tokio::spawn(request.into_future());
     waiters(&client, "a", 2).await;
 
     first.release().await.unwrap();
@@ -43,10 +43,10 @@ async fn readers_share_and_a_waiting_writer_holds_later_readers_up() {
 async fn a_downgrade_lets_waiting_readers_in_and_keeps_writers_out() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
-    let reader = tokio::spawn(client.lock("a").shared().acquire());
+    let guard = client.lock("a").await.unwrap();
+    let reader = tokio::spawn(client.lock("a").shared().into_future());
     waiters(&client, "a", 1).await;
-    let writer = tokio::spawn(client.lock("a").acquire());
+    let writer = tokio::spawn(client.lock("a").into_future());
     waiters(&client, "a", 2).await;
 
     let token = guard.fencing_token();
@@ -71,7 +71,8 @@ async fn a_downgrade_lets_waiting_readers_in_and_keeps_writers_out() {
 async fn permits_are_not_downgraded_and_stay_held() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let permit = client.semaphore("a", 2).acquire(1).await.unwrap();
+    let permit = client.semaphore("a", 2).permits(1).await.unwrap();
+    let permit = permit.into_guard();
     let error = permit.downgrade().await.unwrap_err();
     let HoldError::Refused { source, .. } = &error else {
         panic!("{error:?}");
@@ -96,7 +97,7 @@ async fn no_more_permits_are_held_than_there_are() {
             tasks.spawn(async move {
                 for round in 0..20 {
                     let permits = (client + worker + round) % PERMITS + 1;
-                    let guard = semaphore.acquire(permits).await.unwrap();
+                    let guard = semaphore.permits(permits).await.unwrap();
                     let now = taken.fetch_add(permits, Ordering::SeqCst) + permits;
                     assert!(now <= PERMITS, "{now} permits taken");
                     most.fetch_max(now, Ordering::SeqCst);
@@ -116,15 +117,20 @@ async fn no_more_permits_are_held_than_there_are() {
 async fn semaphores_agree_on_their_limit_and_nobody_asks_for_nothing() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let permit = client.semaphore("a", 3).acquire(2).await.unwrap();
-    let error = client.semaphore("a", 4).acquire(1).await.unwrap_err();
+    let permit = client.semaphore("a", 3).permits(2).await.unwrap();
+    let error = client.semaphore("a", 4).permits(1).await.unwrap_err();
     assert!(
         matches!(error, AcquireError::LimitMismatch { limit: 3, .. }),
         "{error:?}"
     );
     assert!(!error.is_retryable());
     permit.release().await.unwrap();
-    let other = client.semaphore("a", 4).try_acquire(4).await.unwrap();
+    let other = client
+        .semaphore("a", 4)
+        .permits(4)
+        .try_acquire()
+        .await
+        .unwrap();
     assert!(other.is_some());
 
     for (limit, permits, field) in [
@@ -133,7 +139,7 @@ async fn semaphores_agree_on_their_limit_and_nobody_asks_for_nothing() {
         (0, 1, "acquire.limit"),
         (1_000_001, 1, "acquire.limit"),
     ] {
-        let error = client.semaphore("b", limit).acquire(permits).await;
+        let error = client.semaphore("b", limit).permits(permits).await;
         let error = error.unwrap_err();
         let failure = error.failure().unwrap();
         assert_eq!(failure.reason(), "INVALID_FIELD", "{error:?}");
@@ -146,11 +152,12 @@ async fn a_wait_for_permits_goes_on_over_a_broken_connection() {
     let coordinator = Coordinator::in_process();
     let proxy = FaultProxy::before(&coordinator.endpoint()).await;
     let holder = Client::connect(coordinator.endpoint()).await.unwrap();
-    let all = holder.semaphore("a", 3).acquire(3).await.unwrap();
+    let all = holder.semaphore("a", 3).permits(3).await.unwrap();
     let client = Client::connect(proxy.endpoint()).await.unwrap();
     let actor = client.actor();
-    let semaphore = client.semaphore("a", 3).actor(actor).value("who");
-    let waiting = tokio::spawn(semaphore.acquire(2));
+    let request = client.semaphore("a", 3).permits(2);
+    let request = request.actor(actor).value("who");
+    let waiting = tokio::spawn(request.into_future());
     waiters(&holder, "a", 1).await;
     proxy.cut(Cut::Rst).await;
     waiters(&holder, "a", 0).await;
@@ -158,8 +165,8 @@ async fn a_wait_for_permits_goes_on_over_a_broken_connection() {
     all.release().await.unwrap();
     let guard = timeout(LIMIT, waiting).await.unwrap().unwrap().unwrap();
     let view = holder.admin().get_lock("a").await.unwrap();
-    assert_eq!((view.permits_taken, view.limit), (2, 3));
-    assert_eq!(view.holders[0].actor, actor.get());
+    assert_eq!((view.permits_taken, view.limit), (2, Some(3)));
+    assert_eq!(view.holders[0].actor, Some(actor.get()));
     assert_eq!(view.holders[0].value, b"who");
     assert!(guard.is_held());
 }
@@ -178,7 +185,7 @@ async fn several_names_in_any_order_never_block_one_another() {
         tasks.spawn(async move {
             for _ in 0..10 {
                 let request = client.lock_all(names.iter().copied()).wait(LIMIT);
-                let guards = request.acquire().await.unwrap();
+                let guards = request.await.unwrap();
                 for (guard, name) in guards.iter().zip(&names) {
                     assert_eq!(guard.name(), *name);
                     let index = usize::from(name.as_bytes()[0] - b'a');
@@ -210,7 +217,7 @@ async fn several_names_dropped_at_any_moment_leave_nothing_behind() {
         let request = client.lock_all(names);
         tasks.spawn(async move {
             let patience = Duration::from_micros(number * 7_919 % 5_000);
-            if let Ok(guards) = timeout(patience, request.acquire()).await {
+            if let Ok(guards) = timeout(patience, request).await {
                 let release = guards.unwrap().release();
                 timeout(Duration::from_micros(number % 300), release)
                     .await
@@ -232,7 +239,7 @@ async fn several_names_dropped_at_any_moment_leave_nothing_behind() {
 async fn several_names_are_lost_one_by_one() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let guards = client.lock_all(["a", "b", "c"]).acquire().await.unwrap();
+    let guards = client.lock_all(["a", "b", "c"]).await.unwrap();
     client.admin().force_release("b").await.unwrap();
     let (name, reason) = timeout(LIMIT, guards.lost()).await.unwrap();
     assert_eq!((&*name, reason), ("b", LostReason::Forced));
@@ -267,7 +274,7 @@ async fn work_under_several_names_is_dropped_when_one_of_them_is_lost() {
     assert_eq!((&*name, reason), ("b", LostReason::Forced));
     // What was not lost is given back.
     let request = client.lock("a").wait(LIMIT);
-    assert!(request.acquire().await.unwrap().is_held());
+    assert!(request.await.unwrap().is_held());
 }
 
 #[tokio::test]
@@ -280,9 +287,9 @@ async fn several_names_must_be_some_and_different() {
         (vec!["a".to_owned(), "a".to_owned()], "INVALID_FIELD"),
         (many, "TOO_MANY_NAMES"),
     ] {
-        let error = client.lock_all(names).acquire().await.unwrap_err();
+        let error = client.lock_all(names).await.unwrap_err();
         assert_eq!(error.failure().unwrap().reason(), reason);
     }
-    let one = client.lock_all(["a"]).acquire().await.unwrap();
+    let one = client.lock_all(["a"]).await.unwrap();
     assert_eq!(one.guards().len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_client::{AcquireError, Client, ConnectError, HoldError, LostReason};
+use leasehold_client::{AcquireError, Client, ConnectError, FailureKind, HoldError, LostReason};
 use leasehold_tests::{Coordinator, wait};
 use tokio::time::timeout;
 
@@ -17,7 +17,7 @@ async fn what_the_coordinator_refuses_is_told_with_its_reason() {
     let ConnectError::Refused { source, .. } = error else {
         panic!("{error:?}");
     };
-    assert_eq!(source.code(), tonic::Code::InvalidArgument);
+    assert_eq!(source.kind(), FailureKind::InvalidArgument);
     assert_eq!(source.reason(), "INVALID_FIELD");
     assert_eq!(source.field_violations()[0].field, "open.ttl");
 }
@@ -27,7 +27,7 @@ async fn a_session_lives_as_long_as_its_last_guard() {
     let coordinator = Coordinator::in_process();
     let watcher = Client::connect(coordinator.endpoint()).await.unwrap();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     drop(client);
     counted(&watcher, 1, 0).await;
     assert!(
@@ -51,8 +51,8 @@ async fn closing_tells_the_guards_and_hands_on_without_the_lock_delay() {
     let other = Client::connect(coordinator.endpoint()).await.unwrap();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let request = client.lock("a").lock_delay(Duration::from_secs(10));
-    let guard = request.acquire().await.unwrap();
-    let next = tokio::spawn(other.lock("a").acquire());
+    let guard = request.await.unwrap();
+    let next = tokio::spawn(other.lock("a").into_future());
     waiters(&other, "a", 1).await;
     let began = Instant::now();
     client.close().await;
@@ -60,7 +60,7 @@ async fn closing_tells_the_guards_and_hands_on_without_the_lock_delay() {
     let next = next.await.unwrap().unwrap();
     assert!(began.elapsed() < Duration::from_secs(5));
     assert!(next.is_held());
-    let error = client.lock("a").acquire().await.unwrap_err();
+    let error = client.lock("a").await.unwrap_err();
     assert!(matches!(error, AcquireError::SessionClosed { .. }));
     let error = guard.release().await.unwrap_err();
     assert!(matches!(
@@ -78,9 +78,9 @@ async fn a_drain_is_announced_and_what_is_asked_then_waits_for_the_next_coordina
     let endpoint = first.endpoint();
     let address = endpoint.trim_start_matches("http://").to_owned();
     let holder = Client::connect(&endpoint).await.unwrap();
-    let guard = holder.lock("a").acquire().await.unwrap();
+    let guard = holder.lock("a").await.unwrap();
     let waiter = Client::connect(&endpoint).await.unwrap();
-    let waiting = tokio::spawn(waiter.lock("a").acquire());
+    let waiting = tokio::spawn(waiter.lock("a").into_future());
     waiters(&holder, "a", 1).await;
 
     first.terminate();
@@ -90,7 +90,7 @@ async fn a_drain_is_announced_and_what_is_asked_then_waits_for_the_next_coordina
     // Who holds something may finish, and who waits for that has its turn.
     assert!(guard.is_held());
     guard.set_value("finishing").await.unwrap();
-    let later = tokio::spawn(holder.lock("b").acquire());
+    let later = tokio::spawn(holder.lock("b").into_future());
     let error = holder.lock("c").try_acquire().await.unwrap_err();
     assert!(matches!(error, AcquireError::Unavailable { .. }));
     guard.release().await.unwrap();
@@ -114,8 +114,8 @@ async fn further_sessions_have_a_fate_of_their_own() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let session = client.session().client_name("other").open().await.unwrap();
-    let ours = client.lock("a").acquire().await.unwrap();
-    let theirs = session.lock("b").acquire().await.unwrap();
+    let ours = client.lock("a").await.unwrap();
+    let theirs = session.lock("b").await.unwrap();
     session.close().await;
     assert!(ours.is_held());
     assert!(!theirs.is_held());

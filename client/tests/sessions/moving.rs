@@ -50,15 +50,15 @@ async fn a_drain_loses_nothing_and_fails_no_acquire() {
     let at = place(&client, &endpoints).await;
     let other = Client::connect(&endpoints[1 - at]).await.unwrap();
 
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     let me = client.actor();
     let request = client.lock("twice").actor(me).reentrant();
-    let outer = request.clone().acquire().await.unwrap();
-    let inner = request.clone().acquire().await.unwrap();
-    let taken = other.lock("b").acquire().await.unwrap();
-    let waiting = tokio::spawn(client.lock("b").acquire());
+    let outer = request.clone().await.unwrap();
+    let inner = request.clone().await.unwrap();
+    let taken = other.lock("b").await.unwrap();
+    let waiting = tokio::spawn(client.lock("b").into_future());
     waiters(&other, "b", 1).await;
-    let behind = tokio::spawn(other.lock("b").acquire());
+    let behind = tokio::spawn(other.lock("b").into_future());
     waiters(&other, "b", 2).await;
     let changed = tokio::spawn(guard.changed());
     let busy = tokio::spawn({
@@ -82,13 +82,13 @@ async fn a_drain_loses_nothing_and_fails_no_acquire() {
     let began = Instant::now();
     assert!(coordinators[at].child().wait(LIMIT).await.success());
     assert!(began.elapsed() < Duration::from_secs(4));
-    let _stop = other.lock("stop").acquire().await.unwrap();
+    let _stop = other.lock("stop").await.unwrap();
     assert!(timeout(LIMIT, busy).await.unwrap().unwrap() > 0);
 
     assert!(!changed.is_finished());
     guard.set_value("moved").await.unwrap();
     let view = other.admin().get_lock("a").await.unwrap();
-    assert_eq!(view.fencing_token, guard.fencing_token().get());
+    assert_eq!(view.fencing_token, Some(guard.fencing_token()));
     assert_eq!(view.holders[0].value, b"moved");
     guard.release().await.unwrap();
     // Its place is the one that it had.
@@ -100,9 +100,9 @@ async fn a_drain_loses_nothing_and_fails_no_acquire() {
     // It is held as often as before.
     inner.release().await.unwrap();
     assert!(other.lock("twice").try_acquire().await.unwrap().is_none());
-    assert_eq!(request.acquire().await.unwrap().hold_count(), 2);
+    assert_eq!(request.await.unwrap().hold_count(), 2);
     outer.release().await.unwrap();
-    assert!(other.lock("twice").wait(LIMIT).acquire().await.is_ok());
+    assert!(other.lock("twice").wait(LIMIT).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,8 +114,8 @@ async fn with_a_grace_the_death_of_a_coordinator_suspends() {
     let client = client.connect(&endpoints[..]).await.unwrap();
     let at = place(&client, &endpoints).await;
     let other = Client::connect(&endpoints[1 - at]).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
-    let waiting = tokio::spawn(other.lock("a").acquire());
+    let guard = client.lock("a").await.unwrap();
+    let waiting = tokio::spawn(other.lock("a").into_future());
     waiters(&other, "a", 1).await;
 
     let suspended = guard.changed();
@@ -145,10 +145,7 @@ async fn what_is_released_while_it_is_suspended_is_given_back_on_the_next_stream
     let at = place(&client, &endpoints).await;
     let other = Client::connect(&endpoints[1 - at]).await.unwrap();
     let (first, second) = (client.lock("a"), client.lock("b"));
-    let (first, second) = (
-        first.acquire().await.unwrap(),
-        second.acquire().await.unwrap(),
-    );
+    let (first, second) = (first.await.unwrap(), second.await.unwrap());
     let suspended = first.changed();
     coordinators[at].kill();
     suspended.await;
@@ -156,7 +153,7 @@ async fn what_is_released_while_it_is_suspended_is_given_back_on_the_next_stream
     second.release().await.unwrap();
     for name in ["a", "b"] {
         let request = other.lock(name).wait(TTL / 3);
-        drop(request.acquire().await.unwrap());
+        drop(request.await.unwrap());
     }
 }
 
@@ -168,13 +165,13 @@ async fn without_a_grace_the_death_of_a_coordinator_loses_at_once() {
     let client = Client::builder().ttl(TTL);
     let client = client.connect(&endpoints[..]).await.unwrap();
     let at = place(&client, &endpoints).await;
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     coordinators[at].kill();
     let began = Instant::now();
     assert_eq!(guard.lost().await, LostReason::SessionEnded);
     assert!(began.elapsed() < TTL / 3);
     // It is left to expire, and is not taken again by itself.
-    let again = client.lock("a").wait(LIMIT).acquire().await.unwrap();
+    let again = client.lock("a").wait(LIMIT).await.unwrap();
     assert!(again.fencing_token() > guard.fencing_token());
     assert!(!guard.is_held());
 }
@@ -190,12 +187,12 @@ async fn a_black_hole_is_left_before_the_deadline() {
     ];
     let through = proxies.each_ref().map(FaultProxy::endpoint);
     let client = Client::builder().ttl(TTL).connect(through).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     let token = guard.fencing_token();
     let at = place(&client, &endpoints).await;
     let other = Client::connect(&endpoints[1 - at]).await.unwrap();
-    let taken = other.lock("b").acquire().await.unwrap();
-    let waiting = tokio::spawn(client.lock("b").acquire());
+    let taken = other.lock("b").await.unwrap();
+    let waiting = tokio::spawn(client.lock("b").into_future());
     waiters(&other, "b", 1).await;
 
     proxies[at].black_hole();
@@ -206,7 +203,7 @@ async fn a_black_hole_is_left_before_the_deadline() {
     proxies[at].forward();
     stays_held(&guard, TTL).await;
     let view = other.admin().get_lock("a").await.unwrap();
-    assert_eq!(view.fencing_token, token.get());
+    assert_eq!(view.fencing_token, Some(token));
     taken.release().await.unwrap();
     drop(timeout(LIMIT, waiting).await.unwrap().unwrap().unwrap());
     guard.release().await.unwrap();

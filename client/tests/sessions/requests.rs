@@ -25,7 +25,7 @@ async fn acquires_dropped_at_any_moment_leave_nothing_behind() {
         tasks.spawn(async move {
             // From before it is sent to well after its grant.
             let patience = Duration::from_micros(number * 7_919 % 5_000);
-            if let Ok(guard) = timeout(patience, request.acquire()).await {
+            if let Ok(guard) = timeout(patience, request).await {
                 let release = guard.unwrap().release();
                 timeout(Duration::from_micros(number % 300), release)
                     .await
@@ -51,10 +51,10 @@ async fn acquires_dropped_at_any_moment_leave_nothing_behind() {
 async fn futures_that_are_never_polled_do_what_dropping_says() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    drop(client.lock("a").acquire());
-    let guard = client.lock("a").acquire().await.unwrap();
+    drop(client.lock("a").into_future());
+    let guard = client.lock("a").await.unwrap();
     drop(guard.release());
-    let again = client.lock("a").wait(LIMIT).acquire().await.unwrap();
+    let again = client.lock("a").wait(LIMIT).await.unwrap();
     drop(again);
 }
 
@@ -70,7 +70,7 @@ async fn many_contenders_take_turns_with_rising_tokens() {
             tasks.spawn(async move {
                 let mut tokens = Vec::new();
                 for _ in 0..10 {
-                    let guard = client.lock("a").acquire().await.unwrap();
+                    let guard = client.lock("a").await.unwrap();
                     assert!(!busy.swap(true, Ordering::SeqCst), "two at once");
                     tokens.push(guard.fencing_token());
                     tokio::task::yield_now().await;
@@ -96,8 +96,8 @@ async fn many_contenders_take_turns_with_rising_tokens() {
 async fn one_bad_request_fails_alone_and_says_why() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
-    let error = client.lock("bad\u{7}name").acquire().await.unwrap_err();
+    let guard = client.lock("a").await.unwrap();
+    let error = client.lock("bad\u{7}name").await.unwrap_err();
     let AcquireError::Refused { source, .. } = &error else {
         panic!("{error:?}");
     };
@@ -163,8 +163,8 @@ async fn work_is_dropped_where_it_stands_when_its_lock_is_lost() {
 async fn a_cancelled_wait_gives_its_place_up() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
-    let guard = client.lock("a").acquire().await.unwrap();
-    let waiting = tokio::spawn(client.lock("a").acquire());
+    let guard = client.lock("a").await.unwrap();
+    let waiting = tokio::spawn(client.lock("a").into_future());
     waiters(&client, "a", 1).await;
     waiting.abort();
     waiters(&client, "a", 0).await;

@@ -21,7 +21,7 @@ async fn works(
 ) -> u64 {
     let client = Client::connect(&endpoints[..]).await.unwrap();
     let own = client.lock(format!("own/{number}"));
-    let own = own.acquire().await.unwrap();
+    let own = own.await.unwrap();
     let mut changed = Box::pin(own.changed());
     ready.wait().await;
     for taken in 0.. {
@@ -30,7 +30,7 @@ async fn works(
         tokio::select! {
             biased;
             state = &mut changed => panic!("client {number} has lost its lock: {state:?}"),
-            shared = request.acquire() => {
+            shared = request.into_future() => {
                 let shared = shared.unwrap();
                 tokio::time::sleep(Duration::from_millis(2)).await;
                 shared.release().await.unwrap();

@@ -138,9 +138,9 @@ async fn whoever_waits_goes_on_waiting_until_a_coordinator_is_back() {
     let builder = Client::builder().backoff(Duration::ZERO, Duration::from_millis(10));
     let client = builder.connect(first.endpoint()).await.unwrap();
     let other = Client::connect(first.endpoint()).await.unwrap();
-    let held = other.lock("e").acquire().await.unwrap();
+    let held = other.lock("e").await.unwrap();
     let (election, running) = (client.election("e"), client.election("e"));
-    let lock = client.lock("e").acquire();
+    let lock = client.lock("e").into_future();
     let mut waiting = tokio::task::JoinSet::new();
     waiting.spawn(async move { election.campaign("").await.map(drop) });
     waiting.spawn(async move { lock.await.map(drop) });

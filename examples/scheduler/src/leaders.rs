@@ -43,7 +43,7 @@ impl Leaders {
         let (sender, seen) = watch::channel(Seen::default());
         tokio::spawn(async move {
             while let Some(Ok(change)) = observer.next().await {
-                let term = change.leader.as_ref().map(Term::now);
+                let term = change.leader.as_ref().and_then(Term::now);
                 if let Some(show) = show {
                     show.leader(term.as_ref());
                 }
@@ -98,12 +98,13 @@ impl Leaders {
 }
 
 impl Term {
-    fn now(leader: &Leader) -> Self {
-        Self {
+    /// Returns the term of a leader; none if a program that does not use Leasehold holds the lock.
+    fn now(leader: &Leader) -> Option<Self> {
+        Some(Self {
             // What an instance proclaims is its number.
             instance: String::from_utf8_lossy(&leader.value).parse().unwrap_or(0),
-            token: leader.fencing_token,
+            token: leader.fencing_token?,
             since: Instant::now(),
-        }
+        })
     }
 }

@@ -78,7 +78,7 @@ async fn sell_locked(mut shop: Shop, orders: &Orders) -> anyhow::Result<()> {
         .await?;
     let mut stops = orders.manner == Manner::StopsOnce;
     loop {
-        let guard = client.lock(orders.shop.as_str()).acquire().await?;
+        let guard = client.lock(orders.shop.as_str()).await?;
         let sale = sell_one(&mut shop, &guard, orders, &mut stops).await?;
         match guard.release().await {
             Ok(()) | Err(HoldError::Lost { .. }) => {}

@@ -27,7 +27,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use leasehold_client::{AcquireError, Client, Election, LockGuard, LockWatch};
+use leasehold_client::{AcquireError, Client, Election, LockGuard, LockWatch, SemaphorePermit};
 use leasehold_tests::{FencedResource, RawCandidate, raw};
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
@@ -57,17 +57,26 @@ async fn main() -> anyhow::Result<()> {
         match words[..] {
             ["acquire", name] => {
                 let request = client.lock(name).lock_delay(lock_delay);
-                tokio::spawn(hold_one(name.to_owned(), request.acquire(), guards.clone()));
+                tokio::spawn(hold_one(
+                    name.to_owned(),
+                    request.into_future(),
+                    guards.clone(),
+                ));
             }
             ["share", name] => {
                 let request = client.lock(name).shared().lock_delay(lock_delay);
-                tokio::spawn(hold_one(name.to_owned(), request.acquire(), guards.clone()));
+                tokio::spawn(hold_one(
+                    name.to_owned(),
+                    request.into_future(),
+                    guards.clone(),
+                ));
             }
             ["permits", name, number, limit] => {
                 let number = number.parse().context("NUMBER is a number")?;
                 let limit = limit.parse().context("LIMIT is a number")?;
-                let semaphore = client.semaphore(name, limit).lock_delay(lock_delay);
-                let acquire = semaphore.acquire(number);
+                let request = client.semaphore(name, limit).permits(number);
+                let request = request.lock_delay(lock_delay);
+                let acquire = async { request.await.map(SemaphorePermit::into_guard) };
                 tokio::spawn(hold_one(name.to_owned(), acquire, guards.clone()));
             }
             ["acquire-all", ref names @ ..] => {
@@ -75,7 +84,7 @@ async fn main() -> anyhow::Result<()> {
                 let request = client.lock_all(names.clone()).lock_delay(lock_delay);
                 let guards = guards.clone();
                 tokio::spawn(async move {
-                    match request.acquire().await {
+                    match request.await {
                         Ok(all) => all.into_iter().for_each(|guard| hold(guard, &guards)),
                         Err(error) => refused(&names.join(","), error),
                     }

@@ -60,11 +60,7 @@ impl Neighbours {
         let mut clients = JoinSet::new();
         for number in 0..ALONE + SHARING {
             let client = Client::connect(endpoint).await.unwrap();
-            let kept = client
-                .lock(format!("kept/{number}"))
-                .acquire()
-                .await
-                .unwrap();
+            let kept = client.lock(format!("kept/{number}")).await.unwrap();
             let neighbour = Neighbour {
                 number,
                 token: kept.fencing_token(),
@@ -145,7 +141,7 @@ impl Neighbour {
             format!("own/{}", self.number)
         };
         let asked = Instant::now();
-        let guard = match self.client.lock(name).acquire().await {
+        let guard = match self.client.lock(name).await {
             Ok(guard) => guard,
             Err(error) => return self.wrong(format!("was not granted: {error}")),
         };

@@ -5,10 +5,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use leasehold_client::{AcquireError, Client, HoldError, LockGuard, LockState, LostReason};
+use leasehold_client::{
+    AcquireError, Client, FailureKind, HoldError, LockGuard, LockState, LostReason,
+};
 use leasehold_tests::{RawSession, wait};
 use tokio::time::timeout;
-use tonic::Code;
 
 use super::{
     signed,
@@ -79,10 +80,10 @@ async fn who_is_removed_is_told_so_everywhere_and_goes_on_with_a_newer_token() {
     let site = Site::start(&rules());
     let client = newcomer(&site, TTL).await;
     let _other = other_holds(&site, "b").await;
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     let leadership = client.election("e").campaign("me").await.unwrap();
     let waits = client.clone();
-    let waiting = tokio::spawn(async move { waits.lock("b").acquire().await });
+    let waiting = tokio::spawn(async move { waits.lock("b").await });
     let mut watcher = client.admin().watch_locks("");
     watcher.next().await.unwrap().unwrap();
     let mut observer = client.election("e").observe();
@@ -109,7 +110,7 @@ async fn who_is_removed_is_told_so_everywhere_and_goes_on_with_a_newer_token() {
         }
     };
     let failure = timeout(LIMIT, refused).await.unwrap();
-    assert_eq!(failure.code(), Code::Unauthenticated);
+    assert_eq!(failure.kind(), FailureKind::Unauthenticated);
     let refused = async {
         loop {
             match observer.next().await {
@@ -119,9 +120,9 @@ async fn who_is_removed_is_told_so_everywhere_and_goes_on_with_a_newer_token() {
         }
     };
     let failure = timeout(LIMIT, refused).await.unwrap();
-    assert_eq!(failure.code(), Code::Unauthenticated);
+    assert_eq!(failure.kind(), FailureKind::Unauthenticated);
     let error = client.admin().get_lock("a").await.unwrap_err();
-    assert_eq!(error.code(), Code::Unauthenticated);
+    assert_eq!(error.kind(), FailureKind::Unauthenticated);
 
     // All of it goes on with what is in the file then, without another client.
     let before = guard.fencing_token();
@@ -129,7 +130,7 @@ async fn who_is_removed_is_told_so_everywhere_and_goes_on_with_a_newer_token() {
     site.replace("mine.token", &known.token.unwrap());
     let guard = wait::until("a grant", LIMIT, || async {
         // An attempt with the former token may still be on its way.
-        client.lock("a").acquire().await
+        client.lock("a").await
     })
     .await;
     assert!(guard.fencing_token() > before);
@@ -148,7 +149,7 @@ async fn who_comes_with_a_newer_token_in_time_has_its_locks_back() {
     let known = site.newcomer_until("mine", &line).await;
     site.replace("mine.token", &known.token.unwrap());
     let client = client(&site, LONG).await;
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     let leadership = client.election("e").campaign("me").await.unwrap();
     let mut other = site.newcomer("other").await.session().await;
     let behind = other.ask("a", None).await;
@@ -176,11 +177,11 @@ async fn a_permission_that_is_revoked_is_the_reason_and_the_rest_goes_on() {
     let mut site = Site::start(&rules());
     let client = newcomer(&site, LONG).await;
     let _other = other_holds(&site, "a/busy").await;
-    let guard = client.lock("a/1").acquire().await.unwrap();
-    let kept = client.lock("b/1").acquire().await.unwrap();
+    let guard = client.lock("a/1").await.unwrap();
+    let kept = client.lock("b/1").await.unwrap();
     let leadership = client.election("a/e").campaign("me").await.unwrap();
     let waits = client.clone();
-    let waiting = tokio::spawn(async move { waits.lock("a/busy").acquire().await });
+    let waiting = tokio::spawn(async move { waits.lock("a/busy").await });
     wait::until("a waiter", LIMIT, || async {
         let view = client.admin().get_lock("a/busy").await.unwrap();
         if view.waiter_count > 0 {
@@ -214,7 +215,7 @@ async fn a_permission_that_is_revoked_is_the_reason_and_the_rest_goes_on() {
         ),
         "{released:?}"
     );
-    let again = client.lock("a/1").acquire().await.unwrap_err();
+    let again = client.lock("a/1").await.unwrap_err();
     assert!(
         matches!(again, AcquireError::PermissionDenied { .. }),
         "{again:?}"
@@ -224,7 +225,7 @@ async fn a_permission_that_is_revoked_is_the_reason_and_the_rest_goes_on() {
     // Nothing of that ended the session, nor does it need another one when it may again.
     site.permit(&rules());
     let guard = wait::until("it to be permitted again", LIMIT, || async {
-        client.lock("a/1").acquire().await
+        client.lock("a/1").await
     })
     .await;
     assert_eq!(client.default_session().info(), session);
@@ -239,8 +240,8 @@ async fn a_token_that_is_renewed_before_it_expires_costs_nothing() {
     site.replace("mine.token", &sign(expires));
     let expired = tokio::time::sleep(expires + Duration::from_secs(1));
     let client = client(&site, LONG).await;
-    let guard = client.lock("a").acquire().await.unwrap();
-    let permits = client.semaphore("s", 2).acquire(2).await.unwrap();
+    let guard = client.lock("a").await.unwrap();
+    let permits = client.semaphore("s", 2).permits(2).await.unwrap();
     let first = client.default_session().info().unwrap();
     site.replace("mine.token", &sign(Duration::from_secs(600)));
     let all = async {
@@ -268,12 +269,12 @@ async fn a_token_that_is_renewed_before_it_expires_costs_nothing() {
 async fn a_newer_token_that_nobody_knows_leaves_the_session_as_it_was() {
     let site = Site::start(&rules());
     let client = newcomer(&site, TTL).await;
-    let guard = client.lock("a").acquire().await.unwrap();
+    let guard = client.lock("a").await.unwrap();
     let (unknown, line) = token("mine");
     site.replace("mine.token", &unknown);
     // Calls come with it at once, and show when it is known.
     let refused = client.admin().get_lock("a").await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unauthenticated);
+    assert_eq!(refused.kind(), FailureKind::Unauthenticated);
     let attempted = tokio::time::sleep(NOTICED);
     tokio::select! {
         changed = guard.changed() => panic!("it was {changed:?}"),

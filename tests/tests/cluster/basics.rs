@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use leasehold_client::LockNews;
+use leasehold_client::{FencingToken, LockEventKind, LockWatchEvent};
 use leasehold_proto::v1::{ListLocksRequest, admin_service_client::AdminServiceClient};
 use leasehold_tests::{report, wait};
 use tokio::time::timeout;
@@ -36,8 +36,8 @@ async fn a_waiter_of_another_coordinator_is_woken_by_its_slot(site: &Site) {
     let mut waits = Vec::new();
     for (master, name) in a_name_on_each().iter().enumerate() {
         for _ in 0..5 {
-            let guard = one.lock(&**name).acquire().await.unwrap();
-            let waiter = tokio::spawn(other.lock(&**name).acquire());
+            let guard = one.lock(&**name).await.unwrap();
+            let waiter = tokio::spawn(other.lock(&**name).into_future());
             wait::until("the waiter to be listened for", LIMIT, async || {
                 let channels = slot_channels(site, master);
                 channels
@@ -78,7 +78,6 @@ async fn several_names_of_several_nodes_are_taken_together(site: &Site) {
     let names: Vec<String> = (0..3).flat_map(|master| names_on(master).take(3)).collect();
     let guards = one
         .lock_all(names.iter().map(String::as_str))
-        .acquire()
         .await
         .unwrap();
     for name in &names {
@@ -86,7 +85,7 @@ async fn several_names_of_several_nodes_are_taken_together(site: &Site) {
     }
     let waiting = other
         .lock_all(names.iter().rev().map(String::as_str))
-        .acquire();
+        .into_future();
     let waiting = tokio::spawn(waiting);
     guards.release().await.unwrap();
     let guards = timeout(LIMIT, waiting).await.unwrap().unwrap().unwrap();
@@ -99,9 +98,9 @@ async fn locks_are_listed_page_by_page_over_all_nodes(site: &Site) {
     let names: BTreeSet<String> = (0..150).map(|number| format!("list/{number}")).collect();
     let mut guards = Vec::new();
     for name in &names {
-        guards.push(client.lock(&**name).acquire().await.unwrap());
+        guards.push(client.lock(&**name).await.unwrap());
     }
-    guards.push(client.lock("other").acquire().await.unwrap());
+    guards.push(client.lock("other").await.unwrap());
     let mut admin = AdminServiceClient::new(site.coordinators[1].channel().await);
     let mut page = async |page_token: String| {
         let request = ListLocksRequest {
@@ -154,15 +153,15 @@ async fn a_watcher_is_told_of_locks_on_every_node_once(site: &Site) {
     };
     loop {
         match next().await {
-            LockNews::Ready => break,
-            LockNews::Gap(_) => {}
+            LockWatchEvent::Ready => break,
+            LockWatchEvent::Gap(_) => {}
             other => panic!("{other:?}"),
         }
     }
     let mut expected = Vec::new();
     for _ in 0..5 {
         for name in &names {
-            let guard = client.lock(&**name).acquire().await.unwrap();
+            let guard = client.lock(&**name).await.unwrap();
             let token = guard.fencing_token().get();
             guard.release().await.unwrap();
             expected.extend([(name.clone(), token, true), (name.clone(), token, false)]);
@@ -171,10 +170,9 @@ async fn a_watcher_is_told_of_locks_on_every_node_once(site: &Site) {
     let mut told = Vec::new();
     while told.len() < expected.len() {
         match next().await {
-            LockNews::Event(event) => {
-                let is_granted =
-                    matches!(event.kind(), leasehold_proto::v1::LockEventKind::Granted);
-                told.push((event.name, event.fencing_token, is_granted));
+            LockWatchEvent::Event(event) => {
+                let token = event.fencing_token.map_or(0, FencingToken::get);
+                told.push((event.name, token, event.kind == LockEventKind::Granted));
             }
             other => panic!("{other:?}"),
         }
@@ -192,7 +190,7 @@ async fn a_holder_learns_at_once_that_another_coordinator_took_its_lock_away(sit
     let admin = site.client(1).await.admin();
     for name in a_name_on_each() {
         let session = site.session(0, Duration::from_secs(60)).await;
-        let guard = session.lock(&*name).acquire().await.unwrap();
+        let guard = session.lock(&*name).await.unwrap();
         let lost = guard.lost();
         admin.force_release(&name).await.unwrap();
         let (_, took) = timed(timeout(LIMIT, lost)).await;

@@ -30,7 +30,7 @@ async fn of_twenty_five_manual_fail_overs_under_load_none_hangs() {
         let promoted = Instant::now();
         let granted = async {
             loop {
-                if let Ok(guard) = probe.lock(&**name).acquire().await {
+                if let Ok(guard) = probe.lock(&**name).await {
                     let _ = guard.release().await;
                     return;
                 }

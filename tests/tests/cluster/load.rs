@@ -134,7 +134,7 @@ impl Worker {
     }
 
     async fn cycle(&mut self, name: &str) -> bool {
-        let acquire = self.session.lock(name).wait(WAIT).acquire();
+        let acquire = self.session.lock(name).wait(WAIT).into_future();
         let guard = match self.bounded(acquire).await {
             Ok(guard) => guard,
             Err(error) => {
@@ -218,7 +218,7 @@ impl Holders {
             let session = site.session(coordinator, TTL).await;
             for lock in 0..number / 2 {
                 let name = format!("held/{coordinator}/{lock}");
-                guards.push(session.lock(name).acquire().await.unwrap());
+                guards.push(session.lock(name).await.unwrap());
             }
             sessions.push(session);
         }

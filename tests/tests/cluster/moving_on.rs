@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::{LockNews, LockWatcher};
-use leasehold_proto::v1::Holder;
+use leasehold_client::{Holder, LockWatchEvent, LockWatcher};
 use leasehold_tests::{report, wait};
 use tokio::{task::block_in_place, time::timeout};
 
@@ -17,12 +16,12 @@ async fn next_hold(watcher: &mut LockWatcher, name: &str) -> Holder {
     loop {
         let news = timeout(LIMIT, watcher.next()).await.unwrap();
         match news.unwrap().unwrap() {
-            LockNews::Event(event) if event.name == name => {
+            LockWatchEvent::Event(event) if event.name == name => {
                 if let Some(holder) = event.holder {
                     return holder;
                 }
             }
-            LockNews::Lock(mut lock) if lock.name == name => return lock.holders.remove(0),
+            LockWatchEvent::Lock(mut lock) if lock.name == name => return lock.holders.remove(0),
             _ => {}
         }
     }
@@ -35,10 +34,10 @@ async fn waiters_and_watchers_follow_a_slot_to_another_node() {
     let slot = slot_of(&name);
     let (one, other) = (site.client(0).await, site.client(1).await);
     let mut watcher = site.client(1).await.admin().watch_locks("on 0/");
-    let guard = one.lock(&*name).acquire().await.unwrap();
+    let guard = one.lock(&*name).await.unwrap();
     let hold = next_hold(&mut watcher, &name).await;
-    assert_eq!(hold.fencing_token, guard.fencing_token().get());
-    let waiter = tokio::spawn(other.lock(&*name).acquire());
+    assert_eq!(hold.fencing_token, Some(guard.fencing_token()));
+    let waiter = tokio::spawn(other.lock(&*name).into_future());
     // The holder's coordinator listens to the slot too, once it has renewed the hold.
     let listened_to = async |node| {
         wait::until("the waiter to be listened for", LIMIT, async || {
@@ -64,12 +63,12 @@ async fn waiters_and_watchers_follow_a_slot_to_another_node() {
 
     // A replica takes over: nobody has to be told.
     block_in_place(|| site.cluster.fail_over(site.cluster.replica_of(1).unwrap()));
-    let before = granted.fencing_token().get();
+    let before = Some(granted.fencing_token());
     granted.release().await.unwrap();
     // The watcher may miss what happens until it follows the new master.
     let cycles = async {
         loop {
-            let guard = one.lock(&*name).acquire().await.unwrap();
+            let guard = one.lock(&*name).await.unwrap();
             tokio::time::sleep(Duration::from_millis(500)).await;
             guard.release().await.unwrap();
         }

@@ -25,7 +25,7 @@ async fn measure(session: &Session, what: &str) -> Latencies {
         .flat_map(|(one, other)| [one, other]);
     for name in names.skip(10).take(CYCLES) {
         let cycle = async {
-            let guard = session.lock(name).acquire().await.unwrap();
+            let guard = session.lock(name).await.unwrap();
             guard.release().await.unwrap();
         };
         latencies.record(timed(cycle).await.1);
@@ -39,7 +39,7 @@ async fn served_again(session: &Session, name: &str) -> (Duration, Duration) {
     let mut longest = Duration::ZERO;
     let again = async {
         loop {
-            let (acquired, took) = timed(session.lock(name).acquire()).await;
+            let (acquired, took) = timed(session.lock(name).into_future()).await;
             longest = longest.max(took);
             match acquired {
                 Ok(guard) => {

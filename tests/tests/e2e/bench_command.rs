@@ -196,7 +196,7 @@ async fn a_coordinator_that_goes_away_leaves_acquires_unfinished() {
     let bench = start(&coordinator.endpoint(), options);
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     // Granted anew, so that the cycle before was completed.
-    let mut before = 0;
+    let mut before = None;
     for _ in 0..3 {
         before = wait::until("another grant", LIMIT, || async {
             let view = client.admin().get_lock("t/0/0").await.unwrap();

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::{Admin, Client, LockGuard, LockNews, LockWatcher};
-use leasehold_proto::v1::LockEventKind;
+use leasehold_client::{Admin, Client, LockEventKind, LockGuard, LockWatchEvent, LockWatcher};
 use leasehold_tests::{Coordinator, RedisServer, raw::PROMPT};
 use tokio::time::timeout;
 
@@ -39,7 +38,7 @@ async fn names_beneath_each_other_and_in_other_case_are_locks_of_their_own() {
         }
         for (number, name) in NAMES.into_iter().enumerate() {
             // Its release lets its own waiter in, and leaves the others as they are.
-            let waiting = tokio::spawn(other.lock(name).wait(PROMPT).acquire());
+            let waiting = tokio::spawn(other.lock(name).wait(PROMPT).into_future());
             guards.remove(0).release().await.unwrap();
             let next = waiting.await.unwrap().unwrap();
             for still in NAMES.iter().skip(number + 1) {
@@ -77,7 +76,7 @@ async fn names_beneath_each_other_and_in_other_case_are_elections_of_their_own()
         let seen = timeout(PROMPT, observer.next()).await.unwrap();
         let leader = seen.unwrap().unwrap().leader.unwrap();
         assert_eq!(leader.value, name.as_bytes());
-        assert_eq!(leader.fencing_token, leadership.fencing_token());
+        assert_eq!(leader.fencing_token, Some(leadership.fencing_token()));
         observers.push(observer);
     }
     // One resigns: its own observer is the only one that is told.
@@ -88,7 +87,11 @@ async fn names_beneath_each_other_and_in_other_case_are_elections_of_their_own()
     for (name, leadership) in NAMES.into_iter().skip(1).zip(&leaderships) {
         leadership.proclaim("anew").await.unwrap();
         let leader = client.election(name).leader().await.unwrap().unwrap();
-        assert_eq!(leader.fencing_token, leadership.fencing_token(), "{name}");
+        assert_eq!(
+            leader.fencing_token,
+            Some(leadership.fencing_token()),
+            "{name}"
+        );
     }
     for (name, observer) in NAMES.into_iter().zip(&mut observers).skip(1) {
         // What it is told first is what was proclaimed: the resignation of "path" was not its.
@@ -103,8 +106,8 @@ async fn granted_up_to(watcher: &mut LockWatcher, last: &str) -> Vec<String> {
     let mut names = Vec::new();
     while names.last().is_none_or(|name| name != last) {
         let news = timeout(PROMPT, watcher.next()).await.unwrap();
-        if let LockNews::Event(event) = news.unwrap().unwrap()
-            && event.kind() == LockEventKind::Granted
+        if let LockWatchEvent::Event(event) = news.unwrap().unwrap()
+            && event.kind == LockEventKind::Granted
         {
             names.push(event.name);
         }
@@ -128,14 +131,10 @@ async fn a_watch_follows_its_prefix_to_the_letter() {
             .unwrap()
             .unwrap()
             .unwrap()
-            != LockNews::Ready
+            != LockWatchEvent::Ready
         {}
         for name in NAMES {
-            let guard = client
-                .lock(name)
-                .wait(Duration::from_secs(5))
-                .acquire()
-                .await;
+            let guard = client.lock(name).wait(Duration::from_secs(5)).await;
             guard.unwrap().release().await.unwrap();
         }
         let end = wanted[wanted.len() - 1];

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_client::{Client, LeaderChange};
+use leasehold_client::{Client, FencingToken, LeaderChange};
 use leasehold_tests::{RawCandidate, RawObserver, raw::PROMPT, raw::Seen, report};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::mpsc;
@@ -71,7 +71,8 @@ impl ClientObserver {
             loop {
                 let change = self.changes.recv().await.expect("it goes on");
                 let told = change.leader.as_ref();
-                let told = told.map(|leader| leader.fencing_token.get());
+                let told = told.and_then(|leader| leader.fencing_token);
+                let told = told.map(FencingToken::get);
                 assert!(told.is_none() || told >= last, "{told:?} after {last:?}");
                 if told == Some(token) {
                     return change;

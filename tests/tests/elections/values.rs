@@ -1,6 +1,6 @@
 //! Values that a leader proclaims, up to 4 KiB.
 
-use leasehold_client::Failure;
+use leasehold_client::{Failure, FailureKind};
 use leasehold_proto::v1::campaign_response::Response;
 use leasehold_tests::{RawCandidate, raw::PROMPT};
 use tonic::Code;
@@ -67,8 +67,8 @@ async fn four_kibibytes_are_told_as_they_are_and_one_byte_more_is_refused() {
     let client = site.client(1, TTL).await;
     let election = client.election(ELECTION);
     let refused = election.campaign(too_large.clone()).await.unwrap_err();
-    let code = refused.failure().map(Failure::code);
-    assert_eq!(code, Some(Code::InvalidArgument), "{refused:?}");
+    let kind = refused.failure().map(Failure::kind);
+    assert_eq!(kind, Some(FailureKind::InvalidArgument), "{refused:?}");
     let leadership = election.campaign(second.clone()).await.unwrap();
     leadership.proclaim(too_large).await.unwrap_err();
     site.has_value(ELECTION, &second).await;

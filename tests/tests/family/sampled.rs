@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use futures_util::future::join_all;
-use leasehold_client::{Client, LockGuard};
+use leasehold_client::{Client, LockGuard, SemaphorePermit};
 use leasehold_tests::{RedisServer, report};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use redis::aio::MultiplexedConnection;
@@ -168,9 +168,12 @@ impl Sampling<'_> {
             for _ in 0..CYCLES {
                 let mut part = choose(&mut random);
                 let guard = match part {
-                    Part::Writer => client.lock(name).acquire().await,
-                    Part::Reader => client.lock(name).shared().acquire().await,
-                    Part::Permits(number) => client.semaphore(name, LIMIT).acquire(number).await,
+                    Part::Writer => client.lock(name).await,
+                    Part::Reader => client.lock(name).shared().await,
+                    Part::Permits(number) => {
+                        let permit = client.semaphore(name, LIMIT).permits(number).await;
+                        permit.map(SemaphorePermit::into_guard)
+                    }
                 };
                 let guard = guard.unwrap();
                 let inside = counters.change(None, Some(part)).await;
@@ -205,7 +208,7 @@ impl Sampling<'_> {
                     .choose_multiple(&mut random, number)
                     .copied()
                     .collect();
-                let guards = client.lock_all(names.clone()).acquire().await.unwrap();
+                let guards = client.lock_all(names.clone()).await.unwrap();
                 assert!(guards.iter().map(LockGuard::name).eq(names.iter().copied()));
                 for name in &names {
                     let inside = self.counters(name).change(None, Some(Part::Writer)).await;

@@ -127,7 +127,7 @@ impl Trouble {
     async fn dropped_future(&mut self) -> bool {
         let name = self.name();
         let moment = self.moment(5_000);
-        let acquire = self.client.lock(name).acquire();
+        let acquire = self.client.lock(name).into_future();
         if let Ok(guard) = tokio::time::timeout(moment, acquire).await {
             drop(guard);
         }

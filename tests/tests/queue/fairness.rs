@@ -145,7 +145,7 @@ async fn compete(coordinators: usize) -> Arc<Window> {
 async fn use_it(client: usize, connected: Client, window: Arc<Window>) {
     loop {
         let wanted_at = Instant::now();
-        let guard = connected.lock(NAME).acquire().await.unwrap();
+        let guard = connected.lock(NAME).await.unwrap();
         let token = guard.fencing_token().get();
         let counts = window.granted(client, Some(token), wanted_at.elapsed());
         if counts {

@@ -15,7 +15,7 @@ async fn locks(clients: &[Client], prefix: &str) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for (number, client) in clients.iter().enumerate() {
         let lock = client.lock(format!("{prefix}/{number}"));
-        guards.push(lock.acquire().await.unwrap());
+        guards.push(lock.await.unwrap());
     }
     guards
 }
@@ -86,7 +86,7 @@ async fn without_a_grace_guards_say_lost_at_once_and_the_locks_end_with_their_tt
     let mut free = Latencies::new(format!("free after the kill, TTL {ttl:?}"));
     let waiting = guards.iter().map(async |guard| {
         let lock = other.lock(guard.name()).wait(ttl + LATE);
-        let next = lock.acquire().await.unwrap();
+        let next = lock.await.unwrap();
         assert!(next.fencing_token() > guard.fencing_token());
         (killed.elapsed(), next)
     });

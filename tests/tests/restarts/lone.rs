@@ -65,7 +65,7 @@ async fn loses_no_lock_fails_no_acquire_and_stops_no_job() {
     let mut work = JoinSet::new();
     for (number, client) in clients.iter().enumerate() {
         let held = client.lock(format!("held/{number}"));
-        let held = held.acquire().await.unwrap();
+        let held = held.await.unwrap();
         work.spawn(keep(held, Arc::clone(&seen), stop.clone()));
         let name = format!("contended/{}", number / TOGETHER);
         work.spawn(cycle(client.clone(), name, Arc::clone(&seen), stop.clone()));
@@ -162,7 +162,7 @@ async fn cycle(client: Client, name: String, seen: Arc<Seen>, stop: Cancellation
     let mut last = None;
     while !stop.is_cancelled() {
         let asked = Instant::now();
-        let guard = client.lock(&*name).wait(PATIENCE).acquire().await;
+        let guard = client.lock(&*name).wait(PATIENCE).await;
         let guard = guard.unwrap_or_else(|error| panic!("{name}: {error}"));
         let took = u64::try_from(asked.elapsed().as_micros()).unwrap();
         seen.longest.fetch_max(took, Ordering::Relaxed);
@@ -184,9 +184,9 @@ async fn that_is_not_back_in_time_loses_each_lock_at_its_deadline() {
     let mut site = Site::draining_for(1, Duration::from_millis(200));
     let builder = Client::builder().ttl(Duration::from_secs(4));
     let client = builder.connect(site.endpoint(0)).await.unwrap();
-    let held = client.lock("held").acquire().await.unwrap();
+    let held = client.lock("held").await.unwrap();
     let waiting = client.clone();
-    let waiting = tokio::spawn(async move { waiting.lock("held").acquire().await });
+    let waiting = tokio::spawn(async move { waiting.lock("held").await });
     let gone = site.stop(0).await;
     let left = held.valid_for();
     assert!(held.is_held(), "it is held on, with {left:?} left");
@@ -207,13 +207,13 @@ async fn keeps_the_places_of_its_waiters() {
     let _alone = alone().await;
     let mut site = Site::draining_for(1, Duration::from_millis(200));
     let clients = clients(&Client::builder().ttl(TTL), &site.endpoint(0), 6).await;
-    let held = clients[0].lock("queue").acquire().await.unwrap();
+    let held = clients[0].lock("queue").await.unwrap();
     let (granted, mut order) = tokio::sync::mpsc::unbounded_channel();
     let mut waiting = JoinSet::new();
     for (number, client) in clients.into_iter().enumerate().skip(1) {
         let granted = granted.clone();
         waiting.spawn(async move {
-            let guard = client.lock("queue").acquire().await.unwrap();
+            let guard = client.lock("queue").await.unwrap();
             granted.send(number).unwrap();
             guard.release().await.unwrap();
         });

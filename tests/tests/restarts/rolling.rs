@@ -42,11 +42,7 @@ async fn loses_no_lock_and_fails_no_acquire() {
     let stop = CancellationToken::new();
     let mut work = JoinSet::new();
     for (number, client) in clients.iter().enumerate() {
-        let held = client
-            .lock(format!("held/{number}"))
-            .acquire()
-            .await
-            .unwrap();
+        let held = client.lock(format!("held/{number}")).await.unwrap();
         work.spawn(keep(held, stop.clone()));
         let name = format!("contended/{}", number / TOGETHER);
         work.spawn(cycle(client.clone(), name, Arc::clone(&seen), stop.clone()));
@@ -95,7 +91,7 @@ async fn cycle(client: Client, name: String, seen: Arc<Seen>, stop: Cancellation
     let mut last = None;
     while !stop.is_cancelled() {
         let asked = Instant::now();
-        let guard = client.lock(&*name).wait(PATIENCE).acquire().await;
+        let guard = client.lock(&*name).wait(PATIENCE).await;
         let guard = guard.unwrap_or_else(|error| panic!("{name}: {error}"));
         let took = u64::try_from(asked.elapsed().as_micros()).unwrap();
         seen.longest.fetch_max(took, Ordering::Relaxed);

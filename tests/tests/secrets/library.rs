@@ -82,12 +82,12 @@ async fn known(site: &Guarded, at: usize) {
         show(site, &client.channel());
         show(site, &client.session());
         for round in 0..ROUNDS {
-            let guard = client.lock(format!("library/{at}/{round}")).acquire();
+            let guard = client.lock(format!("library/{at}/{round}")).into_future();
             let guard = guard.await.unwrap();
             show(site, &guard);
             show(site, &client.admin().list_sessions().await.unwrap());
             guard.release().await.unwrap();
-            let error = client.lock("").acquire().await.unwrap_err();
+            let error = client.lock("").await.unwrap_err();
             show(site, &error);
             site.client_says.text(error.to_string().as_bytes());
         }

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use leasehold_client::{
-    AcquireError, Client, TraceContext,
-    proto::v1::{AcquireRequest, lock_service_client::LockServiceClient},
-};
+use leasehold_client::{AcquireError, Client, TraceContext};
+use leasehold_proto::v1::{AcquireRequest, lock_service_client::LockServiceClient};
 use leasehold_tests::{CoordinatorProcess, collector::Collector, wait};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tonic::Request;
@@ -47,7 +45,9 @@ async fn what_is_asked_on_a_session_is_part_of_the_span_in_which_it_is_asked() {
     let collector = Collector::start().await;
     let coordinator = coordinator(&collector, "0");
     let client = client(&coordinator).await;
-    let guard = CURRENT.scope(span(1), client.lock("one").acquire()).await;
+    let guard = CURRENT
+        .scope(span(1), client.lock("one").into_future())
+        .await;
     let guard = guard.unwrap();
     let changed = CURRENT.scope(span(2), guard.set_value("changed")).await;
     changed.unwrap();
@@ -68,11 +68,11 @@ async fn what_is_asked_on_a_session_is_part_of_the_span_in_which_it_is_asked() {
     let dropped = client.lock("dropped").try_acquire().await.unwrap();
     CURRENT.sync_scope(span(5), || drop(dropped));
     assert_asked_in(&told(&collector, "release", "dropped").await, 5);
-    let permits = client.semaphore("permits", 3);
-    let permits = CURRENT.scope(span(6), permits.acquire(2)).await.unwrap();
+    let permits = client.semaphore("permits", 3).permits(2);
+    let permits = CURRENT.scope(span(6), permits.into_future()).await.unwrap();
     assert_asked_in(&told(&collector, "acquire", "permits").await, 6);
     let all = client.lock_all(["a", "b"]);
-    let all = CURRENT.scope(span(7), all.acquire()).await.unwrap();
+    let all = CURRENT.scope(span(7), all.into_future()).await.unwrap();
     wait::until("the span of several names", LIMIT, || async {
         let spans = collector.spans();
         let mut found = spans.iter().filter(|span| span.parent_span_id == [7; 8]);
@@ -99,7 +99,7 @@ async fn a_request_may_have_a_context_of_its_own() {
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let context: TraceContext = sampled().parse().unwrap();
     let held = client.lock("own").trace_context(context.clone());
-    let held = held.acquire().await.unwrap();
+    let held = held.await.unwrap();
     let found = told(&collector, "acquire", "own").await;
     assert_eq!(hex(&found.parent_span_id), ASKING);
     // With one, it comes first: this is not sampled.
@@ -110,9 +110,9 @@ async fn a_request_may_have_a_context_of_its_own() {
         .unwrap();
     let unsampled: TraceContext = unsampled().parse().unwrap();
     let untold = busy.lock("unsampled").trace_context(unsampled);
-    untold.acquire().await.unwrap().release().await.unwrap();
+    untold.await.unwrap().release().await.unwrap();
     let refused = busy.lock("own").wait(Duration::from_millis(20));
-    let refused = refused.acquire().await.unwrap_err();
+    let refused = refused.await.unwrap_err();
     assert!(matches!(refused, AcquireError::TimedOut { .. }));
     let outcome = ("leasehold.outcome", "ACQUIRE_OUTCOME_TIMED_OUT");
     let found = collector.span("acquire", outcome, LIMIT).await;

@@ -46,7 +46,7 @@ impl Worker {
         let asked = Instant::now();
         let request = self.session.lock(Arc::clone(self.name.text()));
         let wait = Wait::begin(self, asked);
-        let acquired = request.acquire().await;
+        let acquired = request.await;
         let granted = Instant::now();
         wait.end();
         let guard = match acquired {
@@ -168,7 +168,7 @@ fn kind(error: &AcquireError) -> &str {
 /// Returns the documented reason; an answer of a proxy has none.
 fn reason(failure: &Failure) -> &str {
     match failure.reason() {
-        "" => failure.code().description(),
+        "" => failure.kind().as_str(),
         reason => reason,
     }
 }

@@ -160,7 +160,7 @@ mod tests {
     async fn nothing_is_started_under_what_is_lost_already() {
         let coordinator = Coordinator::in_process();
         let client = Client::connect(coordinator.endpoint()).await.unwrap();
-        let guard = client.lock("a").acquire().await.unwrap();
+        let guard = client.lock("a").await.unwrap();
         let watch = Watch::new([guard.watch()]);
         client.admin().force_release("a").await.unwrap();
         guard.lost().await;

@@ -2,7 +2,7 @@
 
 use std::{slice, time::Duration};
 
-use leasehold_client::{AcquireError, Client, HoldError, LockGuard, LockGuards};
+use leasehold_client::{AcquireError, Client, HoldError, LockGuard, LockGuards, LockRequest};
 
 use super::options::RunOptions;
 use crate::command::Watch;
@@ -20,41 +20,25 @@ impl Held {
         options: &RunOptions,
         wait: Option<Duration>,
     ) -> Result<Self, AcquireError> {
-        let value = options.value.as_str();
         let [name] = options.names.as_slice() else {
-            let mut request = client
-                .lock_all(options.names.iter().map(String::as_str))
-                .value(value)
-                .lock_delay(options.lock_delay);
+            let mut request = client.lock_all(options.names.iter().map(String::as_str));
             if options.shared {
                 request = request.shared();
             }
-            if let Some(wait) = wait {
-                request = request.wait(wait);
-            }
-            return request.acquire().await.map(Self::Together);
+            return with_options(request, options, wait)
+                .await
+                .map(Self::Together);
         };
         if let Some(limit) = options.semaphore {
-            let mut semaphore = client
-                .semaphore(name.as_str(), limit)
-                .value(value)
-                .lock_delay(options.lock_delay);
-            if let Some(wait) = wait {
-                semaphore = semaphore.wait(wait);
-            }
-            return semaphore.acquire(options.permits).await.map(Self::One);
+            let semaphore = client.semaphore(name.as_str(), limit);
+            let permit = with_options(semaphore.permits(options.permits), options, wait).await?;
+            return Ok(Self::One(permit.into_guard()));
         }
-        let mut request = client
-            .lock(name.as_str())
-            .value(value)
-            .lock_delay(options.lock_delay);
+        let mut request = client.lock(name.as_str());
         if options.shared {
             request = request.shared();
         }
-        if let Some(wait) = wait {
-            request = request.wait(wait);
-        }
-        request.acquire().await.map(Self::One)
+        with_options(request, options, wait).await.map(Self::One)
     }
 
     /// Returns the guards, at least one, in the order in which the locks were named.
@@ -74,5 +58,20 @@ impl Held {
             Self::One(guard) => guard.release().await,
             Self::Together(guards) => guards.release().await,
         }
+    }
+}
+
+/// Applies the options that requests of every kind have.
+fn with_options<G>(
+    request: LockRequest<G>,
+    options: &RunOptions,
+    wait: Option<Duration>,
+) -> LockRequest<G> {
+    let request = request
+        .value(options.value.as_str())
+        .lock_delay(options.lock_delay);
+    match wait {
+        Some(wait) => request.wait(wait),
+        None => request,
     }
 }

@@ -6,9 +6,8 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use leasehold_client::{Admin, Client, Session, proto::v1};
+use leasehold_client::{Admin, Client, FailureKind, LockView, Session};
 use tokio::time::{sleep, timeout};
-use tonic::Code;
 
 use super::options::RunOptions;
 use crate::{
@@ -143,8 +142,8 @@ impl Progress {
                 Ok(Ok(view)) => view,
                 Ok(Err(failure)) => {
                     let denied = matches!(
-                        failure.code(),
-                        Code::PermissionDenied | Code::Unauthenticated
+                        failure.kind(),
+                        FailureKind::PermissionDenied | FailureKind::Unauthenticated
                     );
                     self.may_look &= !denied;
                     return denied.then(Seen::default);
@@ -243,7 +242,7 @@ fn bar() -> ProgressBar {
 }
 
 /// Describes the holder of a lock, or says that it is closed. Returns `None` if it is free.
-fn in_the_way(view: &v1::LockView) -> Option<String> {
+fn in_the_way(view: &LockView) -> Option<String> {
     if let Some(holder) = view.holders.first() {
         let others = match view.holder_count {
             0 | 1 => String::new(),
@@ -251,6 +250,6 @@ fn in_the_way(view: &v1::LockView) -> Option<String> {
         };
         return Some(format!("held by {}{others}", text::holder(holder)));
     }
-    let closed = text::wire_duration(view.closed_for);
-    closed.map(|_| "closed after an unclean end of its last hold".to_owned())
+    view.closed_for
+        .map(|_| "closed after an unclean end of its last hold".to_owned())
 }

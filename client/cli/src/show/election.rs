@@ -19,16 +19,18 @@ pub(crate) fn now(election: &str, leader: Option<&Leader>, now: SystemTime) -> S
         return facts.to_string();
     };
     facts.fact("leader", who(leader));
-    facts.fact("token", token(leader));
+    facts.fact("token", text::token(leader.fencing_token));
     if !leader.session_id.is_empty() {
         facts.fact("session", text::escaped(leader.session_id.as_bytes()));
     }
     if !leader.coordinator.is_empty() {
         facts.fact("coordinator", text::escaped(leader.coordinator.as_bytes()));
     }
-    let since = leader.elected_at.map(prost_types::Timestamp::from);
-    facts.fact("since", text::time(since));
-    facts.fact("leads for", text::or_dash(text::age(since, now)));
+    facts.fact("since", text::time(leader.elected_at));
+    facts.fact(
+        "leads for",
+        text::or_dash(text::age(leader.elected_at, now)),
+    );
     if !leader.value.is_empty() {
         facts.fact("value", text::escaped(&leader.value));
     }
@@ -44,11 +46,10 @@ pub(crate) fn change(change: &LeaderChange) -> String {
     let Some(leader) = &change.leader else {
         return format!("{:<24}  nobody leads{skipped}", "-");
     };
-    let since = leader.elected_at.map(prost_types::Timestamp::from);
     let line = format!(
         "{:<24}  leads{skipped}  {}  {}  {}",
-        text::time(since),
-        token(leader),
+        text::time(leader.elected_at),
+        text::token(leader.fencing_token),
         who(leader),
         text::escaped(&leader.value)
     );
@@ -57,10 +58,6 @@ pub(crate) fn change(change: &LeaderChange) -> String {
 
 fn who(leader: &Leader) -> String {
     text::client(&leader.client_name, &leader.session_id)
-}
-
-fn token(leader: &Leader) -> String {
-    text::token(leader.fencing_token.get())
 }
 
 /// Present leader, as a document.
@@ -108,14 +105,13 @@ impl From<&LeaderChange> for Change {
 
 impl From<&Leader> for LeaderDocument {
     fn from(leader: &Leader) -> Self {
-        let elected_at = leader.elected_at.map(prost_types::Timestamp::from);
         Self {
-            fencing_token: Wide(leader.fencing_token.get()),
+            fencing_token: json::token(leader.fencing_token),
             value: json::bytes(&leader.value),
             client_name: leader.client_name.clone(),
             session_id: leader.session_id.clone(),
             coordinator: leader.coordinator.clone(),
-            elected_at: elected_at.map(|time| time.to_string()),
+            elected_at: leader.elected_at.map(json::time),
         }
     }
 }

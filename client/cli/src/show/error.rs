@@ -2,9 +2,8 @@
 
 use std::{error::Error as StdError, io::Write};
 
-use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure};
+use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure, FailureKind};
 use serde::Serialize;
-use tonic::Code;
 
 use super::json;
 use crate::exit::{self, Mistake};
@@ -14,7 +13,7 @@ use crate::exit::{self, Mistake};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Error {
     /// The name of a gRPC code; `UNAVAILABLE` if no coordinator answered.
-    code: String,
+    code: &'static str,
     /// `None` if no coordinator answered, or it gave none.
     reason: Option<String>,
     message: String,
@@ -52,17 +51,17 @@ impl Error {
         }
         let (code, retry) = match connecting {
             Some(ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_)) => {
-                (Code::InvalidArgument, Retry::No)
+                (FailureKind::InvalidArgument, Retry::No)
             }
-            Some(ConnectError::TimedOut { .. }) => (Code::DeadlineExceeded, Retry::Yes),
-            Some(error) if error.is_retryable() => (Code::Unavailable, Retry::Yes),
-            Some(_) => (Code::Unavailable, Retry::No),
-            None if error.is::<AcquireError>() => (Code::Unavailable, Retry::Yes),
-            None if error.is::<Mistake>() => (Code::InvalidArgument, Retry::No),
-            None => (Code::Unknown, Retry::No),
+            Some(ConnectError::TimedOut { .. }) => (FailureKind::DeadlineExceeded, Retry::Yes),
+            Some(error) if error.is_retryable() => (FailureKind::Unavailable, Retry::Yes),
+            Some(_) => (FailureKind::Unavailable, Retry::No),
+            None if error.is::<AcquireError>() => (FailureKind::Unavailable, Retry::Yes),
+            None if error.is::<Mistake>() => (FailureKind::InvalidArgument, Retry::No),
+            None => (FailureKind::Unknown, Retry::No),
         };
         Self {
-            code: name(code),
+            code: code.as_str(),
             reason: None,
             message,
             retry,
@@ -105,11 +104,11 @@ impl From<&Failure> for Error {
     fn from(failure: &Failure) -> Self {
         let reason = Some(failure.reason()).filter(|reason| !reason.is_empty());
         let code = match was_answered(failure) {
-            true => failure.code(),
-            false => Code::Unavailable,
+            true => failure.kind(),
+            false => FailureKind::Unavailable,
         };
         Self {
-            code: name(code),
+            code: code.as_str(),
             reason: reason.map(str::to_owned),
             message: failure.to_string(),
             retry: retry(failure),
@@ -129,7 +128,7 @@ fn connect_error(error: &anyhow::Error) -> Option<&ConnectError> {
 
 /// Returns whether a coordinator, or something before it, answered at all.
 fn was_answered(failure: &Failure) -> bool {
-    failure.source().is_none() && failure.code() != Code::Unknown
+    failure.source().is_none() && failure.kind() != FailureKind::Unknown
 }
 
 /// Returns the entry of the table in docs/errors.md.
@@ -152,32 +151,33 @@ fn retry(failure: &Failure) -> Retry {
             false => Retry::No,
         },
         // By the client itself: nothing answered in time.
-        "" if failure.code() == Code::DeadlineExceeded => Retry::Yes,
-        "" if failure.code() == Code::Unavailable => Retry::Elsewhere,
+        "" if failure.kind() == FailureKind::DeadlineExceeded => Retry::Yes,
+        "" if failure.kind() == FailureKind::Unavailable => Retry::Elsewhere,
         _ => Retry::No,
     }
-}
-
-/// Returns the name of a gRPC code: `INVALID_ARGUMENT`.
-fn name(code: Code) -> String {
-    let mut name = String::new();
-    for letter in format!("{code:?}").chars() {
-        if letter.is_ascii_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
-    }
-    name
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 mod tests {
-    use leasehold_client::proto::v1::SessionFailure;
+    use std::time::Duration;
 
     use super::*;
 
     const PAGE: &str = include_str!("../../../../docs/errors.md");
+
+    /// The kinds that the documentation names.
+    const KINDS: [FailureKind; 9] = [
+        FailureKind::InvalidArgument,
+        FailureKind::DeadlineExceeded,
+        FailureKind::PermissionDenied,
+        FailureKind::ResourceExhausted,
+        FailureKind::FailedPrecondition,
+        FailureKind::Aborted,
+        FailureKind::Internal,
+        FailureKind::Unavailable,
+        FailureKind::Unauthenticated,
+    ];
 
     /// The rows of the table of reasons: reason, code and retry.
     fn documented() -> Vec<[&'static str; 3]> {
@@ -197,12 +197,8 @@ mod tests {
         let rows = documented();
         assert!(rows.len() > 30, "{rows:?}");
         for [reason, code, retry] in rows {
-            let number = (0..17).find(|number| name(Code::from_i32(*number)) == code);
-            let failure = Failure::from(SessionFailure {
-                code: number.unwrap(),
-                reason: reason.to_owned(),
-                ..Default::default()
-            });
+            let kind = KINDS.into_iter().find(|kind| kind.as_str() == code);
+            let failure = Failure::new(kind.unwrap(), reason, "");
             let document = serde_json::to_value(Error::from(&failure)).unwrap();
             let told = ["reason", "code", "retry"].map(|field| document[field].as_str().unwrap());
             assert_eq!(told, [reason, code, retry]);
@@ -218,15 +214,8 @@ mod tests {
             "endpoint": null,
         });
         assert_eq!(document, expected);
-        let limited = Failure::from(SessionFailure {
-            code: Code::ResourceExhausted.into(),
-            reason: "RATE_LIMITED".to_owned(),
-            retry_after: Some(prost_types::Duration {
-                seconds: 1,
-                nanos: 500_000_000,
-            }),
-            ..Default::default()
-        });
+        let limited = Failure::new(FailureKind::ResourceExhausted, "RATE_LIMITED", "")
+            .with_retry_after(Duration::from_millis(1_500));
         let error = anyhow::Error::new(limited).context("failed to list the locks");
         let endpoints = Endpoints::from("locks.example");
         let document = serde_json::to_value(Error::at(&endpoints, &error)).unwrap();

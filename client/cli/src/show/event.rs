@@ -1,6 +1,8 @@
 //! Output of watched events: a line or a JSON document for each.
 
-use leasehold_client::{LockNews, proto::v1};
+use std::time::Duration;
+
+use leasehold_client::{LockEvent, LockEventKind as Kind, LockView, LockWatchEvent, LostReason};
 use serde::Serialize;
 
 use super::{
@@ -9,9 +11,9 @@ use super::{
 };
 
 /// Returns a line: time, event, the lock's name, its token, and its holder or waiter. `locks` is the snapshot's size.
-pub(crate) fn line(news: &LockNews, locks: u64) -> String {
+pub(crate) fn line(news: &LockWatchEvent, locks: u64) -> String {
     let (time, kind, name, token, who) = match news {
-        LockNews::Lock(view) => {
+        LockWatchEvent::Lock(view) => {
             let held_since = view.holders.first().and_then(|holder| holder.acquired_at);
             let kind = match view.holders.is_empty() {
                 false => "held",
@@ -26,19 +28,19 @@ pub(crate) fn line(news: &LockNews, locks: u64) -> String {
                 in_snapshot(view),
             )
         }
-        LockNews::Ready => (None, "ready", "", 0, count(locks, "lock")),
-        LockNews::Event(event) => {
+        LockWatchEvent::Ready => (None, "ready", "", None, count(locks, "lock")),
+        LockWatchEvent::Event(event) => {
             let token = event.fencing_token;
             (
                 event.time,
-                kind(event.kind()),
+                kind(event.kind),
                 &*event.name,
                 token,
                 about(event),
             )
         }
-        LockNews::Gap(message) => (None, "gap", "", 0, text::escaped(message.as_bytes())),
-        _ => (None, "unknown", "", 0, String::new()),
+        LockWatchEvent::Gap(message) => (None, "gap", "", None, text::escaped(message.as_bytes())),
+        _ => (None, "unknown", "", None, String::new()),
     };
     let name = match name {
         "" => "-".to_owned(),
@@ -49,7 +51,7 @@ pub(crate) fn line(news: &LockNews, locks: u64) -> String {
     line.trim_end().to_owned()
 }
 
-fn in_snapshot(view: &v1::LockView) -> String {
+fn in_snapshot(view: &LockView) -> String {
     let holder = view.holders.first();
     let mut parts: Vec<_> = holder
         .map(|first| lock::and_more(first, view))
@@ -63,23 +65,22 @@ fn in_snapshot(view: &v1::LockView) -> String {
 }
 
 /// Describes the holder or waiter of an event, and its details.
-fn about(event: &v1::LockEvent) -> String {
+fn about(event: &LockEvent) -> String {
     let mut parts = Vec::new();
     if let Some(holder) = &event.holder {
         parts.push(text::holder(holder));
-        if event.kind() == v1::LockEventKind::ValueChanged {
+        if event.kind == Kind::ValueChanged {
             parts.push(format!("value {}", text::escaped(&holder.value)));
         }
     }
     parts.extend(event.waiter.as_ref().map(text::waiter));
-    parts.extend(reason(event.reason()).map(str::to_owned));
+    parts.extend(event.reason.and_then(reason).map(str::to_owned));
     parts.extend(closed(event.closed_for));
     parts.join(", ")
 }
 
-fn closed(closed_for: Option<prost_types::Duration>) -> Option<String> {
-    let left = text::wire_duration(closed_for)?;
-    Some(format!("closed for {}", text::duration(left)))
+fn closed(closed_for: Option<Duration>) -> Option<String> {
+    Some(format!("closed for {}", text::duration(closed_for?)))
 }
 
 fn count(number: u64, of: &str) -> String {
@@ -89,11 +90,8 @@ fn count(number: u64, of: &str) -> String {
     }
 }
 
-fn kind(kind: v1::LockEventKind) -> &'static str {
-    use v1::LockEventKind as Kind;
-
+fn kind(kind: Kind) -> &'static str {
     match kind {
-        Kind::Unspecified => "unknown",
         Kind::Granted => "granted",
         Kind::Queued => "queued",
         Kind::Withdrawn => "withdrawn",
@@ -103,18 +101,19 @@ fn kind(kind: v1::LockEventKind) -> &'static str {
         Kind::Forced => "forced",
         Kind::ValueChanged => "value-changed",
         Kind::Downgraded => "downgraded",
+        _ => "unknown",
     }
 }
 
-fn reason(reason: v1::LostReason) -> Option<&'static str> {
+fn reason(reason: LostReason) -> Option<&'static str> {
     match reason {
-        v1::LostReason::Unspecified => None,
-        v1::LostReason::Expired => Some("it ran out"),
-        v1::LostReason::Deleted => Some("it was deleted from the store"),
-        v1::LostReason::Taken => Some("somebody else's lock was found in its place"),
-        v1::LostReason::Forced => Some("it was force-released"),
-        v1::LostReason::Resumed => Some("another stream resumed it"),
-        v1::LostReason::PermissionRevoked => Some("its holder is not allowed to hold it any more"),
+        LostReason::Expired => Some("it ran out"),
+        LostReason::Deleted => Some("it was deleted from the store"),
+        LostReason::Taken => Some("somebody else's lock was found in its place"),
+        LostReason::Forced => Some("it was force-released"),
+        LostReason::Resumed => Some("another stream resumed it"),
+        LostReason::PermissionRevoked => Some("its holder is not allowed to hold it any more"),
+        _ => None,
     }
 }
 
@@ -152,14 +151,14 @@ pub(crate) struct Event {
 
 impl News {
     /// Returns the document; `locks` is the snapshot's size.
-    pub(crate) fn of(news: &LockNews, locks: u64) -> Self {
+    pub(crate) fn of(news: &LockWatchEvent, locks: u64) -> Self {
         match news {
-            LockNews::Lock(view) => Self::Lock(Box::new(view.into())),
-            LockNews::Ready => Self::Ready {
+            LockWatchEvent::Lock(view) => Self::Lock(Box::new(view.into())),
+            LockWatchEvent::Ready => Self::Ready {
                 lock_count: Wide(locks),
             },
-            LockNews::Event(event) => Self::Event(Box::new(event.into())),
-            LockNews::Gap(message) => Self::Gap {
+            LockWatchEvent::Event(event) => Self::Event(Box::new(event.into())),
+            LockWatchEvent::Gap(message) => Self::Gap {
                 message: message.clone(),
             },
             _ => Self::Unknown {},
@@ -167,123 +166,140 @@ impl News {
     }
 }
 
-impl From<&v1::LockEvent> for Event {
-    fn from(event: &v1::LockEvent) -> Self {
-        let reason = match event.reason() {
-            v1::LostReason::Unspecified => None,
-            reason => Some(reason.as_str_name()),
-        };
+impl From<&LockEvent> for Event {
+    fn from(event: &LockEvent) -> Self {
         Self {
-            kind: event.kind().as_str_name(),
+            kind: kind_name(event.kind),
             name: event.name.clone(),
-            time: event.time.map(|time| time.to_string()),
-            fencing_token: Wide(event.fencing_token),
+            time: event.time.map(json::time),
+            fencing_token: json::token(event.fencing_token),
             holder: event.holder.as_ref().map(json::Holder::from),
             waiter: event.waiter.as_ref().map(json::Waiter::from),
-            reason,
-            mode: json::mode(event.mode()),
+            reason: event.reason.and_then(reason_name),
+            mode: event.mode.and_then(json::mode),
             holder_count: Wide(event.holder_count),
             waiter_count: Wide(event.waiter_count),
-            closed_for: event.closed_for.map(|duration| duration.to_string()),
+            closed_for: event.closed_for.map(json::duration),
         }
+    }
+}
+
+/// Returns the kind's name in the wire API.
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Granted => "LOCK_EVENT_KIND_GRANTED",
+        Kind::Queued => "LOCK_EVENT_KIND_QUEUED",
+        Kind::Withdrawn => "LOCK_EVENT_KIND_WITHDRAWN",
+        Kind::Released => "LOCK_EVENT_KIND_RELEASED",
+        Kind::Expired => "LOCK_EVENT_KIND_EXPIRED",
+        Kind::Lost => "LOCK_EVENT_KIND_LOST",
+        Kind::Forced => "LOCK_EVENT_KIND_FORCED",
+        Kind::ValueChanged => "LOCK_EVENT_KIND_VALUE_CHANGED",
+        Kind::Downgraded => "LOCK_EVENT_KIND_DOWNGRADED",
+        _ => "LOCK_EVENT_KIND_UNSPECIFIED",
+    }
+}
+
+/// Returns the reason's name in the wire API, if it has one.
+fn reason_name(reason: LostReason) -> Option<&'static str> {
+    match reason {
+        LostReason::Expired => Some("LOST_REASON_EXPIRED"),
+        LostReason::Deleted => Some("LOST_REASON_DELETED"),
+        LostReason::Taken => Some("LOST_REASON_TAKEN"),
+        LostReason::Forced => Some("LOST_REASON_FORCED"),
+        LostReason::Resumed => Some("LOST_REASON_RESUMED"),
+        LostReason::PermissionRevoked => Some("LOST_REASON_PERMISSION_REVOKED"),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 mod tests {
+    use std::time::SystemTime;
+
+    use leasehold_client::{Holder, Waiter};
+
     use super::*;
 
-    fn time(nanos: i32) -> Option<prost_types::Timestamp> {
-        Some(prost_types::Timestamp { seconds: 0, nanos })
+    fn time(nanos: u32) -> Option<SystemTime> {
+        Some(SystemTime::UNIX_EPOCH + Duration::new(0, nanos))
     }
 
-    fn holder(name: &str) -> v1::Holder {
-        v1::Holder {
-            client_name: name.into(),
-            fencing_token: 7,
-            value: b"v\xff".to_vec(),
-            acquired_at: time(0),
-            ..Default::default()
-        }
+    fn holder(name: &str) -> Holder {
+        let mut holder = Holder::default();
+        holder.client_name = name.into();
+        holder.fencing_token = Some(7.into());
+        holder.value = b"v\xff".to_vec();
+        holder.acquired_at = time(0);
+        holder
     }
 
-    fn event(kind: v1::LockEventKind) -> v1::LockEvent {
-        v1::LockEvent {
-            kind: kind.into(),
-            name: "orders/\u{7}".into(),
-            time: time(12_345_678),
-            fencing_token: 7,
-            holder: Some(holder("one")),
-            ..Default::default()
-        }
+    fn event(kind: Kind) -> LockEvent {
+        let mut event = LockEvent::default();
+        event.kind = kind;
+        event.name = "orders/\u{7}".into();
+        event.time = time(12_345_678);
+        event.fencing_token = Some(7.into());
+        event.holder = Some(holder("one"));
+        event
     }
 
     #[test]
     fn an_event_is_told_in_a_line() {
-        let granted = LockNews::Event(event(v1::LockEventKind::Granted));
+        let granted = LockWatchEvent::Event(event(Kind::Granted));
         assert_eq!(
             line(&granted, 0),
             r"1970-01-01T00:00:00.012Z  granted        orders/\u{7}  7  one"
         );
-        let changed = LockNews::Event(event(v1::LockEventKind::ValueChanged));
+        let changed = LockWatchEvent::Event(event(Kind::ValueChanged));
         assert_eq!(
             line(&changed, 0),
             r"1970-01-01T00:00:00.012Z  value-changed  orders/\u{7}  7  one, value v\xff"
         );
-        let lost = LockNews::Event(v1::LockEvent {
-            reason: v1::LostReason::Deleted.into(),
-            closed_for: Some(prost_types::Duration {
-                seconds: 20,
-                nanos: 0,
-            }),
-            ..event(v1::LockEventKind::Lost)
-        });
-        let told = line(&lost, 0);
+        let mut lost = event(Kind::Lost);
+        lost.reason = Some(LostReason::Deleted);
+        lost.closed_for = Some(Duration::from_secs(20));
+        let told = line(&LockWatchEvent::Event(lost), 0);
         assert!(
             told.ends_with("one, it was deleted from the store, closed for 20s"),
             "{told}"
         );
-        let queued = LockNews::Event(v1::LockEvent {
-            fencing_token: 0,
-            holder: None,
-            waiter: Some(v1::Waiter {
-                session_id: "s1".into(),
-                ..Default::default()
-            }),
-            ..event(v1::LockEventKind::Queued)
-        });
-        let told = line(&queued, 0);
+        let mut waiter = Waiter::default();
+        waiter.session_id = "s1".into();
+        let mut queued = event(Kind::Queued);
+        queued.fencing_token = None;
+        queued.holder = None;
+        queued.waiter = Some(waiter);
+        let told = line(&LockWatchEvent::Event(queued), 0);
         assert!(told.ends_with(r"  orders/\u{7}  -  session s1"), "{told}");
     }
 
     #[test]
     fn a_snapshot_and_a_gap_are_told_in_lines() {
-        let mut view = v1::LockView {
-            name: "a".into(),
-            holders: vec![holder("one")],
-            holder_count: 3,
-            waiter_count: 2,
-            fencing_token: 9,
-            ..Default::default()
-        };
-        let held = line(&LockNews::Lock(view.clone()), 1);
+        let mut view = LockView::default();
+        view.name = "a".into();
+        view.holders = vec![holder("one")];
+        view.holder_count = 3;
+        view.waiter_count = 2;
+        view.fencing_token = Some(9.into());
+        let held = line(&LockWatchEvent::Lock(view.clone()), 1);
         assert_eq!(
             held,
             "1970-01-01T00:00:00.000Z  held           a  9  one and 2 more, 2 waiting"
         );
         view.holders.clear();
-        let free = line(&LockNews::Lock(view), 1);
+        let free = line(&LockWatchEvent::Lock(view), 1);
         assert!(
             free.starts_with("-                         free "),
             "{free}"
         );
-        let ready = line(&LockNews::Ready, 1);
+        let ready = line(&LockWatchEvent::Ready, 1);
         assert!(
             ready.contains("  ready ") && ready.ends_with("  1 lock"),
             "{ready}"
         );
-        let gap = line(&LockNews::Gap("too\nslow".into()), 0);
+        let gap = line(&LockWatchEvent::Gap("too\nslow".into()), 0);
         assert!(
             gap.contains("  gap ") && gap.ends_with(r"  too\nslow"),
             "{gap}"
@@ -292,23 +308,22 @@ mod tests {
 
     #[test]
     fn documents_have_the_field_names_of_the_wire_api() {
-        let json = |news: &LockNews| serde_json::to_value(News::of(news, 4)).unwrap();
-        let granted = json(&LockNews::Event(event(v1::LockEventKind::Granted)));
+        let json = |news: &LockWatchEvent| serde_json::to_value(News::of(news, 4)).unwrap();
+        let granted = json(&LockWatchEvent::Event(event(Kind::Granted)));
         let granted = &granted["event"];
         assert_eq!(granted["kind"], "LOCK_EVENT_KIND_GRANTED");
         assert_eq!(granted["fencingToken"], "7");
         assert_eq!(granted["holder"]["clientName"], "one");
         assert_eq!(granted["waiter"], serde_json::Value::Null);
         assert_eq!(granted["time"], "1970-01-01T00:00:00.012345678Z");
-        assert_eq!(json(&LockNews::Ready)["ready"]["lockCount"], "4");
+        assert_eq!(json(&LockWatchEvent::Ready)["ready"]["lockCount"], "4");
         assert_eq!(
-            json(&LockNews::Gap("slow".into()))["gap"]["message"],
+            json(&LockWatchEvent::Gap("slow".into()))["gap"]["message"],
             "slow"
         );
-        let lock = LockNews::Lock(v1::LockView {
-            name: "a".into(),
-            ..Default::default()
-        });
+        let mut lock = LockView::default();
+        lock.name = "a".into();
+        let lock = LockWatchEvent::Lock(lock);
         assert_eq!(json(&lock)["lock"]["name"], "a");
     }
 }

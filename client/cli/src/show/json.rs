@@ -2,10 +2,14 @@
 //! are strings, durations are seconds with an `s`, times are RFC 3339, bytes are base64, enums are their names. Every field
 //! is present: one that is unset, or has no meaning for this lock, is null.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use leasehold_client::{CoordinatorStatus, proto::v1};
+use leasehold_client::{CoordinatorStatus, FencingToken, LockMode, LockView, StoreState};
 use serde::{Serialize, Serializer};
 
 use super::error;
@@ -34,6 +38,16 @@ pub(crate) fn duration(duration: Duration) -> String {
         |_| format!("{}s", duration.as_secs()),
         |duration| duration.to_string(),
     )
+}
+
+/// Returns a time as text: RFC 3339.
+pub(crate) fn time(time: SystemTime) -> String {
+    prost_types::Timestamp::from(time).to_string()
+}
+
+/// Returns a token, which the wire API writes as 0 if there is none.
+pub(crate) fn token(token: Option<FencingToken>) -> Wide<i64> {
+    Wide(token.map_or(0, FencingToken::get))
 }
 
 /// Lock.
@@ -128,19 +142,19 @@ pub(crate) struct Coordinator {
 impl From<&CoordinatorStatus> for Coordinator {
     fn from(row: &CoordinatorStatus) -> Self {
         let status = row.status.as_ref().ok();
-        let told = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         Self {
             endpoint: row.endpoint.clone(),
             address: row.address.map(|address| address.to_string()),
             coordinator: status.map(|status| status.coordinator.clone()),
             version: status.map(|status| status.version.clone()),
-            uptime: status.and_then(|status| Some(status.uptime?.to_string())),
+            uptime: status.and_then(|status| status.uptime.map(duration)),
             serving: row.is_serving(),
-            reason: status.and_then(|status| told(&status.reason)),
-            store: status.and_then(|status| told(&status.store)),
-            store_state: status.and_then(|status| match status.store_state() {
-                v1::StoreState::Unspecified => None,
-                state => Some(state.as_str_name()),
+            reason: status.and_then(|status| status.reason.clone()),
+            store: status.and_then(|status| status.store.clone()),
+            store_state: status.and_then(|status| match status.store_state? {
+                StoreState::Up => Some("STORE_STATE_UP"),
+                StoreState::Down => Some("STORE_STATE_DOWN"),
+                _ => None,
             }),
             session_count: status.and_then(|status| status.session_count.map(Wide)),
             hold_count: status.and_then(|status| status.hold_count.map(Wide)),
@@ -150,67 +164,65 @@ impl From<&CoordinatorStatus> for Coordinator {
     }
 }
 
-impl From<&v1::LockView> for Lock {
-    fn from(view: &v1::LockView) -> Self {
+impl From<&LockView> for Lock {
+    fn from(view: &LockView) -> Self {
         Self {
             name: view.name.clone(),
-            mode: mode(view.mode()),
+            mode: view.mode.and_then(mode),
             holders: view.holders.iter().map(Holder::from).collect(),
             holder_count: Wide(view.holder_count),
-            limit: unless_zero(view.limit),
-            permits_taken: (view.limit > 0).then_some(view.permits_taken),
+            limit: view.limit,
+            permits_taken: view.limit.map(|_| view.permits_taken),
             waiters: view.waiters.iter().map(Waiter::from).collect(),
             waiter_count: Wide(view.waiter_count),
-            fencing_token: Wide(view.fencing_token),
-            closed_for: view.closed_for.map(|duration| duration.to_string()),
-            lock_delay: view.lock_delay.map(|duration| duration.to_string()),
+            fencing_token: token(view.fencing_token),
+            closed_for: view.closed_for.map(duration),
+            lock_delay: view.lock_delay.map(duration),
         }
     }
 }
 
-impl From<&v1::Holder> for Holder {
-    fn from(holder: &v1::Holder) -> Self {
+impl From<&leasehold_client::Holder> for Holder {
+    fn from(holder: &leasehold_client::Holder) -> Self {
         Self {
             session_id: holder.session_id.clone(),
             client_name: holder.client_name.clone(),
             coordinator: holder.coordinator.clone(),
-            fencing_token: Wide(holder.fencing_token),
-            acquired_at: holder.acquired_at.map(|time| time.to_string()),
-            ttl: holder.ttl.map(|duration| duration.to_string()),
+            fencing_token: token(holder.fencing_token),
+            acquired_at: holder.acquired_at.map(time),
+            ttl: holder.ttl.map(duration),
             value: bytes(&holder.value),
             hold_count: holder.hold_count,
-            permits: unless_zero(holder.permits),
-            actor: unless_zero(holder.actor).map(Wide),
+            permits: holder.permits,
+            actor: holder.actor.map(Wide),
             foreign: holder.foreign,
         }
     }
 }
 
-impl From<&v1::Waiter> for Waiter {
-    fn from(waiter: &v1::Waiter) -> Self {
+impl From<&leasehold_client::Waiter> for Waiter {
+    fn from(waiter: &leasehold_client::Waiter) -> Self {
         Self {
             session_id: waiter.session_id.clone(),
             client_name: waiter.client_name.clone(),
             coordinator: waiter.coordinator.clone(),
-            waiting_since: waiter.waiting_since.map(|time| time.to_string()),
+            waiting_since: waiter.waiting_since.map(time),
             position: Wide(waiter.position),
-            mode: mode(waiter.mode()),
-            permits: unless_zero(waiter.permits),
-            actor: unless_zero(waiter.actor).map(Wide),
+            mode: waiter.mode.and_then(mode),
+            permits: waiter.permits,
+            actor: waiter.actor.map(Wide),
         }
     }
 }
 
-pub(super) fn mode(mode: v1::LockMode) -> Option<&'static str> {
+/// Returns the mode's name in the wire API, if it is known.
+pub(super) fn mode(mode: LockMode) -> Option<&'static str> {
     match mode {
-        v1::LockMode::Unspecified => None,
-        mode => Some(mode.as_str_name()),
+        LockMode::Exclusive => Some("LOCK_MODE_EXCLUSIVE"),
+        LockMode::Shared => Some("LOCK_MODE_SHARED"),
+        LockMode::Semaphore => Some("LOCK_MODE_SEMAPHORE"),
+        _ => None,
     }
-}
-
-/// Returns `None` for 0, which the wire API uses for "none".
-fn unless_zero<T: Default + PartialEq>(number: T) -> Option<T> {
-    (number != T::default()).then_some(number)
 }
 
 /// Prints one document to standard output.

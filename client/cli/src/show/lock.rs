@@ -2,12 +2,12 @@
 
 use std::time::SystemTime;
 
-use leasehold_client::proto::v1;
+use leasehold_client::{Holder, LockMode, LockView, Waiter};
 
 use super::{table::Table, text};
 
 /// Returns a line for each lock.
-pub(crate) fn list(locks: &[v1::LockView], now: SystemTime) -> Table {
+pub(crate) fn list(locks: &[LockView], now: SystemTime) -> Table {
     let mut out = Table::new(&[
         "NAME", "MODE", "HOLDER", "TOKEN", "HELD FOR", "TTL", "WAITERS",
     ]);
@@ -21,7 +21,7 @@ pub(crate) fn list(locks: &[v1::LockView], now: SystemTime) -> Table {
             holder.map_or_else(|| state(lock), |first| and_more(first, lock)),
             text::token(lock.fencing_token),
             text::or_dash(since),
-            text::or_dash(text::wire_duration(left)),
+            text::or_dash(left),
             lock.waiter_count.to_string(),
         ]);
     }
@@ -29,12 +29,12 @@ pub(crate) fn list(locks: &[v1::LockView], now: SystemTime) -> Table {
 }
 
 /// Describes one lock completely.
-pub(crate) fn whole(lock: &v1::LockView, now: SystemTime) -> String {
+pub(crate) fn whole(lock: &LockView, now: SystemTime) -> String {
     let mut facts = Table::new(&["name", &text::escaped(lock.name.as_bytes())]);
     facts.fact("state", state(lock));
     facts.fact("newest token", text::token(lock.fencing_token));
     // A single holder is shown as facts, several in a line each.
-    let beside_others = matches!(lock.mode(), v1::LockMode::Shared | v1::LockMode::Semaphore);
+    let beside_others = matches!(lock.mode, Some(LockMode::Shared | LockMode::Semaphore));
     if !beside_others {
         for holder in &lock.holders {
             only_holder(&mut facts, holder, now);
@@ -43,7 +43,7 @@ pub(crate) fn whole(lock: &v1::LockView, now: SystemTime) -> String {
     if let Some(closed) = closed_to(lock) {
         facts.fact("closed", closed);
     }
-    if let Some(delay) = text::wire_duration(lock.lock_delay) {
+    if let Some(delay) = lock.lock_delay {
         facts.fact("lock-delay", text::duration(delay));
     }
     if beside_others {
@@ -78,13 +78,13 @@ fn not_shown(count: u64, shown: usize, who: &str) -> String {
     }
 }
 
-fn only_holder(facts: &mut Table, holder: &v1::Holder, now: SystemTime) {
+fn only_holder(facts: &mut Table, holder: &Holder, now: SystemTime) {
     facts.fact("holder", text::holder(holder));
     if !holder.session_id.is_empty() {
         facts.fact("session", text::escaped(holder.session_id.as_bytes()));
     }
-    if holder.actor != 0 {
-        facts.fact("actor", holder.actor.to_string());
+    if let Some(actor) = holder.actor {
+        facts.fact("actor", actor.to_string());
     }
     if !holder.coordinator.is_empty() {
         facts.fact("coordinator", text::escaped(holder.coordinator.as_bytes()));
@@ -102,7 +102,7 @@ fn only_holder(facts: &mut Table, holder: &v1::Holder, now: SystemTime) {
     }
 }
 
-fn holders(lock: &v1::LockView, now: SystemTime) -> Table {
+fn holders(lock: &LockView, now: SystemTime) -> Table {
     let mut out = Table::new(&[
         "HOLDER",
         "PERMITS",
@@ -123,13 +123,13 @@ fn holders(lock: &v1::LockView, now: SystemTime) -> Table {
         };
         out.row(vec![
             text::holder(holder),
-            text::unless_zero(holder.permits),
+            text::or_nothing(holder.permits),
             times(holder),
             text::token(holder.fencing_token),
             text::or_dash(text::age(holder.acquired_at, now)),
             ttl_left(holder),
             session,
-            text::unless_zero(holder.actor),
+            text::or_nothing(holder.actor),
             text::escaped(holder.coordinator.as_bytes()),
             text::escaped(&holder.value),
         ]);
@@ -137,15 +137,15 @@ fn holders(lock: &v1::LockView, now: SystemTime) -> Table {
     out.without_empty_columns()
 }
 
-fn waiters(lock: &v1::LockView, now: SystemTime) -> Table {
+fn waiters(lock: &LockView, now: SystemTime) -> Table {
     let mut out = Table::new(&["", "WAITER", "WANTS", "WAITING FOR", "ACTOR", "COORDINATOR"]);
     for waiter in &lock.waiters {
         out.row(vec![
             waiter.position.to_string(),
             text::waiter(waiter),
-            wants(waiter, lock.limit),
+            wants(waiter, limit(lock)),
             text::or_dash(text::age(waiter.waiting_since, now)),
-            text::unless_zero(waiter.actor),
+            text::or_nothing(waiter.actor),
             text::escaped(waiter.coordinator.as_bytes()),
         ]);
     }
@@ -153,57 +153,63 @@ fn waiters(lock: &v1::LockView, now: SystemTime) -> Table {
 }
 
 /// Returns its mode, in a word, and for a semaphore the permits taken.
-fn mode(lock: &v1::LockView) -> String {
-    match lock.mode() {
-        v1::LockMode::Unspecified => "-".into(),
-        v1::LockMode::Exclusive => "exclusive".into(),
-        v1::LockMode::Shared => "shared".into(),
-        v1::LockMode::Semaphore => {
-            format!("semaphore, {} of {}", lock.permits_taken, lock.limit)
-        }
+fn mode(lock: &LockView) -> String {
+    match lock.mode {
+        Some(LockMode::Semaphore) => format!("semaphore, {}", taken(lock)),
+        Some(mode) => mode.to_string(),
+        None => "-".into(),
     }
 }
 
-fn state(lock: &v1::LockView) -> String {
-    let mode = lock.mode();
-    let permits = || format!("{} of {} permits", lock.permits_taken, lock.limit);
+/// Returns the permits that are taken, of the limit.
+fn taken(lock: &LockView) -> String {
+    format!("{} of {}", lock.permits_taken, limit(lock))
+}
+
+fn limit(lock: &LockView) -> u32 {
+    lock.limit.unwrap_or_default()
+}
+
+fn state(lock: &LockView) -> String {
     if !lock.holders.is_empty() {
-        return match mode {
-            v1::LockMode::Shared => format!("shared by {}", holder_count(lock)),
-            v1::LockMode::Semaphore => format!("{} taken", permits()),
+        return match lock.mode {
+            Some(LockMode::Shared) => format!("shared by {}", holder_count(lock)),
+            Some(LockMode::Semaphore) => format!("{} permits taken", taken(lock)),
             _ => "held exclusively".into(),
         };
     }
-    match text::wire_duration(lock.closed_for).map(text::duration) {
+    match lock.closed_for.map(text::duration) {
         None => "free".into(),
-        Some(left) => match mode {
-            v1::LockMode::Shared => format!("closed to exclusive holders for {left}"),
-            v1::LockMode::Semaphore => format!("{} closed for {left}", permits()),
+        Some(left) => match lock.mode {
+            Some(LockMode::Shared) => format!("closed to exclusive holders for {left}"),
+            Some(LockMode::Semaphore) => format!("{} permits closed for {left}", taken(lock)),
             _ => format!("closed for {left}"),
         },
     }
 }
 
 /// Describes the lock-delay of a hold that ended uncleanly while others hold the lock.
-fn closed_to(lock: &v1::LockView) -> Option<String> {
-    let left = text::duration(text::wire_duration(lock.closed_for)?);
-    match lock.mode() {
+fn closed_to(lock: &LockView) -> Option<String> {
+    let left = text::duration(lock.closed_for?);
+    match lock.mode {
         _ if lock.holders.is_empty() => None,
-        v1::LockMode::Semaphore => Some(format!("the permits of lost holds, for {left}")),
+        Some(LockMode::Semaphore) => Some(format!("the permits of lost holds, for {left}")),
         _ => Some(format!("to exclusive holders, for {left}")),
     }
 }
 
-fn wants(waiter: &v1::Waiter, limit: u32) -> String {
-    match waiter.mode() {
-        v1::LockMode::Unspecified | v1::LockMode::Exclusive => "exclusive".into(),
-        v1::LockMode::Shared => "shared".into(),
-        v1::LockMode::Semaphore => format!("{} of {limit} permits", waiter.permits),
+fn wants(waiter: &Waiter, limit: u32) -> String {
+    match waiter.mode {
+        Some(LockMode::Semaphore) => {
+            let permits = waiter.permits.unwrap_or_default();
+            format!("{permits} of {limit} permits")
+        }
+        mode => mode.unwrap_or(LockMode::Exclusive).to_string(),
     }
 }
 
 /// Returns the first holder, and the number of others.
-pub(super) fn and_more(first: &v1::Holder, lock: &v1::LockView) -> String {
+pub(super) fn and_more(first: &Holder, lock: &LockView) -> String {
     let first = text::holder(first);
     match holder_count(lock).saturating_sub(1) {
         0 => first,
@@ -212,19 +218,19 @@ pub(super) fn and_more(first: &v1::Holder, lock: &v1::LockView) -> String {
 }
 
 /// Returns the number of holders, at least that of those shown.
-fn holder_count(lock: &v1::LockView) -> u64 {
+fn holder_count(lock: &LockView) -> u64 {
     lock.holder_count.max(lock.holders.len() as u64)
 }
 
-fn times(holder: &v1::Holder) -> String {
+fn times(holder: &Holder) -> String {
     match holder.hold_count {
         0 | 1 => String::new(),
         count => format!("{count} times"),
     }
 }
 
-fn ttl_left(holder: &v1::Holder) -> String {
-    text::wire_duration(holder.ttl).map_or("never ends".into(), text::duration)
+fn ttl_left(holder: &Holder) -> String {
+    holder.ttl.map_or("never ends".into(), text::duration)
 }
 
 #[cfg(test)]

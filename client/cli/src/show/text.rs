@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use leasehold_client::proto::v1;
+use leasehold_client::{FencingToken, Holder, Waiter};
 
 /// Returns a duration in its two largest units.
 pub(crate) fn duration(duration: Duration) -> String {
@@ -26,35 +26,27 @@ pub(crate) fn short(of: Duration) -> String {
     duration(of).replace(".0s", "s")
 }
 
-/// Returns a duration from the wire; `None` if it is unset or negative.
-pub(crate) fn wire_duration(wire: Option<prost_types::Duration>) -> Option<Duration> {
-    wire.and_then(|wire| Duration::try_from(wire).ok())
-}
-
 /// Returns a duration, if there is one.
 pub(crate) fn or_dash(of: Option<Duration>) -> String {
     of.map_or("-".into(), duration)
 }
 
-/// Returns a number, or nothing for 0.
-pub(crate) fn unless_zero(number: impl Into<u64>) -> String {
-    match number.into() {
-        0 => String::new(),
-        number => number.to_string(),
-    }
+/// Returns a number, if there is one.
+pub(crate) fn or_nothing(number: Option<impl ToString>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
 }
 
 /// Returns the time since a wall-clock time; zero if clocks disagree.
-pub(crate) fn age(since: Option<prost_types::Timestamp>, now: SystemTime) -> Option<Duration> {
-    let since = SystemTime::try_from(since?).ok()?;
-    Some(now.duration_since(since).unwrap_or_default())
+pub(crate) fn age(since: Option<SystemTime>, now: SystemTime) -> Option<Duration> {
+    Some(now.duration_since(since?).unwrap_or_default())
 }
 
 /// Returns a wall-clock time, to the millisecond.
-pub(crate) fn time(time: Option<prost_types::Timestamp>) -> String {
+pub(crate) fn time(time: Option<SystemTime>) -> String {
     let Some(time) = time else {
         return "-".into();
     };
+    let time = prost_types::Timestamp::from(time);
     // Always with a fraction, so that all have the same length.
     let seconds = prost_types::Timestamp { nanos: 0, ..time }.to_string();
     let millis = time.nanos / 1_000_000;
@@ -62,11 +54,8 @@ pub(crate) fn time(time: Option<prost_types::Timestamp>) -> String {
 }
 
 /// Returns a fencing token, if there is one.
-pub(crate) fn token(token: i64) -> String {
-    match token {
-        0 => "-".into(),
-        token => token.to_string(),
-    }
+pub(crate) fn token(token: Option<FencingToken>) -> String {
+    token.map_or("-".into(), |token| token.to_string())
 }
 
 /// Makes foreign text harmless for a terminal: escapes control characters and invalid UTF-8.
@@ -88,7 +77,7 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
 }
 
 /// Names a holder, in a word.
-pub(crate) fn holder(holder: &v1::Holder) -> String {
+pub(crate) fn holder(holder: &Holder) -> String {
     if holder.foreign {
         "(not a Leasehold client)".to_owned()
     } else {
@@ -97,7 +86,7 @@ pub(crate) fn holder(holder: &v1::Holder) -> String {
 }
 
 /// Names a waiter, in a word.
-pub(crate) fn waiter(waiter: &v1::Waiter) -> String {
+pub(crate) fn waiter(waiter: &Waiter) -> String {
     client(&waiter.client_name, &waiter.session_id)
 }
 
@@ -145,8 +134,8 @@ mod tests {
             (0, "1970-01-01T00:01:05.000Z"),
             (7_999_999, "1970-01-01T00:01:05.007Z"),
         ] {
-            let seconds = 65;
-            assert_eq!(time(Some(prost_types::Timestamp { seconds, nanos })), text);
+            let at = SystemTime::UNIX_EPOCH + Duration::new(65, nanos);
+            assert_eq!(time(Some(at)), text);
         }
         assert_eq!(time(None), "-");
     }

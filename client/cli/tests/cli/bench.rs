@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io::Read, process::Stdio};
 
-use leasehold_client::{Client, proto::v1::LockView};
+use leasehold_client::{Client, LockView};
 use leasehold_tests::{ChildProcess, Coordinator, wait};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -44,7 +44,7 @@ async fn lock(client: &Client, name: &str, wanted: impl Fn(&LockView) -> bool) -
 
 /// Waits until a lock has been granted many times.
 async fn many_grants(client: &Client, name: &str) {
-    let mut before = 0;
+    let mut before = None;
     for _ in 0..10 {
         before = lock(client, name, |view| view.fencing_token > before)
             .await
@@ -88,7 +88,7 @@ async fn an_interrupted_run_gives_back_its_places_in_the_queue() {
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
     // Held here: whether a holder of the bench had heard of its grant when it was interrupted could not be told.
-    let held = client.lock("t/contended").acquire().await.unwrap();
+    let held = client.lock("t/contended").await.unwrap();
     let options = "--names t/ --contended --clients 3 --warm-up 0 --hold 1h --duration 1h --json";
     let bench = start(&endpoint, options);
     lock(&client, "t/contended", |view| view.waiter_count == 3).await;

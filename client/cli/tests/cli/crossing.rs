@@ -18,8 +18,8 @@ async fn a_grant_that_crosses_a_signal_is_given_back_without_the_lock_delay() {
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let admin = client.admin();
     for tool in ["run", "elect"] {
-        let held = client.lock(tool).acquire().await.unwrap();
-        let token = held.fencing_token().get();
+        let held = client.lock(tool).await.unwrap();
+        let token = Some(held.fencing_token());
         let proxy = FaultProxy::before(&coordinator.endpoint()).await;
         // Longer than anything here takes.
         let args = [tool, tool, "--lock-delay", "5m", "--", "true"];
@@ -43,7 +43,7 @@ async fn a_grant_that_crosses_a_signal_is_given_back_without_the_lock_delay() {
         .await;
         waits.terminate();
         assert_eq!(waits.wait(LIMIT).await.code(), Some(143), "{tool}");
-        let next = timeout(LIMIT, client.lock(tool).acquire()).await;
+        let next = timeout(LIMIT, client.lock(tool)).await;
         // Given back, or this would have been too long.
         next.unwrap().unwrap().release().await.unwrap();
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, process::Stdio};
 
-use leasehold_client::{Admin, Client, proto::v1::LockView};
+use leasehold_client::{Admin, Client, LockView};
 use leasehold_tests::{ChildProcess, Coordinator, process::Lines, wait};
 
 use super::{LIMIT, leasehold, output, start, stderr, stdout};
@@ -89,7 +89,7 @@ async fn another_limit_is_refused_with_the_one_in_force() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
-    let _held = client.semaphore("a", 3).acquire(1).await.unwrap();
+    let _held = client.semaphore("a", 3).permits(1).await.unwrap();
     let args = ["run", "a", "--semaphore", "2", "--", "echo", "ran"];
     let refused = output(&endpoint, &args);
     assert_eq!(refused.status.code(), Some(64));
@@ -141,7 +141,7 @@ async fn several_names_are_taken_all_together_or_not_at_all() {
     let endpoint = coordinator.endpoint();
     let client = Client::builder().client_name("the other");
     let client = client.connect(&endpoint).await.unwrap();
-    let held = client.lock("b").acquire().await.unwrap();
+    let held = client.lock("b").await.unwrap();
     for wait in ["0", "100ms"] {
         let args = ["run", "a", "b", "--wait", wait, "--", "echo", "ran"];
         let busy = output(&endpoint, &args);

@@ -19,11 +19,11 @@ async fn locks_are_listed_by_prefix_and_shown_with_their_waiters() {
     let holder = Client::builder().client_name("holder\u{e9}");
     let holder = holder.connect(&endpoint).await.unwrap();
     let request = holder.lock("orders/1").value(b"step \xff\x1b[2J".to_vec());
-    let guard = request.acquire().await.unwrap();
-    let _other = holder.lock("users/1").acquire().await.unwrap();
+    let guard = request.await.unwrap();
+    let _other = holder.lock("users/1").await.unwrap();
     let waiter = Client::builder().client_name("waiter");
     let waiter = waiter.connect(&endpoint).await.unwrap();
-    let waiting = tokio::spawn(waiter.lock("orders/1").acquire());
+    let waiting = tokio::spawn(waiter.lock("orders/1").into_future());
     until_waiters(&holder, "orders/1", 1).await;
 
     let table = stdout(&output(&endpoint, &["ls", "orders/"]));
@@ -61,7 +61,7 @@ async fn a_lock_is_only_taken_by_force() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
-    let guard = client.lock("orders/1").acquire().await.unwrap();
+    let guard = client.lock("orders/1").await.unwrap();
 
     let refused = output(&endpoint, &["release", "orders/1"]);
     assert_eq!(refused.status.code(), Some(64));
@@ -96,13 +96,7 @@ fn many_locks_take_many_pages() {
         let client = Client::connect(&endpoint).await.unwrap();
         let mut guards = Vec::new();
         for number in 0..2_500 {
-            guards.push(
-                client
-                    .lock(format!("many/{number}"))
-                    .acquire()
-                    .await
-                    .unwrap(),
-            );
+            guards.push(client.lock(format!("many/{number}")).await.unwrap());
         }
         (client, guards)
     });
@@ -119,13 +113,13 @@ async fn what_several_hold_is_shown_with_all_of_them() {
         builder.connect(&endpoint)
     };
     let (one, two) = (client("one").await.unwrap(), client("two").await.unwrap());
-    let _reading = one.lock("docs").shared().acquire().await.unwrap();
-    let _reading_too = two.lock("docs").shared().acquire().await.unwrap();
-    let semaphore = one.semaphore("gpu", 4).value("training");
-    let training = semaphore.acquire(2).await.unwrap();
-    let _rendering = two.semaphore("gpu", 4).acquire(1).await.unwrap();
+    let _reading = one.lock("docs").shared().await.unwrap();
+    let _reading_too = two.lock("docs").shared().await.unwrap();
+    let training = one.semaphore("gpu", 4).permits(2).value("training");
+    let training = training.await.unwrap();
+    let _rendering = two.semaphore("gpu", 4).permits(1).await.unwrap();
     let me = two.actor();
-    let waiting = tokio::spawn(two.semaphore("gpu", 4).actor(me).acquire(3));
+    let waiting = tokio::spawn(two.semaphore("gpu", 4).permits(3).actor(me).into_future());
     until_waiters(&one, "gpu", 1).await;
 
     let table = stdout(&output(&endpoint, &["ls"]));
@@ -184,8 +178,8 @@ async fn a_lock_that_is_held_more_than_once_says_how_often() {
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
     let request = client.lock("a").actor(client.actor()).reentrant();
-    let _once = request.clone().acquire().await.unwrap();
-    let _twice = request.acquire().await.unwrap();
+    let _once = request.clone().await.unwrap();
+    let _twice = request.await.unwrap();
     let text = stdout(&output(&endpoint, &["get", "a"]));
     assert!(text.contains("held          2 times\n"), "{text}");
     assert_eq!(json(&endpoint, &["get", "a"])["holders"][0]["holdCount"], 2);
@@ -196,7 +190,7 @@ async fn what_an_unclean_end_closes_is_shown() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
-    let _stays = client.semaphore("gpu", 3).acquire(1).await.unwrap();
+    let _stays = client.semaphore("gpu", 3).permits(1).await.unwrap();
     for options in [&["gpu", "--semaphore", "3"][..], &["alone"]] {
         let closing = ["--lock-delay", "5m", "--", "sh", "-c", "kill -9 $PPID"];
         output(&endpoint, &[&["run"], options, &closing].concat());

@@ -143,9 +143,9 @@ async fn what_happens_to_locks_is_told_after_what_there_is() {
     let endpoint = coordinator.endpoint();
     let client = Client::builder().client_name("me");
     let client = client.connect(&endpoint).await.unwrap();
-    let guard = client.lock("a/1").acquire().await.unwrap();
+    let guard = client.lock("a/1").await.unwrap();
     let token = guard.fencing_token();
-    let _elsewhere = client.lock("b/1").acquire().await.unwrap();
+    let _elsewhere = client.lock("b/1").await.unwrap();
     let proxy = FaultProxy::before(&endpoint).await;
     let (_watch, mut lines) = spawn_merged(&proxy.endpoint(), &["watch", "a/"]);
     let (_json, mut documents) = spawn_merged(&endpoint, &["watch", "a/", "--json"]);
@@ -162,7 +162,7 @@ async fn what_happens_to_locks_is_told_after_what_there_is() {
     assert_eq!(document(&mut documents).await["lock"]["name"], "a/1");
     assert_eq!(document(&mut documents).await["ready"]["lockCount"], "1");
 
-    let waiting = tokio::spawn(client.lock("a/1").acquire());
+    let waiting = tokio::spawn(client.lock("a/1").into_future());
     let queued = line(&mut lines).await;
     assert!(queued.contains("Z  queued         a/1  -  me"), "{queued}");
     guard.release().await.unwrap();

@@ -58,7 +58,7 @@ async fn a_lock_that_is_not_granted_is_told_with_its_holder() {
     let endpoint = coordinator.endpoint();
     let client = Client::builder().client_name("the other");
     let client = client.connect(&endpoint).await.unwrap();
-    let _guard = client.lock("a").acquire().await.unwrap();
+    let _guard = client.lock("a").await.unwrap();
     for wait in ["0", "100ms"] {
         let ran = output(&endpoint, &["run", "a", "--wait", wait, "--", "true"]);
         assert_eq!(ran.status.code(), Some(75));
@@ -90,7 +90,7 @@ async fn a_signal_ends_a_run_that_waits_and_leaves_no_waiter() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
-    let _guard = client.lock("a").acquire().await.unwrap();
+    let _guard = client.lock("a").await.unwrap();
     let admin = client.admin();
     let waiters = |count| {
         let admin = admin.clone();

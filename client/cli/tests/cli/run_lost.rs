@@ -31,7 +31,7 @@ async fn rest(mut lines: Lines) -> (Vec<String>, Instant) {
 fn next_holder(client: &Client) -> JoinHandle<(Instant, LockGuard)> {
     let request = client.lock("a");
     tokio::spawn(async move {
-        let guard = request.acquire().await.unwrap();
+        let guard = request.await.unwrap();
         (Instant::now(), guard)
     })
 }

@@ -44,8 +44,8 @@ async fn each_coordinator_has_a_row() {
     });
     let [one, other] = coordinators.each_ref().map(|one| one.endpoint());
     let client = Client::connect(&one).await.unwrap();
-    let _guard = client.lock("orders/1").acquire().await.unwrap();
-    let waiting = tokio::spawn(client.lock("orders/1").acquire());
+    let _guard = client.lock("orders/1").await.unwrap();
+    let waiting = tokio::spawn(client.lock("orders/1").into_future());
     until_waiters(&client, "orders/1", 1).await;
     let both = format!("{one},{other}");
     let (rows, code) = status(&both, &[]);

@@ -22,8 +22,8 @@ async fn a_wait_says_who_holds_the_lock_and_what_changes() {
         connect("holder").await.unwrap(),
         connect("next").await.unwrap(),
     );
-    let held = holder.lock("a").acquire().await.unwrap();
-    let waiting = tokio::spawn(next.lock("a").acquire());
+    let held = holder.lock("a").await.unwrap();
+    let waiting = tokio::spawn(next.lock("a").into_future());
     until_waiters(&holder, "a", 1).await;
     let args = ["run", "a", "--", "echo", "begun"];
     let (mut run, mut lines) = spawn_merged(&endpoint, &args);
@@ -52,7 +52,7 @@ async fn a_quiet_wait_says_nothing() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
-    let _held = client.lock("a").acquire().await.unwrap();
+    let _held = client.lock("a").await.unwrap();
     let ran = output(
         &endpoint,
         &["run", "a", "--wait", "2s", "--quiet", "--", "true"],
@@ -72,7 +72,7 @@ async fn a_wait_says_when_its_coordinator_goes_away_and_when_there_is_one_again(
     let start = || Coordinator::process().store(redis.url()).start();
     let (first, second) = (start(), start());
     let client = Client::connect(second.endpoint()).await.unwrap();
-    let held = client.lock("a").acquire().await.unwrap();
+    let held = client.lock("a").await.unwrap();
     // The other one is not there yet.
     let endpoints = format!("{},http://127.0.0.1:1", first.endpoint());
     let (mut run, mut lines) = spawn_merged(&endpoints, &["run", "a", "--", "echo", "begun"]);
@@ -152,7 +152,7 @@ async fn a_coordinator_that_stops_answering_does_not_hold_up_the_end_of_the_wait
     let coordinator = Coordinator::process().start();
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
-    let _held = client.lock("a").acquire().await.unwrap();
+    let _held = client.lock("a").await.unwrap();
     let args = ["run", "a", "--wait", "3s", "--", "true"];
     let (mut run, mut lines) = spawn_merged(&endpoint, &args);
     lines

@@ -36,7 +36,7 @@ fn what_is_waited_for_fails_when_nobody_knows_who_asks() {
     session.machine.stream_disowned(at(10), session.stream);
     let error = ConnectError::refused(
         "http://test".into(),
-        Failure::from(tonic::Status::unauthenticated("who are you?")),
+        Failure::from_status(tonic::Status::unauthenticated("who are you?")),
     );
     session.machine.connect_failed(at(20), &Arc::new(error));
     let Some(Output::Acquired(2, Err(error))) = session.machine.next_output() else {

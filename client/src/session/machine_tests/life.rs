@@ -279,7 +279,7 @@ fn only_what_is_said_before_anything_is_done_declines_a_resume() {
     let fate = |code: Code, reason: &str| {
         Fate::of(&ConnectError::Refused {
             endpoint: "http://test".into(),
-            source: Failure::from(v1::SessionFailure {
+            source: Failure::from_session(v1::SessionFailure {
                 code: code as i32,
                 reason: reason.into(),
                 ..Default::default()

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
-use leasehold_client::{LockNews, proto::v1::DESCRIPTORS};
+use leasehold_client::{LockEvent, LockEventKind, LockWatchEvent, LostReason};
+use leasehold_proto::v1::DESCRIPTORS;
 use prost::Message;
 use prost_types::{
     DescriptorProto, FieldDescriptorProto, FileDescriptorSet,
@@ -83,47 +84,46 @@ fn check_value(field: &FieldDescriptorProto, value: &Value) {
     assert!(good, "{}: {value}", field.name());
 }
 
-fn time(seconds: i64) -> Option<prost_types::Timestamp> {
-    Some(prost_types::Timestamp { seconds, nanos: 0 })
+fn at(second: u64) -> Option<SystemTime> {
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(second))
 }
 
-fn holder() -> v1::Holder {
-    v1::Holder {
-        fencing_token: 9_007_199_254_740_993,
-        ttl: Some(prost_types::Duration {
-            seconds: 9,
-            nanos: 500_000_000,
-        }),
-        acquired_at: time(0),
-        value: b"v\xff".to_vec(),
-        permits: 2,
-        actor: u64::MAX,
-        hold_count: 3,
-        ..Default::default()
-    }
+fn holder() -> leasehold_client::Holder {
+    let mut holder = leasehold_client::Holder::default();
+    holder.fencing_token = Some(9_007_199_254_740_993.into());
+    holder.ttl = Some(Duration::from_millis(9_500));
+    holder.acquired_at = at(0);
+    holder.value = b"v\xff".to_vec();
+    holder.permits = Some(2);
+    holder.actor = Some(u64::MAX);
+    holder.hold_count = 3;
+    holder
 }
 
-fn semaphore() -> v1::LockView {
-    v1::LockView {
-        name: "a".into(),
-        mode: v1::LockMode::Semaphore.into(),
-        holders: vec![holder()],
-        holder_count: 150,
-        limit: 9,
-        permits_taken: 8,
-        waiters: vec![v1::Waiter {
-            mode: v1::LockMode::Semaphore.into(),
-            permits: 4,
-            actor: 5,
-            position: 1,
-            waiting_since: time(1),
-            ..Default::default()
-        }],
-        waiter_count: 2,
-        fencing_token: 7,
-        closed_for: Some(prost_types::Duration::default()),
-        lock_delay: Some(prost_types::Duration::default()),
-    }
+fn waiter() -> leasehold_client::Waiter {
+    let mut waiter = leasehold_client::Waiter::default();
+    waiter.mode = Some(LockMode::Semaphore);
+    waiter.permits = Some(4);
+    waiter.actor = Some(5);
+    waiter.position = 1;
+    waiter.waiting_since = at(1);
+    waiter
+}
+
+fn semaphore() -> LockView {
+    let mut lock = LockView::default();
+    lock.name = "a".into();
+    lock.mode = Some(LockMode::Semaphore);
+    lock.holders = vec![holder()];
+    lock.holder_count = 150;
+    lock.limit = Some(9);
+    lock.permits_taken = 8;
+    lock.waiters = vec![waiter()];
+    lock.waiter_count = 2;
+    lock.fencing_token = Some(7.into());
+    lock.closed_for = Some(Duration::ZERO);
+    lock.lock_delay = Some(Duration::ZERO);
+    lock
 }
 
 fn json(document: impl Serialize) -> Value {
@@ -132,26 +132,24 @@ fn json(document: impl Serialize) -> Value {
 
 #[test]
 fn every_document_is_a_message_of_the_wire_api_as_proto3_writes_it() {
-    for view in [semaphore(), v1::LockView::default()] {
+    for view in [semaphore(), LockView::default()] {
         check("LockView", &json(Lock::from(&view)), &[]);
         check(
             "WatchLocksResponse",
-            &json(event::News::of(&LockNews::Lock(view), 0)),
+            &json(event::News::of(&LockWatchEvent::Lock(view), 0)),
             &[],
         );
     }
-    let event = v1::LockEvent {
-        kind: v1::LockEventKind::Lost.into(),
-        reason: v1::LostReason::Deleted.into(),
-        time: time(0),
-        holder: Some(holder()),
-        waiter: Some(v1::Waiter::default()),
-        ..Default::default()
-    };
+    let mut event = LockEvent::default();
+    event.kind = LockEventKind::Lost;
+    event.reason = Some(LostReason::Deleted);
+    event.time = at(0);
+    event.holder = Some(holder());
+    event.waiter = Some(leasehold_client::Waiter::default());
     for news in [
-        LockNews::Event(event),
-        LockNews::Ready,
-        LockNews::Gap("slow".to_owned()),
+        LockWatchEvent::Event(event),
+        LockWatchEvent::Ready,
+        LockWatchEvent::Gap("slow".to_owned()),
     ] {
         check("WatchLocksResponse", &json(event::News::of(&news, 4)), &[]);
     }
@@ -184,10 +182,9 @@ fn nothing_is_rounded_and_nothing_is_lost() {
 
 #[test]
 fn null_is_what_there_is_none_of() {
-    let lock = json(Lock::from(&v1::LockView {
-        holders: vec![v1::Holder::default()],
-        ..Default::default()
-    }));
+    let mut view = LockView::default();
+    view.holders = vec![leasehold_client::Holder::default()];
+    let lock = json(Lock::from(&view));
     let holder = &lock["holders"][0];
     for none in [
         &lock["limit"],
@@ -200,11 +197,10 @@ fn null_is_what_there_is_none_of() {
         assert_eq!(none, &Value::Null);
     }
     // Held exclusively, and waited for by those who want permits.
-    let lock = json(Lock::from(&v1::LockView {
-        mode: v1::LockMode::Exclusive.into(),
-        limit: 9,
-        ..Default::default()
-    }));
+    let mut view = LockView::default();
+    view.mode = Some(LockMode::Exclusive);
+    view.limit = Some(9);
+    let lock = json(Lock::from(&view));
     assert_eq!(
         (&lock["limit"], &lock["permitsTaken"]),
         (&9.into(), &0.into())

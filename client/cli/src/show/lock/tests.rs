@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use prost_types::{Duration as WireDuration, Timestamp};
-
 use super::*;
 
 /// When the tests look.
@@ -9,79 +7,72 @@ fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000)
 }
 
-fn at(second: i64) -> Option<Timestamp> {
-    Some(Timestamp {
-        seconds: second,
-        nanos: 0,
-    })
+fn at(second: u64) -> Option<SystemTime> {
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(second))
 }
 
-fn seconds(seconds: i64) -> Option<WireDuration> {
-    Some(WireDuration { seconds, nanos: 0 })
+fn seconds(seconds: u64) -> Option<Duration> {
+    Some(Duration::from_secs(seconds))
 }
 
-fn holder(client_name: &str, permits: u32) -> v1::Holder {
-    v1::Holder {
-        session_id: format!("session-of-{client_name}"),
-        client_name: client_name.into(),
-        coordinator: "c1".into(),
-        fencing_token: 17,
-        acquired_at: at(990),
-        ttl: seconds(30),
-        hold_count: 1,
-        permits,
-        ..Default::default()
-    }
+fn holder(client_name: &str, permits: Option<u32>) -> Holder {
+    let mut holder = Holder::default();
+    holder.session_id = format!("session-of-{client_name}");
+    holder.client_name = client_name.into();
+    holder.coordinator = "c1".into();
+    holder.fencing_token = Some(17.into());
+    holder.acquired_at = at(990);
+    holder.ttl = seconds(30);
+    holder.hold_count = 1;
+    holder.permits = permits;
+    holder
 }
 
-fn waiter(position: u64, mode: v1::LockMode, permits: u32) -> v1::Waiter {
-    v1::Waiter {
-        client_name: format!("w{position}"),
-        coordinator: "c1".into(),
-        waiting_since: at(995),
-        position,
-        mode: mode.into(),
-        permits,
-        ..Default::default()
-    }
+fn waiter(position: u64, mode: LockMode, permits: Option<u32>) -> Waiter {
+    let mut waiter = Waiter::default();
+    waiter.client_name = format!("w{position}");
+    waiter.coordinator = "c1".into();
+    waiter.waiting_since = at(995);
+    waiter.position = position;
+    waiter.mode = Some(mode);
+    waiter.permits = permits;
+    waiter
 }
 
-fn lock(name: &str, mode: v1::LockMode, holders: Vec<v1::Holder>) -> v1::LockView {
-    v1::LockView {
-        name: name.into(),
-        mode: mode.into(),
-        holder_count: holders.len() as u64,
-        holders,
-        fencing_token: 17,
-        ..Default::default()
-    }
+fn lock(name: &str, mode: impl Into<Option<LockMode>>, holders: Vec<Holder>) -> LockView {
+    let mut lock = LockView::default();
+    lock.name = name.into();
+    lock.mode = mode.into();
+    lock.holder_count = holders.len() as u64;
+    lock.holders = holders;
+    lock.fencing_token = Some(17.into());
+    lock
 }
 
-fn semaphore(holders: Vec<v1::Holder>, permits_taken: u32, limit: u32) -> v1::LockView {
-    v1::LockView {
-        permits_taken,
-        limit,
-        ..lock("gpu", v1::LockMode::Semaphore, holders)
-    }
+fn semaphore(holders: Vec<Holder>, permits_taken: u32, limit: u32) -> LockView {
+    let mut lock = lock("gpu", LockMode::Semaphore, holders);
+    lock.permits_taken = permits_taken;
+    lock.limit = Some(limit);
+    lock
 }
 
-fn assert_shown(lock: &v1::LockView, expected: &[&str]) {
+fn assert_shown(lock: &LockView, expected: &[&str]) {
     let shown = whole(lock, now());
     assert_eq!(shown.lines().collect::<Vec<_>>(), expected, "\n{shown}");
 }
 
 #[test]
 fn the_list_tells_how_each_lock_is_held_and_by_how_many() {
-    let mut many = lock("docs", v1::LockMode::Shared, vec![holder("reader", 0)]);
+    let mut many = lock("docs", LockMode::Shared, vec![holder("reader", None)]);
     many.holder_count = 250;
-    let mut closed = lock("closed", v1::LockMode::Unspecified, Vec::new());
+    let mut closed = lock("closed", None, Vec::new());
     closed.closed_for = seconds(15);
-    let mut waiting = lock("held", v1::LockMode::Exclusive, vec![holder("writer", 0)]);
+    let mut waiting = lock("held", LockMode::Exclusive, vec![holder("writer", None)]);
     waiting.waiter_count = 2;
     let locks = [
         waiting,
         many,
-        semaphore(vec![holder("one", 2), holder("two", 1)], 3, 4),
+        semaphore(vec![holder("one", Some(2)), holder("two", Some(1))], 3, 4),
         closed,
     ];
     let shown = list(&locks, now()).to_string();
@@ -100,20 +91,20 @@ fn the_list_tells_how_each_lock_is_held_and_by_how_many() {
 
 #[test]
 fn an_exclusive_holder_is_shown_in_facts() {
-    let mut held = holder("writer", 0);
+    let mut held = holder("writer", None);
     held.value = b"step 3".to_vec();
     held.hold_count = 2;
-    held.actor = 7;
-    let mut lock = lock("orders/1", v1::LockMode::Exclusive, vec![held]);
+    held.actor = Some(7);
+    let mut lock = lock("orders/1", LockMode::Exclusive, vec![held]);
     lock.lock_delay = seconds(15);
     lock.waiters = vec![
-        waiter(1, v1::LockMode::Shared, 0),
-        waiter(2, v1::LockMode::Exclusive, 0),
-        waiter(3, v1::LockMode::Semaphore, 2),
+        waiter(1, LockMode::Shared, None),
+        waiter(2, LockMode::Exclusive, None),
+        waiter(3, LockMode::Semaphore, Some(2)),
     ];
-    lock.waiters[1].actor = 8;
+    lock.waiters[1].actor = Some(8);
     lock.waiter_count = 104;
-    lock.limit = 5;
+    lock.limit = Some(5);
     assert_shown(
         &lock,
         &[
@@ -142,11 +133,11 @@ fn an_exclusive_holder_is_shown_in_facts() {
 
 #[test]
 fn shared_holders_have_a_line_each() {
-    let mut unnamed = holder("", 0);
+    let mut unnamed = holder("", None);
     unnamed.session_id = "4711".into();
     unnamed.hold_count = 3;
     unnamed.value = b"v\x1b".to_vec();
-    let mut lock = lock("docs", v1::LockMode::Shared, vec![holder("a", 0), unnamed]);
+    let mut lock = lock("docs", LockMode::Shared, vec![holder("a", None), unnamed]);
     lock.holder_count = 3;
     lock.closed_for = seconds(12);
     assert_shown(
@@ -169,9 +160,9 @@ fn shared_holders_have_a_line_each() {
 
 #[test]
 fn a_semaphore_tells_its_permits() {
-    let mut lock = semaphore(vec![holder("a", 2), holder("b", 1)], 4, 5);
+    let mut lock = semaphore(vec![holder("a", Some(2)), holder("b", Some(1))], 4, 5);
     lock.closed_for = seconds(12);
-    lock.waiters = vec![waiter(1, v1::LockMode::Semaphore, 2)];
+    lock.waiters = vec![waiter(1, LockMode::Semaphore, Some(2))];
     lock.waiter_count = 1;
     assert_shown(
         &lock,
@@ -196,16 +187,20 @@ fn a_semaphore_tells_its_permits() {
 #[test]
 fn a_lock_that_nobody_holds_is_free_or_closed_as_its_last_holder_left_it() {
     for (mode, permits_taken, state) in [
-        (v1::LockMode::Unspecified, 0, "closed for 12s"),
+        (None, 0, "closed for 12s"),
         (
-            v1::LockMode::Shared,
+            Some(LockMode::Shared),
             0,
             "closed to exclusive holders for 12s",
         ),
-        (v1::LockMode::Semaphore, 1, "1 of 5 permits closed for 12s"),
+        (
+            Some(LockMode::Semaphore),
+            1,
+            "1 of 5 permits closed for 12s",
+        ),
     ] {
         let mut lock = lock("a", mode, Vec::new());
-        (lock.permits_taken, lock.limit) = (permits_taken, 5);
+        (lock.permits_taken, lock.limit) = (permits_taken, Some(5));
         lock.closed_for = seconds(12);
         let shown = whole(&lock, now());
         assert_eq!(
@@ -215,7 +210,7 @@ fn a_lock_that_nobody_holds_is_free_or_closed_as_its_last_holder_left_it() {
         );
     }
     assert_shown(
-        &lock("a", v1::LockMode::Unspecified, Vec::new()),
+        &lock("a", None, Vec::new()),
         &[
             "name          a",
             "state         free",
@@ -227,12 +222,10 @@ fn a_lock_that_nobody_holds_is_free_or_closed_as_its_last_holder_left_it() {
 
 #[test]
 fn a_foreign_holder_is_shown_without_what_it_does_not_have() {
-    let foreign = v1::Holder {
-        foreign: true,
-        ..Default::default()
-    };
-    let mut lock = lock("a", v1::LockMode::Exclusive, vec![foreign]);
-    lock.fencing_token = 0;
+    let mut foreign = Holder::default();
+    foreign.foreign = true;
+    let mut lock = lock("a", LockMode::Exclusive, vec![foreign]);
+    lock.fencing_token = None;
     assert_shown(
         &lock,
         &[

@@ -1,0 +1,436 @@
+//! Requests for locks and permits: settings first, then one await.
+
+mod grant;
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+pub use grant::Grant;
+
+use crate::{
+    actor::Actor,
+    error::{AcquireError, Failure, WithLockError},
+    guard::LockGuard,
+    guards::LockGuards,
+    semaphore::SemaphorePermit,
+    session::{AcquireSpec, Mode, Names, Session},
+    trace::TraceContext,
+};
+
+/// Request for a lock, made by [`Client::lock`](crate::Client::lock) and [`Session::lock`]. Await it to acquire the lock;
+/// the request sends nothing before it is awaited.
+///
+/// Requests for [several locks](LockAllRequest) and for [permits](PermitRequest) are the same type and differ in what the
+/// coordinator grants, `G`.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use std::time::Duration;
+///
+/// let guard = client
+///     .lock("orders/42")
+///     .wait(Duration::from_secs(5))
+///     .value("order service, worker 3")
+///     .await?;
+/// assert_eq!(guard.name(), "orders/42");
+/// # Ok(()) });
+/// ```
+///
+/// # Errors
+///
+/// Awaiting the request fails with
+///
+/// - [`AcquireError::TimedOut`] if the lock did not come free within the wait, and [`AcquireError::Busy`] if the wait was
+///   zero;
+/// - [`AcquireError::Unavailable`] if no coordinator answered within the wait. Without a wait, a lost connection is not an
+///   error: the session asks again on the next one;
+/// - [`AcquireError::SelfDeadlock`], [`AcquireError::UpgradeRefused`] or [`AcquireError::Deadlock`] if the request has an
+///   actor whose wait could not end;
+/// - [`AcquireError::Refused`] or a narrower variant if the coordinator could not serve the request.
+///
+/// # Cancel safety
+///
+/// The future may be dropped at any point. That cancels the request; if the coordinator granted it meanwhile, the session
+/// gives the lock back at once.
+#[must_use = "a request sends nothing before it is awaited"]
+pub struct LockRequest<G = LockGuard> {
+    session: Session,
+    spec: AcquireSpec,
+    granted: PhantomData<fn() -> G>,
+}
+
+/// Request for several locks, which the coordinator grants all together or not at all. Made by
+/// [`Client::lock_all`](crate::Client::lock_all) and [`Session::lock_all`].
+///
+/// The order of the names does not matter for deadlocks: requests for several names never block one another for good. A
+/// flow that holds one lock and then asks for others can still be in a deadlock; see [`Actor`].
+///
+/// The coordinator refuses a request without names, with more than 64, or with one name twice. Errors name all of the
+/// locks, with commas in between.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let guards = client.lock_all(["account/9", "account/7"]).value("transfer 1234").await?;
+/// assert!(guards.is_held());
+/// assert_eq!(guards.guards()[0].name(), "account/9");
+/// # Ok(()) });
+/// ```
+pub type LockAllRequest = LockRequest<LockGuards>;
+
+/// Request for permits of a semaphore, made by [`Semaphore::permits`](crate::Semaphore::permits).
+///
+/// The coordinator refuses a request for no permits or for more than the limit, and, with
+/// [`AcquireError::LimitMismatch`], one with another limit than that of present holders and waiters.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let permit = client.semaphore("downloads", 3).permits(2).value("worker 3").await?;
+/// assert_eq!(permit.permits(), 2);
+/// # Ok(()) });
+/// ```
+pub type PermitRequest = LockRequest<SemaphorePermit>;
+
+impl LockRequest {
+    pub(crate) fn one(session: Session, name: Arc<str>) -> Self {
+        Self::new(session, Names::One(name), Mode::Exclusive)
+    }
+
+    /// Asks for a shared hold: together with other shared holders, and never with an exclusive one. Use it for readers,
+    /// where exclusive holders are writers. A request behind a waiting writer waits for that writer, so that readers do
+    /// not starve writers. Default: exclusive.
+    ///
+    /// Each shared holder has a fencing token of its own. The protected resource must refuse tokens that are smaller than
+    /// the largest of an exclusive holder; the order of shared holders' tokens has no meaning.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let one = client.lock("catalogue").shared().await?;
+    /// let another = client.lock("catalogue").shared().await?;
+    /// assert!(one.is_held() && another.is_held());
+    /// assert!(client.lock("catalogue").try_acquire().await?.is_none());
+    /// # Ok(()) });
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.spec.mode = Mode::Shared;
+        self
+    }
+}
+
+impl LockAllRequest {
+    pub(crate) fn all(session: Session, names: Arc<[Arc<str>]>) -> Self {
+        Self::new(session, Names::All(names), Mode::Exclusive)
+    }
+
+    /// Asks for shared holds of all of the locks; see [`LockRequest::shared`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guards = client.lock_all(["prices", "stock"]).shared().await?;
+    /// assert!(client.lock("stock").shared().try_acquire().await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.spec.mode = Mode::Shared;
+        self
+    }
+}
+
+impl PermitRequest {
+    pub(crate) fn permits(session: Session, name: Arc<str>, permits: u32, limit: u32) -> Self {
+        Self::new(
+            session,
+            Names::One(name),
+            Mode::Semaphore { permits, limit },
+        )
+    }
+}
+
+impl<G> LockRequest<G> {
+    fn new(session: Session, names: Names, mode: Mode) -> Self {
+        Self {
+            session,
+            spec: AcquireSpec::new(names, mode),
+            granted: PhantomData,
+        }
+    }
+
+    /// Sets the time to wait: at most 24 h; zero means not to wait. Default: as long as it takes, over reconnects too.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use std::time::Duration;
+    ///
+    /// let guard = client.lock("orders/42").wait(Duration::from_secs(2)).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.spec.wait = Some(wait);
+        self
+    }
+
+    /// Attaches a value to each hold for others to see: at most 4 KiB. Default: empty.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let guard = client.lock("orders/42").value("worker 3").await?;
+    /// let view = client.admin().get_lock("orders/42").await?;
+    /// assert_eq!(view.holders[0].value, b"worker 3");
+    /// # Ok(()) });
+    /// ```
+    pub fn value(mut self, value: impl Into<Vec<u8>>) -> Self {
+        self.spec.value = value.into();
+        self
+    }
+
+    /// Sets the time for which each name stays closed, or the permits stay taken, if the hold ends uncleanly, that is in
+    /// any way other than a release: 0 to the maximum TTL. Default: 0.
+    ///
+    /// Use it for work that can neither be fenced nor be stopped at the moment its lock is lost: a delay of the TTL keeps
+    /// the next holder out until the former one must have noticed.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use std::time::Duration;
+    ///
+    /// let guard = client.lock("tape").lock_delay(Duration::from_secs(10)).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn lock_delay(mut self, lock_delay: Duration) -> Self {
+        self.spec.lock_delay = lock_delay;
+        self
+    }
+
+    /// Asks in the name of an actor, made by [`Session::actor`]. Default: no actor.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::AcquireError;
+    ///
+    /// let me = client.actor();
+    /// let guard = client.lock("orders/42").actor(me).await?;
+    /// // The actor would wait for itself.
+    /// let error = client.lock("orders/42").actor(me).await.unwrap_err();
+    /// assert!(matches!(error, AcquireError::SelfDeadlock { .. }));
+    /// # Ok(()) });
+    /// ```
+    pub fn actor(mut self, actor: Actor) -> Self {
+        self.spec.actor = actor.get();
+        self
+    }
+
+    /// Allows the actor to hold what it holds already once more, under the same fencing token. The lock comes free when
+    /// the last of its guards is released. Needs [`LockRequest::actor`].
+    ///
+    /// An actor that holds the lock shared can't have it exclusively on top: the coordinator refuses that with
+    /// [`AcquireError::UpgradeRefused`], because two actors that try would wait for each other. Permits that the actor
+    /// has count once.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let me = client.actor();
+    /// let request = client.lock("orders/42").actor(me).reentrant();
+    /// let outer = request.clone().await?;
+    /// let inner = request.await?;
+    /// assert_eq!(inner.hold_count(), 2);
+    ///
+    /// inner.release().await?;
+    /// assert!(client.lock("orders/42").try_acquire().await?.is_none());
+    /// outer.release().await?;
+    /// assert!(client.lock("orders/42").try_acquire().await?.is_some());
+    /// # Ok(()) });
+    /// ```
+    pub fn reentrant(mut self) -> Self {
+        self.spec.reentrant = true;
+        self
+    }
+
+    /// Makes the request, with its wait, a part of this trace. Default: the context from the client's
+    /// [source](crate::ClientBuilder::trace_context_from), which also applies to later requests of the guard.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse()?;
+    /// let guard = client.lock("orders/42").trace_context(context).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn trace_context(mut self, context: TraceContext) -> Self {
+        self.spec.trace = Some(context);
+        self
+    }
+}
+
+impl<G: Grant> LockRequest<G> {
+    /// Acquires the lock if it is free, and returns none if it is not, or if others wait for it. Ignores
+    /// [`LockRequest::wait`]. To learn who holds the lock, await the request with a wait of zero and look at
+    /// [`AcquireError::Busy`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let first = client.lock("orders/42").try_acquire().await?;
+    /// assert!(first.is_some());
+    /// assert!(client.lock("orders/42").try_acquire().await?.is_none());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails as the request itself does, and with [`AcquireError::Unavailable`] if there is no connection and attempts to
+    /// make one fail at all coordinators, or if it breaks before the answer.
+    pub async fn try_acquire(self) -> Result<Option<G>, AcquireError> {
+        match self.wait(Duration::ZERO).await {
+            Ok(granted) => Ok(Some(granted)),
+            Err(AcquireError::Busy { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Acquires the lock, runs the work while holding it, and releases it. If the lock is lost, the work is dropped at the
+    /// await where it stands; while the lock is only [suspended](crate::LockState::Suspended), the work goes on. Work that
+    /// blocks its thread can't be stopped, and should pass on the fencing token.
+    ///
+    /// The work gets a watch of the hold; for several locks, one watch for each lock in the order of the names.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let tokens: Vec<i64> = client
+    ///     .lock_all(["account/7", "account/9"])
+    ///     .with(|locks| async move {
+    ///         locks.iter().map(|lock| lock.fencing_token().get()).collect()
+    ///     })
+    ///     .await?;
+    /// assert_eq!(tokens.len(), 2);
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WithLockError::Acquire`] if the lock was not acquired, and [`WithLockError::Lost`] if it was lost before the work
+    /// was done. That includes a loss that is noticed only afterwards: the work's result is dropped then, since the work
+    /// did not run under the lock from beginning to end.
+    pub async fn with<T, F>(self, work: impl FnOnce(G::Watch) -> F) -> Result<T, WithLockError>
+    where
+        F: Future<Output = T>,
+    {
+        let granted = self.await?;
+        let work = work(granted.watch());
+        LockGuards::new(granted.into_guards()).run(work).await
+    }
+
+    /// Runs work that can fail, as [`LockRequest::with`] does. The work's error and that of the lock become one: `E` is
+    /// any error that is made from a [`WithLockError`], such as `Box<dyn Error>` or an enum of the program.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::WithLockError;
+    ///
+    /// #[derive(thiserror::Error, Debug)]
+    /// enum SaleError {
+    ///     #[error(transparent)]
+    ///     Lock(#[from] WithLockError),
+    ///     #[error("sold out")]
+    ///     SoldOut,
+    /// }
+    ///
+    /// let sale = client
+    ///     .lock("stock/apples")
+    ///     .try_with(|lock| async move {
+    ///         let left: u32 = 0; // Read with lock.fencing_token().
+    ///         left.checked_sub(1).ok_or(SaleError::SoldOut)
+    ///     })
+    ///     .await;
+    /// assert!(matches!(sale, Err(SaleError::SoldOut)));
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails with the work's own error, or with that of [`LockRequest::with`]. If the lock was lost before the work was
+    /// done, the loss is the error, whatever the work returned.
+    pub async fn try_with<T, E, F>(self, work: impl FnOnce(G::Watch) -> F) -> Result<T, E>
+    where
+        E: From<WithLockError>,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.with(work).await?
+    }
+
+    async fn acquire(self) -> Result<G, AcquireError> {
+        let Self { session, spec, .. } = self;
+        let names = spec.names.clone();
+        let refused = |source| AcquireError::Refused {
+            name: names.label(),
+            source,
+        };
+        let permits = match spec.mode {
+            // The coordinator would take 0 for the default, 1.
+            Mode::Semaphore { permits: 0, .. } => {
+                let source = Failure::invalid_field("acquire.permits", "must be at least 1");
+                return Err(refused(source));
+            }
+            Mode::Semaphore { permits, .. } => permits,
+            Mode::Exclusive | Mode::Shared => 0,
+        };
+        let guards = session.acquire(spec).await?;
+        G::granted(guards, permits)
+            .ok_or_else(|| refused(Failure::protocol("the coordinator granted nothing")))
+    }
+}
+
+impl<G: Grant> IntoFuture for LockRequest<G> {
+    type Output = Result<G, AcquireError>;
+    type IntoFuture = AcquireFuture<G>;
+
+    fn into_future(self) -> AcquireFuture<G> {
+        AcquireFuture(Box::pin(self.acquire()))
+    }
+}
+
+impl<G> Clone for LockRequest<G> {
+    fn clone(&self) -> Self {
+        Self {
+            session: self.session.clone(),
+            spec: self.spec.clone(),
+            granted: PhantomData,
+        }
+    }
+}
+
+impl<G> fmt::Debug for LockRequest<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spec.debug("LockRequest", f)
+    }
+}
+
+/// Future of a [`LockRequest`] that is under way. It borrows nothing, so that it can be spawned.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let held = client.lock("orders/42").await?;
+/// let waiting = tokio::spawn(client.lock("orders/42").into_future());
+/// held.release().await?;
+/// assert!(waiting.await??.is_held());
+/// # Ok(()) });
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct AcquireFuture<G>(Pin<Box<dyn Future<Output = Result<G, AcquireError>> + Send>>);
+
+impl<G> Future for AcquireFuture<G> {
+    type Output = Result<G, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl<G> fmt::Debug for AcquireFuture<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AcquireFuture").finish_non_exhaustive()
+    }
+}

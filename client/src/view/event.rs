@@ -1,0 +1,156 @@
+//! Events of locks, as a [`LockWatcher`](crate::LockWatcher) yields them.
+
+use std::time::{Duration, SystemTime};
+
+use super::{
+    duration,
+    lock::{Holder, LockMode, LockView, Waiter},
+    time, token,
+};
+use crate::{
+    lease::{FencingToken, LostReason},
+    proto::v1,
+};
+
+/// An item of a [`LockWatcher`](crate::LockWatcher).
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use leasehold_client::LockWatchEvent;
+///
+/// let _guard = client.lock("orders/42").await?;
+/// let mut watcher = client.admin().watch_locks("orders/");
+/// let mut held = 0;
+/// loop {
+///     match watcher.next().await.expect("the watcher goes on")? {
+///         LockWatchEvent::Lock(lock) => held += lock.holders.len(),
+///         LockWatchEvent::Ready => break,
+///         LockWatchEvent::Event(event) => println!("{:?} {}", event.kind, event.name),
+///         LockWatchEvent::Gap(reason) => held = 0, // A new snapshot follows.
+///         _ => {}
+///     }
+/// }
+/// assert_eq!(held, 1);
+/// # Ok(()) });
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are events, which would have to be allocated one by one"
+)]
+pub enum LockWatchEvent {
+    /// Part of a snapshot: a lock that is held, closed or waited for. It replaces whatever was known of its name.
+    Lock(LockView),
+    /// The snapshot is complete: locks that were not in it are free.
+    Ready,
+    /// Something happened to a lock.
+    Event(LockEvent),
+    /// The watcher missed events, for the reason given: forget what was known of all locks. A snapshot follows.
+    Gap(String),
+}
+
+impl LockWatchEvent {
+    /// Returns the item; none if this version does not know its kind.
+    pub(crate) fn from_proto(message: v1::WatchLocksResponse) -> Option<Self> {
+        use v1::watch_locks_response::Response;
+
+        Some(match message.response? {
+            Response::Lock(lock) => Self::Lock(LockView::from_proto(lock)),
+            Response::Ready(_) => Self::Ready,
+            Response::Event(event) => Self::Event(LockEvent::from_proto(event)),
+            Response::Gap(gap) => Self::Gap(gap.message),
+        })
+    }
+}
+
+/// Kind of a [`LockEvent`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[non_exhaustive]
+pub enum LockEventKind {
+    /// This version does not know the kind.
+    #[default]
+    Unknown,
+    /// A client was granted the lock: `holder`.
+    Granted,
+    /// A client joined the queue: `waiter`.
+    Queued,
+    /// A waiter gave up or is gone: `waiter`. A waiter whose coordinator died has no such event.
+    Withdrawn,
+    /// A hold was given back, or its session ended: `holder` held it.
+    Released,
+    /// A hold ran out: `holder` held it. The event may come up to a second late.
+    Expired,
+    /// A hold was gone from the store before its time, for the `reason` given: `holder` held it.
+    Lost,
+    /// An operator took a hold away: `holder` held it.
+    Forced,
+    /// A holder changed its value: `holder` has the new one.
+    ValueChanged,
+    /// A holder turned its exclusive hold into a shared one: `holder`.
+    Downgraded,
+}
+
+impl LockEventKind {
+    fn from_proto(kind: v1::LockEventKind) -> Self {
+        match kind {
+            v1::LockEventKind::Unspecified => Self::Unknown,
+            v1::LockEventKind::Granted => Self::Granted,
+            v1::LockEventKind::Queued => Self::Queued,
+            v1::LockEventKind::Withdrawn => Self::Withdrawn,
+            v1::LockEventKind::Released => Self::Released,
+            v1::LockEventKind::Expired => Self::Expired,
+            v1::LockEventKind::Lost => Self::Lost,
+            v1::LockEventKind::Forced => Self::Forced,
+            v1::LockEventKind::ValueChanged => Self::ValueChanged,
+            v1::LockEventKind::Downgraded => Self::Downgraded,
+        }
+    }
+}
+
+/// Something that happened to a lock.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct LockEvent {
+    /// What happened.
+    pub kind: LockEventKind,
+    /// The lock's name.
+    pub name: String,
+    /// When it happened, by the store's clock, even if the coordinator noticed later.
+    pub time: Option<SystemTime>,
+    /// The fencing token of the hold; none for an event of a waiter or of a foreign holder.
+    pub fencing_token: Option<FencingToken>,
+    /// The hold as it was last seen; none for an event of a waiter.
+    pub holder: Option<Holder>,
+    /// The waiter; none for an event of a hold.
+    pub waiter: Option<Waiter>,
+    /// Why a hold was lost; none in other events.
+    pub reason: Option<LostReason>,
+    /// How the lock is held after the event; none while it is free.
+    pub mode: Option<LockMode>,
+    /// How many hold the lock after the event.
+    pub holder_count: u64,
+    /// How many wait for the lock after the event.
+    pub waiter_count: u64,
+    /// Time for which the lock is closed after the event, if a hold ended uncleanly; none if it is not closed.
+    pub closed_for: Option<Duration>,
+}
+
+impl LockEvent {
+    fn from_proto(event: v1::LockEvent) -> Self {
+        let reason = event.reason();
+        Self {
+            kind: LockEventKind::from_proto(event.kind()),
+            mode: LockMode::from_proto(event.mode()),
+            reason: (reason != v1::LostReason::Unspecified).then(|| LostReason::from_proto(reason)),
+            name: event.name,
+            time: time(event.time),
+            fencing_token: token(event.fencing_token),
+            holder: event.holder.map(Holder::from_proto),
+            waiter: event.waiter.map(Waiter::from_proto),
+            holder_count: event.holder_count,
+            waiter_count: event.waiter_count,
+            closed_for: duration(event.closed_for),
+        }
+    }
+}

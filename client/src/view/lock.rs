@@ -1,0 +1,201 @@
+//! View of one lock: its mode, its holders and its queue.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
+
+use super::{duration, time, token, unless_zero};
+use crate::{lease::FencingToken, proto::v1};
+
+/// How a lock is held, or how a waiter wants to hold it.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// use leasehold_client::LockMode;
+///
+/// let _reader = client.lock("catalogue").shared().await?;
+/// let view = client.admin().get_lock("catalogue").await?;
+/// assert_eq!(view.mode, Some(LockMode::Shared));
+/// # Ok(()) });
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum LockMode {
+    /// One holder at a time.
+    Exclusive,
+    /// Any number of shared holders at a time, and no exclusive one.
+    Shared,
+    /// Permits of a semaphore: as many holders at a time as their permits fit into its limit.
+    Semaphore,
+}
+
+impl LockMode {
+    /// Returns the mode; none if it is unset, or if this version does not know it.
+    pub(super) fn from_proto(mode: v1::LockMode) -> Option<Self> {
+        match mode {
+            v1::LockMode::Unspecified => None,
+            v1::LockMode::Exclusive => Some(Self::Exclusive),
+            v1::LockMode::Shared => Some(Self::Shared),
+            v1::LockMode::Semaphore => Some(Self::Semaphore),
+        }
+    }
+}
+
+impl fmt::Display for LockMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+            Self::Semaphore => "semaphore",
+        })
+    }
+}
+
+/// One holder of a lock. Its owner id is secret and never shown.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let guard = client.lock("orders/42").value("worker 3").await?;
+/// let view = client.admin().get_lock("orders/42").await?;
+/// let holder = &view.holders[0];
+/// assert_eq!(holder.value, b"worker 3");
+/// assert_eq!(holder.fencing_token, Some(guard.fencing_token()));
+/// # Ok(()) });
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The session that holds the lock; empty for a hold of the unary calls and for a foreign holder.
+    pub session_id: String,
+    /// The name that the client gave itself, at most 256 bytes; empty if it gave none.
+    pub client_name: String,
+    /// The coordinator that granted or last confirmed the hold; empty for a foreign holder.
+    pub coordinator: String,
+    /// The fencing token of this hold; none for a foreign holder.
+    pub fencing_token: Option<FencingToken>,
+    /// When the lock was granted, by the store's clock; none for a foreign holder.
+    pub acquired_at: Option<SystemTime>,
+    /// Time left until the hold ends unless it is renewed; none if it never ends, as a foreign key without expiry.
+    pub ttl: Option<Duration>,
+    /// The value that the holder attached to its hold: at most 4 KiB.
+    pub value: Vec<u8>,
+    /// How many times the holder holds the lock: 1 except for reentrant holds, 0 for a foreign holder.
+    pub hold_count: u32,
+    /// Whether a program that does not use Leasehold set the lock's key.
+    pub foreign: bool,
+    /// The permits that the holder has of a semaphore; none in other modes.
+    pub permits: Option<u32>,
+    /// The number of the actor that holds the lock; none if the client named none.
+    pub actor: Option<u64>,
+}
+
+impl Holder {
+    pub(crate) fn from_proto(holder: v1::Holder) -> Self {
+        Self {
+            session_id: holder.session_id,
+            client_name: holder.client_name,
+            coordinator: holder.coordinator,
+            fencing_token: token(holder.fencing_token),
+            acquired_at: time(holder.acquired_at),
+            ttl: duration(holder.ttl),
+            value: holder.value,
+            hold_count: holder.hold_count,
+            foreign: holder.foreign,
+            permits: unless_zero(holder.permits),
+            actor: unless_zero(holder.actor),
+        }
+    }
+}
+
+/// One waiter in the queue of a lock.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// The session that waits; empty for a unary call.
+    pub session_id: String,
+    /// The name that the client gave itself, at most 256 bytes; empty if it gave none.
+    pub client_name: String,
+    /// The coordinator at which the client waits.
+    pub coordinator: String,
+    /// When the waiter joined the queue, by the store's clock.
+    pub waiting_since: Option<SystemTime>,
+    /// The place in the queue: 1 is next.
+    pub position: u64,
+    /// How the waiter wants to hold the lock; none if this version does not know the mode.
+    pub mode: Option<LockMode>,
+    /// The permits that the waiter wants of a semaphore; none in other modes.
+    pub permits: Option<u32>,
+    /// The number of the actor that waits; none if the client named none.
+    pub actor: Option<u64>,
+}
+
+impl Waiter {
+    pub(super) fn from_proto(waiter: v1::Waiter) -> Self {
+        Self {
+            mode: LockMode::from_proto(waiter.mode()),
+            session_id: waiter.session_id,
+            client_name: waiter.client_name,
+            coordinator: waiter.coordinator,
+            waiting_since: time(waiter.waiting_since),
+            position: waiter.position,
+            permits: unless_zero(waiter.permits),
+            actor: unless_zero(waiter.actor),
+        }
+    }
+}
+
+/// Everything that can be seen of one lock. A free lock has neither a mode nor holders.
+///
+/// ```
+/// # leasehold_tests::doc(async |client| {
+/// let permit = client.semaphore("downloads", 3).permits(2).await?;
+/// let view = client.admin().get_lock("downloads").await?;
+/// assert_eq!((view.permits_taken, view.limit), (2, Some(3)));
+/// # Ok(()) });
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct LockView {
+    /// The lock's name.
+    pub name: String,
+    /// How the lock is held; none while it is free, or if this version does not know the mode.
+    pub mode: Option<LockMode>,
+    /// The holders: at most 100 of them, those whose hold ends first.
+    pub holders: Vec<Holder>,
+    /// How many hold the lock, including those not in `holders`.
+    pub holder_count: u64,
+    /// The waiters in the order in which they will be served: at most 100 of them, and none in a listing.
+    pub waiters: Vec<Waiter>,
+    /// How many wait, including those not in `waiters`.
+    pub waiter_count: u64,
+    /// The newest fencing token that was granted for this name; none if none is on record.
+    pub fencing_token: Option<FencingToken>,
+    /// Time for which the lock stays closed after an unclean end (its lock-delay); none unless it is closed now. After a
+    /// shared hold it is closed to exclusive holders only; after permits of a semaphore, those permits stay taken.
+    pub closed_for: Option<Duration>,
+    /// The lock-delay that the present hold asked for, the longest of several; none if no holder asked for one.
+    pub lock_delay: Option<Duration>,
+    /// The semaphore's limit, while it has holders or waiters; none for other locks.
+    pub limit: Option<u32>,
+    /// How many of the semaphore's permits are taken, including those that a lock-delay keeps; 0 for other locks.
+    pub permits_taken: u32,
+}
+
+impl LockView {
+    pub(crate) fn from_proto(view: v1::LockView) -> Self {
+        Self {
+            mode: LockMode::from_proto(view.mode()),
+            name: view.name,
+            holders: view.holders.into_iter().map(Holder::from_proto).collect(),
+            holder_count: view.holder_count,
+            waiters: view.waiters.into_iter().map(Waiter::from_proto).collect(),
+            waiter_count: view.waiter_count,
+            fencing_token: token(view.fencing_token),
+            closed_for: duration(view.closed_for),
+            lock_delay: duration(view.lock_delay),
+            limit: unless_zero(view.limit),
+            permits_taken: view.permits_taken,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Views of locks, sessions and coordinators, as the administration calls return them.
+
+mod event;
+mod lock;
+mod report;
+
+use std::time::{Duration, SystemTime};
+
+pub use event::{LockEvent, LockEventKind, LockWatchEvent};
+pub use lock::{Holder, LockMode, LockView, Waiter};
+pub use report::{CoordinatorView, ForceReleased, SessionView, StoreState, TokenCheck};
+
+use crate::lease::FencingToken;
+
+/// Returns a time of the wire API; none if it is unset or out of range.
+pub(crate) fn time(wire: Option<prost_types::Timestamp>) -> Option<SystemTime> {
+    wire.and_then(|wire| SystemTime::try_from(wire).ok())
+}
+
+/// Returns a duration of the wire API; none if it is unset or negative.
+fn duration(wire: Option<prost_types::Duration>) -> Option<Duration> {
+    wire.and_then(|wire| Duration::try_from(wire).ok())
+}
+
+/// Returns a token of the wire API, which writes 0 for none.
+pub(crate) fn token(wire: i64) -> Option<FencingToken> {
+    unless_zero(wire).map(FencingToken::from)
+}
+
+/// Returns a number of the wire API that means "none" when it is zero.
+fn unless_zero<T: Default + PartialEq>(number: T) -> Option<T> {
+    (number != T::default()).then_some(number)
+}
+
+/// Returns a text of the wire API that means "none" when it is empty.
+fn unless_empty(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{lease::LostReason, proto::v1};
+
+    #[test]
+    fn a_value_that_the_wire_api_leaves_out_is_none() {
+        let view = LockView::from_proto(v1::LockView::default());
+        assert_eq!(view, LockView::default());
+        let holder = Holder::from_proto(v1::Holder::default());
+        assert_eq!(holder, Holder::default());
+        let status = CoordinatorView::from_proto(v1::GetStatusResponse::default());
+        assert_eq!(status, CoordinatorView::default());
+        let item = LockWatchEvent::from_proto(v1::WatchLocksResponse::default());
+        assert_eq!(item, None);
+    }
+
+    #[test]
+    fn every_value_of_the_wire_api_is_shown() {
+        let wire = v1::LockView {
+            mode: v1::LockMode::Semaphore.into(),
+            holders: vec![v1::Holder {
+                fencing_token: 7,
+                permits: 2,
+                actor: 3,
+                acquired_at: Some(prost_types::Timestamp {
+                    seconds: 5,
+                    nanos: 6,
+                }),
+                ttl: Some(prost_types::Duration {
+                    seconds: 1,
+                    nanos: 500_000_000,
+                }),
+                ..Default::default()
+            }],
+            fencing_token: 9,
+            limit: 4,
+            ..Default::default()
+        };
+        let view = LockView::from_proto(wire);
+        assert_eq!(view.mode, Some(LockMode::Semaphore));
+        assert_eq!((view.limit, view.fencing_token), (Some(4), token(9)));
+        let holder = &view.holders[0];
+        assert_eq!((holder.permits, holder.actor), (Some(2), Some(3)));
+        assert_eq!(holder.fencing_token, Some(7.into()));
+        assert_eq!(holder.ttl, Some(Duration::from_millis(1_500)));
+        let acquired_at = SystemTime::UNIX_EPOCH + Duration::new(5, 6);
+        assert_eq!(holder.acquired_at, Some(acquired_at));
+    }
+
+    #[test]
+    fn an_event_has_a_reason_only_if_a_hold_was_lost() {
+        let event = |kind: v1::LockEventKind, reason: v1::LostReason| {
+            let event = v1::LockEvent {
+                kind: kind.into(),
+                reason: reason.into(),
+                ..Default::default()
+            };
+            let response = v1::watch_locks_response::Response::Event(event);
+            let response = Some(response);
+            match LockWatchEvent::from_proto(v1::WatchLocksResponse { response }) {
+                Some(LockWatchEvent::Event(event)) => (event.kind, event.reason),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(
+            event(v1::LockEventKind::Granted, v1::LostReason::Unspecified),
+            (LockEventKind::Granted, None)
+        );
+        assert_eq!(
+            event(v1::LockEventKind::Lost, v1::LostReason::Deleted),
+            (LockEventKind::Lost, Some(LostReason::Deleted))
+        );
+    }
+}

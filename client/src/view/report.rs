@@ -1,0 +1,153 @@
+//! Answers of a coordinator about its sessions, its state, force releases and fencing tokens.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
+
+use super::{duration, time, token, unless_empty};
+use crate::{lease::FencingToken, proto::v1};
+
+/// One session of a coordinator.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct SessionView {
+    /// The session's id. Not secret.
+    pub session_id: String,
+    /// The name that the client gave itself, at most 256 bytes; empty if it gave none.
+    pub client_name: String,
+    /// The network address of the client.
+    pub peer: String,
+    /// The coordinator that serves the session.
+    pub coordinator: String,
+    /// The TTL of the session's locks.
+    pub ttl: Duration,
+    /// When the session was opened, by the coordinator's wall clock.
+    pub opened_at: Option<SystemTime>,
+    /// Time since the coordinator received the last heartbeat.
+    pub since_heartbeat: Duration,
+    /// How many locks the session holds.
+    pub hold_count: u32,
+    /// How many acquires of the session wait.
+    pub waiter_count: u32,
+    /// The metadata that the client gave when it opened the session.
+    pub metadata: HashMap<String, String>,
+    /// The identity that opened the session, for example `cert:billing`; none if the coordinator asks for no identity.
+    pub identity: Option<String>,
+}
+
+impl SessionView {
+    pub(crate) fn from_proto(view: v1::SessionView) -> Self {
+        Self {
+            session_id: view.session_id,
+            client_name: view.client_name,
+            peer: view.peer,
+            coordinator: view.coordinator,
+            ttl: duration(view.ttl).unwrap_or_default(),
+            opened_at: time(view.opened_at),
+            since_heartbeat: duration(view.since_heartbeat).unwrap_or_default(),
+            hold_count: view.hold_count,
+            waiter_count: view.waiter_count,
+            metadata: view.metadata,
+            identity: unless_empty(view.identity),
+        }
+    }
+}
+
+/// Result of a force release.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ForceReleased {
+    /// Whether somebody held the lock; false if the name was free.
+    pub released: bool,
+    /// The name's token after the release: greater than the former holder's; the next waiter's, if one was granted. None
+    /// if no token of the name is on record.
+    pub fencing_token: Option<FencingToken>,
+}
+
+impl ForceReleased {
+    pub(crate) fn from_proto(answer: v1::ForceReleaseResponse) -> Self {
+        Self {
+            released: answer.released,
+            fencing_token: token(answer.fencing_token),
+        }
+    }
+}
+
+/// Result of a check of a fencing token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct TokenCheck {
+    /// Whether no newer token of the name is on record. A token that is older than the record (twice the maximum TTL
+    /// without a grant or a renewal) is unknown, and thus not current.
+    pub current: bool,
+    /// The newest token on record; none if none is.
+    pub newest_token: Option<FencingToken>,
+}
+
+impl TokenCheck {
+    pub(crate) fn from_proto(answer: v1::CheckTokenResponse) -> Self {
+        Self {
+            current: answer.current,
+            newest_token: token(answer.newest_token),
+        }
+    }
+}
+
+/// Whether a coordinator reaches its store.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum StoreState {
+    /// The store answers.
+    Up,
+    /// The store is out of reach, or must not be used.
+    Down,
+}
+
+/// Answer of one coordinator about its own state. A caller without the permission `inspect` on every lock sees
+/// `coordinator`, `version`, `uptime` and `serving` only.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct CoordinatorView {
+    /// The coordinator's id, as listings show it.
+    pub coordinator: String,
+    /// The coordinator's version, for example `0.1.0`.
+    pub version: String,
+    /// Time since the coordinator started.
+    pub uptime: Option<Duration>,
+    /// Whether the coordinator serves, as its health check says.
+    pub serving: bool,
+    /// Why the coordinator does not serve, for people; none while it serves, or if the caller may not see it.
+    pub reason: Option<String>,
+    /// The URL of the store without its passwords; none if the caller may not see it.
+    pub store: Option<String>,
+    /// Whether the coordinator reaches its store; none if the caller may not see it.
+    pub store_state: Option<StoreState>,
+    /// How many sessions the coordinator has; none if the caller may not see it.
+    pub session_count: Option<u64>,
+    /// How many locks these sessions hold; none if the caller may not see it.
+    pub hold_count: Option<u64>,
+    /// How many acquires of these sessions wait or are in flight; none if the caller may not see it.
+    pub waiter_count: Option<u64>,
+}
+
+impl CoordinatorView {
+    pub(crate) fn from_proto(answer: v1::GetStatusResponse) -> Self {
+        Self {
+            store_state: match answer.store_state() {
+                v1::StoreState::Unspecified => None,
+                v1::StoreState::Up => Some(StoreState::Up),
+                v1::StoreState::Down => Some(StoreState::Down),
+            },
+            coordinator: answer.coordinator,
+            version: answer.version,
+            uptime: duration(answer.uptime),
+            serving: answer.serving,
+            reason: unless_empty(answer.reason),
+            store: unless_empty(answer.store),
+            session_count: answer.session_count,
+            hold_count: answer.hold_count,
+            waiter_count: answer.waiter_count,
+        }
+    }
+}
