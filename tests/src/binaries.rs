@@ -9,8 +9,22 @@ use std::{env, path::PathBuf, process::Command, sync::OnceLock};
 ///
 /// If it can't be built, or the caller does not run from cargo's target directory (a doc test does not).
 pub fn path(program: &str) -> PathBuf {
-    let directory = BUILT.get_or_init(|| build(&["--quiet"]));
-    let path = directory.join(program);
+    let directory = BUILT.get_or_init(|| build(&["--bins", "--quiet"]));
+    existing(directory.join(program))
+}
+
+/// Returns the path of an example of this workspace, built with the profile of this test and never stale.
+///
+/// # Panics
+///
+/// As [`path`].
+pub fn example(name: &str) -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let directory = BUILT.get_or_init(|| build(&["--examples", "--quiet"]));
+    existing(directory.join("examples").join(name))
+}
+
+fn existing(path: PathBuf) -> PathBuf {
     assert!(path.exists(), "there is no program {}", path.display());
     path
 }
@@ -22,7 +36,7 @@ pub fn path(program: &str) -> PathBuf {
 ///
 /// As [`path`].
 pub fn build_visibly() {
-    BUILT.get_or_init(|| build(&[]));
+    BUILT.get_or_init(|| build(&["--bins"]));
 }
 
 /// Cargo's target directory, in which this program was built.
@@ -50,7 +64,7 @@ fn profile_directory() -> PathBuf {
     deps.parent().expect("deps is in a directory").to_owned()
 }
 
-fn build(how: &[&str]) -> PathBuf {
+fn build(what: &[&str]) -> PathBuf {
     let directory = profile_directory();
     let profile = match directory.file_name().and_then(|name| name.to_str()) {
         Some("debug") => "dev",
@@ -61,8 +75,8 @@ fn build(how: &[&str]) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .args(["build", "--locked", "--workspace", "--bins"])
-        .args(how)
+        .args(["build", "--locked", "--workspace"])
+        .args(what)
         .args(["--profile", profile])
         .arg("--target-dir")
         .arg(target);

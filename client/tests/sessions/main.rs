@@ -3,6 +3,7 @@
 
 mod actors;
 mod breaks;
+mod examples;
 mod family;
 mod life;
 mod moving;
