@@ -78,8 +78,8 @@ impl Reloader {
         let opens = self.now.borrow().asks_who_calls() && !config.asks_who_calls();
         (opens && !listen.ip().to_canonical().is_loopback()).then(|| {
             format!(
-                "token-file, jwt-keys and tls-client-ca are all unset, so that everybody might do everything who can reach {listen}, \
-                 and until now callers were asked who they are; set one of them, or restart the coordinator for that"
+                "token-file, jwt-keys and tls-client-ca are all unset: without an identity, every caller that can reach {listen} could \
+                 do everything; set one of them, or restart the coordinator to accept that"
             )
         })
     }
@@ -125,7 +125,7 @@ mod tests {
     use crate::config::Config;
 
     #[tokio::test]
-    async fn what_is_wrong_is_refused_as_a_whole() {
+    async fn a_wrong_configuration_is_refused_as_a_whole() {
         let (mut reloader, reload) = Reloader::start(Config::default());
         let other = Config {
             max_sessions: 3,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_is_asked_any_more_who_they_are_on_loopback_alone() {
+    async fn callers_stop_showing_identities_only_on_loopback() {
         let asks = |listen: [u8; 4], by: fn(&mut Config)| {
             let mut config = Config {
                 listen: (listen, 7420).into(),
@@ -154,7 +154,7 @@ mod tests {
         };
         let tokens: fn(&mut Config) = |config| config.token_file = Some("/dev/null".into());
         let authority: fn(&mut Config) = |config| config.tls_client_ca = Some("ca.pem".into());
-        // Beyond loopback, whatever the new configuration says of the address: it does not count until a restart.
+        // The address of the new configuration does not count until a restart.
         for listen in [[0, 0, 0, 0], [192, 0, 2, 1]] {
             for by in [tokens, authority] {
                 let started = asks(listen, by);
@@ -162,14 +162,14 @@ mod tests {
                 assert!(!reloader.apply(Ok(Config::default())));
                 assert!(!reloader.apply(Ok(asks(listen, |_| {}))));
                 assert_eq!(*reload.current(), started);
-                // To ask for something else is no such thing.
+                // A configuration that asks for another proof is accepted.
                 let other = asks(listen, tokens);
                 assert!(reloader.apply(Ok(other.clone())));
                 assert_eq!(*reload.current(), other);
                 assert!(!reloader.apply(Ok(Config::default())));
             }
         }
-        // Who never asked goes on so.
+        // A coordinator that never asked keeps accepting everybody.
         let (mut reloader, _) = Reloader::start(asks([0, 0, 0, 0], |_| {}));
         assert!(reloader.apply(Ok(Config::default())));
         let (mut reloader, _) = Reloader::start(asks([127, 0, 0, 1], tokens));

@@ -1,16 +1,16 @@
-//! The store's URL, which may hold a password.
+//! The store's URL, which may contain a password.
 
 use std::fmt;
 
-/// Where locks are kept: `memory:`, `redis://…`, `redis+sentinel://…`, `redis+cluster://…`, `redis+quorum://…`, or one of the
-/// latter with `rediss`. Shown and logged with its passwords redacted.
+/// URL of the store: `memory:`, `redis://…`, `redis+sentinel://…`, `redis+cluster://…`, `redis+quorum://…`, or one of the
+/// latter with `rediss`. Output and logs show it with its passwords redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl(String);
 
 impl StoreUrl {
-    /// Checks that the URL names a store that exists. What follows the scheme is for the store to understand.
+    /// Checks the scheme and that a host is named. The store checks the rest.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        // The text itself is not repeated: it may hold a password.
+        // The error omits the text, which may contain a password.
         const EXPECTED: &str = "expected \"memory:\", \"redis://HOST:PORT/DATABASE\", \
             \"redis+sentinel://HOST:PORT,HOST:PORT/MASTER-NAME\", \"redis+cluster://HOST:PORT,HOST:PORT\", \
             \"redis+quorum://HOST:PORT,HOST:PORT,HOST:PORT/DATABASE\", or one of the latter with \"rediss\"";
@@ -38,19 +38,19 @@ impl StoreUrl {
         }
     }
 
-    /// The URL as given, password included: for connecting, not for showing.
+    /// Returns the URL with its password, for connecting.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What stands before the first colon.
+    /// Returns the part before the first colon.
     #[must_use]
     pub fn scheme(&self) -> &str {
         self.0.split_once(':').map_or("", |(scheme, _)| scheme)
     }
 
-    /// Whether it asks for TLS.
+    /// Returns whether the store uses TLS.
     #[must_use]
     pub fn wants_tls(&self) -> bool {
         matches!(
@@ -59,16 +59,16 @@ impl StoreUrl {
         )
     }
 
-    /// The part between `//` and the next `/`, `?` or `#`.
+    /// Returns the part between `//` and the next `/`, `?` or `#`.
     fn authority(&self) -> Option<std::ops::Range<usize>> {
         let start = self.0.find("://")? + 3;
         let mut rest = &self.0[start..];
-        // With a list of hosts, parameters begin at the first question mark, and may hold a password themselves.
+        // After a list of hosts, parameters begin at the first question mark, and may contain a password themselves.
         if self.scheme().contains('+') {
             rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
         }
-        // A stray '/', '?' or '#' in a password must not let its tail be taken for a path and shown: up to the last
-        // '@' everything counts as user and password.
+        // Everything before the last '@' counts as user and password. Otherwise the tail of a password with a stray '/', '?' or
+        // '#' would count as a path, and be shown.
         let user = rest.rfind('@').unwrap_or(0);
         let end = rest[user..]
             .find(['/', '?', '#'])
@@ -97,7 +97,7 @@ impl fmt::Display for StoreUrl {
                 Some((user, _)) => (user, ":***"),
                 None => (login, ""),
             };
-            // With one of these it is a password that should have been encoded.
+            // A text with one of these is a password that should have been encoded.
             let is_user = !user.contains(['/', '?', '#', '@']);
             write!(f, "{}{secret}@", if is_user { user } else { "***" })?;
         }

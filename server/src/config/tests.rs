@@ -250,7 +250,7 @@ fn flags_that_need_no_value() {
 }
 
 #[test]
-fn bad_values_tell_where_they_came_from_and_what_was_expected() {
+fn errors_say_where_a_bad_value_came_from_and_what_was_expected() {
     for (args, env, says) in [
         (
             &["--store-timeout", "1"][..],

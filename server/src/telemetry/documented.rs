@@ -6,10 +6,10 @@ use super::Metrics;
 
 const DOCUMENTATION: &str = include_str!("../../../docs/metrics.md");
 
-/// A metric's name, and what it is: `counter` or the like.
+/// A metric's name and its type.
 type Metric<'a> = (&'a str, &'a str);
 
-/// What the names of ours begin with, and those of every process.
+/// Prefixes of the names: Leasehold's own, and those of every process.
 const BEGIN: [&str; 2] = ["leasehold_", "process_"];
 
 fn is_name(name: &str) -> bool {
@@ -53,7 +53,7 @@ fn every_metric_is_documented_once_with_its_type() {
 }
 
 #[test]
-fn each_says_what_it_is() {
+fn each_has_a_help_in_one_sentence() {
     let text = Metrics::default().encode_for_prometheus();
     for (name, _) in documented() {
         let help = format!("# HELP {name} ");
@@ -68,7 +68,7 @@ fn each_says_what_it_is() {
 }
 
 #[test]
-fn nothing_is_measured_where_that_is_not_wanted() {
+fn nothing_is_measured_if_metrics_are_off() {
     let metrics = Metrics::new(crate::listener::Connections::new(), false);
     assert_eq!(metrics.clocks.begin(), None);
     drop(metrics.clocks.wait());

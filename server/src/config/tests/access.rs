@@ -40,7 +40,7 @@ fn tables_of_permissions_are_printed_as_they_are_read() {
 }
 
 #[test]
-fn what_is_wrong_in_a_table_is_told_with_its_place() {
+fn an_error_in_a_table_has_its_place() {
     for (line, column, from, to, says) in [
         (
             2,
@@ -94,7 +94,7 @@ fn what_is_wrong_in_a_table_is_told_with_its_place() {
 }
 
 #[test]
-fn contradictions_about_identities_are_told() {
+fn contradictions_about_identities_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("leasehold.toml");
     fs::write(&path, TABLE).unwrap();

@@ -82,7 +82,7 @@ fn a_bad_file_is_refused_with_line_and_column() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("leasehold.toml");
     fs::write(&path, "max-sesions = 1\nlisten = 1\nmin-ttl = \"soon\"\n").unwrap();

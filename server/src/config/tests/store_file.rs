@@ -29,7 +29,7 @@ fn the_url_is_read_and_not_shown() {
 }
 
 #[test]
-fn what_is_wrong_is_told_without_the_url() {
+fn errors_do_not_show_the_url() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let flag = format!("--store-file={}", path.display());
