@@ -44,32 +44,6 @@ fn contradictions(draft: &Draft) -> Vec<String> {
     let config = &draft.config;
     let shown = |name| draft.shown(name);
     let mut found = Vec::new();
-    let encrypted = config.tls_cert.is_some();
-    for (name, address, encrypted, remedy) in [
-        ("listen", config.listen, encrypted, "tls-cert and tls-key"),
-        (
-            "admin-listen",
-            config.admin_listen,
-            encrypted && config.admin_tls,
-            "tls-cert, tls-key and admin-tls",
-        ),
-    ] {
-        if beyond_loopback(address) && !encrypted && !config.insecure {
-            found.push(format!(
-                "{}, which other machines can reach, and nothing would be encrypted; set {remedy}, listen on loopback \
-                 (127.0.0.1 or [::1]), or say --insecure if that network is trusted",
-                shown(name)
-            ));
-        }
-    }
-    for (name, needed) in NEEDS {
-        if is_used(config, name) && !is_used(config, needed) {
-            found.push(format!(
-                "{} and {needed} is not set; expected both, or neither",
-                shown(name)
-            ));
-        }
-    }
     let rejects_clients = config.tls_client_auth == Some(ClientAuth::None);
     let scheme = config.store.scheme();
     let has_replicas = scheme != "memory" && !scheme.ends_with("+quorum");
@@ -107,6 +81,32 @@ fn contradictions(draft: &Draft) -> Vec<String> {
     ] {
         if is_wrong {
             found.push(format!("{} and {}; {expected}", shown(one), shown(other)));
+        }
+    }
+    let encrypted = config.tls_cert.is_some();
+    for (name, address, encrypted, remedy) in [
+        ("listen", config.listen, encrypted, "tls-cert and tls-key"),
+        (
+            "admin-listen",
+            config.admin_listen,
+            encrypted && config.admin_tls,
+            "tls-cert, tls-key and admin-tls",
+        ),
+    ] {
+        if beyond_loopback(address) && !encrypted && !config.insecure {
+            found.push(format!(
+                "{}, which other machines can reach, and nothing would be encrypted; set {remedy}, listen on loopback \
+                 (127.0.0.1 or [::1]), or say --insecure if that network is trusted",
+                shown(name)
+            ));
+        }
+    }
+    for (name, needed) in NEEDS {
+        if is_used(config, name) && !is_used(config, needed) {
+            found.push(format!(
+                "{} and {needed} is not set; expected both, or neither",
+                shown(name)
+            ));
         }
     }
     for name in ["store-ca", "store-cert", "store-key"] {

@@ -129,11 +129,14 @@ pub(super) fn file(holds: &str) -> impl Fn(&str) -> Result<Option<PathBuf>, Stri
 /// Reads one of several names.
 pub(super) fn choice<T: ValueEnum>(text: &str) -> Result<T, String> {
     T::from_str(text, false).map_err(|_| {
-        let names = T::value_variants()
-            .iter()
-            .map(|known| format!("{:?}", show_choice(known)));
-        let names: Vec<_> = names.collect();
-        format!("expected {}; found {text:?}", names.join(" or "))
+        let names = T::value_variants().iter().map(show_choice);
+        let names: Vec<_> = names.map(|name| format!("{name:?}")).collect();
+        let (last, others) = names.split_last().unzip();
+        let others = others.unwrap_or_default().join(", ");
+        format!(
+            "expected {others} or {}; found {text:?}",
+            last.map_or("", String::as_str)
+        )
     })
 }
 
