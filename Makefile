@@ -34,7 +34,7 @@ test: setup build ## Run every test, against real Redis servers and processes of
 	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(TOGETHER))
 
 # These measure no time, and wait, or need one core: they run beside one another, the longest first.
-UNHURRIED := differential demonstration access conformance topologies observability secrets secure traces
+UNHURRIED := differential stock scheduler access conformance topologies observability secrets traces
 # These wait for Redis to fail over most of their time, and measure in seconds: likewise.
 TOGETHER := cluster sentinel quorum resume restarts
 ALONE := $(filter-out $(UNHURRIED) $(TOGETHER) cmd support,$(basename $(notdir $(wildcard */tests/* */*/tests/*))))

@@ -15,7 +15,9 @@ use std::{
 use leasehold_client::{AcquireError, Client, FencingToken, LeadershipWatch};
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut, wait};
 use tokio::{sync::mpsc, time::timeout};
-use tracing::{Event, Level, Metadata, Subscriber, field, span};
+use tracing::{
+    Dispatch, Event, Level, Metadata, Subscriber, field, span, subscriber::NoSubscriber,
+};
 
 use super::{LIMIT, deserted};
 
@@ -268,6 +270,9 @@ impl Subscriber for Log {
 #[tokio::test(flavor = "current_thread")]
 async fn the_first_failure_in_a_row_is_a_warning_that_says_why() {
     let log = Log::default();
+    // Where there is one subscriber, tracing notes for each event whether the first thread that reaches it has that subscriber,
+    // and that may be the thread of another test. Where there are two, it asks them.
+    let _second = Dispatch::new(NoSubscriber::default());
     let _logging = tracing::subscriber::set_default(log.clone());
     // Room for one.
     let coordinator = Coordinator::in_process_with(["--max-locks-per-session", "1"]);

@@ -9,7 +9,7 @@ use leasehold_store::redis::{
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
-use super::server::{
+use crate::server::{
     RedisServer, command, run, script, until_down, until_down_for, until_up, until_up_after,
 };
 

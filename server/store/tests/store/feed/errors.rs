@@ -6,10 +6,8 @@ use leasehold_core::{
 };
 use leasehold_store::{LockStore, StoreError, Subject};
 
-use crate::{
-    server::PATIENCE,
-    world::{World, acquire, command, connect, heard, look, owner, release, run},
-};
+use super::world::{World, acquire, command, connect, heard, look, owner, release, run};
+use crate::server::PATIENCE;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_fails_leaves_what_the_others_tell_alone() {

@@ -5,10 +5,8 @@ use std::collections::HashMap;
 use leasehold_core::mode::Mode;
 use leasehold_store::{FeedItem, LockStore, Subject};
 
-use crate::{
-    server::RedisServer,
-    world::{World, acquire, command, follow, heard, named, next, release},
-};
+use super::world::{World, acquire, command, follow, heard, named, next, release};
+use crate::server::RedisServer;
 
 /// How often each command has been carried out.
 fn calls(server: &mut RedisServer) -> HashMap<String, u64> {

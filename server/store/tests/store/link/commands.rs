@@ -9,7 +9,7 @@ use leasehold_store::redis::{
 use redis::{ErrorKind, ServerErrorKind, Value};
 use tokio::{runtime::Handle, sync::mpsc, task::JoinSet, time::timeout};
 
-use super::server::{PATIENCE, RedisServer, bulk, command, run, script, until_up, until_up_after};
+use crate::server::{PATIENCE, RedisServer, bulk, command, run, script, until_up, until_up_after};
 
 #[tokio::test]
 async fn each_command_has_a_reply_or_an_error_of_its_own() {

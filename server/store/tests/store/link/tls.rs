@@ -24,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::server::{PATIENCE, RedisServer, run, until_down, until_down_for, until_up};
+use crate::server::{PATIENCE, RedisServer, run, until_down, until_down_for, until_up};
 
 /// An authority, and a certificate of it for 127.0.0.1 only.
 struct Certificates {

@@ -8,7 +8,7 @@ use leasehold_core::{
 use leasehold_store::{Answer, LockStore};
 use tokio::sync::oneshot;
 
-use crate::world::{World, acquire, command, owner};
+use super::world::{World, acquire, command, owner};
 
 /// Often enough that two tasks that send at the same time would be seen to change places.
 const ROUNDS: u32 = 5_000;

@@ -1,5 +1,4 @@
 //! Sessions against a real coordinator, over connections that break.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod actors;
 mod breaks;

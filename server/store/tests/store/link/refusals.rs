@@ -16,8 +16,12 @@ use tokio::{
     sync::mpsc,
     time::timeout,
 };
+use tracing::{
+    Dispatch,
+    subscriber::{DefaultGuard, NoSubscriber},
+};
 
-use super::server::{PATIENCE, RedisServer, run, until_down, until_up, until_up_after};
+use crate::server::{PATIENCE, RedisServer, run, until_down, until_up, until_up_after};
 
 const PASSWORD: &str = "hunter2";
 
@@ -212,13 +216,17 @@ impl Write for Log {
 
 impl Log {
     /// Collects what this thread logs. A test's runtime has one thread, so the link's tasks log here too.
-    fn collect(&self) -> tracing::subscriber::DefaultGuard {
+    ///
+    /// Where there is one subscriber, tracing notes for each event whether the first thread that reaches it has that subscriber,
+    /// and that may be the thread of another test. Where there are two, it asks them.
+    fn collect(&self) -> (Dispatch, DefaultGuard) {
         let writer = self.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(false)
             .with_writer(move || writer.clone())
             .finish();
-        tracing::subscriber::set_default(subscriber)
+        let second = Dispatch::new(NoSubscriber::default());
+        (second, tracing::subscriber::set_default(subscriber))
     }
 
     fn count(&self, text: &str) -> usize {

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use leasehold_core::mode::Mode;
 use leasehold_store::{FeedItem, LockStore, Subject};
 
-use crate::{
+use super::{
     proxy::Proxy,
-    server::{PATIENCE, RedisServer},
     world::{World, acquire, command, connect_with, follow, heard, named, next, release},
 };
+use crate::server::{PATIENCE, RedisServer};
 
 /// More than a feed keeps for a reader that is away.
 const MANY: usize = 20_000;

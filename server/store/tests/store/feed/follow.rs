@@ -9,10 +9,10 @@ use leasehold_core::{
 };
 use leasehold_store::{FeedItem, LockStore, Subject};
 
-use crate::{
-    server::PATIENCE,
-    world::{World, acquire, connect, follow, heard, look, named, next, owner, release, told},
+use super::world::{
+    World, acquire, connect, follow, heard, look, named, next, owner, release, told,
 };
+use crate::server::PATIENCE;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_followed_is_told_from_its_confirmation_to_the_next() {

@@ -1,6 +1,5 @@
 //! Elections and watching against a real coordinator, over connections that break, and against one that says what it is
 //! told to.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod campaigns;
 mod observers;

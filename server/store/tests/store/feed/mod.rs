@@ -1,0 +1,9 @@
+//! Feeds of both stores: their contents, order and recipients, and their cost.
+
+mod cost;
+mod errors;
+mod follow;
+mod order;
+mod outages;
+mod proxy;
+mod world;
