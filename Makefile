@@ -7,7 +7,7 @@ TOOLS := target/tools
 BUF := $(TOOLS)/node_modules/.bin/buf
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
+.PHONY: help run build test soak bench bench-quick demo demo-scheduler lint fmt clippy doc buf deny ops portable portable-foreign deb proto-baseline setup tools
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,24 +23,31 @@ tools: setup $(BUF) ## Install what all checks need, or say what to install
 	@tests/deny setup
 
 build: ## Build every program and every test
-	$(CARGO) build --locked --workspace --bins
-	$(CARGO) test --locked --workspace --no-run
+	$(CARGO) build --locked --workspace --bins --tests --examples
 
-test: setup build ## Run every test, against real Redis servers and processes of their own
+test: setup build ## Run every test that proves correctness and finishes soon, against real Redis servers and processes
 	$(CARGO) test --locked --workspace --lib --bins --examples
 	$(CARGO) test --locked --workspace --doc
-	$(CARGO) test --locked --workspace $(addprefix --test ,$(sort $(ALONE)))
-	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(UNHURRIED))
-	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(TOGETHER))
+	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(SUITES))
 
-# These measure no time, and wait, or need one core: they run beside one another, the longest first.
-UNHURRIED := differential stock scheduler access conformance topologies observability secrets traces
-# These wait for Redis to fail over most of their time, and measure in seconds: likewise.
-TOGETHER := cluster sentinel quorum resume restarts
-ALONE := $(filter-out $(UNHURRIED) $(TOGETHER) cmd support,$(basename $(notdir $(wildcard */tests/* */*/tests/*))))
+soak: setup build ## Run the tests that need long waits, load or statistics (on a quiet machine); SOAK=short shortens them, as CI does
+	$(MAKE) $(addprefix soak-,$(MEASURED))
+	$(MAKE) --jobs=$(if $(filter short,$(SOAK)),4,1) --output-sync=target $(addprefix soak-,$(filter-out $(MEASURED),$(SOAKS)))
+
+# A suite has its soak tests in a module of this name. Some suites have no others, and some measure the machine as well.
+SOAK ?= full
+SOAKS := $(patsubst tests/tests/%/,%,$(sort $(dir $(wildcard tests/tests/*/soak*))))
+SOAK_ONLY := abuse restarts
+MEASURED := abuse elections
+# All suites, the longest first. Tests wait most of their time: two suites run at a time, and eight tests of each.
+LONGEST := differential faults properties cluster e2e access watching lost_messages
+SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY) cmd support,$(sort $(basename $(notdir $(wildcard */tests/* */*/tests/*)))))
 
 suite-%:
-	$(CARGO) test --locked --workspace --test $*
+	RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test $* -- --skip soak::
+
+soak-%:
+	SOAK=$(SOAK) $(CARGO) test --locked --workspace --test $* -- soak::
 
 bench: setup ## Measure beside etcd, rslock and what gRPC and Redis allow, and write docs/benchmarks.md (minutes, on a quiet machine)
 	@tests/peers/setup

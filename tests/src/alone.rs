@@ -6,8 +6,8 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// Waits until no other test of this process is alone, and keeps others that ask waiting until the guard is dropped.
 ///
-/// Suites that measure times, or load the machine, are in a test binary of their own, since cargo runs binaries one after
-/// the other, and begin with this.
+/// A test that measures times, or loads the machine, begins with this. Other suites may run at the same time, unless they are
+/// `make soak`'s.
 pub async fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().await
 }

@@ -44,6 +44,7 @@ pub mod redis_server;
 pub mod replicas;
 pub mod resource;
 pub mod sentinels;
+pub mod soak;
 pub mod stalls;
 pub mod usage;
 pub mod wait;

@@ -9,13 +9,10 @@
 )]
 
 mod basics;
-mod failovers;
 mod feeds;
 mod half_moved;
 mod joining;
-mod load;
 mod messages;
 mod moving_on;
-mod outages;
-mod resharding;
 mod site;
+mod soak;

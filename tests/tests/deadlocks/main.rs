@@ -11,7 +11,6 @@
 mod client;
 mod closing;
 mod cost;
-mod crowds;
 mod cycles;
 mod innocent;
 mod killed;
@@ -19,3 +18,4 @@ mod monitor;
 mod off;
 mod scene;
 mod site;
+mod soak;

@@ -8,13 +8,11 @@
 )]
 
 mod coordinator_killed;
-mod crowd;
-mod cut_off;
 mod history;
 mod holders;
-mod leader_killed;
 mod losses;
 mod observing;
 mod silent_redis;
 mod site;
+mod soak;
 mod values;

@@ -16,6 +16,7 @@ mod replies;
 mod resumed;
 mod runs;
 mod site;
+mod soak;
 mod trouble;
 mod wake_ups;
 

@@ -7,12 +7,12 @@ use leasehold_tests::redis_proxy::Loss;
 
 use crate::{
     REPLY_LATE,
-    history::{Cast, ONE, THREE, TWO, crossings},
+    history::{Cast, ONE, TWO, crossings},
     runs::{play_all, play_in_turn, summarise},
     trouble::Trouble,
 };
 
-async fn each_wake_up_is_dropped(cast: Cast) {
+pub(crate) async fn each_wake_up_is_dropped(cast: Cast) {
     let crossings = crossings(cast);
     let one = crossings.iter().map(|client| Trouble::DropWakeUp(*client));
     let losses = [Loss::ReplyCut, REPLY_LATE];
@@ -36,13 +36,8 @@ async fn each_wake_up_between_two_coordinators_is_dropped() {
     each_wake_up_is_dropped(TWO).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_wake_up_between_three_coordinators_is_dropped() {
-    each_wake_up_is_dropped(THREE).await;
-}
-
 /// The connection by which wake-ups come is cut or falls silent: right before each hand-off that needs it, and always.
-async fn the_subscription_breaks(cast: Cast) {
+pub(crate) async fn the_subscription_breaks(cast: Cast) {
     let before_each = crossings(cast)
         .into_iter()
         .flat_map(|client| [Trouble::CutBefore(client), Trouble::SilenceBefore(client)]);
@@ -59,11 +54,6 @@ async fn the_subscription_of_the_only_coordinator_breaks() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_subscriptions_of_two_coordinators_break() {
     the_subscription_breaks(TWO).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_subscriptions_of_three_coordinators_break() {
-    the_subscription_breaks(THREE).await;
 }
 
 /// Once the subscription is there again, so are wake-ups: nothing has to be found by a refresh.

@@ -3,7 +3,7 @@
 
 mod health;
 mod labels;
-mod liveness;
+mod soak;
 mod stores;
 mod work;
 

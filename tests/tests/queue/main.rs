@@ -8,10 +8,7 @@
 )]
 
 mod crowd;
-mod fairness;
-mod killed;
 mod leaving;
 mod order;
-mod pollers;
-mod readers;
+mod soak;
 mod turns;

@@ -11,12 +11,9 @@ mod late_grant;
 mod late_replies;
 mod offered;
 mod raised;
-mod referee;
 mod resumed;
-mod site;
-
 mod silence;
-mod storm;
-mod trouble;
+mod site;
+mod soak;
 mod undone;
 mod unknown;

@@ -6,7 +6,5 @@
     reason = "a test fails by panicking"
 )]
 
-mod killed;
-mod lone;
-mod rolling;
 mod site;
+mod soak;

@@ -7,15 +7,9 @@
     reason = "a test fails by panicking"
 )]
 
-mod clock;
-mod contended;
-mod differing;
 mod double_grant;
-mod following;
-mod killed;
-mod load;
 mod refusals;
-mod replicated;
 mod scene;
+mod soak;
 mod start;
 mod waiters;

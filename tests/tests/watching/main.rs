@@ -8,9 +8,9 @@
 )]
 
 mod cost;
-mod crowd;
 mod events;
 mod gaps;
 mod site;
 mod snapshots;
+mod soak;
 mod watch;

@@ -11,19 +11,19 @@ use std::{
 
 use futures_util::FutureExt;
 use leasehold_proto::v1::session_response::Response;
-use leasehold_tests::{CoordinatorProcess, Masters, RawSession, report};
+use leasehold_tests::{CoordinatorProcess, Masters, RawSession, report, soak};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
+use super::{referee::Referee, trouble::Troubles};
 use crate::{
     offered::start,
-    referee::Referee,
     site::{MAX_TTL, PROMPT},
-    trouble::Troubles,
 };
 
-/// How many grants there are at least, and for how long it goes on at least and at most.
-const GRANTS: u64 = 10_000;
-const AT_LEAST: Duration = Duration::from_secs(30);
+/// How many grants there are at least, and for how many seconds it goes on at least, in the full form and in the short one.
+const FULL: (u64, u64) = (10_000, 30);
+const SHORT: (u64, u64) = (2_000, 10);
+/// For how long it goes on at most.
 const AT_MOST: Duration = Duration::from_secs(180);
 const NAMES: usize = 150;
 const WORKERS: usize = 90;
@@ -39,6 +39,8 @@ struct Counts {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_two_of_five_may_fail_in_any_way_at_any_time() {
+    let (least, seconds) = soak::either(FULL, SHORT);
+    let at_least = Duration::from_secs(seconds);
     let masters = Masters::start(5).bootstrapped();
     let seed = u64::from(std::process::id());
     let coordinators: Vec<CoordinatorProcess> = (0..3).map(|_| start(&masters)).collect();
@@ -76,7 +78,7 @@ async fn any_two_of_five_may_fail_in_any_way_at_any_time() {
     let (counted, began) = (Arc::clone(&referee), Instant::now());
     let storm = tokio::task::spawn_blocking(move || {
         let mut troubles = Troubles::new(masters, seed);
-        while began.elapsed() < AT_LEAST || (counted.grants() < GRANTS && began.elapsed() < AT_MOST)
+        while began.elapsed() < at_least || (counted.grants() < least && began.elapsed() < AT_MOST)
         {
             troubles.step();
             std::thread::sleep(Duration::from_millis(20));
@@ -95,7 +97,7 @@ async fn any_two_of_five_may_fail_in_any_way_at_any_time() {
         began.elapsed(),
         troubles.made
     ));
-    assert!(grants >= GRANTS, "only {grants} grants");
+    assert!(grants >= least, "only {grants} grants");
 }
 
 /// One session, until something of it fails or enough has been done.

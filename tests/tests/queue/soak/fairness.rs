@@ -13,7 +13,7 @@ use leasehold_tests::{
 };
 use tokio::task::JoinSet;
 
-use crate::pollers::{self, Pause};
+use super::pollers::{self, Pause};
 
 pub(crate) const NAME: &str = "fair";
 pub(crate) const CLIENTS: usize = 48;

@@ -6,16 +6,15 @@ use std::time::{Duration, Instant};
 use leasehold_proto::v1::session_response::Response;
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, FaultProxy, Latencies, RawSession, Sentinels, alone::alone,
-    raw::exclusive, report, wait,
+    raw::exclusive, report, soak, wait,
 };
 use tokio::{sync::watch, task::JoinSet};
 
-use crate::{
-    contended::{Contended, Seen},
-    scene::{BEHIND, LIMIT, failed_over, take},
-};
+use super::contended::{Contended, Seen};
+use crate::scene::{BEHIND, LIMIT, failed_over, take};
 
-const FAIL_OVERS: usize = 4;
+/// How many fail-overs, in the full form and in the short one.
+const FAIL_OVERS: (usize, usize) = (4, 2);
 /// How long replicas get.
 const REPLICA_TIMEOUT: Duration = Duration::from_millis(400);
 /// For how long the master goes on without replicas before it is killed, in every other fail-over: for longer than what had
@@ -41,6 +40,7 @@ fn start(url: String) -> CoordinatorProcess {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_grant_is_doubled_over_fail_overs() {
     let _alone = alone().await;
+    let fail_overs = soak::either(FAIL_OVERS.0, FAIL_OVERS.1);
     let mut redis = Sentinels::options().redis_password("secret").start();
     let coordinators = [(); 2].map(|()| start(redis.url()));
     let mut loads = Vec::new();
@@ -51,7 +51,7 @@ async fn no_grant_is_doubled_over_fail_overs() {
 
     let mut master = 0;
     let (mut outages, mut by_itself) = (Vec::new(), Vec::new());
-    for round in 0..FAIL_OVERS {
+    for round in 0..fail_overs {
         tokio::time::sleep(Duration::from_secs(1)).await;
         if round % 2 == 1 {
             redis.cut_replicas_off(master);
@@ -99,7 +99,7 @@ async fn no_grant_is_doubled_over_fail_overs() {
     }
     let not_replicated = seen.refused_for(NOT_REPLICATED);
     report(format!(
-        "{} grants ({} handed on), {} renewals, {} holds that ran out, {FAIL_OVERS} fail-overs; {not_replicated} refusals \
+        "{} grants ({} handed on), {} renewals, {} holds that ran out, {fail_overs} fail-overs; {not_replicated} refusals \
          {NOT_REPLICATED}, {} others; longest outage {:?}",
         told.len(),
         seen.handed,

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
-use crate::fairness::{CLIENTS, HOLD, NAME, Window};
+use super::fairness::{CLIENTS, HOLD, NAME, Window};
 
 const PAUSE: Duration = Duration::from_millis(50);
 const TTL_MS: u32 = 10_000;

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use leasehold_tests::report;
+use leasehold_tests::{report, soak};
 use tokio::task::block_in_place;
 
-use crate::{
-    load::{BOUND, Holders, Load},
-    site::{Site, errors, slot_of},
-};
+use super::load::{BOUND, Holders, Load};
+use crate::site::{Site, errors, slot_of};
 
-const ROUNDS: usize = 2;
+/// How many rounds, in the full form and in the short one.
+const ROUNDS: (usize, usize) = (2, 1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_are_moved_under_load_and_nothing_is_lost() {
@@ -21,7 +20,8 @@ async fn slots_are_moved_under_load_and_nothing_is_lost() {
     let held = (0..20).map(|lock| format!("held/{}/{lock}", lock % 2));
     let names = held.chain((0..6).map(|number| format!("shared/{number}")));
     let slots: Vec<u16> = names.map(|name| slot_of(&name)).collect();
-    for round in 0..ROUNDS {
+    let rounds = soak::either(ROUNDS.0, ROUNDS.1);
+    for round in 0..rounds {
         for slot in &slots {
             block_in_place(|| {
                 let from = site.cluster.master_of(*slot);
@@ -37,7 +37,7 @@ async fn slots_are_moved_under_load_and_nothing_is_lost() {
     tokio::time::sleep(Duration::from_secs(11)).await;
     holders.assert_held("in the end");
     let done = load.stop().await;
-    report(format!("{} slots moved: {done}", ROUNDS * slots.len()));
+    report(format!("{} slots moved: {done}", rounds * slots.len()));
     assert!(done.longest < BOUND, "{:?}", done.longest);
     assert!(done.lost.is_empty(), "{:?}", done.lost);
     assert!(done.doubled.is_empty(), "{:?}", done.doubled);

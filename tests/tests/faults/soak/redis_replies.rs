@@ -11,7 +11,7 @@ use leasehold_tests::{
 };
 use redis::aio::MultiplexedConnection;
 
-use crate::load::Load;
+use super::load::Load;
 
 const TTL: Duration = Duration::from_secs(30);
 const LIMIT: Duration = Duration::from_secs(5);

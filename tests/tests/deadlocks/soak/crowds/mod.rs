@@ -7,7 +7,7 @@ mod sets;
 
 use std::time::Duration;
 
-use leasehold_tests::{Latencies, alone::alone, report};
+use leasehold_tests::{Latencies, alone::alone, report, soak};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use tokio::{task::JoinSet, time::Instant};
 
@@ -23,10 +23,9 @@ const LONGEST_REST: Duration = Duration::from_secs(8);
 /// No wait is longer, on however slow a machine.
 const LONGEST_WAIT: Duration = Duration::from_secs(40);
 
-/// For how long they begin new turns: short enough for every day; `CROWD_SECONDS=60` is for a closer look.
+/// For how long they begin new turns.
 fn length() -> Duration {
-    let seconds = std::env::var("CROWD_SECONDS").map_or(Ok(20), |seconds| seconds.parse());
-    Duration::from_secs(seconds.expect("CROWD_SECONDS is a whole number"))
+    Duration::from_secs(soak::either(60, 12))
 }
 
 /// One of the crowd.

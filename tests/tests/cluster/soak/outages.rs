@@ -6,10 +6,8 @@ use leasehold_client::Session;
 use leasehold_tests::{Latencies, report};
 use tokio::{task::block_in_place, time::timeout};
 
-use crate::{
-    load::{BOUND, Done, Holders, Load},
-    site::{LIMIT, Site, names_on, slot_of, timed},
-};
+use super::load::{BOUND, Done, Holders, Load};
+use crate::site::{LIMIT, Site, names_on, slot_of, timed};
 
 /// What the nodes take to agree that one is gone, and to choose another: their time-out of 1 s, the same again until they
 /// tell one another, and a delay before the vote; and what we take to hear of it.

@@ -2,24 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_tests::{Latencies, report};
+use leasehold_tests::{Latencies, report, soak};
 use tokio::{task::block_in_place, time::timeout};
 
-use crate::{
-    load::{BOUND, Holders, Load},
-    site::{LIMIT, Site, a_name_on_each, slot_of},
-};
+use super::load::{BOUND, Holders, Load};
+use crate::site::{LIMIT, Site, a_name_on_each, slot_of};
 
-const FAIL_OVERS: usize = 25;
+/// How many fail-overs, in the full form and in the short one.
+const FAIL_OVERS: (usize, usize) = (25, 6);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_twenty_five_manual_fail_overs_under_load_none_hangs() {
+async fn of_manual_fail_overs_under_load_none_hangs() {
+    let fail_overs = soak::either(FAIL_OVERS.0, FAIL_OVERS.1);
     let site = Site::start().await;
     let holders = Holders::start(&site, 60).await;
     let load = Load::start(&site).await;
     let probe = site.session(0, Duration::from_secs(10)).await;
     let mut back = Latencies::new("from the promotion to the next grant there");
-    for round in 0..FAIL_OVERS {
+    for round in 0..fail_overs {
         let name = &a_name_on_each()[round % 3];
         let slot = slot_of(name);
         block_in_place(|| {
@@ -45,12 +45,12 @@ async fn of_twenty_five_manual_fail_overs_under_load_none_hangs() {
     }
     let done = load.stop().await;
     report(&back);
-    report(format!("{FAIL_OVERS} manual fail-overs: {done}"));
+    report(format!("{fail_overs} manual fail-overs: {done}"));
     assert!(back.max() < Duration::from_secs(2), "{back}");
     assert!(done.longest < BOUND, "{:?}", done.longest);
     assert!(done.lost.is_empty(), "{:?}", done.lost);
     assert!(done.doubled.is_empty(), "{:?}", done.doubled);
-    assert!(done.cycles > FAIL_OVERS * 20, "{}", done.cycles);
+    assert!(done.cycles > fail_overs * 20, "{}", done.cycles);
     holders.assert_held("in the end");
     site.assert_clean();
 }

@@ -15,7 +15,7 @@ use leasehold_tests::{
     alone::alone,
     binaries,
     process::{ChildProcess, Lines},
-    report,
+    report, soak,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -31,14 +31,14 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Longer than a client may take to acquire anything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns how many restarts, and how long the coordinator is gone between its end and the start of the next one at most. In a
-/// normal run three, with a second each, which leaves a busy machine some time; in a full one as many as `RESTARTS` says, with
-/// as much as makes three seconds together with the start.
+/// Returns how many restarts, and how long the coordinator is gone between its end and the start of the next one at most. In
+/// the short form that is a second, which leaves a busy machine some time; in the full one it makes three seconds together with
+/// the start.
 fn restarts() -> (u32, Duration) {
-    match std::env::var("RESTARTS") {
-        Ok(number) => (number.parse().unwrap(), Duration::from_millis(2_700)),
-        Err(_) => (3, Duration::from_secs(1)),
-    }
+    soak::either(
+        (20, Duration::from_millis(2_700)),
+        (2, Duration::from_secs(1)),
+    )
 }
 
 /// The clients' observations.

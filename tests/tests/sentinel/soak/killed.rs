@@ -4,10 +4,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_tests::{Coordinator, Latencies, Sentinels, alone::alone, audit, report};
 
-use crate::{
-    load::Load,
-    scene::{BEHIND, failed_over, session},
-};
+use super::load::Load;
+use crate::scene::{BEHIND, failed_over, session};
 
 const SESSIONS: usize = 10;
 const HELD: usize = 500;

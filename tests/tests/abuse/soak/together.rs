@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use leasehold_tests::{Abuser, Coordinator, RedisServer, alone::alone, report, usage::resident};
+use leasehold_tests::{
+    Abuser, Coordinator, RedisServer, alone::alone, report, soak, usage::resident,
+};
 
-use crate::{
+use super::{
     deadlocked,
     neighbours::{Measured, Neighbours},
 };
@@ -56,6 +58,8 @@ const CONNECTIONS: u64 = 200;
 const QUIET: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_secs(1);
 const ABUSE: Duration = Duration::from_secs(3);
+/// The short form divides the first and the last by this.
+const SHORTER: u32 = 2;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -74,10 +78,11 @@ impl Abuse {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_behave_are_not_disturbed() {
     let _alone = alone().await;
+    let shorter = soak::either(1, SHORTER);
     let redis = RedisServer::start();
     let mut coordinator = Coordinator::process().store(redis.url()).start();
     let neighbours = Neighbours::start(&coordinator.endpoint()).await;
-    let mut quiet = neighbours.measure("quiet", QUIET).await;
+    let mut quiet = neighbours.measure("quiet", QUIET / shorter).await;
     report(format!("quiet: {} MiB", resident(coordinator.id()) / MIB));
     let mut abused = Vec::new();
     let mut wrong = Vec::new();
@@ -92,8 +97,8 @@ async fn clients_that_behave_are_not_disturbed() {
         // What came at once at its beginning is served.
         tokio::time::sleep(SETTLE).await;
         let measured = if kind == BLOCKED.kind {
-            let deadlocks = deadlocked::measure(&coordinator, ABUSE);
-            let (measured, ()) = tokio::join!(neighbours.measure(kind, ABUSE), deadlocks);
+            let deadlocks = deadlocked::measure(&coordinator, ABUSE / shorter);
+            let (measured, ()) = tokio::join!(neighbours.measure(kind, ABUSE / shorter), deadlocks);
             let bounded = coordinator.metrics().await;
             let bounded = bounded.sum("leasehold_deadlock_bounds_total");
             report(format!("{kind}: {bounded} passes reached a bound"));
@@ -102,7 +107,7 @@ async fn clients_that_behave_are_not_disturbed() {
             }
             measured
         } else {
-            neighbours.measure(kind, ABUSE).await
+            neighbours.measure(kind, ABUSE / shorter).await
         };
         let memory = resident(coordinator.id());
         let did = abuser.stop().await;
@@ -127,7 +132,7 @@ async fn clients_that_behave_are_not_disturbed() {
         abused.push((own, shared));
         // What the abuser left is seen to. The machine may be slower now than it was at first.
         tokio::time::sleep(SETTLE).await;
-        quiet.add(neighbours.measure("quiet", QUIET).await);
+        quiet.add(neighbours.measure("quiet", QUIET / shorter).await);
     }
     quiet.own.print();
     quiet.shared.print();

@@ -7,7 +7,7 @@ use leasehold_tests::{
 };
 use tonic::Code;
 
-use crate::load::{Load, Operation};
+use super::load::{Load, Operation};
 
 const TTL: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(10);
