@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn every_field_is_there_whatever_went_wrong() {
-        let error = anyhow::Error::new(Mistake("say --force".to_owned()));
+        let error = anyhow::Error::new(Mistake("use --force".to_owned()));
         let document = serde_json::to_value(Error::new(&error)).unwrap();
         let expected = serde_json::json!({
-            "code": "INVALID_ARGUMENT", "reason": null, "message": "say --force", "retry": "no", "retryAfter": null,
+            "code": "INVALID_ARGUMENT", "reason": null, "message": "use --force", "retry": "no", "retryAfter": null,
             "endpoint": null,
         });
         assert_eq!(document, expected);

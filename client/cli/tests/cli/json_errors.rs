@@ -116,7 +116,7 @@ fn mistakes_on_the_command_line_are_told_in_the_same_form() {
     for (args, message) in [
         (&["run", "a"][..], "--json is not for this command"),
         (&["elect", "e"], "--json is not for this command"),
-        (&["release", "a"], "say --force"),
+        (&["release", "a"], "use --force"),
         (
             &["bench", "--clients", "0"],
             "invalid value '0' for '--clients <NUMBER>'",

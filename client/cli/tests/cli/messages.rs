@@ -189,7 +189,7 @@ async fn a_stream_that_a_restart_breaks_is_told_with_its_place() {
     proxy.cut(Cut::Fin).await;
     let (_, line) = lines.expect("leasehold: ", LIMIT).await;
     let broke = "broke, as it does when a coordinator stops or restarts";
-    let parts = [&*endpoint, broke, "trying again"];
+    let parts = [&*endpoint, broke, "retrying until a coordinator serves"];
     assert!(parts.iter().all(|part| line.contains(part)), "{line}");
     assert!(!line.contains("h2"), "{line}");
     watch.terminate();

@@ -122,7 +122,7 @@ async fn observing_outlives_the_coordinator() {
     first.kill();
     let said = line(&mut lines).await;
     assert!(
-        said.starts_with("leasehold: ") && said.contains("trying again"),
+        said.starts_with("leasehold: ") && said.contains("retrying until a coordinator serves"),
         "{said}"
     );
     let address = endpoint.trim_start_matches("http://").to_owned();

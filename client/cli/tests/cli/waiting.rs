@@ -106,7 +106,7 @@ fn a_wait_goes_on_while_the_store_is_out_of_reach_and_ends_in_time() {
     assert_eq!(ran.status.code(), Some(69), "{told}");
     assert!(begun.elapsed() >= wait, "{:?}: {told}", begun.elapsed());
     assert!(
-        told.contains("STORE_UNAVAILABLE") && told.contains("trying again"),
+        told.contains("STORE_UNAVAILABLE") && told.contains("retrying until a coordinator serves"),
         "{told}"
     );
     assert!(told.contains("gave up after 2s"), "{told}");
@@ -120,7 +120,10 @@ async fn a_store_that_comes_back_ends_the_wait_with_the_lock() {
     let args = ["run", "a", "--wait", "1m", "--", "echo", "begun"];
     let (mut run, mut lines) = spawn_merged(&coordinator.endpoint(), &args);
     let (_, line) = lines.expect("leasehold: ", LIMIT).await;
-    assert!(line.contains("trying again"), "{line}");
+    assert!(
+        line.contains("retrying until a coordinator serves"),
+        "{line}"
+    );
     redis.restart();
     lines.expect("begun", LIMIT).await;
     assert!(run.wait(LIMIT).await.success());
@@ -177,7 +180,7 @@ async fn a_wait_goes_on_until_there_is_a_coordinator() {
     let (mut run, mut lines) = spawn_merged(&address, &args);
     let (_, line) = lines.expect("leasehold: ", LIMIT).await;
     assert!(
-        line.contains("connection refused") && line.contains("trying again"),
+        line.contains("connection refused") && line.contains("retrying until a coordinator serves"),
         "{line}"
     );
     let _coordinator = Coordinator::process()
