@@ -36,13 +36,12 @@ soak: setup build ## Run the tests that need long waits, load or statistics (on 
 
 # A suite has its soak tests in a module of this name. Some suites have no others, and some measure the machine as well.
 SOAK ?= full
-SOAKS := $(sort $(shell grep -rlw "mod soak" tests/tests | cut -d/ -f3))
+SOAKS := $(patsubst tests/tests/%/,%,$(sort $(dir $(wildcard tests/tests/*/soak*))))
 SOAK_ONLY := abuse restarts
-MEASURED := abuse deadlocks elections faults queue tls watching
+MEASURED := abuse elections
 # All suites, the longest first. Tests wait most of their time: two suites run at a time, and eight tests of each.
 LONGEST := differential faults properties cluster e2e access watching lost_messages
-FOUND := $(wildcard */tests/*.rs */*/tests/*.rs) $(patsubst %/main.rs,%,$(wildcard */tests/*/main.rs */*/tests/*/main.rs))
-SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY),$(sort $(basename $(notdir $(FOUND)))))
+SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY) cmd support,$(sort $(basename $(notdir $(wildcard */tests/* */*/tests/*)))))
 
 suite-%:
 	RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test $* -- --skip soak::

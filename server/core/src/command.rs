@@ -6,7 +6,7 @@ use crate::{
     id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId},
     mode::Mode,
     name::{ClientName, LockName, Value},
-    time::StoreTime,
+    time::{Moment, StoreTime},
     view::{HolderView, NameEdges, NameView},
 };
 
@@ -68,7 +68,7 @@ impl Caller {
 }
 
 /// The operations.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Takes the lock, or joins its queue. Answered by [`Reply::Granted`], [`Reply::Queued`], [`Reply::Busy`] or
     /// [`Reply::OtherLimit`]; if it is sent again, perhaps by [`Reply::Lost`].
@@ -135,7 +135,7 @@ pub enum Op {
 }
 
 /// How a hold ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// Its client released it, or never learnt of it.
     Clean,
@@ -144,7 +144,7 @@ pub enum End {
 }
 
 /// An acquire.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquire {
     /// The owner id of the grant to be, and the ticket until then.
     pub owner: OwnerId,
@@ -172,7 +172,7 @@ pub struct Acquire {
 /// Change of owner, so that nothing that still uses the old stream can affect the hold.
 ///
 /// If the old owner id still holds the lock, no other was granted in between: that is why a resume is safe.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resume {
     /// The owner ids that the hold or place may have: the last confirmed one, then those of unanswered attempts to resume
     /// it.
@@ -203,8 +203,17 @@ pub struct Executed {
     pub more: bool,
 }
 
+/// What was carried out, and when it was sent.
+#[derive(Clone, Debug)]
+pub struct Stamped {
+    /// What it did.
+    pub executed: Executed,
+    /// When it was sent, by the coordinator's clock: whatever it extended lasts at least from here.
+    pub sent_at: Moment,
+}
+
 /// The answers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The lock is held by the owner id now.
     Granted {

@@ -20,7 +20,7 @@ pub fn drift_margin(ttl: Duration) -> Duration {
 }
 
 /// The lease of one session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     ttl: Duration,
     sequence: u64,

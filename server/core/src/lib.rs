@@ -11,6 +11,7 @@
 
 pub mod command;
 pub mod deadlock;
+pub mod failure;
 mod hold;
 pub mod id;
 pub mod lease;
@@ -20,6 +21,7 @@ pub mod name;
 pub mod queue;
 mod ranks;
 mod replaced;
+pub mod session;
 mod show;
 pub mod table;
 pub mod time;

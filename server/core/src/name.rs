@@ -55,7 +55,7 @@ impl fmt::Display for LockName {
 }
 
 /// The name that a client gives itself: at most 256 bytes of UTF-8 without control characters, possibly empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientName(Arc<str>);
 
 impl ClientName {
@@ -72,7 +72,7 @@ impl ClientName {
 }
 
 /// What a holder attaches to its hold: at most 4 KiB of anything.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Value(Arc<[u8]>);
 
 impl fmt::Debug for Value {
@@ -90,6 +90,10 @@ impl Value {
                 "must be at most {MAX_VALUE} bytes, not {}",
                 bytes.len()
             )));
+        }
+        if bytes.is_empty() {
+            // Shared: nothing is allocated.
+            return Ok(Self::default());
         }
         Ok(Self(bytes.into()))
     }

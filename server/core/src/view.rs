@@ -15,7 +15,7 @@ pub const HOLDERS_SHOWN: usize = 100;
 pub const EDGES: usize = 512;
 
 /// Holder of a lock.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HolderView {
     /// A hold of Leasehold.
     Ours(Box<HoldView>),
@@ -27,7 +27,7 @@ pub enum HolderView {
 }
 
 /// View of a hold of Leasehold.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HoldView {
     /// The session; `None` for the unary calls.
     pub session: Option<SessionId>,
@@ -61,7 +61,7 @@ impl HoldView {
 }
 
 /// View of a waiter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaiterView {
     /// The session; `None` for a unary call.
     pub session: Option<SessionId>,
@@ -78,7 +78,7 @@ pub struct WaiterView {
 }
 
 /// Everything that can be seen of one name.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameView {
     /// Who holds it, those whose time is over first: at most [`HOLDERS_SHOWN`].
     pub holders: Vec<HolderView>,
@@ -100,7 +100,7 @@ pub struct NameView {
 }
 
 /// Who waits for whom on one name, by owner id and ticket: for the detector of deadlocks.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameEdges {
     /// Who holds it. Empty where they are not [`complete`](Self::complete).
     pub holders: Vec<HoldEdge>,
@@ -111,7 +111,7 @@ pub struct NameEdges {
 }
 
 /// One that holds a name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldEdge {
     /// Its owner id.
     pub owner: OwnerId,
@@ -126,7 +126,7 @@ pub struct HoldEdge {
 }
 
 /// One that waits for a name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitEdge {
     /// Its ticket.
     pub owner: OwnerId,

@@ -191,15 +191,6 @@ pub fn lost_reason(loss: Loss) -> v1::LostReason {
     }
 }
 
-/// A lock that was lost.
-pub fn lost_lock(name: &LockName, owner: &OwnerId, loss: Loss) -> v1::LostLock {
-    v1::LostLock {
-        name: name.as_str().to_owned(),
-        owner_id: owner.as_bytes().to_vec(),
-        reason: lost_reason(loss).into(),
-    }
-}
-
 /// A lock that its client may not hold any more.
 pub fn revoked_lock(name: &LockName, owner: &OwnerId) -> v1::LostLock {
     v1::LostLock {

@@ -3,6 +3,7 @@
 
 mod answers;
 mod resume;
+pub mod session;
 
 pub use answers::*;
 pub use resume::*;
@@ -13,13 +14,13 @@ use leasehold_core::{
     id::OwnerId,
     mode::{MAX_LIMIT, Mode, Permits},
     name::{ClientName, LockName, TtlBounds, Value},
+    session::Wait,
     time::InUnits,
 };
 use leasehold_proto::v1;
 use leasehold_store::{LockStore, Store};
 
 use crate::{
-    coordinator::acquire::Wait,
     limits::{page_too_large, too_many_names},
     status::Refusal,
 };
@@ -92,7 +93,11 @@ pub fn wait(
             format!("must be at most {most}, not {wait}"),
         ));
     }
-    Ok(Wait::from_wire(wait, default))
+    Ok(match wait {
+        None => default,
+        Some(Duration::ZERO) => Wait::No,
+        Some(wait) => Wait::For(wait),
+    })
 }
 
 /// A value.
@@ -136,7 +141,7 @@ pub fn mode(path: &str, mode: i32, permits: u32, limit: u32) -> Result<Mode, Ref
     })
 }
 
-/// The names of an acquire on a session: one, or several that are all different.
+/// The names of an acquire on a session: the first, and others that are all different.
 pub fn lock_names(
     request: &v1::SessionAcquire,
     store: &Store,
@@ -155,16 +160,17 @@ pub fn lock_names(
         return Err(too_many_names(request.names.len(), max_names));
     }
     let first = lock_name(FIELD, first, store)?;
-    let mut seen = HashSet::new();
-    let mut names = Vec::with_capacity(request.names.len());
-    for name in &request.names {
+    let mut seen = HashSet::from([first.as_str()]);
+    let mut others = Vec::with_capacity(request.names.len() - 1);
+    for name in &request.names[1..] {
         if !seen.insert(name) {
             let what = format!("must be different names; {name:?} is there twice");
             return Err(Refusal::field(FIELD, what));
         }
-        names.push(lock_name(FIELD, name, store)?);
+        others.push(lock_name(FIELD, name, store)?);
     }
-    Ok((first, names))
+    drop(seen);
+    Ok((first, others))
 }
 
 /// What a session says of itself.

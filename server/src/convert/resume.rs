@@ -2,18 +2,17 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use leasehold_core::{id::OwnerId, name::LockName};
+use leasehold_core::{
+    id::OwnerId,
+    name::LockName,
+    session::{Resumed, Resumption, Wait},
+};
 use leasehold_proto::v1::{
     LostLock, ResumedHold, ResumedLock, ResumedWait, SessionOpened, SessionResume, session_resume,
 };
 
 use super::{duration, lock_name, owner_id, revoked_lock, wait};
-use crate::{
-    coordinator::{Coordinator, acquire::Wait},
-    limits::too_many_locks,
-    session::resume::{Resumption, What},
-    status::Refusal,
-};
+use crate::{coordinator::Coordinator, limits::too_many_locks, status::Refusal};
 
 /// Most owner ids of attempts that were not answered.
 const MAX_TRIED: usize = 64;
@@ -145,7 +144,7 @@ impl Resumptions {
         waits: ResumedWait,
         open: u64,
         max: Duration,
-    ) -> Result<What, Refusal> {
+    ) -> Result<Resumed, Refusal> {
         let request_id = waits.acquire_request_id;
         if request_id == 0 {
             let field = format!("{field}.wait.acquire_request_id");
@@ -167,18 +166,18 @@ impl Resumptions {
             Wait::No => Wait::For(Duration::ZERO),
             wait => wait,
         };
-        Ok(What::Wait { request_id, wait })
+        Ok(Resumed::Wait { request_id, wait })
     }
 }
 
-fn held(field: &str, hold: ResumedHold) -> Result<What, Refusal> {
+fn held(field: &str, hold: ResumedHold) -> Result<Resumed, Refusal> {
     let token = hold.fencing_token;
     if !(1..=MAX_TOKEN).contains(&token) {
         let what = format!("must be the token that the grant gave, 1 to 2^53, not {token}");
         return Err(Refusal::field(&format!("{field}.hold.fencing_token"), what));
     }
     // The token itself is not used: only the store says what the hold's token is.
-    Ok(What::Hold {
+    Ok(Resumed::Hold {
         count: hold.hold_count.max(1),
     })
 }

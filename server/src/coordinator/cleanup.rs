@@ -1,13 +1,11 @@
-//! Releases that nobody waits for: of holds whose client is gone, and of acquires that were cancelled or whose reply was
+//! Clean-up: releases that nobody waits for, of holds whose client is gone, and of acquires that were cancelled or whose reply was
 //! lost. They are detached from the request that left them behind, and tried until the store has surely let them expire.
 
 use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{End, Op, Reply},
-    id::OwnerId,
-    name::LockName,
-    time::Moment,
+    command::{Op, Reply},
+    session::PendingCleanup,
 };
 use leasehold_store::{LockStore, Status, StoreError, clock};
 use tokio::sync::{Semaphore, mpsc};
@@ -27,27 +25,13 @@ const RETRY: Duration = Duration::from_millis(100);
 /// The same while the store is down: one of its connections may be up all the same.
 const DOWN_RETRY: Duration = Duration::from_secs(1);
 
-/// A release that nobody waits for.
-#[derive(Debug)]
-pub struct Leftover {
-    /// The lock.
-    pub name: LockName,
-    /// The hold or waiter.
-    pub owner: OwnerId,
-    /// Whether its client is known to have given it up.
-    pub end: End,
-    /// Until when an acquire of this owner id may still reach the store: a release before that may come too early.
-    pub may_arrive_until: Option<Moment>,
-    /// When the store has surely let it expire.
-    pub gone_at: Moment,
-    /// Counts it in the metrics while it is there.
-    pub tracked: Tracked,
-}
+/// A release that nobody waits for, counted in the metrics while there is one.
+pub type Tracking = (PendingCleanup, Tracked);
 
-/// Takes leftovers in and sees to them until it is stopped.
+/// Carries them out until it is stopped.
 pub async fn run(
     coordinator: Coordinator,
-    mut leftovers: mpsc::UnboundedReceiver<Leftover>,
+    mut pending: mpsc::UnboundedReceiver<Tracking>,
     stop: CancellationToken,
 ) {
     let mut batch = Vec::with_capacity(BATCH);
@@ -55,7 +39,7 @@ pub async fn run(
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = leftovers.recv_many(&mut batch, BATCH) => {}
+            _ = pending.recv_many(&mut batch, BATCH) => {}
         }
         let batch = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
         // A task for each batch: one that the store does not answer holds up no other.
@@ -69,7 +53,7 @@ pub async fn run(
     }
 }
 
-async fn clean(coordinator: Coordinator, mut batch: Vec<Leftover>, places: &Semaphore) {
+async fn clean(coordinator: Coordinator, mut batch: Vec<Tracking>, places: &Semaphore) {
     let mut status = coordinator.store().status();
     while !batch.is_empty() {
         // Never closed.
@@ -87,20 +71,20 @@ async fn clean(coordinator: Coordinator, mut batch: Vec<Leftover>, places: &Sema
 }
 
 /// Releases what it can and gives back what has to be tried again.
-async fn release(coordinator: &Coordinator, batch: Vec<Leftover>) -> Vec<Leftover> {
+async fn release(coordinator: &Coordinator, batch: Vec<Tracking>) -> Vec<Tracking> {
     let commands = batch
         .iter()
-        .map(|leftover| {
+        .map(|(cleanup, _)| {
             let op = Op::Release {
-                owner: leftover.owner,
-                end: leftover.end,
+                owner: cleanup.owner,
+                end: cleanup.end,
             };
-            coordinator.command(leftover.name.clone(), op)
+            coordinator.command(cleanup.name.clone(), op)
         })
         .collect();
     let results = coordinator.store().execute_all(commands).await;
     let mut again = Vec::new();
-    for (leftover, result) in batch.into_iter().zip(results) {
+    for ((cleanup, tracked), result) in batch.into_iter().zip(results) {
         let now = clock::now();
         match result {
             Ok(stamped) => {
@@ -113,29 +97,29 @@ async fn release(coordinator: &Coordinator, batch: Vec<Leftover>) -> Vec<Leftove
                     ..
                 } = stamped.executed.reply
                 {
-                    coordinator.contention().recheck(&leftover.name, closed_for);
+                    coordinator.contention().recheck(&cleanup.name, closed_for);
                 }
                 if !found
-                    && leftover
+                    && cleanup
                         .may_arrive_until
                         .is_some_and(|until| stamped.sent_at < until)
                 {
-                    again.push(leftover);
+                    again.push((cleanup, tracked));
                 } else {
-                    coordinator.registry().forget(&leftover.owner);
+                    coordinator.registry().forget(&cleanup.owner);
                 }
             }
             // The key is not even a lock's: nothing of ours is there.
-            Err(StoreError::WrongType { .. }) => coordinator.registry().forget(&leftover.owner),
-            Err(error) if now < leftover.gone_at => {
+            Err(StoreError::WrongType { .. }) => coordinator.registry().forget(&cleanup.owner),
+            Err(error) if now < cleanup.gone_at => {
                 coordinator.metrics().store_errors.inc();
                 if !error.is_retryable() {
-                    warn!(lock = %leftover.name, %error, "a release in the background failed and will be tried again");
+                    warn!(lock = %cleanup.name, %error, "a release in the background failed and will be tried again");
                 }
-                again.push(leftover);
+                again.push((cleanup, tracked));
             }
             // By now the store has let it expire.
-            Err(_) => coordinator.registry().forget(&leftover.owner),
+            Err(_) => coordinator.registry().forget(&cleanup.owner),
         }
     }
     again

@@ -13,8 +13,10 @@ use std::{
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::{
     command::{Acquire, Loss, REFRESH_INTERVAL},
+    deadlock::BlockedWait,
     id::{FencingToken, OwnerId},
     name::LockName,
+    session::WaitEnd,
 };
 use leasehold_store::{LockStore, Status, WakeUp};
 use tokio::{sync::mpsc, time::Instant};
@@ -25,9 +27,14 @@ use tokio_util::{
 
 use super::{
     Coordinator,
+    deadlock::BlockedHere,
+    inbox::Inbox,
     refresh::{Refreshed, confirm, refresh},
 };
-use crate::telemetry::{Level, Tracked};
+use crate::{
+    limits::WaiterPlace,
+    telemetry::{Level, Tracked, waits::WaitTimer},
+};
 
 /// Added to an expiry, which the store gives in whole milliseconds, so that a re-check finds it past.
 const EXPIRY_SLACK: Duration = Duration::from_millis(2);
@@ -101,44 +108,72 @@ impl Contention {
     }
 }
 
-/// An acquire that waits, for as long as this lives.
+/// A waiter that was announced, for as long as this lives.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct TrackedWaiter {
     coordinator: Coordinator,
     name: LockName,
-    owner: OwnerId,
+    acquire: Arc<Acquire>,
+    timer: WaitTimer,
+    /// Known to the detector of deadlocks.
+    blocked: Option<BlockedHere>,
+    _tracked: Tracked,
+    _place: WaiterPlace,
 }
 
-impl Waiting {
-    /// Announces a queued acquire.
-    pub fn new(
-        coordinator: Coordinator,
+impl Coordinator {
+    /// Announces a waiter, with what is in its way for so long. One that was resumed has no place yet, and waits anyway.
+    pub fn track(
+        &self,
         name: LockName,
         acquire: Arc<Acquire>,
         expires_in: Option<Duration>,
-    ) -> Self {
-        let owner = acquire.owner;
-        let message = Message::Waits {
+        place: Option<WaiterPlace>,
+    ) -> TrackedWaiter {
+        self.contention().tell(Message::Waits {
             name: name.clone(),
-            acquire,
+            acquire: Arc::clone(&acquire),
             expires_in,
-        };
-        coordinator.contention().tell(message);
-        Self {
-            coordinator,
+        });
+        TrackedWaiter {
+            coordinator: self.clone(),
+            timer: self.metrics().clocks.wait(),
+            blocked: None,
+            _tracked: self.metrics().waiters.track(),
+            _place: place.unwrap_or_else(|| self.limits().waiter_again(&name)),
             name,
-            owner,
+            acquire,
         }
     }
 }
 
-impl Drop for Waiting {
+impl TrackedWaiter {
+    /// Tells the detector of deadlocks that the actor which waits holds something meanwhile; `inbox` hears of a deadlock.
+    pub fn watch(&mut self, caller: &Arc<str>, inbox: &Arc<Inbox>) {
+        if let Some(session) = self.acquire.session {
+            let wait = BlockedWait {
+                session,
+                actor: self.acquire.actor,
+                ticket: self.acquire.owner,
+                name: self.name.clone(),
+            };
+            let blocked = self.coordinator.blocked();
+            self.blocked = Some(blocked.add(caller, wait, Arc::clone(inbox)));
+        }
+    }
+
+    /// Withdraws the waiter.
+    pub fn ended(mut self, end: WaitEnd) {
+        self.timer.set_end(end);
+    }
+}
+
+impl Drop for TrackedWaiter {
     fn drop(&mut self) {
-        let message = Message::Gone {
+        self.coordinator.contention().tell(Message::Gone {
             name: self.name.clone(),
-            owner: self.owner,
-        };
-        self.coordinator.contention().tell(message);
+            owner: self.acquire.owner,
+        });
     }
 }
 
@@ -331,13 +366,11 @@ impl Task {
     fn on_wake_up(&mut self, wake_up: WakeUp) {
         match wake_up {
             WakeUp::Missed { name } => self.schedule(&name, Duration::ZERO),
-            WakeUp::Forced { name, owner } => {
-                self.coordinator
-                    .registry()
-                    .take(&name, &owner, Loss::Forced);
+            WakeUp::Forced { owner, .. } => {
+                self.coordinator.registry().take(&owner, Loss::Forced);
             }
-            WakeUp::Resumed { name, owner } => {
-                self.coordinator.registry().moved(&name, &owner);
+            WakeUp::Resumed { owner, .. } => {
+                self.coordinator.registry().moved(&owner);
             }
             WakeUp::Granted {
                 name,

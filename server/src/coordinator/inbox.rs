@@ -9,34 +9,33 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
-use leasehold_proto::v1::SessionQueued;
+use leasehold_core::{
+    id::OwnerId,
+    session::{CommandId, RegistryEvent},
+};
 use leasehold_store::{Answers, Stamped, StoreError};
 
-use super::registry::Taken;
-
-/// What there is to hear.
+/// Something for a session.
 #[derive(Debug)]
-pub enum News {
-    /// The store has answered the command of this number.
-    Answered(u64, Result<Stamped, StoreError>),
-    /// The acquire of this request id, for several names, has to wait.
-    Queued(u64, SessionQueued),
-    /// A hold was taken.
-    Taken(Taken),
+pub enum InboxEvent {
+    /// The store has answered a command.
+    Answered(CommandId, Result<Stamped, StoreError>),
+    /// Something happened to an owner id of the session's.
+    Registry(OwnerId, RegistryEvent),
 }
 
 /// The queue of one session. At most one answer for each command in flight and one loss for each hold are in it, so it is
 /// bounded by what the session may have.
 #[derive(Default)]
 pub struct Inbox {
-    news: Mutex<Vec<News>>,
+    events: Mutex<Vec<InboxEvent>>,
     reader: AtomicWaker,
 }
 
 impl Inbox {
     /// Puts something in. Nobody may be left to hear it.
-    pub fn put(&self, news: News) {
-        self.news().push(news);
+    pub fn put(&self, event: InboxEvent) {
+        self.events().push(event);
         self.reader.wake();
     }
 
@@ -45,7 +44,7 @@ impl Inbox {
         poll_fn(|context| {
             // Before looking, so that what comes in between is not missed.
             self.reader.register(context.waker());
-            if self.news().is_empty() {
+            if self.events().is_empty() {
                 Poll::Pending
             } else {
                 Poll::Ready(())
@@ -55,27 +54,27 @@ impl Inbox {
     }
 
     /// Takes everything out, the oldest first, and puts in the memory of `taken`, which must be empty, for what comes next.
-    pub fn take(&self, taken: &mut Vec<News>) {
+    pub fn take(&self, taken: &mut Vec<InboxEvent>) {
         debug_assert!(taken.is_empty());
-        std::mem::swap(&mut *self.news(), taken);
+        std::mem::swap(&mut *self.events(), taken);
     }
 
-    fn news(&self) -> MutexGuard<'_, Vec<News>> {
+    fn events(&self) -> MutexGuard<'_, Vec<InboxEvent>> {
         // A panic elsewhere can't leave it torn: each use is a push, a look or a swap.
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Answers for Inbox {
     fn answered(&self, number: u64, result: Result<Stamped, StoreError>) {
-        self.put(News::Answered(number, result));
+        self.put(InboxEvent::Answered(CommandId::new(number), result));
     }
 }
 
 impl fmt::Debug for Inbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbox")
-            .field("news", &self.news().len())
+            .field("events", &self.events().len())
             .finish_non_exhaustive()
     }
 }

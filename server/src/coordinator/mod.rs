@@ -1,10 +1,7 @@
 //! Shared state of the sessions and unary calls of one coordinator: the store, the waiters, the clean-up.
 //!
 //! - [`registry`]: which owner ids are ours, and whom to tell.
-//! - [`acquire`]: one acquire from asking to holding, safe to drop at any point.
-//! - [`hold`]: what an owner id stands for, and what becomes of it.
-//! - [`several`]: several names at once.
-//! - [`resume`]: taking a hold or a place in a queue over from another stream.
+//! - [`acquire`]: one acquire of a unary call, from asking to holding, safe to drop at any point.
 //! - [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
 //! - `refresh`: what that task asks of the store.
 //! - [`inbox`]: what a session hears from the store and from others.
@@ -16,13 +13,10 @@ pub mod acquire;
 pub mod cleanup;
 pub mod contention;
 pub mod deadlock;
-pub mod hold;
 pub mod inbox;
 mod listing;
 mod refresh;
 pub mod registry;
-pub mod resume;
-pub mod several;
 #[cfg(test)]
 mod tests;
 
@@ -37,7 +31,8 @@ use std::{
 use leasehold_core::{
     command::{Caller, Command, End, Handed, Loss, Op, Reply},
     id::{CoordinatorId, FencingToken, OwnerId},
-    name::{LockName, TtlBounds, Value},
+    name::{LockName, TtlBounds},
+    session::{PendingCleanup, RegistryEvent},
     view::NameView,
 };
 use leasehold_store::{LockStore, Observer, Stamped, Store, StoreError, WakeUp};
@@ -45,11 +40,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    cleanup::Leftover,
-    contention::Contention,
-    deadlock::Blocked,
-    listing::Listings,
-    registry::{Delivery, Registry},
+    cleanup::Tracking, contention::Contention, deadlock::Blocked, listing::Listings,
+    registry::Registry,
 };
 use crate::{Liveness, crowd::Crowd, limits::Limits, telemetry::Metrics};
 
@@ -70,7 +62,7 @@ struct Shared {
     registry: Registry,
     contention: Contention,
     blocked: Blocked,
-    leftovers: mpsc::UnboundedSender<Leftover>,
+    cleanups: mpsc::UnboundedSender<Tracking>,
     metrics: Metrics,
     limits: Limits,
     crowd: Crowd,
@@ -109,7 +101,7 @@ pub struct Parts {
 impl Coordinator {
     /// Starts a coordinator; its background tasks run until `stop`.
     pub fn start(parts: Parts, stop: &CancellationToken) -> Self {
-        let (leftovers, incoming_leftovers) = mpsc::unbounded_channel();
+        let (cleanups, incoming_cleanups) = mpsc::unbounded_channel();
         let (contention, incoming_contention) =
             Contention::new(parts.metrics.contention_queue.clone());
         let coordinator = Self {
@@ -123,7 +115,7 @@ impl Coordinator {
                 registry: Registry::default(),
                 contention,
                 blocked: Blocked::default(),
-                leftovers,
+                cleanups,
                 metrics: parts.metrics,
                 limits: parts.limits,
                 crowd: Crowd::default(),
@@ -145,7 +137,7 @@ impl Coordinator {
                 }
             },
         ));
-        let cleanup = cleanup::run(coordinator.clone(), incoming_leftovers, stop.clone());
+        let cleanup = cleanup::run(coordinator.clone(), incoming_cleanups, stop.clone());
         tokio::spawn(parts.liveness.keep("clean-up", stop, cleanup));
         let contention = contention::run(
             coordinator.clone(),
@@ -205,17 +197,13 @@ impl Coordinator {
         &self.shared.limits
     }
 
-    /// Whether an owner id stands for something at this coordinator.
-    pub fn knows(&self, owner: &OwnerId) -> bool {
-        self.registry().knows(owner)
-    }
-
     /// Who has acquires on their way to the store.
     pub fn crowd(&self) -> &Crowd {
         &self.shared.crowd
     }
 
-    fn registry(&self) -> &Registry {
+    /// The owner ids that it knows.
+    pub fn registry(&self) -> &Registry {
         &self.shared.registry
     }
 
@@ -223,7 +211,8 @@ impl Coordinator {
         &self.shared.contention
     }
 
-    fn blocked(&self) -> &Blocked {
+    /// The actors that wait here while they hold something.
+    pub fn blocked(&self) -> &Blocked {
         &self.shared.blocked
     }
 
@@ -277,19 +266,19 @@ impl Coordinator {
             if handed.coordinator != self.shared.id {
                 continue;
             }
-            let delivery = Delivery::Granted {
+            let granted = RegistryEvent::Granted {
                 token: handed.token,
                 sent_at: stamped.sent_at,
             };
-            self.deliver(name, handed, delivery);
+            self.deliver(name, handed, granted);
         }
         if stamped.executed.more {
             self.shared.contention.look(name);
         }
     }
 
-    fn deliver(&self, name: &LockName, handed: &Handed, delivery: Delivery) {
-        if !self.shared.registry.deliver(&handed.owner, delivery)
+    fn deliver(&self, name: &LockName, handed: &Handed, event: RegistryEvent) {
+        if !self.shared.registry.deliver(&handed.owner, event)
             && handed.of_session
             && !self.shared.registry.knows(&handed.owner)
         {
@@ -302,7 +291,7 @@ impl Coordinator {
     fn refuse(&self, name: &LockName, handed: &Handed, error: &StoreError) {
         self.learn(handed.token);
         if handed.coordinator == self.shared.id {
-            self.deliver(name, handed, Delivery::Failed(error.clone()));
+            self.deliver(name, handed, RegistryEvent::GrantFailed(error.clone()));
         }
     }
 
@@ -315,21 +304,22 @@ impl Coordinator {
 
     /// Hands a grant of ours on that nobody here knows of.
     fn discard(&self, name: &LockName, owner: OwnerId) {
-        self.shared.registry.in_flight(&owner);
-        self.leave(Leftover {
+        self.clean_up(PendingCleanup {
             name: name.clone(),
             owner,
             end: End::Clean,
             may_arrive_until: None,
             gone_at: leasehold_store::clock::now().after(self.shared.bounds.max),
-            tracked: self.shared.metrics.inflight_cleanups.track(),
         });
     }
 
-    fn leave(&self, leftover: Leftover) {
+    /// Releases something in the background, and keeps its owner id registered until that is done.
+    pub fn clean_up(&self, pending: PendingCleanup) {
+        self.shared.registry.settle(&pending.owner);
+        let tracked = self.shared.metrics.inflight_cleanups.track();
         // The receiver lives as long as this handle's background task; when the process is stopping and it is gone,
         // expiry does what it would have done.
-        let _ = self.shared.leftovers.send(leftover);
+        let _ = self.shared.cleanups.send((pending, tracked));
     }
 
     /// Releases a hold or cancels a waiter that this coordinator may not know, for the unary call.
@@ -343,17 +333,6 @@ impl Coordinator {
             stamped.executed.reply,
             Reply::Released { held: true, .. }
         ))
-    }
-
-    /// Changes the value of a hold; false if it was lost.
-    pub async fn set_value(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        value: Value,
-    ) -> Result<bool, StoreError> {
-        let stamped = self.execute(name, Op::SetValue { owner, value }).await?;
-        Ok(stamped.executed.reply == Reply::Changed(true))
     }
 
     /// Shows a name with at most this many waiters.
@@ -375,7 +354,7 @@ impl Coordinator {
                 former,
             } => {
                 for former in former {
-                    self.shared.registry.take(name, &former.owner, Loss::Forced);
+                    self.shared.registry.take(&former.owner, Loss::Forced);
                 }
                 Ok((released, token))
             }

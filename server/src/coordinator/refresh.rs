@@ -7,10 +7,11 @@ use leasehold_core::{
     command::{Acquire, Loss, Op, Reply},
     id::FencingToken,
     name::LockName,
+    session::RegistryEvent,
 };
 use leasehold_store::{LockStore, Stamped, StoreError};
 
-use super::{Coordinator, registry::Delivery};
+use super::Coordinator;
 
 /// What a refresh came to.
 pub(super) struct Refreshed {
@@ -92,11 +93,11 @@ pub(super) async fn confirm(
         Reply::Renewed => {
             coordinator
                 .registry()
-                .deliver(&acquire.owner, Delivery::Granted { token, sent_at });
+                .deliver(&acquire.owner, RegistryEvent::Granted { token, sent_at });
             true
         }
         Reply::Lost(Loss::Resumed) => {
-            coordinator.registry().moved(name, &acquire.owner);
+            coordinator.registry().moved(&acquire.owner);
             true
         }
         _ => join_again(coordinator, name, std::slice::from_ref(acquire)).await,
@@ -107,8 +108,8 @@ pub(super) async fn confirm(
 fn refuse(coordinator: &Coordinator, acquire: &Acquire, error: StoreError) -> bool {
     let is_refused = matches!(error, StoreError::NotReplicated { .. });
     if is_refused {
-        let delivery = Delivery::Failed(error);
-        coordinator.registry().deliver(&acquire.owner, delivery);
+        let event = RegistryEvent::GrantFailed(error);
+        coordinator.registry().deliver(&acquire.owner, event);
     }
     is_refused
 }
@@ -148,14 +149,14 @@ async fn join_again(coordinator: &Coordinator, name: &LockName, waiters: &[Arc<A
         };
         match stamped.executed.reply {
             Reply::Granted { token } => {
-                let delivery = Delivery::Granted {
+                let event = RegistryEvent::Granted {
                     token,
                     sent_at: stamped.sent_at,
                 };
-                coordinator.registry().deliver(&acquire.owner, delivery);
+                coordinator.registry().deliver(&acquire.owner, event);
             }
             Reply::Lost(Loss::Resumed) => {
-                coordinator.registry().moved(name, &acquire.owner);
+                coordinator.registry().moved(&acquire.owner);
                 continue;
             }
             _ => {}

@@ -1,24 +1,24 @@
 //! The coordinator over a store in memory, with wake-ups that a test makes up. Timers are tokio's paused clock.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use futures_util::FutureExt;
 use leasehold_core::{
-    command::{Acquire, Executed, REFRESH_INTERVAL, Resume},
+    command::{Acquire, Executed, REFRESH_INTERVAL},
     id::{Actor, SessionId},
     mode::Mode,
-    name::ClientName,
+    name::{ClientName, Value},
+    session::{Wait, WaitEnd},
     time::{Moment, StoreTime},
     view::HolderView,
 };
-use leasehold_store::{Answer, Options, TlsFiles, clock, measure::Meter};
+use leasehold_store::{Options, TlsFiles, clock, measure::Meter};
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::DropGuard;
 
 use super::{
-    acquire::{Acquired, Answered, InLine, Wait},
-    contention::Waiting,
-    hold::Hold,
-    inbox::{Inbox, News},
-    resume::TakenOver,
+    acquire::{AcquireOutcome, Granted},
+    inbox::{Inbox, InboxEvent},
+    registry::Listener,
     *,
 };
 use crate::config::Config;
@@ -69,29 +69,35 @@ impl Site {
         }
     }
 
-    /// Returns what the store says to an acquire.
-    async fn ask(&self, acquire: Acquire) -> Answered {
-        let place = self.coordinator.place(&name(), Wait::Forever).unwrap();
-        let (answer, answered) = oneshot::channel();
-        let answer = Answer::once(answer);
-        let asked = self
-            .coordinator
-            .ask((name(), place), acquire, Wait::Forever, None, answer);
-        asked.answered(answered.await.unwrap()).unwrap()
-    }
-
-    async fn hold(&self, number: u8) -> Hold {
-        match self.ask(acquire(number)).await {
-            Answered::Granted(hold) => hold,
+    /// Takes the lock, which is free.
+    async fn hold(&self, number: u8) -> Granted {
+        match self.acquire(number, Wait::No).await {
+            AcquireOutcome::Granted(granted) => granted,
             other => panic!("not granted: {other:?}"),
         }
     }
 
-    async fn wait(&self, number: u8) -> InLine {
-        match self.ask(acquire(number)).await {
-            Answered::Queued(in_line) => in_line,
-            other => panic!("not queued: {other:?}"),
-        }
+    /// Takes the lock, as a unary call does.
+    async fn acquire(&self, number: u8, wait: Wait) -> AcquireOutcome {
+        let acquire = Acquire {
+            session: None,
+            ..acquire(number)
+        };
+        self.coordinator.acquire(name(), acquire, wait, || ()).await
+    }
+
+    /// Registers a waiter, as a session does, before its acquire is sent.
+    fn register(&self, number: u8) -> oneshot::Receiver<RegistryEvent> {
+        let (listener, events) = oneshot::channel();
+        let registry = self.coordinator.registry();
+        registry.wait(owner(number), Listener::Call(listener));
+        events
+    }
+
+    /// Announces a waiter.
+    fn track(&self, number: u8) -> contention::TrackedWaiter {
+        self.coordinator
+            .track(name(), Arc::new(acquire(number)), None, None)
     }
 
     /// Returns who holds the lock and how many wait for it.
@@ -154,15 +160,15 @@ fn acquire(number: u8) -> Acquire {
     }
 }
 
-/// The loss that a session is told of next.
-async fn taken(inbox: &Inbox) -> (OwnerId, Loss) {
+/// What a session hears next.
+async fn heard(inbox: &Inbox) -> (OwnerId, RegistryEvent) {
     tokio::time::timeout(A_MOMENT, inbox.arrived())
         .await
         .unwrap();
-    let mut news = Vec::new();
-    inbox.take(&mut news);
-    match <[News; 1]>::try_from(news).unwrap() {
-        [News::Taken(taken)] => (taken.owner, taken.loss),
+    let mut events = Vec::new();
+    inbox.take(&mut events);
+    match <[InboxEvent; 1]>::try_from(events).unwrap() {
+        [InboxEvent::Registry(owner, event)] => (owner, event),
         [other] => panic!("{other:?}"),
     }
 }
@@ -171,26 +177,28 @@ async fn taken(inbox: &Inbox) -> (OwnerId, Loss) {
 async fn commands_carry_the_largest_token_of_grants_and_of_hand_offs() {
     let site = Site::start();
     let hold = site.hold(1).await;
-    let of_grant = hold.token();
-    assert!(site.floor() > of_grant);
-    let in_line = site.wait(2).await;
-    hold.release().await.unwrap();
+    assert!(site.floor() > hold.token);
+    let waits = site.acquire(2, Wait::Forever);
+    let mut waits = Box::pin(waits);
+    assert!(waits.as_mut().now_or_never().is_none());
+    tokio::task::yield_now().await;
+    assert!(waits.as_mut().now_or_never().is_none());
+    let released = site.coordinator.release(&name(), hold.owner).await;
+    assert!(released.unwrap());
     // The waiter has not been told yet.
     let of_hand_off = site.floor();
-    let (_cancel, cancelled) = oneshot::channel();
-    let Acquired::Granted(handed) = in_line.wait(cancelled).await else {
+    let AcquireOutcome::Granted(handed) = waits.await else {
         panic!("not granted");
     };
-    assert!(handed.token() > of_grant);
-    assert!(of_hand_off > handed.token());
+    assert!(handed.token > hold.token);
+    assert!(of_hand_off > handed.token);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_off_counts_from_when_the_command_that_made_it_was_sent() {
     let site = Site::start();
     let coordinator = &site.coordinator;
-    coordinator.registry().ask(owner(1));
-    let waiter = coordinator.registry().wait(owner(1));
+    let waiter = site.register(1);
     let long_ago = Moment::from_micros(7);
     let handed = Handed {
         owner: owner(1),
@@ -207,37 +215,54 @@ async fn a_hand_off_counts_from_when_the_command_that_made_it_was_sent() {
     let sent_at = long_ago;
     coordinator.note(&name(), &Stamped { executed, sent_at });
     match waiter.await.unwrap() {
-        Delivery::Granted { sent_at, .. } => assert_eq!(sent_at, long_ago),
+        RegistryEvent::Granted { sent_at, .. } => assert_eq!(sent_at, long_ago),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_dropped_leaves_the_queue_and_a_hold_is_given_back() {
+async fn a_call_that_is_dropped_leaves_the_queue() {
     let site = Site::start();
     let hold = site.hold(1).await;
-    let in_line = site.wait(2).await;
+    let patience = tokio::time::timeout(A_MOMENT, site.acquire(2, Wait::Forever));
+    let mut patience = Box::pin(patience);
+    assert!(patience.as_mut().now_or_never().is_none());
+    tokio::task::yield_now().await;
+    assert!(patience.as_mut().now_or_never().is_none());
     assert_eq!(site.seen().await, (1, 1));
-    drop(in_line);
+    drop(patience);
     tokio::time::sleep(A_MOMENT).await;
     assert_eq!(site.seen().await, (1, 0));
-    drop(hold);
-    tokio::time::sleep(A_MOMENT).await;
-    assert_eq!(site.seen().await, (0, 0));
-    assert!(!site.coordinator.knows(&owner(1)) && !site.coordinator.knows(&owner(2)));
+    let knows = |owner| site.coordinator.registry().knows(&owner);
+    assert!(!knows(hold.owner) && !knows(owner(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_waited_for_long_enough_leaves_the_queue_and_says_who_holds_the_lock() {
+    let site = Site::start();
+    let _hold = site.hold(1).await;
+    let began = Instant::now();
+    let wait = Duration::from_secs(3);
+    let outcome = site.acquire(2, Wait::For(wait)).await;
+    let AcquireOutcome::TimedOut(Some(HolderView::Ours(holder))) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(holder.client_name.as_str(), "client");
+    assert_eq!(began.elapsed(), wait);
+    assert_eq!(site.seen().await, (1, 0));
+    assert!(!site.coordinator.registry().knows(&owner(2)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_comes_before_its_acquire_is_sent_again() {
     let site = Site::start();
     let later = clock::now().after(Duration::from_secs(60));
-    site.coordinator.leave(Leftover {
+    site.coordinator.clean_up(PendingCleanup {
         name: name(),
         owner: owner(1),
         end: End::Clean,
         may_arrive_until: Some(later),
         gone_at: later,
-        tracked: site.coordinator.metrics().inflight_cleanups.track(),
     });
     // The release finds nothing.
     tokio::time::sleep(A_MOMENT).await;
@@ -252,68 +277,32 @@ async fn a_release_that_comes_before_its_acquire_is_sent_again() {
 async fn a_session_is_told_that_its_hold_was_forced_here_and_elsewhere() {
     let site = Site::start();
     let inbox = Arc::new(Inbox::default());
-    let hold = site.hold(1).await;
-    hold.tell(Arc::clone(&inbox));
+    let forced = RegistryEvent::Lost(Loss::Forced);
+    let registry = site.coordinator.registry();
+    site.hold(1).await;
+    registry.hold(&owner(1), Arc::clone(&inbox));
     let (released, _) = site.coordinator.force_release(&name()).await.unwrap();
     assert!(released);
-    assert_eq!(taken(&inbox).await, (owner(1), Loss::Forced));
-    hold.forget();
+    assert_eq!(heard(&inbox).await, (owner(1), forced.clone()));
 
-    let hold = site.hold(2).await;
-    hold.tell(Arc::clone(&inbox));
+    registry.hold(&owner(2), Arc::clone(&inbox));
     let (name, owner) = (name(), owner(2));
     site.tell(WakeUp::Forced { name, owner }).await;
-    assert_eq!(taken(&inbox).await, (owner, Loss::Forced));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_session_is_told_that_another_stream_of_this_coordinator_resumed_its_hold() {
-    let site = Site::start();
-    let coordinator = &site.coordinator;
-    let inbox = Arc::new(Inbox::default());
-    let hold = site.hold(1).await;
-    hold.tell(Arc::clone(&inbox));
-    let resume = Resume {
-        from: vec![owner(1)],
-        next: owner(2),
-        session: SessionId::from_bytes([2; 16]),
-        client_name: ClientName::parse("client").unwrap(),
-        ttl: Duration::from_secs(60),
-        count: 1,
-    };
-    let takeover = coordinator.take_over(name(), resume.clone(), Wait::Forever);
-    let mut takeover = takeover.unwrap();
-    assert!(
-        coordinator
-            .take_over(name(), resume, Wait::Forever)
-            .is_none(),
-        "the next owner id is known here"
-    );
-    let result = coordinator.store().execute(takeover.command()).await;
-    let Ok(TakenOver::Held { hold: heir, .. }) = takeover.answered(result) else {
-        panic!("not resumed");
-    };
-    assert_eq!(taken(&inbox).await, (owner(1), Loss::Resumed));
-    assert_eq!(heir.token(), hold.token());
-    // What the old session lets go of is not the lock.
-    drop(hold);
-    tokio::time::sleep(A_MOMENT).await;
-    assert_eq!(site.seen().await, (1, 0));
+    assert_eq!(heard(&inbox).await, (owner, forced));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_is_told_before_its_waiter_is_known_is_confirmed_at_once() {
     let site = Site::start();
-    let coordinator = &site.coordinator;
-    coordinator.registry().ask(owner(1));
+    let waiter = site.register(1);
     site.tell_granted(1).await;
     let began = Instant::now();
-    let delivery = coordinator.registry().wait(owner(1));
-    let _waiting = Waiting::new(coordinator.clone(), name(), Arc::new(acquire(1)), None);
+    let waiting = site.track(1);
     // It is not true that it was granted, so it joins the queue, and is granted what is free.
-    let delivery = delivery.await.unwrap();
-    assert!(matches!(delivery, Delivery::Granted { .. }), "{delivery:?}");
+    let event = waiter.await.unwrap();
+    assert!(matches!(event, RegistryEvent::Granted { .. }), "{event:?}");
     assert!(began.elapsed() < REFRESH_INTERVAL);
+    waiting.ended(WaitEnd::Granted);
 }
 
 #[tokio::test(start_paused = true)]
@@ -323,12 +312,11 @@ async fn a_hand_off_that_is_confirmed_counts_from_when_its_confirmation_was_sent
     // Another coordinator would have made the grant. Here the command is sent past whoever would take the hold in.
     let granted = coordinator.command(name(), Op::Acquire(acquire(1)));
     coordinator.store().execute(granted).await.unwrap();
-    coordinator.registry().ask(owner(1));
+    let waiter = site.register(1);
     site.tell_granted(1).await;
-    let delivery = coordinator.registry().wait(owner(1));
-    let _waiting = Waiting::new(coordinator.clone(), name(), Arc::new(acquire(1)), None);
-    let sent_at = match delivery.await.unwrap() {
-        Delivery::Granted { sent_at, .. } => sent_at,
+    let _waiting = site.track(1);
+    let sent_at = match waiter.await.unwrap() {
+        RegistryEvent::Granted { sent_at, .. } => sent_at,
         other => panic!("{other:?}"),
     };
     // The store in memory reads the clock when a command is sent: the confirmed hold ends exactly a TTL after that.
@@ -351,7 +339,10 @@ async fn a_hand_off_that_is_confirmed_counts_from_when_its_confirmation_was_sent
 async fn a_name_that_is_waited_for_is_refreshed_at_once_when_a_reply_was_lost() {
     let site = Site::start();
     let _hold = site.hold(1).await;
-    let _in_line = site.wait(2).await;
+    let mut waits = Box::pin(site.acquire(2, Wait::Forever));
+    assert!(waits.as_mut().now_or_never().is_none());
+    tokio::task::yield_now().await;
+    assert!(waits.as_mut().now_or_never().is_none());
     tokio::time::sleep(A_MOMENT).await;
     let before = site.operations();
     tokio::time::sleep(A_MOMENT).await;

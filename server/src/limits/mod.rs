@@ -224,14 +224,21 @@ impl Limits {
     pub fn waiter(&self, name: &LockName) -> Result<WaiterPlace, Refusal> {
         let limit = self.config().max_waiters_per_name;
         let place = self.shared.waiters.enter(name, limit);
-        place.ok_or_else(|| {
-            Refusal::over(
-                Reason::TooManyWaiters,
-                ("max-waiters-per-name", limit),
-                Some(LATER),
-                format!("{limit} acquires wait for {:?} at this coordinator, which is the limit; try again later", name.as_str()),
-            )
-        })
+        place.ok_or_else(|| self.too_many_waiters(name))
+    }
+
+    /// The refusal of an acquire that would wait for this name beyond `max-waiters-per-name`.
+    pub fn too_many_waiters(&self, name: &LockName) -> Refusal {
+        let limit = self.config().max_waiters_per_name;
+        Refusal::over(
+            Reason::TooManyWaiters,
+            ("max-waiters-per-name", limit),
+            Some(LATER),
+            format!(
+                "{limit} acquires wait for {:?} at this coordinator, which is the limit; try again later",
+                name.as_str()
+            ),
+        )
     }
 
     /// Takes a place for a resumed waiter, whatever the limit: it keeps its place.

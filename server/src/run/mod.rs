@@ -38,7 +38,7 @@ use crate::{
         overview::Overview,
         streams::{StreamOptions, Streams},
     },
-    session::{sessions::Sessions, task::Shutdown},
+    session::{driver::Shutdown, sessions::Sessions},
     suspension,
     telemetry::{Metrics, RequestLayer, Traces},
     tls::{Tls, follow_expiry},

@@ -9,10 +9,11 @@ use leasehold_core::{
     command::{Acquire, Op, Reply},
     id::{Actor, OwnerId},
     lease::drift_margin,
+    session::{MAX_IN_FLIGHT, MAX_PENDING_ACKS, Wait},
     time::Moment,
 };
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, AcquireResponse, ReleaseRequest, ReleaseResponse, RenewRequest,
+    self, AcquireRequest, AcquireResponse, ReleaseRequest, ReleaseResponse, RenewRequest,
     RenewResponse, SessionRequest, SessionResponse, lock_service_server::LockService,
 };
 use leasehold_store::clock;
@@ -27,9 +28,8 @@ use super::{
 use crate::{
     access::rules::{Permission, Place},
     convert,
-    coordinator::acquire::{Acquired, InLine, Wait},
+    coordinator::acquire::AcquireOutcome,
     listener::ConnectionHandle,
-    session::{MAX_IN_FLIGHT, MAX_PENDING_ACKS},
     status::{Reason, Refusal},
     telemetry::Followed,
 };
@@ -113,54 +113,48 @@ impl LockService for Locks {
             };
             // It waits for its turn no longer than it would for the lock.
             let Ok(mut turn) = turn else {
-                return Ok(Acquired::TimedOut(None));
+                return AcquireOutcome::TimedOut(None);
             };
-            let wait = wait.after(since.elapsed());
+            let wait = match wait {
+                Wait::For(wait) => Wait::For(wait.saturating_sub(since.elapsed())),
+                Wait::No | Wait::Forever => wait,
+            };
             followed.script();
-            let queued = |_: &InLine| {
+            let queued = || {
                 followed.waits();
                 // It is not on its way any more.
                 turn.take();
             };
-            let acquired =
-                self.streams
-                    .coordinator
-                    .acquire(name.clone(), acquire, wait, None, queued);
+            let acquired = self
+                .streams
+                .coordinator
+                .acquire(name.clone(), acquire, wait, queued);
             acquired.await
         };
         let acquired = tokio::select! {
             biased;
-            acquired = acquired => acquired.map_err(Refusal::from)?,
+            acquired = acquired => acquired,
             refusal = lost => return Err(refusal.into()),
             () = self.streams.shutdown.stopping.cancelled() => return Err(stopping().into()),
         };
         let (outcome, holder) = match acquired {
-            Acquired::Granted(hold) => {
-                followed.handed_off(|| hold.sent_at().until(clock::now()));
+            AcquireOutcome::Granted(granted) => {
+                followed.handed_off(|| granted.sent_at.until(clock::now()));
                 let response = AcquireResponse {
-                    outcome: AcquireOutcome::Granted.into(),
-                    owner_id: hold.owner().as_bytes().to_vec(),
-                    fencing_token: hold.token().get(),
-                    ttl: Some(convert::wire_duration(left(hold.stands_until(), ttl))),
+                    outcome: v1::AcquireOutcome::Granted.into(),
+                    owner_id: granted.owner.as_bytes().to_vec(),
+                    fencing_token: granted.token.get(),
+                    ttl: Some(convert::wire_duration(left(
+                        granted.sent_at.after(ttl),
+                        ttl,
+                    ))),
                     holder: None,
                 };
-                // From here on the caller renews it.
-                hold.forget();
                 return Ok(Response::new(response));
             }
-            Acquired::Busy(holder) => (AcquireOutcome::Busy, holder),
-            Acquired::TimedOut(holder) => (AcquireOutcome::TimedOut, holder),
-            // Nobody was told its ticket.
-            Acquired::Cancelled | Acquired::Moved => (AcquireOutcome::Cancelled, None),
-            Acquired::OtherLimit { name, limit } => {
-                return Err(Refusal::other_limit(&name, limit).into());
-            }
-            Acquired::Failed(error) => return Err(Refusal::from(error).into()),
-            Acquired::Refused(refusal) => return Err((*refusal).into()),
-            // Nobody's waits are never accused.
-            Acquired::Deadlocked(why) => {
-                return Err(Refusal::new(Reason::Deadlock, why.to_string()).into());
-            }
+            AcquireOutcome::Busy(holder) => (v1::AcquireOutcome::Busy, holder),
+            AcquireOutcome::TimedOut(holder) => (v1::AcquireOutcome::TimedOut, holder),
+            AcquireOutcome::Refused(refusal) => return Err(refusal.into()),
         };
         // It may not be what it was when the wait began.
         rights_then.look_again()?;

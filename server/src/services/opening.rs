@@ -9,7 +9,7 @@ use super::streams::{Opener, Peer, Streams, not_open};
 use crate::{
     access::rules::{Permission, Place},
     convert::{self, Resumptions},
-    session::{task::Opened, wire::Plain},
+    session::{driver::Opened, wire::Plain},
     status::{Reason, Refusal},
 };
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use leasehold_core::{id::SessionId, lease::Lease, name::ClientName};
+use leasehold_core::{id::SessionId, lease::Lease, name::ClientName, session::Resumption};
 use leasehold_proto::v1::LostLock;
 use leasehold_store::clock;
 use tokio::{sync::mpsc, time::Instant};
@@ -24,10 +24,9 @@ use crate::{
     limits::{Account, too_many_sessions},
     listener::ConnectionHandle,
     session::{
+        driver::{self, Opened, Shutdown},
         outbox::{Outbox, Reading},
-        resume::Resumption,
         sessions::{SessionInfo, Sessions},
-        task::{self, Opened, Shutdown},
         traces::Following,
         wire::Wire,
     },
@@ -187,7 +186,7 @@ impl Streams {
         let metrics = self.coordinator.metrics().clone();
         let outbox =
             Outbox::new(wire, answers, reading, connection.clone(), metrics).followed(following);
-        task::serve(
+        driver::serve(
             self.coordinator,
             opened,
             connection,
@@ -260,7 +259,7 @@ impl Streams {
         let limits = self.coordinator.limits();
         let mut from = resume.iter().flat_map(|resumption| &resumption.from);
         // Looked for only as long as none is found, and only by who names one.
-        let resumes = from.any(|owner| self.coordinator.knows(owner));
+        let resumes = from.any(|owner| self.coordinator.registry().knows(owner));
         let account = limits.session(Arc::clone(&peer.account), resumes)?;
         let config = limits.config();
         let limit = config.max_sessions;

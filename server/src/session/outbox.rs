@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use leasehold_core::time::Moment;
+use leasehold_core::{session::confirmation::DeadlineConfirmation, time::Moment};
 use leasehold_proto::v1::{SessionRequest, session_response::Response};
 use leasehold_store::clock;
 use prost::Message;
@@ -10,7 +10,6 @@ use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::{
-    second_look::SecondLook,
     traces::Following,
     wire::{Next, Wire},
 };
@@ -55,7 +54,7 @@ pub struct Outbox<W: Wire> {
     taken: u64,
     /// When the first that is not taken came, or another was seen to be taken.
     moved_at: Moment,
-    stuck: SecondLook,
+    stuck: DeadlineConfirmation,
     reading: Reading,
     connection: ConnectionHandle,
     metrics: Metrics,
@@ -83,7 +82,7 @@ impl<W: Wire> Outbox<W> {
             handed: 0,
             taken: 0,
             moved_at: clock::now(),
-            stuck: SecondLook::default(),
+            stuck: DeadlineConfirmation::default(),
             reading,
             connection,
             metrics,

@@ -72,6 +72,18 @@ impl SessionInfo {
         (due != 0).then(|| Moment::from_micros(due))
     }
 
+    /// Notes how many locks it holds, and how many acquires it has in flight or waiting.
+    pub(super) fn set_counts(&self, holds: usize, waiters: usize) {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        self.holds.store(count(holds), Ordering::Relaxed);
+        self.waiters.store(count(waiters), Ordering::Relaxed);
+    }
+
+    /// Notes when its last heartbeat was received.
+    pub(super) fn set_heard_at(&self, at: Moment) {
+        self.heard_at.store(at.as_micros(), Ordering::Relaxed);
+    }
+
     /// Notes that what it holds is due to be renewed, if that was not known.
     pub(super) fn set_renewal_due(&self, now: Moment) {
         if self.renewal_due().is_none() {

@@ -10,7 +10,7 @@ use futures_util::{
 use leasehold_store::Status;
 use tokio::sync::watch;
 
-use super::task::Shutdown;
+use super::driver::Shutdown;
 use crate::{
     access::{Rights, rules::Granted},
     listener::{ConnectionHandle, Ending},
@@ -26,8 +26,8 @@ pub(super) enum Signal {
     Draining,
     /// The connection has ended.
     Ended(Ending),
-    /// The store can be reached again.
-    StoreUp,
+    /// The store can be reached, or can't be.
+    Store(bool),
     /// The client may do this from now on, or is nobody any more.
     Rights(Result<Granted, Refusal>),
     /// The machine was suspended: deadlines have come nearer than timers know.
@@ -81,25 +81,22 @@ pub(super) fn signals(
 impl Watched {
     async fn next(&mut self) -> Signal {
         let mut ended = pin!(self.connection.ended());
-        loop {
-            tokio::select! {
-                biased;
-                () = self.shutdown.stopping.cancelled() => return Signal::Stopping,
-                ending = &mut ended, if !self.told_ended => {
-                    self.told_ended = true;
-                    return Signal::Ended(ending);
-                }
-                () = self.shutdown.draining.cancelled(), if !self.told_draining => {
-                    self.told_draining = true;
-                    return Signal::Draining;
-                }
-                Ok(()) = self.status.changed() => {
-                    if matches!(*self.status.borrow_and_update(), Status::Up { .. }) {
-                        return Signal::StoreUp;
-                    }
-                }
-                Ok(()) = self.shutdown.suspended.changed() => return Signal::Suspended,
+        tokio::select! {
+            biased;
+            () = self.shutdown.stopping.cancelled() => Signal::Stopping,
+            ending = &mut ended, if !self.told_ended => {
+                self.told_ended = true;
+                Signal::Ended(ending)
             }
+            () = self.shutdown.draining.cancelled(), if !self.told_draining => {
+                self.told_draining = true;
+                Signal::Draining
+            }
+            Ok(()) = self.status.changed() => {
+                let is_up = matches!(*self.status.borrow_and_update(), Status::Up { .. });
+                Signal::Store(is_up)
+            }
+            Ok(()) = self.shutdown.suspended.changed() => Signal::Suspended,
         }
     }
 }

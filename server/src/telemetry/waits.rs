@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use leasehold_core::time::Moment;
+use leasehold_core::{session::WaitEnd, time::Moment};
 use leasehold_proto::v1::session_request::Request;
 use leasehold_store::{
     clock,
@@ -35,43 +35,25 @@ const WAITS: &[Duration] = &[
     Duration::from_secs(900),
 ];
 
-/// End of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WaitEnd {
-    /// The lock was granted.
-    Granted,
-    /// The wait reached its time limit.
-    TimedOut,
-    /// The client cancelled the acquire, or went away.
-    Cancelled,
-    /// Another stream resumed the wait.
-    Moved,
-    /// The wait was part of a deadlock.
-    Deadlocked,
-    /// The lock was granted, but the grant does not count.
-    Failed,
-}
+/// Ways in which a wait ends, in the order of their numbers.
+const ENDS: [WaitEnd; 6] = [
+    WaitEnd::Granted,
+    WaitEnd::TimedOut,
+    WaitEnd::Cancelled,
+    WaitEnd::Moved,
+    WaitEnd::Deadlocked,
+    WaitEnd::Failed,
+];
 
-impl WaitEnd {
-    const ALL: [Self; 6] = [
-        Self::Granted,
-        Self::TimedOut,
-        Self::Cancelled,
-        Self::Moved,
-        Self::Deadlocked,
-        Self::Failed,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Granted => "granted",
-            Self::TimedOut => "timed_out",
-            Self::Cancelled => "cancelled",
-            Self::Moved => "moved",
-            Self::Deadlocked => "deadlocked",
-            Self::Failed => "failed",
-        }
+/// Returns how the metrics name the end of a wait.
+fn name(end: WaitEnd) -> &'static str {
+    match end {
+        WaitEnd::Granted => "granted",
+        WaitEnd::TimedOut => "timed_out",
+        WaitEnd::Cancelled => "cancelled",
+        WaitEnd::Moved => "moved",
+        WaitEnd::Deadlocked => "deadlocked",
+        WaitEnd::Failed => "failed",
     }
 }
 
@@ -80,8 +62,8 @@ impl WaitEnd {
 pub(super) struct Times {
     /// From the sending of an acquire until the store answers it, even with a place in the queue.
     acquires: Histogram,
-    waits: [Histogram; WaitEnd::ALL.len()],
-    /// From the time at which a renewal is due until it is carried out.
+    waits: [Histogram; ENDS.len()],
+    /// From when a renewal was due until it was carried out.
     renewals: Histogram,
 }
 
@@ -89,7 +71,7 @@ impl Default for Times {
     fn default() -> Self {
         Self {
             acquires: Histogram::of_times(CALLS),
-            waits: WaitEnd::ALL.map(|_| Histogram::of_times(WAITS)),
+            waits: ENDS.map(|_| Histogram::of_times(WAITS)),
             renewals: Histogram::of_times(CALLS),
         }
     }
@@ -144,8 +126,8 @@ pub struct WaitTimer {
 }
 
 impl WaitTimer {
-    /// Ends the wait. A timer that is dropped without this call counts as cancelled.
-    pub fn ended(mut self, end: WaitEnd) {
+    /// Notes how it ended; cancelled if this is never said.
+    pub fn set_end(&mut self, end: WaitEnd) {
         self.end = end;
     }
 }
@@ -173,12 +155,12 @@ impl Collector for TimesCollector {
             help: "Time from an acquire until the store granted it, refused it or put it into the queue.",
         };
         times(&mut encoder, named, [([], acquires.snapshot())])?;
-        let waits = WaitEnd::ALL.into_iter().zip(waits);
+        let waits = ENDS.into_iter().zip(waits);
         let named = Named {
             name: "wait",
             help: "Time that acquires spent in the queue, by how that ended.",
         };
-        let waits = waits.map(|(end, waits)| ([("end", end.name())], waits.snapshot()));
+        let waits = waits.map(|(end, waits)| ([("end", name(end))], waits.snapshot()));
         times(&mut encoder, named, waits)?;
         let named = Named {
             name: "renewal_lag",

@@ -10,7 +10,6 @@
 //! [`open`] chooses by URL.
 
 pub mod clock;
-mod error;
 mod feed;
 mod lane;
 pub mod measure;
@@ -24,8 +23,8 @@ pub use crate::redis::{
     status::LinkStatus as Status,
     url::{StoreUrlError, TlsFiles},
 };
-pub use error::StoreError;
 pub use feed::{Feed, FeedItem, Subject, Told};
+pub use leasehold_core::failure::StoreError;
 pub use redis::acknowledge::Acknowledgement;
 pub use store::{
     Answer, Answers, LockStore, Observer, Options, Page, Stamped, Store, WakeUp, check_url, open,

@@ -2,17 +2,16 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Command, Executed, Handed},
+    command::{Command, Handed},
     deadlock::Publication,
     id::{CoordinatorId, OwnerId},
     name::{Invalid, LockName},
-    time::Moment,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    error::StoreError,
     feed::Feed,
     measure::Meter,
     memory::MemoryStore,
@@ -26,6 +25,8 @@ use crate::{
         },
     },
 };
+
+pub use leasehold_core::command::Stamped;
 
 /// Store of locks.
 ///
@@ -210,15 +211,6 @@ impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Observer(…)")
     }
-}
-
-/// Executed command, and when it was sent.
-#[derive(Clone, Debug)]
-pub struct Stamped {
-    /// The result.
-    pub executed: Executed,
-    /// When it was sent, by the coordinator's clock: a TTL that it set runs at least from here.
-    pub sent_at: Moment,
 }
 
 /// Page of names.

@@ -9,6 +9,7 @@
 )]
 
 mod client;
+mod closing;
 mod cost;
 mod cycles;
 mod innocent;

@@ -147,7 +147,7 @@ pub struct Pass {
 ///
 /// Its `Display` is for people: it names the actors and locks of the circle, the victim first, at most eight of them, and
 /// neither owner ids nor tickets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Deadlock {
     /// The wait to abort.
     pub victim: BlockedWait,
@@ -157,7 +157,7 @@ pub struct Deadlock {
 }
 
 /// Actor that waits in a circle.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
     /// Its session; `None` for a unary call.
     pub session: Option<SessionId>,

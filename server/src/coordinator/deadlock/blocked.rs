@@ -11,13 +11,14 @@ use leasehold_core::{
     deadlock::{BlockedWait, Deadlock, Omissions, Publication},
     id::{Actor, OwnerId, SessionId},
     name::LockName,
+    session::RegistryEvent,
 };
-use tokio::{
-    sync::{Notify, oneshot},
-    time::Instant,
-};
+use tokio::{sync::Notify, time::Instant};
 
-use super::share::{self, Candidate, Omitted};
+use super::{
+    super::inbox::{Inbox, InboxEvent},
+    share::{self, Candidate, Omitted},
+};
 
 /// Time for which an actor has to wait before it is published. Most waits are over sooner.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -47,7 +48,7 @@ struct OfSession {
 struct Entry {
     name: LockName,
     since: Instant,
-    deadlock: oneshot::Sender<Box<Deadlock>>,
+    inbox: Arc<Inbox>,
 }
 
 /// Keeps a wait in the registry for as long as it lives.
@@ -57,13 +58,11 @@ pub struct BlockedHere {
     session: SessionId,
     actor: Actor,
     ticket: OwnerId,
-    deadlock: oneshot::Receiver<Box<Deadlock>>,
 }
 
 impl Blocked {
-    /// Adds a wait of an actor that holds something; `caller` tells whose session it is.
-    pub fn add(&self, caller: &Arc<str>, wait: BlockedWait) -> BlockedHere {
-        let (sender, deadlock) = oneshot::channel();
+    /// Adds a wait of an actor that holds something. `caller` tells whose session it is, and `inbox` hears of a deadlock.
+    pub fn add(&self, caller: &Arc<str>, wait: BlockedWait, inbox: Arc<Inbox>) -> BlockedHere {
         let BlockedWait {
             session,
             actor,
@@ -73,7 +72,7 @@ impl Blocked {
         let entry = Entry {
             name,
             since: Instant::now(),
-            deadlock: sender,
+            inbox,
         };
         {
             let mut sessions = self.sessions();
@@ -90,7 +89,6 @@ impl Blocked {
             session,
             actor,
             ticket,
-            deadlock,
         }
     }
 
@@ -170,7 +168,12 @@ impl Blocked {
             ..
         } = &deadlock.victim;
         let entry = self.remove(*session, *actor, ticket);
-        entry.is_some_and(|entry| entry.deadlock.send(Box::new(deadlock.clone())).is_ok())
+        let Some(entry) = entry else {
+            return false;
+        };
+        let event = RegistryEvent::Deadlocked(Box::new(deadlock.clone()));
+        entry.inbox.put(InboxEvent::Registry(*ticket, event));
+        true
     }
 
     fn remove(&self, session: SessionId, actor: Actor, ticket: &OwnerId) -> Option<Entry> {
@@ -193,16 +196,6 @@ impl Blocked {
             .sessions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl BlockedHere {
-    /// Completes when the wait has to end because of a deadlock, and describes it.
-    pub async fn deadlocked(&mut self) -> Box<Deadlock> {
-        match (&mut self.deadlock).await {
-            Ok(deadlock) => deadlock,
-            Err(_) => std::future::pending().await,
-        }
     }
 }
 

@@ -6,18 +6,21 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use futures_util::FutureExt;
 use leasehold_core::{
     deadlock::BlockedWait,
     id::{Actor, OwnerId, SessionId},
     mode::Mode,
     name::{ClientName, LockName},
+    session::RegistryEvent,
     time::StoreTime,
     view::{HoldEdge, NameEdges, WaitEdge},
 };
 use tokio::sync::mpsc;
 
-use super::*;
+use super::{
+    super::inbox::{Inbox, InboxEvent},
+    *,
+};
 
 /// Who the passes are about: each holds the name of its own number, and waits for the other's.
 const ACTORS: [u8; 2] = [1, 2];
@@ -111,7 +114,7 @@ impl Site for Scripted {
 
 /// A detector of these waits, at a store that shows these passes.
 struct Scene {
-    waits: Vec<BlockedHere>,
+    waits: Vec<(BlockedHere, Arc<Inbox>)>,
     passing: mpsc::UnboundedReceiver<Publication>,
     ended: Arc<Mutex<Vec<OwnerId>>>,
     omitted: Arc<Mutex<Vec<Omitted>>>,
@@ -122,7 +125,10 @@ impl Scene {
     fn of(waits: impl IntoIterator<Item = BlockedWait>, passes: &[Seen]) -> Self {
         let blocked = Blocked::default();
         let caller = Arc::from("caller");
-        let waits = waits.into_iter().map(|wait| blocked.add(&caller, wait));
+        let waits = waits.into_iter().map(|wait| {
+            let inbox = Arc::new(Inbox::default());
+            (blocked.add(&caller, wait, Arc::clone(&inbox)), inbox)
+        });
         let waits = waits.collect();
         let (sender, passing) = mpsc::unbounded_channel();
         let (ended, omitted) = <(Arc<_>, Arc<_>)>::default();
@@ -156,6 +162,16 @@ impl Scene {
     }
 }
 
+/// The deadlock that a session has heard of, if it has.
+fn deadlock(inbox: &Inbox) -> Option<Box<Deadlock>> {
+    let mut events = Vec::new();
+    inbox.take(&mut events);
+    match events.pop()? {
+        InboxEvent::Registry(_, RegistryEvent::Deadlocked(deadlock)) => Some(deadlock),
+        _ => None,
+    }
+}
+
 impl Drop for Scene {
     fn drop(&mut self) {
         self.detector.abort();
@@ -170,8 +186,8 @@ async fn nobody_is_aborted_for_a_circle_that_no_two_passes_have_seen() {
     let mut scene = Scene::of(ACTORS.map(wait), &phantom.repeat(5));
     scene.passes(20).await;
     assert_eq!(scene.ended(), []);
-    for wait in &mut scene.waits {
-        assert!(wait.deadlocked().now_or_never().is_none());
+    for (_, inbox) in &scene.waits {
+        assert!(deadlock(inbox).is_none());
     }
 }
 
@@ -184,8 +200,8 @@ async fn the_younger_wait_of_a_circle_that_two_passes_have_seen_ends() {
     scene.passes(4).await;
     // The wait for name 2 is the younger one.
     assert_eq!(scene.ended(), [wait(1).ticket]);
-    assert_eq!(scene.waits[0].deadlocked().await.victim, wait(1));
-    assert!(scene.waits[1].deadlocked().now_or_never().is_none());
+    assert_eq!(deadlock(&scene.waits[0].1).unwrap().victim, wait(1));
+    assert!(deadlock(&scene.waits[1].1).is_none());
     assert_eq!(*scene.omitted.lock().unwrap(), []);
 }
 

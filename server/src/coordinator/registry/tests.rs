@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use futures_util::FutureExt;
+use leasehold_core::{id::FencingToken, time::Moment};
 
 use super::*;
 
@@ -8,56 +9,61 @@ fn owner(number: u8) -> OwnerId {
     OwnerId::from_bytes([number; 16])
 }
 
-fn name() -> LockName {
-    LockName::parse("a").unwrap()
-}
-
-fn granted(token: i64) -> Delivery {
-    Delivery::Granted {
+fn granted(token: i64) -> RegistryEvent {
+    RegistryEvent::Granted {
         token: FencingToken::new(token),
         sent_at: Moment::from_micros(1),
     }
 }
 
-/// The token of the grant that a waiter was given, if it was.
-fn token(mut waiter: oneshot::Receiver<Delivery>) -> Option<i64> {
-    match (&mut waiter).now_or_never()?.unwrap() {
-        Delivery::Granted { token, .. } => Some(token.get()),
+/// Registers a unary call.
+fn call(registry: &Registry, number: u8) -> oneshot::Receiver<RegistryEvent> {
+    let (listener, events) = oneshot::channel();
+    registry.wait(owner(number), Listener::Call(listener));
+    events
+}
+
+/// What a session has heard.
+fn heard(inbox: &Inbox) -> Vec<(OwnerId, RegistryEvent)> {
+    let mut events = Vec::new();
+    inbox.take(&mut events);
+    let events = events.into_iter().map(|event| match event {
+        InboxEvent::Registry(owner, event) => (owner, event),
         other => panic!("{other:?}"),
-    }
+    });
+    events.collect()
 }
 
 #[test]
-fn a_grant_reaches_its_waiter_whether_it_is_known_to_wait_by_then_or_later() {
+fn a_grant_reaches_its_waiter_once() {
     let registry = Registry::default();
-    for (number, waits_first) in [(1, true), (2, false)] {
+    let session = Arc::new(Inbox::default());
+    registry.wait(owner(1), Listener::Session(Arc::clone(&session)));
+    let waiter = call(&registry, 2);
+    for number in [1, 2] {
         let owner = owner(number);
-        registry.ask(owner);
         assert!(registry.knows(&owner) && registry.waits(&owner));
-        let known = waits_first.then(|| registry.wait(owner));
         assert!(registry.deliver(&owner, granted(7)));
         // A second one is nobody's, and the first stands.
         assert!(!registry.deliver(&owner, granted(8)));
-        let waiter = known.unwrap_or_else(|| registry.wait(owner));
-        assert_eq!(token(waiter), Some(7));
         // It is on its way to whoever asked.
         assert!(registry.knows(&owner) && !registry.waits(&owner));
         registry.forget(&owner);
         assert!(!registry.knows(&owner));
     }
+    assert_eq!(heard(&session), [(owner(1), granted(7))]);
+    assert_eq!(waiter.now_or_never(), Some(Ok(granted(7))));
 }
 
 #[test]
 fn a_grant_to_nobody_and_to_one_that_gave_up_is_not_taken() {
     let registry = Registry::default();
     assert!(!registry.deliver(&owner(1), granted(7)));
-    registry.ask(owner(1));
-    drop(registry.wait(owner(1)));
+    drop(call(&registry, 1));
     assert!(!registry.deliver(&owner(1), granted(7)));
-    assert!(registry.knows(&owner(1)), "whoever gave it up releases it");
-    registry.ask(owner(2));
-    let waiter = registry.wait(owner(2));
-    registry.in_flight(&owner(2));
+    assert!(registry.knows(&owner(1)), "its claim releases it");
+    let waiter = call(&registry, 2);
+    registry.settle(&owner(2));
     assert!(!registry.deliver(&owner(2), granted(7)));
     assert!(waiter.now_or_never().unwrap().is_err());
 }
@@ -65,34 +71,30 @@ fn a_grant_to_nobody_and_to_one_that_gave_up_is_not_taken() {
 #[test]
 fn an_owner_id_that_is_known_is_not_claimed() {
     let registry = Registry::default();
-    assert!(registry.claim(owner(1)));
+    let session = Arc::new(Inbox::default());
+    let claim = || registry.claim(owner(1), Arc::clone(&session));
+    assert!(claim());
     assert!(registry.waits(&owner(1)));
-    assert!(!registry.claim(owner(1)));
-    registry.in_flight(&owner(1));
-    assert!(!registry.claim(owner(1)));
+    assert!(!claim());
+    registry.settle(&owner(1));
+    assert!(!claim());
     registry.forget(&owner(1));
-    assert!(registry.claim(owner(1)));
+    assert!(claim());
 }
 
 #[test]
 fn whoever_has_what_moved_is_told() {
     let registry = Registry::default();
-    let inbox = Arc::new(Inbox::default());
-    registry.held(&owner(1), Arc::clone(&inbox));
-    registry.moved(&name(), &owner(1));
-    let mut news = Vec::new();
-    inbox.take(&mut news);
-    let [News::Taken(taken)] = &news[..] else {
-        panic!("{news:?}");
-    };
-    assert_eq!((taken.owner, taken.loss), (owner(1), Loss::Resumed));
-    registry.ask(owner(2));
-    let waiter = registry.wait(owner(2));
-    registry.moved(&name(), &owner(2));
-    let told = waiter.now_or_never().unwrap().unwrap();
-    assert!(matches!(told, Delivery::Moved), "{told:?}");
+    let session = Arc::new(Inbox::default());
+    registry.hold(&owner(1), Arc::clone(&session));
+    registry.moved(&owner(1));
+    let lost = RegistryEvent::Lost(Loss::Resumed);
+    assert_eq!(heard(&session), [(owner(1), lost)]);
+    let waiter = call(&registry, 2);
+    registry.moved(&owner(2));
+    assert_eq!(waiter.now_or_never(), Some(Ok(RegistryEvent::Moved)));
     assert!(registry.knows(&owner(2)) && !registry.waits(&owner(2)));
     // Of what nobody has there is nobody to tell.
-    registry.moved(&name(), &owner(3));
+    registry.moved(&owner(3));
     assert!(!registry.knows(&owner(3)));
 }

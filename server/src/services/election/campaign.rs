@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use leasehold_core::{id::OwnerId, mode::Mode};
+use leasehold_core::{id::OwnerId, mode::Mode, session::MAX_PENDING_ACKS};
 use leasehold_proto::v1::{
     CampaignLost, CampaignOpen, CampaignProclaimed, CampaignRequest, CampaignResigned,
     CampaignResponse, Elected, LostReason, SessionAcquire, SessionCancel, SessionClose,
@@ -20,8 +20,7 @@ use crate::{
     convert,
     services::streams::{Opener, Peer, Streams, not_open},
     session::{
-        MAX_PENDING_ACKS,
-        task::Opened,
+        driver::Opened,
         wire::{Next, Wire},
     },
     status::{Reason, Refusal},

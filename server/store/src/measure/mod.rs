@@ -16,7 +16,7 @@ pub use self::{
     histogram::{Histogram, Snapshot},
     script::Script,
 };
-use crate::error::StoreError;
+use leasehold_core::failure::StoreError;
 
 /// Bounds from 50 µs to 10 s: from a server in the same data centre to one in trouble.
 pub const CALLS: &[Duration] = &[

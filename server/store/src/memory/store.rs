@@ -5,6 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Command, Executed},
     deadlock::Publication,
@@ -17,7 +18,6 @@ use tokio::sync::{mpsc, watch};
 use super::feeds::{self, Feeds};
 use crate::{
     clock,
-    error::StoreError,
     feed::Feed,
     redis::status::LinkStatus as Status,
     store::{Answer, LockStore, Observer, Page, Stamped, WakeUp},

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Acquire, Caller, Loss},
     id::FencingToken,
@@ -22,7 +23,7 @@ use super::{
     script::{Ask, Found, Said},
     undo::Fate,
 };
-use crate::{clock, error::StoreError, redis::encode::details};
+use crate::{clock, redis::encode::details};
 
 /// Tries of an acquire that only other undecided acquires block.
 const TRIES: u32 = 5;

@@ -8,7 +8,7 @@ use super::{
     round::{Masters, Round},
     script::Said,
 };
-use crate::error::StoreError;
+use leasehold_core::failure::StoreError;
 
 impl Masters {
     /// Waits for the result of a change that was sent to all masters.

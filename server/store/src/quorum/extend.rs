@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Caller, End, Loss, Reply},
     id::OwnerId,
@@ -16,7 +17,7 @@ use super::{
     round::{Masters, Round},
     script::{Ask, Found, Said},
 };
-use crate::{clock, error::StoreError};
+use crate::clock;
 
 /// Renewal in flight.
 pub(super) struct Extension {

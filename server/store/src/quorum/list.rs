@@ -1,12 +1,12 @@
 //! Pages of names: walks through one master after the other, and leaves out what an earlier one has too.
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::name::{Invalid, LockName};
 use redis::{Cmd, Value};
 
 use super::{decide::majority, master::Master, round::Masters};
 use crate::{
     clock,
-    error::StoreError,
     measure::Script,
     redis::errors::{call_error, link_error},
     store::{Page, unanswered},

@@ -16,7 +16,7 @@ use super::{
     round::Masters,
     script::{Ask, Found, Said},
 };
-use crate::error::StoreError;
+use leasehold_core::failure::StoreError;
 
 const CLOSED: &[u8] = b"lh:closed";
 

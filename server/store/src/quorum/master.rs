@@ -10,6 +10,7 @@ use std::{
 };
 
 use futures_util::poll;
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     name::LockName,
     time::{Moment, StoreTime},
@@ -23,7 +24,6 @@ use super::{
 };
 use crate::{
     clock,
-    error::StoreError,
     lane::Lane,
     measure::{Meter, Script},
     redis::{

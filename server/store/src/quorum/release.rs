@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Caller, End, Former, Reply},
     id::{FencingToken, OwnerId},
@@ -15,7 +16,7 @@ use super::{
     round::{Masters, Round},
     script::{Ask, Said},
 };
-use crate::{clock, error::StoreError};
+use crate::clock;
 
 /// Release in flight.
 pub(super) struct Ending {

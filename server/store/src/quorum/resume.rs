@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Caller, End, Loss, Reply, Resume},
     id::OwnerId,
@@ -20,7 +21,7 @@ use super::{
     store::Inner,
     waiting::{Told, place_number, stamped},
 };
-use crate::{clock, error::StoreError, store::Answer as Destination};
+use crate::{clock, store::Answer as Destination};
 
 /// Resume in flight.
 pub(super) struct Takeover {

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     name::LockName,
     time::{Moment, StoreTime},
@@ -24,7 +25,7 @@ use super::{
     standing::{Standing, Terms},
     undo::{Undoing, Undone},
 };
-use crate::{clock, error::StoreError, redis::keys::Keys};
+use crate::{clock, redis::keys::Keys};
 
 /// Pause before a release that a master owes is tried again, while it answers with errors.
 const RETRY: Duration = Duration::from_millis(200);

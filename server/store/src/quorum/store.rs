@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock, atomic::AtomicI64};
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Caller, Command, Op, Reply},
     deadlock::Publication,
@@ -28,7 +29,6 @@ use super::{
 };
 use crate::{
     Status, StoreUrlError, clock,
-    error::StoreError,
     feed::{self, Feed},
     redis::{
         keys::{Keys, wake_channel},

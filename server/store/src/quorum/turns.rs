@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{End, Handed, Loss, Reply},
     name::LockName,
@@ -15,7 +16,7 @@ use super::{
     store::Inner,
     waiting::{Asked, Told, Turn, place_number, stamped},
 };
-use crate::{clock, error::StoreError, store::Answer};
+use crate::{clock, store::Answer};
 
 impl Inner {
     /// Carries out acquires of a name, one after the other, as long as one may succeed. Returns when the holder that blocks the

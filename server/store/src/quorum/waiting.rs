@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Acquire, Caller, Executed, Reply, Resume},
     id::OwnerId,
@@ -20,7 +21,6 @@ use super::{
 };
 use crate::{
     clock,
-    error::StoreError,
     store::{Answer, Stamped},
 };
 

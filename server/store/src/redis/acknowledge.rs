@@ -6,6 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::id::CoordinatorId;
 use redis::{Cmd, RedisResult, Value};
 use tokio::{
@@ -20,7 +21,7 @@ use super::{
     keys,
     link::{Link, LinkOptions},
 };
-use crate::{clock, error::StoreError};
+use crate::clock;
 
 /// Connections that may wait for replicas at the same time. With fewer, a dead replica would delay answers that a living one
 /// has acknowledged; more would be idle.

@@ -6,10 +6,10 @@ use leasehold_core::{command::Command, time::Moment};
 
 use super::keys::LockKeys;
 use crate::{
-    error::StoreError,
     measure::{Meter, Script},
     store::Answer,
 };
+use leasehold_core::failure::StoreError;
 
 /// Command with the destination of its answer.
 pub(super) struct Item {

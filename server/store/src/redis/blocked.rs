@@ -13,7 +13,7 @@ use leasehold_core::{
 };
 use redis::{Cmd, Script, Value};
 
-use crate::error::StoreError;
+use leasehold_core::failure::StoreError;
 
 /// The script; `lua/blocked.lua` describes it.
 pub static SCRIPT: &str = include_str!("../../lua/blocked.lua");

@@ -1,5 +1,6 @@
 //! Calls that do not concern a single lock.
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::name::LockName;
 use redis::{Cmd, Value};
 
@@ -10,7 +11,6 @@ use super::{
 };
 use crate::{
     clock,
-    error::StoreError,
     measure::{Meter, Script},
     store::unanswered,
 };

@@ -4,7 +4,7 @@ use leasehold_core::name::LockName;
 use redis::{RedisError, ServerError, ServerErrorKind};
 
 use super::status::LinkError;
-use crate::error::StoreError;
+use leasehold_core::failure::StoreError;
 
 pub(crate) fn link_error(error: &LinkError) -> StoreError {
     let reason = error.to_string();

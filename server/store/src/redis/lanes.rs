@@ -17,6 +17,7 @@ use std::{
 };
 
 use futures_util::poll;
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Command, Executed, Reply},
     time::{Moment, StoreTime},
@@ -38,7 +39,6 @@ use super::{
 };
 use crate::{
     clock,
-    error::StoreError,
     lane::Lane,
     measure::{Meter, Script},
     store::{Answer, Observer, Stamped},

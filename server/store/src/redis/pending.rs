@@ -10,10 +10,10 @@ use leasehold_core::{
 
 use super::batch::Item;
 use crate::{
-    error::StoreError,
     measure::Meter,
     store::{Observer, Stamped},
 };
+use leasehold_core::failure::StoreError;
 
 /// Answer that waits.
 pub(super) enum Pending {

@@ -7,7 +7,8 @@ use super::{
     errors::{call_error, link_error},
     status::{DownCause, LinkError},
 };
-use crate::{error::StoreError, store::Stamped};
+use crate::store::Stamped;
+use leasehold_core::failure::StoreError;
 
 /// Refusal of a call, which was surely not carried out.
 #[derive(Clone, Debug)]

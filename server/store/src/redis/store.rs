@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::Command,
     deadlock::Publication,
@@ -25,7 +26,6 @@ use super::{
     wake_up,
 };
 use crate::{
-    error::StoreError,
     feed::Feed,
     measure::Script,
     store::{Answer, LockStore, Observer, Options, Page, WakeUp},

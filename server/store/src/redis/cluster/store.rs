@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::Command,
     deadlock::Publication,
@@ -24,7 +25,6 @@ use super::{
 };
 use crate::{
     clock,
-    error::StoreError,
     feed::Feed,
     measure::Script,
     store::{Answer, LockStore, Observer, Options, Page, WakeUp},

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Command, Op, Reply},
     id::CoordinatorId,
@@ -33,7 +34,6 @@ use super::{
     wakes::Want,
 };
 use crate::{
-    error::StoreError,
     measure::Meter,
     store::{Answer, Observer, Stamped, WakeUp},
 };

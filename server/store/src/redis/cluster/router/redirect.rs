@@ -16,7 +16,8 @@ use super::{
     },
     Router,
 };
-use crate::{clock, error::StoreError, store::unanswered};
+use crate::{clock, store::unanswered};
+use leasehold_core::failure::StoreError;
 
 /// Pause of a command that can't be executed now.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -1,31 +1,31 @@
-//! Deadlines that somebody else may have kept.
+//! Confirmation of missed deadlines.
 //!
 //! After a pause of the coordinator itself its timers are ahead of what waits in its sockets: a deadline that has passed by
-//! the clock may have been kept by a message that was not read yet. So it counts only if it has still passed a moment
-//! later.
+//! the clock may have been kept by a message that was not read yet. So a deadline counts as missed only if it has still
+//! passed a moment later.
 
 use std::time::Duration;
 
-use leasehold_core::time::Moment;
+use crate::time::Moment;
 
 /// How long to read on before a missed deadline counts.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// Whether a deadline was seen to have passed before.
-#[derive(Debug, Default)]
-pub(super) struct SecondLook {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct DeadlineConfirmation {
     since: Option<Moment>,
 }
 
-impl SecondLook {
-    /// When to look at this deadline next.
-    pub(super) fn due(&self, deadline: Moment) -> Moment {
+impl DeadlineConfirmation {
+    /// Returns when to look at this deadline next.
+    pub fn due(&self, deadline: Moment) -> Moment {
         self.since
             .map_or(deadline, |since| deadline.max(since.after(GRACE)))
     }
 
-    /// Looks at the deadline; true if it was missed for good.
-    pub(super) fn is_missed(&mut self, deadline: Moment, now: Moment) -> bool {
+    /// Looks at the deadline. Returns whether it was missed for good.
+    pub fn is_missed(&mut self, deadline: Moment, now: Moment) -> bool {
         if now < deadline {
             self.since = None;
             return false;
@@ -34,8 +34,8 @@ impl SecondLook {
         since.after(GRACE) <= now
     }
 
-    /// Forgets what was seen: the deadline was kept.
-    pub(super) fn kept(&mut self) {
+    /// Forgets that the deadline had passed: it was kept.
+    pub fn kept(&mut self) {
         self.since = None;
     }
 }
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn only_the_second_look_counts() {
-        let mut look = SecondLook::default();
+        let mut look = DeadlineConfirmation::default();
         let deadline = at(1000);
         assert_eq!(look.due(deadline), deadline);
         assert!(!look.is_missed(deadline, at(999)));
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_deadline_that_was_kept_after_all_is_looked_at_twice_again() {
-        let mut look = SecondLook::default();
+        let mut look = DeadlineConfirmation::default();
         assert!(!look.is_missed(at(1000), at(1000)));
         look.kept();
         assert_eq!(look.due(at(2000)), at(2000));

@@ -1,31 +1,23 @@
 //! Errors between a coordinator and its store.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
-use leasehold_core::name::LockName;
-use thiserror::Error;
+use crate::name::LockName;
 
 /// Error of a command.
-#[derive(Clone, Debug, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum StoreError {
     /// The command was surely not carried out: the store can't be reached.
-    #[error("the store is out of reach: {reason}; try again")]
     Unavailable {
         /// The cause, as far as known.
         reason: String,
     },
     /// The command was sent and no answer came: it may have been carried out.
-    #[error(
-        "the store did not answer, so it is not known whether the command was carried out: {reason}"
-    )]
     Indeterminate {
         /// The cause, as far as known.
         reason: String,
     },
     /// It was carried out, but too few replicas have acknowledged it in time: a fail-over could undo it.
-    #[error(
-        "the store carried it out, but fewer than {replicas} replicas acknowledged it within {timeout:?} (--min-replicas, --replica-timeout): it does not count and is taken back; see that the replicas are up and in step"
-    )]
     NotReplicated {
         /// How many had to.
         replicas: u32,
@@ -33,21 +25,16 @@ pub enum StoreError {
         timeout: Duration,
     },
     /// The lock's key is used for something that is not a lock.
-    #[error(
-        "the Redis key of lock {name:?} holds something that is not a lock (WRONGTYPE); use another name or key prefix"
-    )]
     WrongType {
         /// The lock.
         name: LockName,
     },
     /// The store refused the command, for example because it is out of memory.
-    #[error("the store refused the command: {reason}")]
     Refused {
         /// The store's own words.
         reason: String,
     },
     /// This kind of store does not offer this. Nothing was done.
-    #[error("{what} is not offered by this store: {why}")]
     NotOffered {
         /// The feature.
         what: &'static str,
@@ -55,7 +42,6 @@ pub enum StoreError {
         why: &'static str,
     },
     /// The store's answer was malformed.
-    #[error("the store's answer could not be understood: {reason}; is this Redis 6.2 or later?")]
     Garbled {
         /// What was wrong with it.
         reason: String,
@@ -79,3 +65,36 @@ impl StoreError {
         matches!(self, Self::Indeterminate { .. } | Self::Garbled { .. })
     }
 }
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable { reason } => {
+                write!(f, "the store is out of reach: {reason}; try again")
+            }
+            Self::Indeterminate { reason } => write!(
+                f,
+                "the store did not answer, so it is not known whether the command was carried out: {reason}"
+            ),
+            Self::NotReplicated { replicas, timeout } => write!(
+                f,
+                "the store carried it out, but fewer than {replicas} replicas acknowledged it within {timeout:?} (--min-replicas, --replica-timeout): it does not count and is taken back; see that the replicas are up and in step"
+            ),
+            Self::WrongType { name } => write!(
+                f,
+                "the Redis key of lock {:?} holds something that is not a lock (WRONGTYPE); use another name or key prefix",
+                name.as_str()
+            ),
+            Self::Refused { reason } => write!(f, "the store refused the command: {reason}"),
+            Self::NotOffered { what, why } => {
+                write!(f, "{what} is not offered by this store: {why}")
+            }
+            Self::Garbled { reason } => write!(
+                f,
+                "the store's answer could not be understood: {reason}; is this Redis 6.2 or later?"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}

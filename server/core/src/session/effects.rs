@@ -1,0 +1,245 @@
+//! Effects of a session: outputs in their order, and the commands whose replies are outstanding.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use super::{
+    CommandId, RequestId,
+    output::{Interest, Note, Output, PendingCleanup, Response},
+};
+use crate::{
+    command::{Acquire, End, Op},
+    id::{FencingToken, OwnerId},
+    name::LockName,
+    time::Moment,
+};
+
+/// Most outputs for which an empty queue keeps memory.
+const KEPT: usize = 32;
+/// Most releases and changes of holds that a session may have in flight.
+pub const MAX_IN_FLIGHT: usize = 1024;
+
+/// Something that an owner id may stand for in the store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Claim {
+    pub(super) name: LockName,
+    pub(super) owner: OwnerId,
+    pub(super) ttl: Duration,
+    pub(super) lock_delay: Duration,
+}
+
+/// A claim that was granted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Grant {
+    pub(super) claim: Claim,
+    pub(super) token: FencingToken,
+    /// When the command was sent that granted or last renewed it.
+    pub(super) sent_at: Moment,
+}
+
+impl Grant {
+    /// Returns until when it stands in the store at least.
+    pub(super) fn stands_until(&self) -> Moment {
+        self.sent_at.after(self.claim.ttl)
+    }
+}
+
+/// What a command was sent for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    /// A step of an acquire: the acquire itself, giving it up, or looking who holds the lock.
+    Acquire(RequestId),
+    /// Gives back a lock of several, since the others can't be had.
+    GiveBack(RequestId, Claim),
+    /// Renews a lock of several while the others are waited for.
+    RenewTaken(RequestId, OwnerId),
+    /// A release that the client asked for, with the session's hold if it was one.
+    Release(RequestId, Option<Claim>),
+    /// A release because the session closes.
+    CloseRelease(Claim),
+    /// A change of a value.
+    SetValue(RequestId),
+    /// A downgrade.
+    Downgrade(RequestId),
+    /// Notes how many times a hold is held.
+    SetCount(OwnerId, u32),
+    /// Renews a hold.
+    Renew(OwnerId),
+    /// Has a hold expire when the session's grace is over.
+    Shorten(OwnerId),
+    /// Takes something over from another stream.
+    Resume,
+}
+
+impl Purpose {
+    /// Returns the request that the command is for, if it is for one.
+    const fn request(&self) -> Option<RequestId> {
+        match self {
+            Self::Acquire(id) | Self::Release(id, _) | Self::SetValue(id) | Self::Downgrade(id) => {
+                Some(*id)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it counts among the releases and changes that are bounded by [`MAX_IN_FLIGHT`].
+    const fn is_bounded(&self) -> bool {
+        matches!(
+            self,
+            Self::Release(..) | Self::SetValue(_) | Self::Downgrade(_) | Self::SetCount(..)
+        )
+    }
+}
+
+/// Outputs and outstanding commands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Effects {
+    outputs: VecDeque<Output>,
+    commands: BTreeMap<CommandId, Purpose>,
+    last_command: u64,
+    /// How many of the commands are bounded.
+    bounded: usize,
+    store_timeout: Duration,
+}
+
+impl Effects {
+    pub(super) fn new(store_timeout: Duration) -> Self {
+        Self {
+            outputs: VecDeque::new(),
+            commands: BTreeMap::new(),
+            last_command: 0,
+            bounded: 0,
+            store_timeout,
+        }
+    }
+
+    pub(super) fn store_timeout(&self) -> Duration {
+        self.store_timeout
+    }
+
+    /// Returns the next output.
+    pub(super) fn pop(&mut self) -> Option<Output> {
+        let output = self.outputs.pop_front();
+        // Memory that a burst needed is freed.
+        if self.outputs.is_empty() && self.outputs.capacity() > KEPT {
+            self.outputs = VecDeque::new();
+        }
+        output
+    }
+
+    /// Frees the memory that an empty table of commands keeps.
+    pub(super) fn shrink(&mut self) {
+        if self.commands.is_empty() {
+            self.commands = BTreeMap::new();
+        }
+    }
+
+    pub(super) fn has_outputs(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
+    pub(super) fn push(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+
+    pub(super) fn send(&mut self, request: RequestId, response: Response) {
+        self.push(Output::Send(request, response));
+    }
+
+    pub(super) fn note(&mut self, note: Note) {
+        self.push(Output::Note(note));
+    }
+
+    pub(super) fn register(&mut self, owner: OwnerId, interest: Interest) {
+        self.push(Output::Register(owner, interest));
+    }
+
+    /// Sends a command.
+    pub(super) fn store(&mut self, purpose: Purpose, name: LockName, op: Op) -> CommandId {
+        self.last_command += 1;
+        let id = CommandId(self.last_command);
+        let request = purpose.request();
+        self.bounded += usize::from(purpose.is_bounded());
+        self.commands.insert(id, purpose);
+        self.push(Output::Store {
+            id,
+            request,
+            name,
+            op,
+        });
+        id
+    }
+
+    /// Sends a clean release of a claim.
+    pub(super) fn release(&mut self, purpose: Purpose, claim: &Claim) -> CommandId {
+        let op = Op::Release {
+            owner: claim.owner,
+            end: End::Clean,
+        };
+        self.store(purpose, claim.name.clone(), op)
+    }
+
+    /// Returns what a command was sent for, once; `None` if the session has let go of it.
+    pub(super) fn answered(&mut self, id: CommandId) -> Option<Purpose> {
+        let purpose = self.commands.remove(&id)?;
+        self.bounded -= usize::from(purpose.is_bounded());
+        Some(purpose)
+    }
+
+    /// Lets go of all commands; gives what they were sent for.
+    pub(super) fn let_go(&mut self) -> impl Iterator<Item = Purpose> + use<> {
+        self.bounded = 0;
+        std::mem::take(&mut self.commands).into_values()
+    }
+
+    /// Whether a command is outstanding that is no renewal.
+    pub(super) fn is_waiting(&self) -> bool {
+        let mut purposes = self.commands.values();
+        purposes.any(|purpose| !matches!(purpose, Purpose::Renew(_) | Purpose::Shorten(_)))
+    }
+
+    /// Whether as many releases and changes are in flight as may be. Acquires count among the locks, and renewals not at all.
+    pub(super) fn is_busy(&self) -> bool {
+        self.bounded >= MAX_IN_FLIGHT
+    }
+
+    /// Releases a claim in the background.
+    pub(super) fn clean_up(
+        &mut self,
+        claim: Claim,
+        end: End,
+        may_arrive_until: Option<Moment>,
+        now: Moment,
+    ) {
+        let lasts = claim.ttl + claim.lock_delay + self.store_timeout * 2;
+        self.push(Output::Cleanup(PendingCleanup {
+            name: claim.name,
+            owner: claim.owner,
+            end,
+            may_arrive_until,
+            gone_at: now.after(lasts),
+        }));
+    }
+
+    /// Registers a new acquire and sends it. Returns its claim, the command, and until when the command may arrive.
+    pub(super) fn acquire(
+        &mut self,
+        request: RequestId,
+        name: LockName,
+        acquire: Acquire,
+        now: Moment,
+    ) -> (Claim, CommandId, Moment) {
+        let claim = Claim {
+            name: name.clone(),
+            owner: acquire.owner,
+            ttl: acquire.ttl,
+            lock_delay: acquire.lock_delay,
+        };
+        self.register(acquire.owner, Interest::Waits);
+        let command = self.store(Purpose::Acquire(request), name, Op::Acquire(acquire));
+        // It may stay in a queue on its way for about as long as it may take.
+        (claim, command, now.after(self.store_timeout * 3))
+    }
+}

@@ -1,0 +1,216 @@
+//! Table of a session's holds, with the number of times that each is held.
+//!
+//! The session alone decides by that number; the store is told for others to see.
+
+use std::collections::BTreeMap;
+
+use super::effects::{Claim, Effects, Grant, Purpose};
+use crate::{
+    command::Op,
+    id::{Actor, OwnerId},
+    mode::Mode,
+    name::LockName,
+    time::Moment,
+};
+
+/// A hold of the session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Hold {
+    pub(super) grant: Grant,
+    pub(super) actor: Actor,
+    pub(super) mode: Mode,
+    /// How many times it is held.
+    count: u32,
+    /// The number that the store knows; 0 if it is not known.
+    stored: u32,
+    /// Whether the store is being told.
+    telling: bool,
+}
+
+impl Hold {
+    /// Returns a hold that is held so many times, as the store knows.
+    pub(super) fn new(grant: Grant, actor: Actor, mode: Mode, count: u32) -> Self {
+        Self {
+            grant,
+            actor,
+            mode,
+            count,
+            stored: count,
+            telling: false,
+        }
+    }
+
+    pub(super) fn name(&self) -> &LockName {
+        &self.grant.claim.name
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+/// The holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Holds {
+    held: BTreeMap<OwnerId, Hold>,
+    /// What each actor holds. Nobody (actor 0) is not among them.
+    by_actor: BTreeMap<Actor, BTreeMap<LockName, OwnerId>>,
+    /// No hold's time in the store ends before this.
+    expiry: Option<Moment>,
+}
+
+impl Holds {
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&OwnerId, &Hold)> {
+        self.held.iter()
+    }
+
+    pub(super) fn get(&self, owner: &OwnerId) -> Option<&Hold> {
+        self.held.get(owner)
+    }
+
+    pub(super) fn insert(&mut self, hold: Hold) {
+        let stands_until = hold.grant.stands_until();
+        self.expiry = Some(self.expiry.map_or(stands_until, |at| at.min(stands_until)));
+        let owner = hold.grant.claim.owner;
+        if !hold.actor.is_nobody() {
+            let names = self.by_actor.entry(hold.actor).or_default();
+            names.insert(hold.name().clone(), owner);
+        }
+        self.held.insert(owner, hold);
+    }
+
+    pub(super) fn remove(&mut self, owner: &OwnerId) -> Option<Hold> {
+        let hold = self.held.remove(owner)?;
+        if let Some(names) = self.by_actor.get_mut(&hold.actor) {
+            names.remove(hold.name());
+            if names.is_empty() {
+                self.by_actor.remove(&hold.actor);
+            }
+        }
+        Some(hold)
+    }
+
+    /// Removes all of them.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Hold> + use<> {
+        std::mem::take(self).held.into_values()
+    }
+
+    /// Whether an actor holds anything.
+    pub(super) fn any_of(&self, actor: Actor) -> bool {
+        self.by_actor.contains_key(&actor)
+    }
+
+    /// Returns what an actor holds of a name.
+    pub(super) fn of(&self, actor: Actor, name: &LockName) -> Option<&Hold> {
+        self.held.get(self.by_actor.get(&actor)?.get(name)?)
+    }
+
+    /// Notes that a renewal sent at this moment was carried out.
+    pub(super) fn renewed(&mut self, owner: &OwnerId, sent_at: Moment) {
+        if let Some(hold) = self.held.get_mut(owner) {
+            hold.grant.sent_at = hold.grant.sent_at.max(sent_at);
+        }
+    }
+
+    /// Notes that nothing may count on the hold's being exclusive any more.
+    pub(super) fn downgrade(&mut self, owner: &OwnerId) {
+        if let Some(hold) = self.held.get_mut(owner) {
+            hold.mode = Mode::Shared;
+        }
+    }
+
+    /// Returns until when everything that is held stands in the store; `None` if nothing is held.
+    pub(super) fn standing(&self) -> Option<Moment> {
+        self.held
+            .values()
+            .map(|hold| hold.grant.stands_until())
+            .min()
+    }
+
+    /// Returns when the first of them may expire.
+    pub(super) fn expiry(&self) -> Option<Moment> {
+        self.expiry
+    }
+
+    /// Returns those whose time in the store may be over.
+    pub(super) fn expired(&mut self, now: Moment) -> Vec<OwnerId> {
+        if self.expiry.is_none_or(|at| now < at) {
+            return Vec::new();
+        }
+        let (mut expired, mut next) = (Vec::new(), None::<Moment>);
+        for (owner, hold) in &self.held {
+            let stands_until = hold.grant.stands_until();
+            if stands_until <= now {
+                expired.push(*owner);
+            } else {
+                next = Some(next.map_or(stands_until, |next| next.min(stands_until)));
+            }
+        }
+        self.expiry = next;
+        expired
+    }
+
+    /// Holds a hold once more.
+    pub(super) fn count_up(&mut self, owner: &OwnerId, effects: &mut Effects) {
+        if let Some(hold) = self.held.get_mut(owner) {
+            hold.count = hold.count.saturating_add(1);
+            self.tell_count(owner, effects);
+        }
+    }
+
+    /// Holds a hold once less. Returns how many times are left, and the hold if there are none: it is removed.
+    pub(super) fn count_down(
+        &mut self,
+        owner: &OwnerId,
+        effects: &mut Effects,
+    ) -> (u32, Option<Claim>) {
+        let Some(hold) = self.held.get_mut(owner) else {
+            return (0, None);
+        };
+        hold.count -= 1;
+        if hold.count == 0 {
+            return (0, self.remove(owner).map(|hold| hold.grant.claim));
+        }
+        let left = hold.count;
+        self.tell_count(owner, effects);
+        (left, None)
+    }
+
+    /// Tells the store how many times a hold is held, unless that is under way: then it is told again after the reply. Where
+    /// too much is in flight, it is told after the next renewal.
+    pub(super) fn tell_count(&mut self, owner: &OwnerId, effects: &mut Effects) {
+        let Some(hold) = self.held.get_mut(owner) else {
+            return;
+        };
+        let count = hold.count;
+        if effects.is_busy() || hold.telling || hold.stored == count {
+            return;
+        }
+        hold.telling = true;
+        let op = Op::SetCount {
+            owner: *owner,
+            count,
+        };
+        effects.store(Purpose::SetCount(*owner, count), hold.name().clone(), op);
+    }
+
+    /// Notes that the store has the number, or (`None`) that it is not known whether it has.
+    pub(super) fn counted(&mut self, owner: &OwnerId, stored: Option<u32>, effects: &mut Effects) {
+        let Some(hold) = self.held.get_mut(owner) else {
+            return;
+        };
+        hold.telling = false;
+        hold.stored = stored.unwrap_or(0);
+        if stored.is_some() {
+            self.tell_count(owner, effects);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Inputs of a session: what its client asks, what the store answers, and what others do to its locks.
+
+use std::time::Duration;
+
+use crate::{
+    command::{Loss, Stamped},
+    deadlock::Deadlock,
+    failure::StoreError,
+    id::{Actor, FencingToken, OwnerId},
+    mode::Mode,
+    name::{LockName, Value},
+    time::Moment,
+};
+
+/// Identifies a request of the client, by the number that the client chose. 0 marks what the session sends of itself.
+pub type RequestId = u64;
+
+/// Identifies a command that the session has sent to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommandId(pub(super) u64);
+
+impl CommandId {
+    /// Returns the number that identifies the command among those of its session.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the id with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// Something that happens to a session.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The client asks for something. The fields were validated before.
+    Request(RequestId, Request),
+    /// The store answered a command.
+    StoreReply(CommandId, Result<Stamped, CommandFailure>),
+    /// Something happened to an owner id that the session had registered.
+    Registry(OwnerId, RegistryEvent),
+    /// The client's stream ended.
+    StreamEnded(StreamEnd),
+    /// The store can be reached from now on, or can't. It may have been away between two `true`.
+    StoreUp(bool),
+    /// The stream has room for more answers, or has none.
+    Writable(bool),
+    /// The coordinator goes away: sessions have this long to finish.
+    Draining(Duration),
+    /// The coordinator stops: the session ends now and leaves its locks to expire.
+    Stopping,
+}
+
+/// Reason why a command has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandFailure {
+    /// The store failed.
+    Store(StoreError),
+    /// The command was not sent: as many acquires as may wait for the name already.
+    TooManyWaiters,
+}
+
+/// News about an owner id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RegistryEvent {
+    /// The waiter was granted its lock.
+    Granted {
+        /// The grant's token.
+        token: FencingToken,
+        /// When the command that granted or confirmed it was sent: it stands for its TTL at least from here.
+        sent_at: Moment,
+    },
+    /// The waiter was granted its lock, but the grant does not count and has to be given back.
+    GrantFailed(StoreError),
+    /// Another stream resumed the waiter's place.
+    Moved,
+    /// The hold was taken from the session.
+    Lost(Loss),
+    /// The waiter is part of a deadlock and has to give up.
+    Deadlocked(Box<Deadlock>),
+}
+
+/// How the client's stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StreamEnd {
+    /// The peer ended its stream or connection: the client believes in none of its locks any more.
+    ByPeer,
+    /// The stream broke, or the client was disconnected: the client may still believe in its locks.
+    Cut,
+    /// The stream was opened for something that can't be had: the session releases everything.
+    Failed,
+}
+
+/// Something that a client asks of its session.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Takes one lock, or several together.
+    Acquire(AcquireRequest),
+    /// Cancels an acquire that was not granted yet.
+    Cancel(RequestId),
+    /// Gives a hold back.
+    Release {
+        /// The lock.
+        name: LockName,
+        /// The hold.
+        owner: OwnerId,
+    },
+    /// Changes the value of a hold.
+    SetValue {
+        /// The lock.
+        name: LockName,
+        /// The hold.
+        owner: OwnerId,
+        /// The new value.
+        value: Value,
+    },
+    /// Makes an exclusive hold a shared one.
+    Downgrade {
+        /// The lock.
+        name: LockName,
+        /// The hold.
+        owner: OwnerId,
+    },
+    /// Shows that the client lives.
+    Heartbeat {
+        /// Number of the heartbeat, greater than those before.
+        sequence: u64,
+    },
+    /// Ends the session in order.
+    Close(Closer),
+}
+
+/// Who closes a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Closer {
+    /// The client: it believes in none of its locks any more.
+    Client,
+    /// An adapter on the client's behalf: the client may still believe in holds that were revoked.
+    Adapter,
+}
+
+/// Fields of an acquire.
+#[derive(Clone, Debug)]
+pub struct AcquireRequest {
+    /// The names, all different.
+    pub names: Names,
+    /// How to hold them.
+    pub mode: Mode,
+    /// How long to wait for all of them together.
+    pub wait: Wait,
+    /// Attached to each hold.
+    pub value: Value,
+    /// How long each name stays closed after an unclean end.
+    pub lock_delay: Duration,
+    /// The client's flow that asks.
+    pub actor: Actor,
+    /// Whether the actor's own holds count as granted once more.
+    pub reentrant: bool,
+}
+
+/// Names of an acquire, in the order in which the client listed them.
+pub type Names = OneOrMore<LockName>;
+
+/// At least one item, in order. A single one takes no memory of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OneOrMore<T> {
+    first: T,
+    others: Vec<T>,
+}
+
+impl<T> OneOrMore<T> {
+    /// Returns these items.
+    pub fn new(first: T, others: Vec<T>) -> Self {
+        Self { first, others }
+    }
+
+    /// Returns the first item.
+    pub fn first(&self) -> &T {
+        &self.first
+    }
+
+    /// Returns each item, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Returns how many there are.
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        1 + self.others.len()
+    }
+}
+
+impl<T> IntoIterator for OneOrMore<T> {
+    type Item = T;
+    type IntoIter = std::iter::Chain<std::iter::Once<T>, std::vec::IntoIter<T>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        std::iter::once(self.first).chain(self.others)
+    }
+}
+
+/// How long an acquire waits for the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// Not at all.
+    No,
+    /// For at most so long.
+    For(Duration),
+    /// For as long as it takes.
+    Forever,
+}
+
+/// Something that a client takes over from another stream.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Resumption {
+    /// The lock.
+    pub name: LockName,
+    /// Owner ids that it may have: the one that was confirmed last, then those of attempts that were not answered.
+    pub from: Vec<OwnerId>,
+    /// Owner id that it is to have. The coordinator has registered it for this session.
+    pub next: OwnerId,
+    /// What the client believes that it takes over.
+    pub what: Resumed,
+}
+
+/// What a client believes that it takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Resumed {
+    /// A hold.
+    Hold {
+        /// How many times it is held.
+        count: u32,
+    },
+    /// A place in a queue, or what has become of it.
+    Wait {
+        /// The request under which its outcome is sent.
+        request_id: RequestId,
+        /// For how long it goes on waiting.
+        wait: Wait,
+    },
+}

@@ -1,0 +1,128 @@
+//! Names of several that an acquire has taken while it waits for the others, and their renewal.
+
+use super::{
+    CommandFailure, RequestId,
+    acquire::RETRY,
+    effects::{Effects, Grant, Purpose},
+};
+use crate::{
+    command::{Op, Reply, Stamped},
+    id::OwnerId,
+    name::LockName,
+    time::Moment,
+};
+
+/// Progress of an acquire of several names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Taken {
+    /// Names to take, in order; empty if there is only one.
+    todo: Vec<LockName>,
+    /// Those of them that were taken.
+    grants: Vec<Grant>,
+    /// How many renewals are outstanding, whether one of them has failed, and when to try again.
+    renewing: usize,
+    has_failed: bool,
+    retry_at: Option<Moment>,
+}
+
+impl Taken {
+    /// Returns the progress of an acquire of these names, none of which is taken yet.
+    pub(super) fn none_of(mut names: Vec<LockName>) -> Self {
+        names.sort_unstable();
+        Self {
+            todo: names,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the names to take; none if there is only one.
+    pub(super) fn todo(&self) -> &[LockName] {
+        &self.todo
+    }
+
+    /// Returns the name to take next, unless there is only one.
+    pub(super) fn next(&self) -> Option<&LockName> {
+        self.todo.get(self.grants.len())
+    }
+
+    /// Whether the next grant is the last.
+    pub(super) fn is_last(&self) -> bool {
+        self.grants.len() + 1 >= self.todo.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.grants.is_empty()
+    }
+
+    pub(super) fn push(&mut self, grant: Grant) {
+        self.grants.push(grant);
+    }
+
+    pub(super) fn into_grants(self) -> Vec<Grant> {
+        self.grants
+    }
+
+    /// Returns when the names are to be renewed: every third of their TTL, or soon after a failure.
+    pub(super) fn due(&self) -> Option<Moment> {
+        if self.renewing > 0 {
+            return None;
+        }
+        let grants = self.grants.iter();
+        let due = grants.map(|grant| grant.sent_at.after(grant.claim.ttl / 3));
+        self.retry_at.or(due.min())
+    }
+
+    /// Renews the names.
+    pub(super) fn renew(&mut self, request: RequestId, effects: &mut Effects) {
+        self.renewing = self.grants.len();
+        self.has_failed = false;
+        self.retry_at = None;
+        for Grant { claim, .. } in &self.grants {
+            let (owner, ttl) = (claim.owner, claim.ttl);
+            let purpose = Purpose::RenewTaken(request, owner);
+            effects.store(purpose, claim.name.clone(), Op::Renew { owner, ttl });
+        }
+    }
+
+    /// Takes in the reply to a renewal. Returns whether the name was lost.
+    pub(super) fn on_renewed(
+        &mut self,
+        owner: &OwnerId,
+        result: &Result<Stamped, CommandFailure>,
+        now: Moment,
+    ) -> bool {
+        let mut grants = self.grants.iter_mut();
+        let Some(grant) = grants.find(|grant| grant.claim.owner == *owner) else {
+            // It was given back meanwhile.
+            return false;
+        };
+        let is_lost = match result {
+            Ok(stamped) if stamped.executed.reply == Reply::Renewed => {
+                grant.sent_at = grant.sent_at.max(stamped.sent_at);
+                false
+            }
+            Ok(_) => true,
+            Err(_) => {
+                self.has_failed = true;
+                grant.stands_until() <= now
+            }
+        };
+        self.renewing -= 1;
+        if self.renewing == 0 && self.has_failed {
+            self.retry_at = Some(now.after(RETRY));
+        }
+        is_lost
+    }
+
+    /// Gives the names back. Returns how many releases were sent.
+    pub(super) fn give_back(&mut self, request: RequestId, effects: &mut Effects) -> usize {
+        self.renewing = 0;
+        self.retry_at = None;
+        let outstanding = self.grants.len();
+        for grant in self.grants.drain(..) {
+            let purpose = Purpose::GiveBack(request, grant.claim.clone());
+            effects.release(purpose, &grant.claim);
+        }
+        outstanding
+    }
+}

@@ -1,0 +1,312 @@
+//! Ends of a session, and what becomes of its locks and acquires.
+
+use std::time::Duration;
+
+use super::scene::*;
+use crate::{
+    command::{End, Op},
+    session::{
+        Closer, Input, Interest, NotGranted, Phase, Refused, RegistryEvent, Request, Response,
+        StreamEnd,
+    },
+};
+
+/// A session that may not be resumed, or (`grace`) may.
+fn scene(grace: Duration) -> Scene {
+    let mut config = config();
+    config.grace = grace;
+    let mut scene = Scene::resume(config, Vec::new());
+    scene.said();
+    scene
+}
+
+#[test]
+fn a_peer_that_is_gone_has_everything_released_at_once() {
+    let mut scene = scene(Duration::ZERO);
+    let held = scene.hold(2, acquire("a"))[0];
+    scene.other_takes("b");
+    let ticket = scene.queue(3, acquire("b"));
+    scene.ask(4, Request::Acquire(acquire("c")));
+    scene.end_stream(StreamEnd::ByPeer);
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    let ended = |owner| {
+        let pending = scene.cleanups.iter().find(|it| it.owner == owner).unwrap();
+        (pending.end, pending.may_arrive_until.is_some())
+    };
+    assert_eq!(ended(held), (End::Unclean, false));
+    assert_eq!(ended(ticket), (End::Clean, false));
+    assert_eq!(scene.cleanups.len(), 3);
+    assert!(
+        scene
+            .cleanups
+            .iter()
+            .any(|it| it.may_arrive_until.is_some())
+    );
+}
+
+#[test]
+fn a_broken_stream_leaves_the_holds_until_the_client_can_not_believe_in_them() {
+    let mut scene = scene(GRACE);
+    let held = scene.hold(2, acquire("a"))[0];
+    scene.other_takes("b");
+    let ticket = scene.queue(3, acquire("b"));
+    scene.end_stream(StreamEnd::Cut);
+    assert!(scene.is_detached);
+    // Its wait ends at once.
+    assert_eq!(scene.cleanups[0].owner, ticket);
+    scene.pass(TTL - Duration::from_millis(1));
+    assert_eq!(
+        (scene.session.phase(), scene.cleanups.len()),
+        (Phase::Lingering, 1)
+    );
+    scene.pass(Duration::from_millis(1));
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert_eq!(scene.cleanups[1].owner, held);
+}
+
+#[test]
+fn a_broken_stream_of_a_session_that_holds_nothing_is_its_end() {
+    let mut scene = scene(GRACE);
+    scene.end_stream(StreamEnd::Cut);
+    assert_eq!(scene.session.phase(), Phase::Ended);
+}
+
+#[test]
+fn a_session_with_a_grace_is_kept_and_its_keys_end_with_the_grace() {
+    let mut scene = scene(GRACE);
+    let held = scene.hold(2, acquire("a"))[0];
+    scene.end_stream(StreamEnd::ByPeer);
+    assert_eq!(scene.session.phase(), Phase::Detached);
+    scene.pass(Duration::ZERO);
+    let Op::Renew { ttl, owner } = scene.sent[0].op else {
+        panic!("not shortened");
+    };
+    assert_eq!((ttl, owner), (GRACE, held));
+    // One that fails is tried again, for what is left.
+    scene.fail(indeterminate());
+    scene.pass(Duration::from_millis(100));
+    let Op::Renew { ttl, .. } = scene.sent[0].op else {
+        panic!("not shortened");
+    };
+    assert_eq!(ttl, GRACE - Duration::from_millis(100));
+    scene.answer();
+    scene.pass(GRACE - Duration::from_millis(101));
+    assert!(scene.cleanups.is_empty());
+    scene.pass(Duration::from_millis(1));
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert_eq!(scene.cleanups[0].end, End::Unclean);
+}
+
+#[test]
+fn a_renewal_that_is_under_way_is_followed_by_the_shortening() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("a"));
+    scene.pass(TTL / 3);
+    scene.ask(3, Request::Heartbeat { sequence: 1 });
+    scene.end_stream(StreamEnd::ByPeer);
+    scene.pass(Duration::ZERO);
+    assert_eq!(scene.sent.len(), 1);
+    scene.answer();
+    scene.pass(Duration::ZERO);
+    let Op::Renew { ttl, .. } = scene.sent[0].op else {
+        panic!("not shortened");
+    };
+    assert_eq!(ttl, GRACE);
+}
+
+#[test]
+fn a_waiter_of_a_kept_session_waits_on_and_its_grant_is_kept() {
+    let mut scene = scene(GRACE);
+    scene.other_takes("a");
+    let ticket = scene.queue(2, acquire("a"));
+    scene.end_stream(StreamEnd::ByPeer);
+    scene.pass(Duration::from_secs(1));
+    assert_eq!(scene.session.phase(), Phase::Detached);
+    scene.other_releases("a");
+    assert_eq!(scene.registered.get(&ticket), Some(&Interest::Held));
+    scene.pass(Duration::ZERO);
+    assert_eq!(scene.ops(), ["renew"]);
+    scene.answer();
+    // It was resumed elsewhere: nothing is left here.
+    scene.event(ticket, RegistryEvent::Lost(crate::command::Loss::Resumed));
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert!(scene.cleanups.is_empty());
+}
+
+#[test]
+fn an_acquire_whose_client_has_no_ticket_is_not_kept() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("held"));
+    scene.room = 1;
+    scene.ask(3, Request::Acquire(acquire("sent")));
+    scene.ask(4, Request::Acquire(acquire("in line")));
+    scene.end_stream(StreamEnd::ByPeer);
+    assert_eq!(scene.session.acquires(), 0);
+    assert_eq!(scene.cleanups.len(), 1);
+    assert_eq!(scene.cleanups[0].name, name("sent"));
+}
+
+#[test]
+fn a_kept_session_that_loses_its_permission_lets_go_at_once() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("a"));
+    scene.end_stream(StreamEnd::ByPeer);
+    scene.revise(|_, _| false);
+    assert_eq!(scene.cleanups[0].end, End::Unclean);
+    assert_eq!(scene.session.phase(), Phase::Ended);
+}
+
+#[test]
+fn a_grace_ends_with_what_was_promised() {
+    let mut scene = scene(TTL);
+    scene.hold(2, acquire("a"));
+    scene.pass(TTL - Duration::from_secs(1));
+    scene.end_stream(StreamEnd::ByPeer);
+    scene.pass(Duration::from_millis(999));
+    assert_eq!(scene.session.phase(), Phase::Detached);
+    scene.pass(Duration::from_millis(1));
+    assert_eq!(scene.session.phase(), Phase::Ended);
+}
+
+#[test]
+fn a_close_gives_everything_back_before_it_is_answered() {
+    let mut scene = scene(GRACE);
+    let held = scene.hold(2, acquire("a"))[0];
+    scene.other_takes("b");
+    scene.queue(3, acquire("b"));
+    scene.ask(4, Request::Acquire(acquire("c")));
+    scene.ask(5, Request::Close(Closer::Client));
+    assert_eq!(scene.session.phase(), Phase::Closing);
+    while !scene.sent.is_empty() {
+        assert!(scene.ended_stream.is_none());
+        scene.answer();
+    }
+    // Also what was granted only now: its client does not hear of it.
+    assert_eq!(scene.cleanups.len(), 1);
+    assert_eq!(scene.cleanups[0].name, name("c"));
+    let said = scene.said();
+    assert!(
+        matches!(
+            said[..],
+            [
+                (
+                    3,
+                    Response::NotGranted {
+                        why: NotGranted::Cancelled,
+                        ..
+                    }
+                ),
+                (5, Response::Closed)
+            ]
+        ),
+        "{said:?}"
+    );
+    assert_eq!(scene.ended_stream, Some(None));
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert!(!scene.registered.contains_key(&held));
+    assert_eq!((scene.holders("a"), scene.waiters("b")), (0, 0));
+}
+
+#[test]
+fn a_close_does_not_wait_for_ever() {
+    let mut scene = scene(GRACE);
+    let held = scene.hold(2, acquire("a"))[0];
+    scene.ask(3, Request::Close(Closer::Client));
+    scene.pass(STORE_TIMEOUT * 2);
+    assert_eq!(scene.said(), [(3, Response::Closed)]);
+    assert_eq!(
+        (scene.cleanups[0].owner, scene.cleanups[0].end),
+        (held, End::Clean)
+    );
+}
+
+#[test]
+fn what_was_revoked_outlasts_a_close_unless_the_client_itself_closes() {
+    for (closer, end) in [
+        (Closer::Client, End::Clean),
+        (Closer::Adapter, End::Unclean),
+    ] {
+        let mut scene = scene(GRACE);
+        scene.hold(2, acquire("a"));
+        scene.revise(|_, _| false);
+        scene.said();
+        scene.ask(3, Request::Close(closer));
+        assert_eq!(scene.said(), [(3, Response::Closed)]);
+        assert_eq!(scene.cleanups.is_empty(), closer == Closer::Adapter);
+        scene.pass(TTL);
+        assert_eq!(scene.cleanups[0].end, end);
+        assert_eq!(scene.session.phase(), Phase::Ended);
+    }
+}
+
+#[test]
+fn a_stream_that_was_opened_for_nothing_releases_everything() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("a"));
+    scene.end_stream(StreamEnd::Failed);
+    assert_eq!(scene.cleanups.len(), 1);
+    assert_eq!(scene.session.phase(), Phase::Ended);
+}
+
+#[test]
+fn a_coordinator_that_stops_leaves_holds_and_places_to_be_resumed() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("a"));
+    scene.other_takes("b");
+    scene.queue(3, acquire("b"));
+    scene.ask(4, Request::Acquire(acquire("c")));
+    scene.handle(Input::Stopping);
+    assert_eq!(scene.ended_stream, Some(Some(Refused::Stopped)));
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    // The client has no ticket for the one on its way.
+    assert_eq!(scene.cleanups.len(), 1);
+    assert_eq!(scene.cleanups[0].name, name("c"));
+    assert_eq!((scene.holders("a"), scene.waiters("b")), (1, 1));
+}
+
+#[test]
+fn a_place_whose_ticket_is_not_told_is_given_up_when_the_coordinator_stops() {
+    let mut config = config();
+    config.tells_tickets = false;
+    let mut scene = Scene::resume(config, Vec::new());
+    scene.other_takes("b");
+    let ticket = scene.queue(3, acquire("b"));
+    scene.handle(Input::Stopping);
+    assert_eq!(scene.cleanups[0].owner, ticket);
+}
+
+#[test]
+fn a_session_without_a_stream_stops_as_well() {
+    for end in [StreamEnd::ByPeer, StreamEnd::Cut] {
+        let mut scene = scene(GRACE);
+        scene.hold(2, acquire("a"));
+        scene.end_stream(end);
+        scene.handle(Input::Stopping);
+        assert_eq!(scene.session.phase(), Phase::Ended);
+        assert!(scene.cleanups.is_empty(), "{end:?}");
+    }
+}
+
+#[test]
+fn a_session_is_told_how_long_it_may_still_be_served() {
+    let mut scene = scene(GRACE);
+    let deadline = Duration::from_secs(5);
+    scene.handle(Input::Draining(deadline));
+    assert_eq!(scene.said(), [(0, Response::Draining(deadline))]);
+    assert_eq!(scene.session.phase(), Phase::Open);
+}
+
+#[test]
+fn a_driver_that_is_dropped_leaves_nothing() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("a"));
+    scene.other_takes("b");
+    scene.queue(3, acquire("b"));
+    scene.ask(4, Request::Close(Closer::Client));
+    scene.terminate();
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert_eq!(scene.cleanups.len(), 2);
+    // Once.
+    scene.terminate();
+    assert_eq!(scene.cleanups.len(), 2);
+}

@@ -1,0 +1,9 @@
+//! Transitions of the session's machine, over the rules of locks, on virtual time.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod acquires;
+mod endings;
+mod renewals;
+mod resumes;
+mod scene;
+mod several;

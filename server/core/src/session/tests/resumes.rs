@@ -1,0 +1,262 @@
+//! Locks and places that a session takes over from another stream before it opens.
+
+use std::time::Duration;
+
+use super::scene::*;
+use crate::{
+    command::{End, Loss, Op, Reply, Resume},
+    failure::StoreError,
+    id::OwnerId,
+    session::{
+        Input, Interest, LostWhy, Opened, Phase, Refused, RegistryEvent, Request, Response,
+        Resumed, ResumedWhat, Resumption, Wait,
+    },
+};
+
+fn id(number: u8) -> OwnerId {
+    OwnerId::from_bytes([number; 16])
+}
+
+fn hold(text: &str, from: u8) -> Resumption {
+    Resumption {
+        name: name(text),
+        from: vec![OwnerId::from_bytes([from; 16])],
+        next: id(from + 100),
+        what: Resumed::Hold { count: 2 },
+    }
+}
+
+fn wait(text: &str, from: u8, wait: Wait) -> Resumption {
+    let request_id = u64::from(from);
+    Resumption {
+        what: Resumed::Wait { request_id, wait },
+        ..hold(text, from)
+    }
+}
+
+fn resuming(resume: Vec<Resumption>) -> Scene {
+    Scene::resume(config(), resume)
+}
+
+fn opened(scene: &mut Scene) -> Opened {
+    match &scene.said()[..] {
+        [(OPEN, Response::Opened(opened))] => Opened::clone(opened),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_hold_is_taken_over_with_its_token_and_whoever_had_it_is_told() {
+    let mut scene = resuming(vec![hold("a", 7)]);
+    assert_eq!(
+        (scene.session.phase(), scene.ops()),
+        (Phase::Resuming, vec!["resume"])
+    );
+    scene.other_takes_as(7, "a");
+    scene.answer();
+    let opened = opened(&mut scene);
+    assert!(matches!(
+        opened.resumed[0].what,
+        ResumedWhat::Hold { count: 2, .. }
+    ));
+    assert!(opened.valid_for.is_some());
+    assert_eq!(scene.moved, [id(7)]);
+    assert_eq!(scene.registered.get(&id(107)), Some(&Interest::Held));
+    assert_eq!(scene.session.phase(), Phase::Open);
+}
+
+#[test]
+fn what_is_gone_is_told_and_the_rest_is_taken_over() {
+    let mut scene = resuming(vec![hold("a", 7), hold("b", 8)]);
+    scene.other_takes_as(8, "b");
+    scene.answer_all();
+    let opened = opened(&mut scene);
+    assert_eq!((opened.resumed.len(), opened.refused.len()), (1, 1));
+    assert_eq!(opened.refused[0].why, LostWhy::Store(Loss::Deleted));
+    assert!(!scene.registered.contains_key(&id(107)));
+}
+
+#[test]
+fn a_place_is_taken_over_and_waits_on() {
+    let mut scene = resuming(vec![wait("a", 7, Wait::For(Duration::from_secs(2)))]);
+    scene.other_takes("a");
+    scene.other_waits(7, "a");
+    scene.answer();
+    let opened = opened(&mut scene);
+    assert_eq!(opened.resumed[0].what, ResumedWhat::Wait { position: 1 });
+    assert!(scene.tracked.contains(&id(107)));
+    scene.pass(Duration::from_secs(2));
+    assert_eq!(scene.ops(), ["release"]);
+    scene.answer_all();
+    assert!(matches!(
+        scene.said()[..],
+        [(7, Response::NotGranted { .. })]
+    ));
+}
+
+#[test]
+fn a_grant_that_comes_while_others_are_taken_over_is_told_after_the_opening() {
+    let mut scene = resuming(vec![wait("a", 7, Wait::Forever), hold("b", 8)]);
+    scene.other_takes("a");
+    scene.other_waits(7, "a");
+    scene.answer();
+    scene.other_releases("a");
+    assert!(scene.said.is_empty());
+    scene.answer();
+    let said = scene.said();
+    assert!(
+        matches!(
+            said[..],
+            [(OPEN, Response::Opened(_)), (7, Response::Granted { .. })]
+        ),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_place_that_was_taken_for_a_hold_is_given_up() {
+    let mut scene = resuming(vec![hold("a", 7)]);
+    scene.other_takes("a");
+    scene.other_waits(7, "a");
+    scene.answer();
+    assert_eq!(opened(&mut scene).refused.len(), 1);
+    assert_eq!(scene.cleanups[0].owner, id(107));
+    assert!(scene.tracked.is_empty());
+}
+
+#[test]
+fn what_the_store_does_not_answer_is_tried_again_for_a_while() {
+    let mut scene = resuming(vec![hold("a", 7)]);
+    scene.other_takes_as(7, "a");
+    scene.fail(indeterminate());
+    scene.pass(Duration::from_millis(100));
+    assert_eq!(scene.ops(), ["resume"]);
+    scene.answer();
+    assert_eq!(opened(&mut scene).resumed.len(), 1);
+}
+
+#[test]
+fn what_is_not_known_to_be_ours_is_left_until_its_time_is_over() {
+    let mut scene = resuming(vec![hold("a", 7)]);
+    let began = scene.now;
+    while scene.ended_stream.is_none() {
+        scene.fail(indeterminate());
+        scene.pass(Duration::from_millis(100));
+    }
+    assert!(scene.now >= began.after(STORE_TIMEOUT * 2));
+    let refused = Refused::ResumeUnanswered(indeterminate());
+    assert_eq!(scene.ended_stream, Some(Some(refused)));
+    assert!(!scene.is_listed);
+    assert_eq!(scene.session.phase(), Phase::Lingering);
+    scene.pass(TTL);
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert_eq!(
+        (scene.cleanups[0].owner, scene.cleanups[0].end),
+        (id(107), End::Unclean)
+    );
+}
+
+#[test]
+fn nothing_is_left_of_what_was_never_sent() {
+    let mut scene = resuming(vec![hold("a", 7)]);
+    while scene.ended_stream.is_none() {
+        scene.fail(unavailable());
+        scene.pass(Duration::from_millis(100));
+    }
+    assert_eq!(scene.session.phase(), Phase::Ended);
+    assert!(scene.registered.is_empty() && scene.cleanups.is_empty());
+}
+
+#[test]
+fn an_error_that_stays_ends_it_at_once() {
+    let mut scene = resuming(vec![hold("a", 7)]);
+    let error = StoreError::Garbled {
+        reason: "nonsense".to_owned(),
+    };
+    scene.fail(error.clone());
+    assert_eq!(
+        scene.ended_stream,
+        Some(Some(Refused::ResumeUnanswered(error)))
+    );
+}
+
+#[test]
+fn a_key_that_somebody_has_overwritten_is_taken() {
+    let mut scene = resuming(vec![hold("a", 7)]);
+    scene.fail(StoreError::WrongType { name: name("a") });
+    let opened = opened(&mut scene);
+    assert_eq!(opened.refused[0].why, LostWhy::Store(Loss::Taken));
+}
+
+#[test]
+fn many_are_taken_over_in_slices() {
+    let resume = (0..600).map(|number| Resumption {
+        next: OwnerId::from_bytes(u128::to_be_bytes(1000 + number)),
+        ..hold(&format!("name {number}"), 7)
+    });
+    let mut config = config();
+    config.max_locks = 1000;
+    let mut scene = Scene::resume(config, resume.collect());
+    for left in [256, 256, 88] {
+        assert_eq!(scene.sent.len(), left);
+        for _ in 0..left {
+            scene.answer();
+        }
+    }
+    assert_eq!(opened(&mut scene).refused.len(), 600);
+}
+
+#[test]
+fn a_coordinator_that_stops_leaves_what_it_may_have_taken_over() {
+    let mut scene = resuming(vec![hold("a", 7), hold("b", 8)]);
+    scene.other_takes_as(7, "a");
+    scene.answer();
+    scene.handle(Input::Stopping);
+    assert_eq!(
+        scene.ended_stream,
+        Some(Some(Refused::StoppedWhileResuming))
+    );
+    assert!(scene.cleanups.is_empty());
+    assert_eq!(scene.holders("a"), 1);
+}
+
+#[test]
+fn requests_and_losses_before_the_opening_wait_for_it() {
+    let mut scene = resuming(vec![hold("a", 7), hold("b", 8)]);
+    scene.other_takes_as(7, "a");
+    scene.answer();
+    scene.event(id(107), RegistryEvent::Lost(Loss::Forced));
+    scene.ask(9, Request::Acquire(acquire("c")));
+    assert!(scene.said.is_empty());
+    let (reply, mut stamped) = scene.execute_next();
+    stamped.executed.reply = Reply::Lost(Loss::Deleted);
+    scene.reply(reply, stamped);
+    let said = scene.said();
+    assert!(
+        matches!(
+            said[..],
+            [(OPEN, Response::Opened(_)), (0, Response::Lost(_))]
+        ),
+        "{said:?}"
+    );
+    assert_eq!(scene.session.holds(), 0);
+}
+
+#[test]
+fn a_resume_carries_what_its_client_said() {
+    let scene = resuming(vec![hold("a", 7)]);
+    let Op::Resume(Resume {
+        from,
+        next,
+        count,
+        ttl,
+        ..
+    }) = &scene.sent[0].op
+    else {
+        panic!("not a resume");
+    };
+    assert_eq!(
+        (&from[..], *next, *count, *ttl),
+        (&[id(7)][..], id(107), 2, TTL)
+    );
+}

@@ -1,0 +1,456 @@
+//! Scene of the tests: a session, a table of locks, and a clock that only the test moves.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use super::super::{
+    AcquireRequest, CommandFailure, CommandId, Config, Context, Input, Interest, Names, Note,
+    Output, PendingCleanup, Phase, Refused, RegistryEvent, Request, RequestId, Response,
+    Resumption, Session, StreamEnd, Wait, WaitEnd,
+};
+use crate::{
+    command::{Acquire, Caller, Command, End, Op, Reply, Stamped},
+    failure::StoreError,
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    lease::Lease,
+    mode::Mode,
+    name::{ClientName, LockName, Value},
+    table::LockTable,
+    time::{Moment, StoreTime},
+};
+
+pub(super) const TTL: Duration = Duration::from_secs(9);
+pub(super) const GRACE: Duration = Duration::from_secs(3);
+pub(super) const STORE_TIMEOUT: Duration = Duration::from_millis(500);
+/// The request that opened the session.
+pub(super) const OPEN: RequestId = 1;
+/// Session and owner id of somebody else.
+pub(super) const OTHER: [u8; 16] = [0xee; 16];
+
+/// A command that the store has not answered.
+pub(super) struct Sent {
+    pub(super) id: CommandId,
+    pub(super) name: LockName,
+    pub(super) op: Op,
+    sent_at: Moment,
+}
+
+pub(super) struct Scene {
+    pub(super) session: Session,
+    pub(super) now: Moment,
+    table: LockTable,
+    owners: u8,
+    /// How many acquires may be on their way.
+    pub(super) room: usize,
+    /// Commands that the store has not answered, in their order.
+    pub(super) sent: VecDeque<Sent>,
+    /// Answers to the client.
+    pub(super) said: Vec<(RequestId, Response)>,
+    pub(super) registered: BTreeMap<OwnerId, Interest>,
+    pub(super) tracked: BTreeSet<OwnerId>,
+    pub(super) watched: BTreeSet<OwnerId>,
+    pub(super) untracked: Vec<WaitEnd>,
+    pub(super) cleanups: Vec<PendingCleanup>,
+    pub(super) moved: Vec<OwnerId>,
+    pub(super) notes: Vec<Note>,
+    pub(super) ended_stream: Option<Option<Refused>>,
+    pub(super) is_detached: bool,
+    pub(super) is_listed: bool,
+}
+
+pub(super) fn name(text: &str) -> LockName {
+    LockName::parse(text).unwrap()
+}
+
+pub(super) fn unavailable() -> StoreError {
+    StoreError::Unavailable {
+        reason: "down".to_owned(),
+    }
+}
+
+pub(super) fn indeterminate() -> StoreError {
+    StoreError::Indeterminate {
+        reason: "lost".to_owned(),
+    }
+}
+
+pub(super) fn config() -> Config {
+    Config {
+        id: SessionId::from_bytes([1; 16]),
+        client_name: ClientName::parse("client").unwrap(),
+        grace: GRACE,
+        max_locks: 100,
+        store_timeout: STORE_TIMEOUT,
+        max_hold: Duration::from_secs(60),
+        tells_tickets: true,
+        needs_replicas: false,
+    }
+}
+
+/// An acquire of one name by nobody that waits for as long as it takes.
+pub(super) fn acquire(text: &str) -> AcquireRequest {
+    AcquireRequest {
+        names: Names::new(name(text), Vec::new()),
+        mode: Mode::Exclusive,
+        wait: Wait::Forever,
+        value: Value::default(),
+        lock_delay: Duration::ZERO,
+        actor: Actor::NOBODY,
+        reentrant: false,
+    }
+}
+
+impl Scene {
+    /// A session that is open.
+    pub(super) fn open() -> Self {
+        let mut scene = Self::resume(config(), Vec::new());
+        scene.said.clear();
+        scene
+    }
+
+    /// A session that takes this over.
+    pub(super) fn resume(config: Config, resume: Vec<Resumption>) -> Self {
+        let now = Moment::from_micros(1_000_000);
+        let registered = resume.iter().map(|it| (it.next, Interest::Waits)).collect();
+        let mut owners = 0;
+        let session = Session::open(
+            config,
+            Lease::open(TTL, now),
+            OPEN,
+            resume,
+            &mut Context {
+                now,
+                fresh_owner: &mut fresh(&mut owners),
+            },
+        );
+        let mut scene = Self {
+            session,
+            now,
+            table: LockTable::default(),
+            owners,
+            room: usize::MAX,
+            sent: VecDeque::new(),
+            said: Vec::new(),
+            registered,
+            tracked: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            untracked: Vec::new(),
+            cleanups: Vec::new(),
+            moved: Vec::new(),
+            notes: Vec::new(),
+            ended_stream: None,
+            is_detached: false,
+            is_listed: true,
+        };
+        scene.carry_out();
+        scene
+    }
+
+    fn with<T>(&mut self, call: impl FnOnce(&mut Session, &mut Context<'_>) -> T) -> T {
+        call(
+            &mut self.session,
+            &mut Context {
+                now: self.now,
+                fresh_owner: &mut fresh(&mut self.owners),
+            },
+        )
+    }
+
+    pub(super) fn handle(&mut self, input: Input) {
+        self.with(|session, context| session.handle(input, context));
+        self.carry_out();
+    }
+
+    pub(super) fn ask(&mut self, request: RequestId, asked: Request) {
+        self.handle(Input::Request(request, asked));
+    }
+
+    pub(super) fn terminate(&mut self) {
+        self.with(|session, context| session.terminate(context));
+        self.carry_out();
+    }
+
+    pub(super) fn revise(&mut self, is_permitted: impl Fn(&LockName, Mode) -> bool) {
+        self.with(|session, context| session.revise(&is_permitted, context));
+        self.carry_out();
+    }
+
+    pub(super) fn event(&mut self, owner: OwnerId, event: RegistryEvent) {
+        self.handle(Input::Registry(owner, event));
+    }
+
+    pub(super) fn end_stream(&mut self, end: StreamEnd) {
+        self.handle(Input::StreamEnded(end));
+    }
+
+    /// Lets time pass, and does what is due on the way.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let until = self.now.after(time);
+        while let Some(due) = self.session.next_timeout().filter(|due| *due <= until) {
+            assert!(due > self.now || self.is_due(), "a timeout that never ends");
+            self.now = self.now.max(due);
+            self.with(|session, context| session.handle_timeout(context));
+            self.carry_out();
+        }
+        self.now = until;
+    }
+
+    fn is_due(&self) -> bool {
+        let due = self.session.next_timeout();
+        due.is_some_and(|due| due <= self.now)
+    }
+
+    pub(super) fn carry_out(&mut self) {
+        loop {
+            let asked = self.sent.iter();
+            let on_their_way = asked
+                .filter(|sent| matches!(sent.op, Op::Acquire(_)))
+                .count();
+            let has_room = on_their_way < self.room;
+            let next = self.with(|session, context| session.poll_output(context, &mut || has_room));
+            match next {
+                Some(output) => self.execute(output),
+                None => break,
+            }
+        }
+        if self.session.phase() == Phase::Ended {
+            // Whatever may be in the store is being released, or is left there on purpose.
+            for (owner, interest) in &self.registered {
+                assert!(
+                    matches!(interest, Interest::Settling),
+                    "{owner:?} is {interest:?}"
+                );
+            }
+            assert!(self.tracked.is_empty());
+        }
+    }
+
+    fn execute(&mut self, output: Output) {
+        match output {
+            Output::Register(owner, Interest::Forgotten) => {
+                assert!(self.registered.remove(&owner).is_some(), "not registered");
+            }
+            Output::Register(owner, interest) => {
+                self.registered.insert(owner, interest);
+            }
+            Output::Store { id, name, op, .. } => {
+                if let Op::Acquire(Acquire { owner, .. }) = &op {
+                    // So that no grant arrives for an unknown owner id.
+                    assert_eq!(self.registered.get(owner), Some(&Interest::Waits));
+                }
+                let sent_at = self.now;
+                self.sent.push_back(Sent {
+                    id,
+                    name,
+                    op,
+                    sent_at,
+                });
+            }
+            Output::TrackWait(wait) => {
+                assert!(self.tracked.insert(wait.acquire.owner));
+            }
+            Output::WatchDeadlock(owner) => {
+                assert!(self.tracked.contains(&owner));
+                self.watched.insert(owner);
+            }
+            Output::UntrackWait(owner, end) => {
+                assert!(self.tracked.remove(&owner));
+                self.untracked.push(end);
+            }
+            Output::Cleanup(pending) => {
+                self.registered.insert(pending.owner, Interest::Settling);
+                self.cleanups.push(pending);
+            }
+            Output::TellMoved(owner) => self.moved.push(owner),
+            Output::Send(request, response) => self.said.push((request, response)),
+            Output::EndStream(refused) => self.ended_stream = Some(refused),
+            Output::Detached => self.is_detached = true,
+            Output::NotOpened => self.is_listed = false,
+            Output::Note(note) => self.notes.push(note),
+            Output::Ended => assert_eq!(self.session.phase(), Phase::Ended),
+        }
+    }
+
+    /// Takes the oldest command that the store has not answered, and has the rules carry it out.
+    pub(super) fn execute_next(&mut self) -> (CommandId, Stamped) {
+        let sent = self.sent.pop_front().unwrap();
+        let executed = self.apply(sent.name, sent.op);
+        let sent_at = sent.sent_at;
+        (sent.id, Stamped { executed, sent_at })
+    }
+
+    fn apply(&mut self, name: LockName, op: Op) -> crate::command::Executed {
+        let caller = Caller {
+            coordinator: CoordinatorId::new("here"),
+            floor: FencingToken::new(0),
+            token_memory: Duration::from_secs(3600),
+            not_after: None,
+        };
+        let micros = i64::try_from(self.now.as_micros()).unwrap();
+        let command = Command { name, caller, op };
+        self.table.apply(&command, StoreTime::from_micros(micros))
+    }
+
+    /// Has the store answer the oldest command. Grants that come with the answer are delivered first.
+    pub(super) fn answer(&mut self) {
+        let (id, stamped) = self.execute_next();
+        self.reply(id, stamped);
+    }
+
+    pub(super) fn reply(&mut self, id: CommandId, stamped: Stamped) {
+        self.deliver(&stamped);
+        self.handle(Input::StoreReply(id, Ok(stamped)));
+    }
+
+    fn deliver(&mut self, stamped: &Stamped) {
+        for handed in &stamped.executed.handed {
+            if self.registered.get(&handed.owner) == Some(&Interest::Waits) {
+                self.registered.insert(handed.owner, Interest::Settling);
+                let (token, sent_at) = (handed.token, stamped.sent_at);
+                self.event(handed.owner, RegistryEvent::Granted { token, sent_at });
+            }
+        }
+    }
+
+    /// Has the store answer all commands, also those that follow.
+    pub(super) fn answer_all(&mut self) {
+        while !self.sent.is_empty() {
+            self.answer();
+        }
+    }
+
+    /// Fails the oldest command.
+    pub(super) fn fail(&mut self, error: StoreError) {
+        let sent = self.sent.pop_front().unwrap();
+        let failure = CommandFailure::Store(error);
+        self.handle(Input::StoreReply(sent.id, Err(failure)));
+    }
+
+    /// Has somebody else take a lock.
+    pub(super) fn other_takes(&mut self, text: &str) {
+        self.other_takes_as(OTHER[0], text);
+    }
+
+    /// The same under another owner id.
+    pub(super) fn other_takes_as(&mut self, number: u8, text: &str) {
+        self.other_asks(number, text, false);
+    }
+
+    fn other_asks(&mut self, number: u8, text: &str, wait: bool) {
+        let acquire = Acquire {
+            owner: OwnerId::from_bytes([number; 16]),
+            session: Some(SessionId::from_bytes(OTHER)),
+            actor: Actor::NOBODY,
+            client_name: ClientName::parse("other").unwrap(),
+            mode: Mode::Exclusive,
+            value: Value::default(),
+            ttl: Duration::from_secs(3600),
+            lock_delay: Duration::ZERO,
+            wait,
+            again: false,
+        };
+        let executed = self.apply(name(text), Op::Acquire(acquire));
+        assert_eq!(wait, matches!(executed.reply, Reply::Queued { .. }));
+    }
+
+    /// Carries out what is to be released in the background.
+    pub(super) fn clean_up(&mut self) {
+        for pending in std::mem::take(&mut self.cleanups) {
+            let (owner, end) = (pending.owner, pending.end);
+            let executed = self.apply(pending.name, Op::Release { owner, end });
+            self.registered.remove(&owner);
+            let sent_at = self.now;
+            self.deliver(&Stamped { executed, sent_at });
+        }
+    }
+
+    /// Has somebody else wait for a lock that is held.
+    pub(super) fn other_waits(&mut self, number: u8, text: &str) {
+        self.other_asks(number, text, true);
+    }
+
+    /// Has somebody else give a lock back.
+    pub(super) fn other_releases(&mut self, text: &str) {
+        let release = Op::Release {
+            owner: OwnerId::from_bytes(OTHER),
+            end: End::Clean,
+        };
+        let executed = self.apply(name(text), release);
+        let sent_at = self.now;
+        self.deliver(&Stamped { executed, sent_at });
+    }
+
+    /// Who holds a lock.
+    pub(super) fn holders(&mut self, text: &str) -> usize {
+        match self.apply(name(text), Op::View { waiters: 0 }).reply {
+            Reply::Seen(view) => view.holders.len(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How many wait for a lock.
+    pub(super) fn waiters(&mut self, text: &str) -> u64 {
+        match self.apply(name(text), Op::View { waiters: 0 }).reply {
+            Reply::Seen(view) => view.waiter_count,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Takes locks that are free, all answers included; gives their owner ids in the order of the names.
+    pub(super) fn hold(&mut self, request: RequestId, asked: AcquireRequest) -> Vec<OwnerId> {
+        self.ask(request, Request::Acquire(asked));
+        self.answer_all();
+        self.granted(request)
+    }
+
+    /// The owner ids of the grant that was said last.
+    pub(super) fn granted(&mut self, request: RequestId) -> Vec<OwnerId> {
+        match self.said.pop() {
+            Some((id, Response::Granted { locks, .. })) if id == request => {
+                locks.iter().map(|lock| lock.owner).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Queues behind somebody else who holds the lock; gives the ticket.
+    pub(super) fn queue(&mut self, request: RequestId, asked: AcquireRequest) -> OwnerId {
+        self.ask(request, Request::Acquire(asked));
+        self.answer_all();
+        match self.said.pop() {
+            Some((id, Response::Queued { ticket, .. })) if id == request => ticket,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What was said since this was asked last.
+    pub(super) fn said(&mut self) -> Vec<(RequestId, Response)> {
+        std::mem::take(&mut self.said)
+    }
+
+    /// The operations that the store has not answered, in short.
+    pub(super) fn ops(&self) -> Vec<&'static str> {
+        let ops = self.sent.iter().map(|sent| match &sent.op {
+            Op::Acquire(_) => "acquire",
+            Op::Renew { .. } => "renew",
+            Op::Release { .. } => "release",
+            Op::SetValue { .. } => "set value",
+            Op::SetCount { .. } => "set count",
+            Op::Downgrade { .. } => "downgrade",
+            Op::Resume(_) => "resume",
+            Op::View { .. } => "view",
+            _ => "other",
+        });
+        ops.collect()
+    }
+}
+
+/// Draws owner ids: one after the other.
+fn fresh(owners: &mut u8) -> impl FnMut() -> OwnerId {
+    || {
+        *owners += 1;
+        OwnerId::from_bytes([*owners; 16])
+    }
+}

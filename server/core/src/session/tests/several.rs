@@ -1,0 +1,252 @@
+//! Several names together: all of them or none.
+
+use std::time::Duration;
+
+use super::scene::*;
+use crate::{
+    command::{Loss, Op},
+    id::Actor,
+    name::LockName,
+    session::{
+        AcquireRequest, Names, NotGranted, Refused, RegistryEvent, Request, Response, StreamEnd,
+        Wait,
+    },
+};
+
+fn several(names: &[&str]) -> AcquireRequest {
+    let mut names = names.iter().map(|text| name(text));
+    AcquireRequest {
+        names: Names::new(names.next().unwrap(), names.collect()),
+        actor: Actor::new(7),
+        ..acquire("unused")
+    }
+}
+
+/// The names of the commands that the store has not answered.
+fn names(scene: &Scene) -> Vec<LockName> {
+    scene.sent.iter().map(|sent| sent.name.clone()).collect()
+}
+
+#[test]
+fn names_are_taken_in_their_order_and_granted_in_the_clients() {
+    let mut scene = Scene::open();
+    scene.ask(2, Request::Acquire(several(&["c", "a", "b"])));
+    for text in ["a", "b", "c"] {
+        assert_eq!(names(&scene), [name(text)]);
+        scene.answer();
+    }
+    let said = scene.said();
+    let [(2, Response::Granted { locks, .. })] = &said[..] else {
+        panic!("{said:?}");
+    };
+    let granted: Vec<_> = locks.iter().map(|lock| lock.name.clone()).collect();
+    assert_eq!(granted, ["c", "a", "b"].map(name));
+    assert_eq!(scene.session.holds(), 3);
+}
+
+#[test]
+fn what_was_taken_is_given_back_before_the_client_hears_that_it_has_not_all() {
+    let mut scene = Scene::open();
+    scene.other_takes("b");
+    let asked = AcquireRequest {
+        wait: Wait::No,
+        ..several(&["a", "b"])
+    };
+    scene.ask(2, Request::Acquire(asked));
+    scene.answer();
+    scene.answer();
+    assert!(scene.said.is_empty());
+    assert_eq!(
+        (scene.ops(), names(&scene)),
+        (vec!["release"], vec![name("a")])
+    );
+    scene.answer();
+    let said = scene.said();
+    assert!(
+        matches!(
+            said[..],
+            [(
+                2,
+                Response::NotGranted {
+                    why: NotGranted::Busy,
+                    ..
+                }
+            )]
+        ),
+        "{said:?}"
+    );
+    assert_eq!(scene.holders("a"), 0);
+}
+
+#[test]
+fn a_place_is_told_once_and_a_cancel_gives_everything_back() {
+    let mut scene = Scene::open();
+    scene.other_takes("b");
+    let ticket = scene.queue(2, several(&["a", "b"]));
+    // Holding one while it waits for another, it may be part of a deadlock.
+    assert!(scene.watched.contains(&ticket));
+    scene.ask(3, Request::Cancel(2));
+    scene.answer_all();
+    let said = scene.said();
+    assert!(
+        matches!(
+            said[..],
+            [(
+                2,
+                Response::NotGranted {
+                    why: NotGranted::Cancelled,
+                    ..
+                }
+            )]
+        ),
+        "{said:?}"
+    );
+    assert_eq!((scene.holders("a"), scene.waiters("b")), (0, 0));
+    assert!(scene.registered.is_empty());
+}
+
+#[test]
+fn what_was_taken_is_renewed_while_the_rest_is_waited_for() {
+    let mut scene = Scene::open();
+    scene.other_takes("b");
+    scene.queue(2, several(&["a", "b"]));
+    scene.pass(TTL / 3);
+    assert_eq!(
+        (scene.ops(), names(&scene)),
+        (vec!["renew"], vec![name("a")])
+    );
+    // One that fails is tried again soon.
+    scene.fail(indeterminate());
+    scene.pass(Duration::from_millis(99));
+    assert!(scene.sent.is_empty());
+    scene.pass(Duration::from_millis(1));
+    assert_eq!(scene.ops(), ["renew"]);
+    scene.answer();
+    scene.pass(TTL / 3 - Duration::from_millis(1));
+    assert!(scene.sent.is_empty());
+}
+
+#[test]
+fn an_acquire_that_lost_what_it_took_begins_again() {
+    let mut scene = Scene::open();
+    scene.other_takes("c");
+    let first = scene.queue(2, several(&["a", "b", "c"]));
+    scene.pass(TTL / 3);
+    let (id, mut lost) = scene.execute_next();
+    lost.executed.reply = crate::command::Reply::Lost(Loss::Deleted);
+    scene.reply(id, lost);
+    // The renewal of the other is under way; the place is given up, and both are released.
+    assert_eq!(scene.ops(), ["renew", "release", "release"]);
+    assert_eq!(scene.cleanups[0].owner, first);
+    scene.clean_up();
+    scene.answer();
+    scene.answer();
+    assert_eq!(scene.ops(), ["release"], "only then");
+    scene.answer();
+    assert_eq!(names(&scene), [name("a")]);
+    // With owner ids of its own, and the place is no news.
+    let Op::Acquire(again) = &scene.sent[0].op else {
+        panic!("not an acquire");
+    };
+    assert_ne!(again.owner, first);
+    scene.other_releases("c");
+    scene.answer_all();
+    assert_eq!(scene.granted(2).len(), 3);
+}
+
+#[test]
+fn what_was_taken_is_lost_when_it_can_not_be_renewed_in_time() {
+    let mut scene = Scene::open();
+    scene.other_takes("b");
+    scene.queue(2, several(&["a", "b"]));
+    let mut began = 0;
+    for _ in 0..100 {
+        scene.pass(Duration::from_millis(100));
+        if scene.ops() == ["renew"] {
+            scene.fail(unavailable());
+        }
+        // The client lives all the while.
+        began += 1;
+        scene.ask(100 + began, Request::Heartbeat { sequence: began });
+        if scene.ops() == ["release"] {
+            break;
+        }
+    }
+    assert_eq!(scene.ops(), ["release"]);
+    assert_eq!(names(&scene), [name("a")]);
+}
+
+#[test]
+fn the_time_of_several_is_one() {
+    let mut scene = Scene::open();
+    scene.other_takes("a");
+    scene.other_takes_as(3, "b");
+    let asked = AcquireRequest {
+        wait: Wait::For(Duration::from_secs(2)),
+        ..several(&["a", "b"])
+    };
+    scene.queue(2, asked);
+    scene.pass(Duration::from_secs(1));
+    scene.other_releases("a");
+    scene.answer_all();
+    assert!(scene.said().is_empty(), "the place is told once");
+    scene.pass(Duration::from_secs(1));
+    scene.answer_all();
+    let said = scene.said();
+    assert!(
+        matches!(
+            said[..],
+            [(
+                2,
+                Response::NotGranted {
+                    why: NotGranted::TimedOut,
+                    ..
+                }
+            )]
+        ),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn names_that_the_actor_holds_are_held_once_more() {
+    let mut scene = Scene::open();
+    let held = scene.hold(2, several(&["b"]));
+    let asked = AcquireRequest {
+        reentrant: true,
+        ..several(&["a", "b"])
+    };
+    scene.ask(3, Request::Acquire(asked.clone()));
+    assert_eq!(scene.ops(), ["set count", "acquire"]);
+    scene.answer_all();
+    let said = scene.said();
+    let [(3, Response::Granted { locks, .. })] = &said[..] else {
+        panic!("{said:?}");
+    };
+    let last = locks.iter().last().unwrap();
+    assert_eq!((last.owner, last.count), (held[0], 2));
+    // If the hold is lost meanwhile, nothing is granted.
+    let asked = AcquireRequest {
+        reentrant: true,
+        ..several(&["b", "c"])
+    };
+    scene.ask(4, Request::Acquire(asked));
+    scene.event(held[0], RegistryEvent::Lost(Loss::Forced));
+    scene.said();
+    scene.answer_all();
+    assert_eq!(scene.said(), [(4, Response::Refused(Refused::LockLost))]);
+    assert_eq!(scene.cleanups.last().unwrap().name, name("c"));
+}
+
+#[test]
+fn a_stream_that_ends_in_the_middle_leaves_nothing() {
+    for end in [StreamEnd::ByPeer, StreamEnd::Cut, StreamEnd::Failed] {
+        let mut scene = Scene::open();
+        scene.other_takes("b");
+        scene.queue(2, several(&["a", "b"]));
+        scene.end_stream(end);
+        assert_eq!(scene.session.acquires(), 0);
+        // The place and the name that was taken.
+        assert_eq!(scene.cleanups.len(), 2, "{end:?}");
+    }
+}

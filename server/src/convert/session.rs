@@ -1,0 +1,364 @@
+//! Messages of a session: what a client asks, checked, and what the session answers, for the wire.
+
+use std::time::Duration;
+
+use leasehold_core::{
+    id::{Actor, SessionId},
+    lease::heartbeat_interval,
+    session::{
+        AcquireRequest, Effect, GrantedLock, LostLock, LostWhy, MAX_IN_FLIGHT, Names, NotGranted,
+        Opened, Refused, Request, Response, ResumedWhat, Wait,
+    },
+};
+use leasehold_proto::v1::{self, session_response::Response as WireResponse};
+use leasehold_store::StoreError;
+
+use super::{
+    holder, lock_delay, lock_names, lost_messages, lost_reason, mode, opened_messages, owner_id,
+    value, wait, wire_duration,
+};
+use crate::{
+    access::{
+        denied,
+        rules::{Granted, Permission, Place},
+    },
+    coordinator::Coordinator,
+    limits::{too_many_in_flight, too_many_locks},
+    status::{Reason, Refusal},
+};
+
+/// An acquire.
+pub fn acquire(
+    request_id: u64,
+    request: v1::SessionAcquire,
+    coordinator: &Coordinator,
+) -> Result<AcquireRequest, Refusal> {
+    // Its grant would look like something that the coordinator sends of itself.
+    if request_id == 0 {
+        return Err(Refusal::field(
+            "request_id",
+            "must not be 0 for an acquire: answers under it could not be told apart",
+        ));
+    }
+    let max_names = coordinator.limits().config().max_names_per_acquire;
+    let (first, others) = lock_names(&request, coordinator.store(), max_names)?;
+    let mode = mode("acquire.", request.mode, request.permits, request.limit)?;
+    let max_wait = coordinator.max_wait();
+    let wait = wait("acquire.wait", request.wait, Wait::Forever, max_wait)?;
+    let value = value("acquire.value", &request.value)?;
+    let bounds = coordinator.bounds();
+    let lock_delay = lock_delay("acquire.lock_delay", request.lock_delay, bounds)?;
+    let actor = Actor::new(request.actor);
+    if request.reentrant && actor.is_nobody() {
+        let what = "needs an actor: nobody (actor 0) is a stranger to itself";
+        return Err(Refusal::field("acquire.reentrant", what));
+    }
+    Ok(AcquireRequest {
+        names: Names::new(first, others),
+        mode,
+        wait,
+        value,
+        lock_delay,
+        actor,
+        reentrant: request.reentrant,
+    })
+}
+
+/// A release.
+pub fn release(
+    request: &v1::SessionRelease,
+    coordinator: &Coordinator,
+) -> Result<Request, Refusal> {
+    Ok(Request::Release {
+        name: super::lock_name("release.name", &request.name, coordinator.store())?,
+        owner: owner_id("release.owner_id", &request.owner_id)?,
+    })
+}
+
+/// A change of a value.
+pub fn set_value(
+    request: &v1::SessionSetValue,
+    coordinator: &Coordinator,
+) -> Result<Request, Refusal> {
+    Ok(Request::SetValue {
+        name: super::lock_name("set_value.name", &request.name, coordinator.store())?,
+        owner: owner_id("set_value.owner_id", &request.owner_id)?,
+        value: value("set_value.value", &request.value)?,
+    })
+}
+
+/// A downgrade.
+pub fn downgrade(
+    request: &v1::SessionDowngrade,
+    coordinator: &Coordinator,
+) -> Result<Request, Refusal> {
+    Ok(Request::Downgrade {
+        name: super::lock_name("downgrade.name", &request.name, coordinator.store())?,
+        owner: owner_id("downgrade.owner_id", &request.owner_id)?,
+    })
+}
+
+/// What answers depend on beside what the session says.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// The session's id.
+    pub session: SessionId,
+    /// The session's TTL.
+    pub ttl: Duration,
+    /// The coordinator.
+    pub coordinator: Coordinator,
+    /// What the client may do.
+    pub granted: Granted,
+    /// What the client asked to resume and may not: the session does not know of it.
+    pub denied: Vec<v1::LostLock>,
+}
+
+impl Surroundings {
+    fn may_see(&self, name: &str) -> bool {
+        self.granted
+            .permits(Permission::Inspect, Place::Either, name)
+    }
+
+    /// Puts an answer into messages, each of bounded size.
+    pub fn encode(
+        &mut self,
+        response: Response,
+        mut say: impl FnMut(Result<WireResponse, Refusal>),
+    ) {
+        let response = match response {
+            Response::Opened(opened) => {
+                for opened in self.opened(*opened) {
+                    say(Ok(WireResponse::Opened(opened)));
+                }
+                return;
+            }
+            Response::Lost(locks) => {
+                let locks = locks.into_iter().map(lost_lock).collect();
+                for lost in lost_messages(locks) {
+                    say(Ok(WireResponse::Lost(lost)));
+                }
+                return;
+            }
+            Response::Refused(refused) => return say(Err(self.refusal(refused))),
+            Response::Queued { ticket, position } => WireResponse::Queued(v1::SessionQueued {
+                position,
+                ticket: ticket.as_bytes().to_vec(),
+            }),
+            Response::Granted {
+                locks,
+                valid_for,
+                acked_heartbeat,
+            } => WireResponse::Granted(v1::SessionGranted {
+                locks: locks.into_iter().map(granted_lock).collect(),
+                valid_for: Some(wire_duration(valid_for)),
+                acked_heartbeat,
+            }),
+            Response::NotGranted {
+                why,
+                holder: view,
+                names,
+            } => {
+                let outcome = match why {
+                    NotGranted::Busy => v1::AcquireOutcome::Busy,
+                    NotGranted::TimedOut => v1::AcquireOutcome::TimedOut,
+                    NotGranted::Cancelled => v1::AcquireOutcome::Cancelled,
+                };
+                let may_see = names.iter().all(|name| self.may_see(name.as_str()));
+                WireResponse::NotGranted(v1::SessionNotGranted {
+                    outcome: outcome.into(),
+                    holder: view.as_ref().filter(|_| may_see).map(holder),
+                })
+            }
+            Response::Released {
+                released,
+                hold_count,
+            } => WireResponse::Released(v1::SessionReleased {
+                released,
+                hold_count,
+            }),
+            Response::ValueSet(value_set) => {
+                WireResponse::ValueSet(v1::SessionValueSet { value_set })
+            }
+            Response::Downgraded(downgraded) => {
+                WireResponse::Downgraded(v1::SessionDowngraded { downgraded })
+            }
+            Response::Heartbeat {
+                acked_heartbeat,
+                valid_for,
+            } => WireResponse::Heartbeat(v1::SessionHeartbeatAck {
+                acked_heartbeat,
+                valid_for: Some(wire_duration(valid_for)),
+            }),
+            Response::Draining(deadline) => WireResponse::Draining(v1::SessionDraining {
+                deadline: Some(wire_duration(deadline)),
+            }),
+            Response::Closed => WireResponse::Closed(v1::SessionClosed {}),
+        };
+        say(Ok(response));
+    }
+
+    fn opened(&mut self, opened: Opened) -> Vec<v1::SessionOpened> {
+        let Opened {
+            resumed,
+            refused,
+            valid_for,
+        } = opened;
+        let resumed = resumed.into_iter().map(|lock| v1::ResumedLock {
+            name: lock.name.as_str().to_owned(),
+            owner_id: lock.owner.as_bytes().to_vec(),
+            what: Some(match lock.what {
+                ResumedWhat::Hold { token, count } => {
+                    v1::resumed_lock::What::Hold(v1::ResumedHold {
+                        fencing_token: token.get(),
+                        hold_count: count,
+                    })
+                }
+                ResumedWhat::Wait { position } => v1::resumed_lock::What::Position(position),
+            }),
+        });
+        let refused = refused.into_iter().map(lost_lock);
+        let opened = v1::SessionOpened {
+            session_id: self.session.to_string(),
+            ttl: Some(wire_duration(self.ttl)),
+            heartbeat_interval: Some(wire_duration(heartbeat_interval(self.ttl))),
+            coordinator: self.coordinator.id().to_string(),
+            valid_for: valid_for.map(wire_duration),
+            ..v1::SessionOpened::default()
+        };
+        let denied = std::mem::take(&mut self.denied);
+        let refused = denied.into_iter().chain(refused).collect();
+        opened_messages(opened, resumed.collect(), refused)
+    }
+
+    /// Says why something was refused, what that concerns, and what to do.
+    pub fn refusal(&self, refused: Refused) -> Refusal {
+        match refused {
+            Refused::RequestIdInUse(request_id) => Refusal::new(
+                Reason::RequestIdInUse,
+                format!(
+                    "request id {request_id} belongs to an acquire that is still in flight; use another"
+                ),
+            ),
+            Refused::SelfDeadlock { actor, name, holds } => {
+                let name = name.as_str();
+                let what = if holds {
+                    format!("actor {actor} holds {name:?} already and would wait for itself")
+                } else {
+                    format!(
+                        "actor {actor} waits for {name:?} already; an actor does one thing after the other"
+                    )
+                };
+                Refusal::new(
+                    Reason::SelfDeadlock,
+                    format!(
+                        "{what}; set `reentrant` to hold it once more, or ask as another actor"
+                    ),
+                )
+            }
+            Refused::Upgrade { actor, name } => Refusal::new(
+                Reason::UpgradeRefused,
+                format!(
+                    "actor {actor} holds {:?} in a weaker mode than it asks for; two that did so would wait for each other: release it first, or take it in the stronger mode from the start",
+                    name.as_str()
+                ),
+            ),
+            Refused::TooManyLocks { has, more, limit } => too_many_locks(has, more, limit),
+            Refused::TooManyRequests(effect) => {
+                let so = match effect {
+                    Effect::ReleasedInBackground => "the release goes on in the background",
+                    Effect::NotReleased => "nothing was released",
+                    Effect::ValueNotChanged => "the value was not changed",
+                    Effect::NotDowngraded => "the hold was not downgraded",
+                };
+                too_many_in_flight(MAX_IN_FLIGHT, so)
+            }
+            Refused::TooManyWaiters(name) => self.coordinator.limits().too_many_waiters(&name),
+            Refused::HeartbeatOutOfOrder { last } => Refusal::field(
+                "heartbeat.sequence",
+                format!("must be greater than the one before, {last}"),
+            ),
+            Refused::NotItsName => not_its_name("name"),
+            Refused::PermissionDenied(name) => denied(Permission::Acquire, name.as_str()),
+            Refused::NotExclusive(name) => Refusal::new(
+                Reason::NotExclusive,
+                format!(
+                    "{:?} is held as permits of a semaphore, and only an exclusive hold can be made a shared one",
+                    name.as_str()
+                ),
+            ),
+            Refused::LockLost => Refusal::new(
+                Reason::LockLost,
+                "a lock that the actor held, and was to hold once more, was lost meanwhile; nothing was granted",
+            ),
+            Refused::TooLate => StoreError::Indeterminate {
+                reason: "the grant came so late that its time was over; it is being released"
+                    .to_owned(),
+            }
+            .into(),
+            Refused::OtherLimit { name, limit } => Refusal::other_limit(&name, limit),
+            Refused::Deadlock(deadlock) => {
+                let mut names = deadlock.cycle.iter().map(|step| &step.name);
+                let why = if names.all(|name| self.may_see(name.as_str())) {
+                    deadlock.to_string()
+                } else {
+                    "the wait was part of a deadlock, in which there are locks that may not be shown; it was ended for the others to go on"
+                        .to_owned()
+                };
+                Refusal::new(Reason::Deadlock, why)
+            }
+            Refused::Store(error) => error.into(),
+            // Always a reason that says so: a client that reads one which is given before anything is done takes its locks
+            // for untouched.
+            Refused::ResumeUnanswered(
+                error @ (StoreError::Unavailable { .. } | StoreError::Indeterminate { .. }),
+            ) => error.into(),
+            Refused::ResumeUnanswered(error) => StoreError::Indeterminate {
+                reason: error.to_string(),
+            }
+            .into(),
+            Refused::StoppedWhileResuming => Refusal::new(
+                Reason::StoreIndeterminate,
+                "the coordinator has stopped; open the session elsewhere, and resume there what this one may have taken over",
+            ),
+            Refused::Silent { ttl } => Refusal::new(
+                Reason::SessionSilent,
+                format!(
+                    "no heartbeat came for the session's TTL of {ttl:?}: everything that it held was released"
+                ),
+            ),
+            Refused::Stopped => Refusal::new(
+                Reason::Draining,
+                "the coordinator has stopped; its locks expire when they would have, and its places are kept for 10 s: resume them on another coordinator, or on this one when it is back",
+            ),
+        }
+    }
+}
+
+/// The refusal of an owner id that is another lock's.
+pub fn not_its_name(field: &str) -> Refusal {
+    Refusal::field(
+        field,
+        "must be the lock that was granted with this owner id",
+    )
+}
+
+fn granted_lock(lock: GrantedLock) -> v1::GrantedLock {
+    v1::GrantedLock {
+        name: lock.name.as_str().to_owned(),
+        owner_id: lock.owner.as_bytes().to_vec(),
+        fencing_token: lock.token.get(),
+        hold_count: lock.count,
+    }
+}
+
+fn lost_lock(lock: LostLock) -> v1::LostLock {
+    let reason = match lock.why {
+        LostWhy::Store(loss) => lost_reason(loss),
+        LostWhy::Revoked => v1::LostReason::PermissionRevoked,
+    };
+    v1::LostLock {
+        name: lock.name.as_str().to_owned(),
+        owner_id: lock.owner.as_bytes().to_vec(),
+        reason: reason.into(),
+    }
+}

@@ -1,0 +1,348 @@
+//! Execution of a session's outputs: commands, registrations, announcements, answers, metrics.
+
+use std::{collections::HashMap, sync::Arc};
+
+use leasehold_core::{
+    command::{Loss, Op},
+    id::OwnerId,
+    name::LockName,
+    session::{
+        CommandFailure, CommandId, Input, Interest, LostWhy, Note, Output, RequestId, Response,
+        Resumption, Session,
+    },
+    time::Moment,
+};
+use leasehold_store::{Answer, LockStore, Stamped, StoreError, clock};
+
+use super::{
+    driver::{Opened, with_context},
+    outbox::Outbox,
+    sessions::Listed,
+    wire::Wire,
+};
+use crate::{
+    convert::{self, session::Surroundings},
+    coordinator::{Coordinator, contention::TrackedWaiter, inbox::Inbox, registry::Listener},
+    crowd::Share,
+    limits::{SessionPlace, WaiterPlace},
+    status::Refusal,
+    telemetry::Tracked,
+};
+
+/// What a session's outputs are carried out with.
+pub(super) struct Carrier<W: Wire> {
+    pub(super) coordinator: Coordinator,
+    pub(super) outbox: Outbox<W>,
+    pub(super) inbox: Arc<Inbox>,
+    /// What answers depend on beside what the session says.
+    pub(super) surroundings: Surroundings,
+    /// Its place among the sessions; `None` if it never opened.
+    pub(super) place: Option<Place>,
+    /// Whose session it is.
+    caller: Arc<str>,
+    /// Commands that the store has not answered.
+    in_flight: HashMap<CommandId, InFlight>,
+    /// Waiters that are announced.
+    waiters: HashMap<OwnerId, TrackedWaiter>,
+    /// Of the acquire whose answer is being taken in: its place among the name's waiters.
+    waiter_place: Option<WaiterPlace>,
+    /// Its share of the way to the store.
+    share: Share,
+    holds: Tracked,
+    is_writable: bool,
+    /// Whether the stream ends when what was sent has been handed over.
+    ends_stream: bool,
+}
+
+/// A session's place among the others.
+pub(super) struct Place {
+    listed: Listed,
+    pub(super) account: SessionPlace,
+}
+
+/// A command that the store has not answered.
+enum InFlight {
+    /// An acquire, and since when it is measured.
+    Acquire {
+        name: LockName,
+        since: Option<Moment>,
+        place: Option<WaiterPlace>,
+    },
+    /// A renewal: the session itself counts its failures.
+    Renewal,
+    /// Anything else.
+    Other(LockName),
+}
+
+impl<W: Wire> Carrier<W> {
+    pub(super) fn new(coordinator: Coordinator, opened: Opened, outbox: Outbox<W>) -> Self {
+        Self {
+            inbox: Arc::default(),
+            surroundings: Surroundings {
+                session: opened.id,
+                ttl: opened.lease.ttl(),
+                coordinator: coordinator.clone(),
+                granted: opened.rights.granted().clone(),
+                denied: opened.denied,
+            },
+            caller: Arc::clone(opened.account.caller()),
+            place: Some(Place {
+                listed: opened.listed,
+                account: opened.account,
+            }),
+            in_flight: HashMap::new(),
+            waiters: HashMap::new(),
+            waiter_place: None,
+            share: coordinator.crowd().share(),
+            holds: coordinator.metrics().holds.track_none(),
+            is_writable: true,
+            ends_stream: false,
+            coordinator,
+            outbox,
+        }
+    }
+
+    /// Registers the owner ids of what the session takes over: all of them or none. Each entry counts as one request of the
+    /// caller, whatever becomes of it, and none is refused for that: the requests after the `open` wait instead.
+    pub(super) fn claim(&mut self, resume: &[Resumption]) -> Result<(), Refusal> {
+        let registry = self.coordinator.registry();
+        for (number, resumption) in resume.iter().enumerate() {
+            if !registry.claim(resumption.next, Arc::clone(&self.inbox)) {
+                for claimed in &resume[..number] {
+                    registry.forget(&claimed.next);
+                }
+                return Err(Refusal::field(
+                    &format!("open.resume[{number}].next_owner_id"),
+                    "must be made for this stream; it was used here before",
+                ));
+            }
+        }
+        if let Some(place) = &self.place
+            && !resume.is_empty()
+        {
+            let entries = u32::try_from(resume.len()).unwrap_or(u32::MAX);
+            self.coordinator.limits().owe(&place.account, entries);
+        }
+        Ok(())
+    }
+
+    /// Carries out everything that is to be done.
+    pub(super) fn carry_out(&mut self, session: &mut Session) {
+        loop {
+            let is_writable = self.outbox.has_room();
+            if is_writable != std::mem::replace(&mut self.is_writable, is_writable) {
+                let input = Input::Writable(is_writable);
+                with_context(|context| session.handle(input, context));
+            }
+            let share = &self.share;
+            let next =
+                with_context(|context| session.poll_output(context, &mut || share.has_room()));
+            let Some(output) = next else { break };
+            if let Some(input) = self.execute(output) {
+                with_context(|context| session.handle(input, context));
+            }
+        }
+        self.share.set_waiting(session.has_admission_queue());
+        self.holds.set(session.holds());
+        if let Some(place) = &self.place {
+            place
+                .listed
+                .info()
+                .set_counts(session.holds(), session.acquires());
+        }
+    }
+
+    /// Carries one thing out. Returns what the session is to know of it at once.
+    fn execute(&mut self, output: Output) -> Option<Input> {
+        match output {
+            Output::Register(owner, interest) => self.register(owner, interest),
+            Output::Store {
+                id,
+                request,
+                name,
+                op,
+            } => {
+                if let Some(request) = request {
+                    self.outbox.following.script(request);
+                }
+                let in_flight = match &op {
+                    Op::Acquire(acquire) => {
+                        let place = acquire
+                            .wait
+                            .then(|| self.coordinator.limits().waiter(&name));
+                        let Ok(place) = place.transpose() else {
+                            let failure = CommandFailure::TooManyWaiters;
+                            return Some(Input::StoreReply(id, Err(failure)));
+                        };
+                        self.share.went();
+                        let since = self.coordinator.metrics().clocks.begin();
+                        let name = name.clone();
+                        InFlight::Acquire { name, since, place }
+                    }
+                    Op::Renew { .. } => InFlight::Renewal,
+                    _ => InFlight::Other(name.clone()),
+                };
+                self.in_flight.insert(id, in_flight);
+                let inbox = Arc::clone(&self.inbox);
+                let answer = Answer::numbered(id.get(), inbox);
+                let command = self.coordinator.command(name, op);
+                self.coordinator.store().send(command, answer);
+            }
+            Output::TrackWait(wait) => {
+                let owner = wait.acquire.owner;
+                let place = self.waiter_place.take();
+                let waiter =
+                    self.coordinator
+                        .track(wait.name, wait.acquire, wait.expires_in, place);
+                self.waiters.insert(owner, waiter);
+            }
+            Output::WatchDeadlock(owner) => {
+                if let Some(waiter) = self.waiters.get_mut(&owner) {
+                    waiter.watch(&self.caller, &self.inbox);
+                }
+            }
+            Output::UntrackWait(owner, end) => {
+                if let Some(waiter) = self.waiters.remove(&owner) {
+                    waiter.ended(end);
+                }
+            }
+            Output::Cleanup(pending) => self.coordinator.clean_up(pending),
+            Output::TellMoved(owner) => self.coordinator.registry().moved(&owner),
+            Output::Send(request, response) => self.send(request, response),
+            Output::EndStream(refused) => {
+                self.ends_stream = true;
+                if let Some(refused) = refused {
+                    let refusal = self.surroundings.refusal(refused);
+                    self.outbox.fail(refusal.into());
+                }
+            }
+            Output::Detached => {
+                if let Some(place) = &mut self.place {
+                    place.account.stream_ended();
+                    place.listed.stream_ended();
+                }
+            }
+            Output::NotOpened => self.place = None,
+            Output::Note(note) => self.note(note),
+            Output::Ended => {}
+        }
+        None
+    }
+
+    fn register(&self, owner: OwnerId, interest: Interest) {
+        let registry = self.coordinator.registry();
+        let inbox = || Arc::clone(&self.inbox);
+        match interest {
+            Interest::Waits => registry.wait(owner, Listener::Session(inbox())),
+            Interest::Held => registry.hold(&owner, inbox()),
+            Interest::Settling => registry.settle(&owner),
+            Interest::Forgotten => registry.forget(&owner),
+        }
+    }
+
+    fn send(&mut self, request: RequestId, response: Response) {
+        let outbox = &mut self.outbox;
+        self.surroundings.encode(response, |said| match said {
+            Ok(response) => outbox.send(request, response),
+            Err(refusal) => outbox.refuse(request, refusal),
+        });
+    }
+
+    /// Takes in that the store has answered a command.
+    pub(super) fn answered(
+        &mut self,
+        id: CommandId,
+        result: Result<Stamped, StoreError>,
+    ) -> Result<Stamped, CommandFailure> {
+        let name = match self.in_flight.remove(&id) {
+            Some(InFlight::Acquire { name, since, place }) => {
+                self.share.came_back();
+                self.coordinator.metrics().clocks.acquired(since);
+                self.waiter_place = place;
+                Some(name)
+            }
+            Some(InFlight::Other(name)) => Some(name),
+            Some(InFlight::Renewal) | None => None,
+        };
+        let result = match name {
+            Some(name) => self.coordinator.outcome(&name, result),
+            None => result,
+        };
+        result.map_err(CommandFailure::Store)
+    }
+
+    fn note(&mut self, note: Note) {
+        let metrics = self.coordinator.metrics();
+        let following = &mut self.outbox.following;
+        let info = self.place.as_ref().map(|place| place.listed.info());
+        match note {
+            Note::Granted => {
+                metrics.grants.inc();
+            }
+            Note::HandedOff(request, sent_at) => {
+                following.handed_off(request, || sent_at.until(clock::now()));
+            }
+            Note::Moved(request) => following.moved(request),
+            // It lives on where it was resumed.
+            Note::Lost(LostWhy::Store(Loss::Resumed)) => {}
+            Note::Lost(LostWhy::Store(loss)) => {
+                metrics.count_lost(convert::lost_reason_label(loss))
+            }
+            Note::Lost(LostWhy::Revoked) => metrics.count_lost("permission_revoked"),
+            Note::Resumed => {
+                metrics.resumed.inc();
+            }
+            Note::RenewalSent(holds) => {
+                if let Some(info) = info {
+                    info.set_renewal_due(clock::now());
+                }
+                following.renews(holds);
+            }
+            Note::RenewalEnded {
+                renewed,
+                lost,
+                failed,
+                is_late,
+            } => {
+                metrics.renewals.inc_by(renewed as u64);
+                metrics.store_errors.inc_by(failed as u64);
+                following.renewed(lost, failed > 0);
+                if let Some(due) = info
+                    .filter(|_| !is_late)
+                    .and_then(|info| info.clear_renewal_due())
+                {
+                    metrics.clocks.renewed(due);
+                }
+            }
+            Note::NothingToRenew => {
+                if let Some(info) = info {
+                    info.clear_renewal_due();
+                }
+            }
+            Note::NotShortened(failed) => {
+                metrics.store_errors.inc_by(failed as u64);
+            }
+        }
+    }
+
+    /// Notes when the last heartbeat was received.
+    pub(super) fn heard(&self, at: Moment) {
+        if let Some(place) = &self.place {
+            place.listed.info().set_heard_at(at);
+        }
+    }
+
+    /// Ends the stream with an error.
+    pub(super) fn fail(&mut self, refusal: Refusal) {
+        self.outbox.fail(refusal.into());
+        self.ends_stream = true;
+    }
+
+    /// Hands over what was sent, and ends the stream, if that is to end.
+    pub(super) async fn end_stream(&mut self) {
+        if std::mem::take(&mut self.ends_stream) {
+            self.outbox.flush().await;
+            self.outbox.close();
+        }
+    }
+}
