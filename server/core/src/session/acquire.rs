@@ -243,11 +243,11 @@ impl Acquire {
     /// Sends it: its turn in the admission queue has come.
     pub(super) fn start(&mut self, is_holding: bool, step: &mut Step<'_>) {
         self.is_holding = is_holding;
-        self.send(step);
+        self.send(true, step);
     }
 
     /// Sends the acquire of the next name.
-    fn send(&mut self, step: &mut Step<'_>) {
+    fn send(&mut self, is_first: bool, step: &mut Step<'_>) {
         let name = self.taken.next();
         let name = name.unwrap_or_else(|| self.wanted.names.first()).clone();
         let acquire = command::Acquire {
@@ -263,7 +263,8 @@ impl Acquire {
             again: false,
         };
         let (claim, command, may_arrive_until) =
-            step.effects.acquire(self.request, name, acquire, step.now);
+            step.effects
+                .acquire((self.request, is_first), name, acquire, step.now);
         self.state = AcquireState::Sent {
             command,
             claim,
@@ -458,7 +459,7 @@ impl Acquire {
         if self.is_cancelled {
             return self.settle(AcquireOutcome::Cancelled, step);
         }
-        self.send(step);
+        self.send(false, step);
         None
     }
 
@@ -567,7 +568,7 @@ impl Acquire {
             Then::End(outcome) => Some(*outcome),
             Then::Restart if self.is_cancelled => Some(AcquireOutcome::Cancelled),
             Then::Restart => {
-                self.send(step);
+                self.send(false, step);
                 None
             }
         }

@@ -74,12 +74,11 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Returns the request that the command is for, if it is for one.
+    /// Returns the request that the command carries out, if it carries out one. An acquire may take several commands: see
+    /// [`Effects::acquire`].
     const fn request(&self) -> Option<RequestId> {
         match self {
-            Self::Acquire(id) | Self::Release(id, _) | Self::SetValue(id) | Self::Downgrade(id) => {
-                Some(*id)
-            }
+            Self::Release(id, _) | Self::SetValue(id) | Self::Downgrade(id) => Some(*id),
             _ => None,
         }
     }
@@ -158,9 +157,18 @@ impl Effects {
 
     /// Sends a command.
     pub(super) fn store(&mut self, purpose: Purpose, name: LockName, op: Op) -> CommandId {
+        self.store_for(purpose.request(), purpose, name, op)
+    }
+
+    fn store_for(
+        &mut self,
+        request: Option<RequestId>,
+        purpose: Purpose,
+        name: LockName,
+        op: Op,
+    ) -> CommandId {
         self.last_command += 1;
         let id = CommandId(self.last_command);
-        let request = purpose.request();
         self.bounded += usize::from(purpose.is_bounded());
         self.commands.insert(id, purpose);
         self.push(Output::Store {
@@ -223,10 +231,11 @@ impl Effects {
         }));
     }
 
-    /// Registers a new acquire and sends it. Returns its claim, the command, and until when the command may arrive.
+    /// Registers a new acquire and sends it. Returns its claim, the command, and until when the command may arrive. `is_first`
+    /// says that it begins to carry out its request.
     pub(super) fn acquire(
         &mut self,
-        request: RequestId,
+        (request, is_first): (RequestId, bool),
         name: LockName,
         acquire: Acquire,
         now: Moment,
@@ -238,7 +247,8 @@ impl Effects {
             lock_delay: acquire.lock_delay,
         };
         self.register(acquire.owner, Interest::Waits);
-        let command = self.store(Purpose::Acquire(request), name, Op::Acquire(acquire));
+        let (for_request, purpose) = (is_first.then_some(request), Purpose::Acquire(request));
+        let command = self.store_for(for_request, purpose, name, Op::Acquire(acquire));
         // It may stay in a queue on its way for about as long as it may take.
         (claim, command, now.after(self.store_timeout * 3))
     }

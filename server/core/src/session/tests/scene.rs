@@ -34,6 +34,8 @@ pub(super) struct Sent {
     pub(super) id: CommandId,
     pub(super) name: LockName,
     pub(super) op: Op,
+    /// The request that it carries out.
+    pub(super) request: Option<RequestId>,
     sent_at: Moment,
 }
 
@@ -235,7 +237,12 @@ impl Scene {
             Output::Register(owner, interest) => {
                 self.registered.insert(owner, interest);
             }
-            Output::Store { id, name, op, .. } => {
+            Output::Store {
+                id,
+                request,
+                name,
+                op,
+            } => {
                 if let Op::Acquire(Acquire { owner, .. }) = &op {
                     // So that no grant arrives for an unknown owner id.
                     assert_eq!(self.registered.get(owner), Some(&Interest::Waits));
@@ -245,6 +252,7 @@ impl Scene {
                     id,
                     name,
                     op,
+                    request,
                     sent_at,
                 });
             }
