@@ -41,7 +41,8 @@ SOAK_ONLY := abuse restarts
 MEASURED := abuse elections
 # All suites, the longest first. Tests wait most of their time: two suites run at a time, and eight tests of each.
 LONGEST := differential faults properties cluster e2e access watching lost_messages
-SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY) cmd support,$(sort $(basename $(notdir $(wildcard */tests/* */*/tests/*)))))
+FOUND := $(wildcard */tests/*.rs */*/tests/*.rs) $(patsubst %/main.rs,%,$(wildcard */tests/*/main.rs */*/tests/*/main.rs))
+SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY),$(sort $(basename $(notdir $(FOUND)))))
 
 suite-%:
 	RUST_TEST_THREADS=8 $(CARGO) test --locked --workspace --test $* -- --skip soak::
