@@ -300,6 +300,14 @@ async fn what_is_granted_after_its_place_was_resumed_or_left_is_given_back() {
     let moved = moved.unwrap().executed.reply;
     assert!(matches!(moved, Reply::ResumedWait { .. }), "{moved:?}");
     all_hold(&masters, 11).await;
+    // The store knows of the grant later than the keys are set.
+    wait::until("the resumed acquire to be granted", PROMPT, || async {
+        match run(&store, resume(&[1], 11)).await.reply {
+            Reply::Resumed { .. } => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
     assert_eq!(run(&store, release(11)).await.reply, released(true));
 
     let (asked, left) = tokio::join!(ask(2), try_run(&store, release(2)));
