@@ -36,9 +36,9 @@ soak: setup build ## Run the tests that need long waits, load or statistics (on 
 
 # A suite has its soak tests in a module of this name. Some suites have no others, and some measure the machine as well.
 SOAK ?= full
-SOAKS := $(patsubst tests/tests/%/,%,$(sort $(dir $(wildcard tests/tests/*/soak*))))
+SOAKS := $(sort $(shell grep -rlw "mod soak" tests/tests | cut -d/ -f3))
 SOAK_ONLY := abuse restarts
-MEASURED := abuse elections
+MEASURED := abuse deadlocks elections tls
 # All suites, the longest first. Tests wait most of their time: two suites run at a time, and eight tests of each.
 LONGEST := differential faults properties cluster e2e access watching lost_messages
 FOUND := $(wildcard */tests/*.rs */*/tests/*.rs) $(patsubst %/main.rs,%,$(wildcard */tests/*/main.rs */*/tests/*/main.rs))

@@ -9,7 +9,6 @@
 )]
 
 mod client;
-mod closing;
 mod cost;
 mod cycles;
 mod innocent;

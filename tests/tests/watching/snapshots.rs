@@ -153,49 +153,54 @@ async fn watchers_that_begin_in_the_middle_miss_nothing() {
     .await;
 }
 
-/// More than any queue in between has room for.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_of_very_many_locks_comes_to_its_end() {
-    const LOCKS: usize = 20_000;
-    const SESSIONS: usize = 4;
-    everywhere(async |site: &Site| {
-        let mut sessions = Vec::new();
-        for number in 0..SESSIONS {
-            sessions.push(async move {
-                let mut session = site.session(number).await;
-                for batch in 0..LOCKS / SESSIONS / 100 {
-                    let mut asked = Vec::new();
-                    for lock in 0..100 {
-                        let name = format!("crowd/{number}/{batch}/{lock}");
-                        asked.push(session.ask_for(exclusive(&name)).await);
+/// Left to `make soak` by `make test`.
+mod soak {
+    use super::*;
+
+    /// More than any queue in between has room for.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_snapshot_of_very_many_locks_comes_to_its_end() {
+        const LOCKS: usize = 20_000;
+        const SESSIONS: usize = 4;
+        everywhere(async |site: &Site| {
+            let mut sessions = Vec::new();
+            for number in 0..SESSIONS {
+                sessions.push(async move {
+                    let mut session = site.session(number).await;
+                    for batch in 0..LOCKS / SESSIONS / 100 {
+                        let mut asked = Vec::new();
+                        for lock in 0..100 {
+                            let name = format!("crowd/{number}/{batch}/{lock}");
+                            asked.push(session.ask_for(exclusive(&name)).await);
+                        }
+                        for id in asked {
+                            session.granted_all(id, raw::PROMPT).await;
+                        }
                     }
-                    for id in asked {
-                        session.granted_all(id, raw::PROMPT).await;
-                    }
-                }
-                session
-            });
-        }
-        let _sessions = join_all(sessions).await;
-        let began = Instant::now();
-        let mut watch = Watch::stream(site.at(0).channel().await, "").await;
-        let first = watch.within(Duration::from_secs(60)).await;
-        assert!(matches!(first, Some(Response::Lock(_))), "{first:?}");
-        report(format!(
-            "{LOCKS} locks were known after {:?}",
-            began.elapsed()
-        ));
-        let mut known = Known::default();
-        known.take_in(first.unwrap());
-        while !known.is_ready {
-            known.take_in(watch.next().await);
-        }
-        assert_eq!((known.held().len(), known.gaps), (LOCKS, 0));
-        let mut session = site.session(1).await;
-        session.take_one(exclusive("another")).await;
-        watch.told(LockEventKind::Granted).await;
-    })
-    .await;
+                    session
+                });
+            }
+            let _sessions = join_all(sessions).await;
+            let began = Instant::now();
+            let mut watch = Watch::stream(site.at(0).channel().await, "").await;
+            let first = watch.within(Duration::from_secs(60)).await;
+            assert!(matches!(first, Some(Response::Lock(_))), "{first:?}");
+            report(format!(
+                "{LOCKS} locks were known after {:?}",
+                began.elapsed()
+            ));
+            let mut known = Known::default();
+            known.take_in(first.unwrap());
+            while !known.is_ready {
+                known.take_in(watch.next().await);
+            }
+            assert_eq!((known.held().len(), known.gaps), (LOCKS, 0));
+            let mut session = site.session(1).await;
+            session.take_one(exclusive("another")).await;
+            watch.told(LockEventKind::Granted).await;
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
