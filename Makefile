@@ -38,7 +38,7 @@ soak: setup build ## Run the tests that need long waits, load or statistics (on 
 SOAK ?= full
 SOAKS := $(sort $(shell grep -rlw "mod soak" tests/tests | cut -d/ -f3))
 SOAK_ONLY := abuse restarts
-MEASURED := abuse deadlocks elections tls
+MEASURED := abuse deadlocks elections faults queue tls watching
 # All suites, the longest first. Tests wait most of their time: two suites run at a time, and eight tests of each.
 LONGEST := differential faults properties cluster e2e access watching lost_messages
 FOUND := $(wildcard */tests/*.rs */*/tests/*.rs) $(patsubst %/main.rs,%,$(wildcard */tests/*/main.rs */*/tests/*/main.rs))
