@@ -98,7 +98,7 @@ pub fn downgrade(
     })
 }
 
-/// What answers depend on beside what the session says.
+/// Surroundings on which answers depend, beside what the session says.
 #[derive(Debug)]
 pub struct Surroundings {
     /// The session's id.

@@ -30,7 +30,7 @@ pub struct Granted {
     pub sent_at: Moment,
 }
 
-/// How an acquire ended.
+/// Outcome of an acquire.
 #[derive(Debug)]
 pub enum AcquireOutcome {
     /// The lock is held.
@@ -43,7 +43,7 @@ pub enum AcquireOutcome {
     Refused(Refusal),
 }
 
-/// What the owner id of an acquire stands for in the store. Dropping it ends that in the background.
+/// Claim of an acquire's owner id on the store. Dropping it releases that in the background.
 #[derive(Debug)]
 struct Claim {
     coordinator: Coordinator,

@@ -24,7 +24,7 @@ enum OwnerState {
     Held(Arc<Inbox>),
 }
 
-/// Who hears of a grant.
+/// Listener for a grant.
 #[derive(Debug)]
 pub enum Listener {
     /// A session.
@@ -73,12 +73,12 @@ impl Registry {
         self.shard(owner).remove(owner);
     }
 
-    /// Whether the owner id is known at all.
+    /// Returns whether the owner id is known at all.
     pub fn knows(&self, owner: &OwnerId) -> bool {
         self.shard(owner).contains_key(owner)
     }
 
-    /// Whether the owner id waits, or may.
+    /// Returns whether the owner id waits, or may.
     pub fn waits(&self, owner: &OwnerId) -> bool {
         matches!(self.shard(owner).get(owner), Some(OwnerState::Waits(_)))
     }

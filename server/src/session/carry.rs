@@ -29,7 +29,7 @@ use crate::{
     telemetry::Tracked,
 };
 
-/// What a session's outputs are carried out with.
+/// Executor of a session's outputs.
 pub(super) struct Carrier<W: Wire> {
     pub(super) coordinator: Coordinator,
     pub(super) outbox: Outbox<W>,

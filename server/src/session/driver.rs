@@ -228,7 +228,7 @@ impl<W: Wire> Driver<W> {
         matches!(*status.borrow(), StoreStatus::Up { .. })
     }
 
-    /// Whether the client's messages are read.
+    /// Returns whether the client's messages are read.
     fn hears(&self) -> bool {
         !self.heard_all && self.session.phase() == Phase::Open && self.carrier.outbox.has_room()
     }
@@ -454,7 +454,7 @@ pub(super) fn with_context<T>(call: impl FnOnce(&mut Context<'_>) -> T) -> T {
     })
 }
 
-/// Whether the stream ended because a message could not be decoded.
+/// Returns whether the stream ended because a message could not be decoded.
 fn is_undecodable(status: &Status) -> bool {
     matches!(
         status.code(),

@@ -98,7 +98,7 @@ impl<W: Wire> Outbox<W> {
         self
     }
 
-    /// Whether a slow reader was cut off.
+    /// Returns whether a slow reader was cut off.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
@@ -129,7 +129,7 @@ impl<W: Wire> Outbox<W> {
         self.wire.next()
     }
 
-    /// Whether the client has said all that it has to say.
+    /// Returns whether the client has said all that it has to say.
     pub(super) fn is_ending(&self) -> bool {
         self.wire.is_ending()
     }
@@ -148,12 +148,12 @@ impl<W: Wire> Outbox<W> {
         self.push(Err(status));
     }
 
-    /// Whether answers wait that [`drain`](Self::drain) would move on.
+    /// Returns whether answers wait that [`drain`](Self::drain) would move on.
     pub(super) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// Whether more requests may be taken in: not while as much is unread as a session may owe.
+    /// Returns whether more requests may be taken in: not while as much is unread as a session may owe.
     pub(super) fn has_room(&self) -> bool {
         self.bytes < BYTES_OWED && self.backlog.len() + self.wire.kept_back() < self.reading.owed
     }
@@ -176,7 +176,7 @@ impl<W: Wire> Outbox<W> {
         }
     }
 
-    /// Whether there are answers that are not taken.
+    /// Returns whether there are answers that are not taken.
     fn is_unread(&self) -> bool {
         !self.cut && (self.has_backlog() || self.untaken() > 0)
     }

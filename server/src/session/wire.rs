@@ -54,7 +54,7 @@ pub trait Wire: Debug + Send + 'static {
         }
     }
 
-    /// Whether the client has said all that it has to say: the end of its side of the stream is no news then, and does not
+    /// Returns whether the client has said all that it has to say: the end of its side of the stream is no news then, and does not
     /// keep the last answer from it.
     fn is_ending(&self) -> bool {
         false

@@ -25,10 +25,10 @@ use crate::{
     view::HolderView,
 };
 
-/// How long to wait before a failed renewal is tried again.
+/// Time until a failed renewal is tried again.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
-/// What an acquire asks for.
+/// Wishes of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Wanted {
     pub(super) actor: Actor,
@@ -45,7 +45,7 @@ impl Wanted {
     }
 }
 
-/// How an acquire ended.
+/// Outcome of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum AcquireOutcome {
     /// All names are held: the grants of the acquire, and this one, the last.
@@ -123,7 +123,7 @@ enum Then {
     End(Box<AcquireOutcome>),
 }
 
-/// What the acquires of a session have in common.
+/// Terms that all acquires of a session share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Terms {
     pub(super) session: SessionId,
@@ -133,7 +133,7 @@ pub(super) struct Terms {
     pub(super) tells_tickets: bool,
 }
 
-/// What a step of an acquire works with.
+/// Surroundings of a step of an acquire.
 pub(super) struct Step<'a> {
     pub(super) terms: &'a Terms,
     pub(super) effects: &'a mut Effects,
@@ -209,12 +209,12 @@ impl Acquire {
         self.taken.todo().iter().chain(only)
     }
 
-    /// Whether it takes one name only.
+    /// Returns whether it takes one name only.
     fn is_single(&self) -> bool {
         self.taken.todo().is_empty()
     }
 
-    /// Whether it is in the admission queue.
+    /// Returns whether it is in the admission queue.
     pub(super) fn is_queued(&self) -> bool {
         matches!(self.state, AcquireState::Queued)
     }
@@ -246,22 +246,27 @@ impl Acquire {
         self.send(true, step);
     }
 
+    /// Returns what is asked of the store for one name.
+    fn command(&self, owner: OwnerId, terms: &Terms) -> command::Acquire {
+        command::Acquire {
+            owner,
+            session: Some(terms.session),
+            actor: self.wanted.actor,
+            client_name: terms.client_name.clone(),
+            mode: self.wanted.mode,
+            value: self.value.clone(),
+            ttl: terms.ttl,
+            lock_delay: self.lock_delay,
+            wait: self.wait != Wait::No,
+            again: false,
+        }
+    }
+
     /// Sends the acquire of the next name.
     fn send(&mut self, is_first: bool, step: &mut Step<'_>) {
         let name = self.taken.next();
         let name = name.unwrap_or_else(|| self.wanted.names.first()).clone();
-        let acquire = command::Acquire {
-            owner: (step.fresh)(),
-            session: Some(step.terms.session),
-            actor: self.wanted.actor,
-            client_name: step.terms.client_name.clone(),
-            mode: self.wanted.mode,
-            value: self.value.clone(),
-            ttl: step.terms.ttl,
-            lock_delay: self.lock_delay,
-            wait: self.wait != Wait::No,
-            again: false,
-        };
+        let acquire = self.command((step.fresh)(), step.terms);
         let (claim, command, may_arrive_until) =
             step.effects
                 .acquire((self.request, is_first), name, acquire, step.now);
@@ -366,18 +371,7 @@ impl Acquire {
         early: Option<RegistryEvent>,
         step: &mut Step<'_>,
     ) -> Option<AcquireOutcome> {
-        let acquire = command::Acquire {
-            owner: claim.owner,
-            session: Some(step.terms.session),
-            actor: self.wanted.actor,
-            client_name: step.terms.client_name.clone(),
-            mode: self.wanted.mode,
-            value: self.value.clone(),
-            ttl: claim.ttl,
-            lock_delay: claim.lock_delay,
-            wait: true,
-            again: false,
-        };
+        let acquire = self.command(claim.owner, step.terms);
         step.effects.push(Output::TrackWait(TrackedWait {
             name: claim.name.clone(),
             acquire: Arc::new(acquire),
@@ -642,7 +636,7 @@ impl Acquire {
         }
     }
 
-    /// Whether it can be resumed on another stream, where its outcome is sent.
+    /// Returns whether it can be resumed on another stream, where its outcome is sent.
     pub(super) fn can_move(&self) -> bool {
         match self.state {
             AcquireState::Waiting { .. } => self.is_single() && self.is_queue_told,

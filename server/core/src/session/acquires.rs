@@ -71,7 +71,7 @@ impl Acquires {
         self.locks
     }
 
-    /// Whether an actor asks for a name.
+    /// Returns whether an actor asks for a name.
     pub(super) fn is_asked(&self, actor: Actor, name: &LockName) -> bool {
         // A clone counts a reference.
         self.asked.contains(&(actor, name.clone()))
@@ -88,7 +88,7 @@ impl Acquires {
         }
     }
 
-    /// Whether acquires wait for admission.
+    /// Returns whether acquires wait for admission.
     pub(super) fn has_queue(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -281,13 +281,7 @@ impl Acquires {
             self.by_owner.insert(owner, request);
         }
         if let Some(due) = acquire.due() {
-            let queued = acquire.is_queued();
-            let set = if queued {
-                &mut self.queue_due
-            } else {
-                &mut self.due
-            };
-            set.insert((due, request));
+            self.due_of(acquire).insert((due, request));
         }
     }
 
@@ -296,13 +290,16 @@ impl Acquires {
             self.by_owner.remove(&owner);
         }
         if let Some(due) = acquire.due() {
-            let queued = acquire.is_queued();
-            let set = if queued {
-                &mut self.queue_due
-            } else {
-                &mut self.due
-            };
-            set.remove(&(due, request));
+            self.due_of(acquire).remove(&(due, request));
+        }
+    }
+
+    /// Returns the set that has the acquire's next moment.
+    fn due_of(&mut self, acquire: &Acquire) -> &mut BTreeSet<(Moment, RequestId)> {
+        if acquire.is_queued() {
+            &mut self.queue_due
+        } else {
+            &mut self.due
         }
     }
 }

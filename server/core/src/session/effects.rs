@@ -46,7 +46,7 @@ impl Grant {
     }
 }
 
-/// What a command was sent for.
+/// Purpose of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     /// A step of an acquire: the acquire itself, giving it up, or looking who holds the lock.
@@ -83,7 +83,7 @@ impl Purpose {
         }
     }
 
-    /// Whether it counts among the releases and changes that are bounded by [`MAX_IN_FLIGHT`].
+    /// Returns whether it counts among the releases and changes that are bounded by [`MAX_IN_FLIGHT`].
     const fn is_bounded(&self) -> bool {
         matches!(
             self,
@@ -202,13 +202,13 @@ impl Effects {
         std::mem::take(&mut self.commands).into_values()
     }
 
-    /// Whether a command is outstanding that is no renewal.
+    /// Returns whether a command is outstanding that is no renewal.
     pub(super) fn is_waiting(&self) -> bool {
         let mut purposes = self.commands.values();
         purposes.any(|purpose| !matches!(purpose, Purpose::Renew(_) | Purpose::Shorten(_)))
     }
 
-    /// Whether as many releases and changes are in flight as may be. Acquires count among the locks, and renewals not at all.
+    /// Returns whether as many releases and changes are in flight as may be. Acquires count among the locks, and renewals not at all.
     pub(super) fn is_busy(&self) -> bool {
         self.bounded >= MAX_IN_FLIGHT
     }

@@ -103,7 +103,7 @@ impl Holds {
         std::mem::take(self).held.into_values()
     }
 
-    /// Whether an actor holds anything.
+    /// Returns whether an actor holds anything.
     pub(super) fn any_of(&self, actor: Actor) -> bool {
         self.by_actor.contains_key(&actor)
     }

@@ -81,7 +81,7 @@ pub enum RegistryEvent {
     Deadlocked(Box<Deadlock>),
 }
 
-/// How the client's stream ended.
+/// End of the client's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamEnd {
     /// The peer ended its stream or connection: the client believes in none of its locks any more.
@@ -131,7 +131,7 @@ pub enum Request {
     Close(Closer),
 }
 
-/// Who closes a session.
+/// Closer of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Closer {
     /// The client: it believes in none of its locks any more.
@@ -201,7 +201,7 @@ impl<T> IntoIterator for OneOrMore<T> {
     }
 }
 
-/// How long an acquire waits for the lock.
+/// Time for which an acquire waits for the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
     /// Not at all.
@@ -225,7 +225,7 @@ pub struct Resumption {
     pub what: Resumed,
 }
 
-/// What a client believes that it takes over.
+/// Thing that a client believes it takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resumed {
     /// A hold.

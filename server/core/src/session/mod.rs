@@ -95,7 +95,7 @@ pub struct Config {
     pub needs_replicas: bool,
 }
 
-/// What a driver lends a session for one call.
+/// Time and randomness that a driver lends a session for one call.
 pub struct Context<'a> {
     /// The time.
     pub now: Moment,
@@ -103,7 +103,7 @@ pub struct Context<'a> {
     pub fresh_owner: &'a mut dyn FnMut() -> OwnerId,
 }
 
-/// How far a session is.
+/// Phase of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// It takes over what another stream had, and is not open yet.
@@ -120,7 +120,7 @@ pub enum Phase {
     Ended,
 }
 
-/// How far a session is, with what belongs to that.
+/// Phase of a session, with the data that is valid in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State {
     /// It takes over what another stream had, and is not open yet.
@@ -215,12 +215,12 @@ impl Session {
         self.acquires.len()
     }
 
-    /// Whether acquires wait for admission.
+    /// Returns whether acquires wait for admission.
     pub fn has_admission_queue(&self) -> bool {
         self.is_writable && self.acquires.has_queue()
     }
 
-    /// Whether this owner id is that of a hold of this name, perhaps of a revoked one.
+    /// Returns whether this owner id is that of a hold of this name, perhaps of a revoked one.
     ///
     /// # Errors
     ///
@@ -392,47 +392,43 @@ impl Session {
 
     /// Ends it at once, as if its client had died. What it has ends in the background.
     pub fn terminate(&mut self, context: &mut Context<'_>) {
-        if matches!(self.state, State::Ended) {
-            return;
+        if !matches!(self.state, State::Ended) {
+            self.end(false, context);
         }
-        self.drop_commands(false, context);
-        if let State::NotOpened { resuming, .. } | State::Resuming(resuming) =
-            std::mem::replace(&mut self.state, State::Ended)
-        {
-            resuming.let_go(false, &mut step!(self, context));
-        }
-        for claim in self.tenure.take_holds().chain(self.tenure.take_revoked()) {
-            self.effects
-                .clean_up(claim, End::Unclean, None, context.now);
-        }
-        self.effects.push(Output::Ended);
     }
 
     /// Ends it because the process does: leaves what it holds to expire, and its places for as long as the store keeps them.
     /// The client may still believe in its locks, and can resume all of it on another coordinator. Acquires for which the
     /// client has no ticket are given up.
     fn stop(&mut self, context: &mut Context<'_>) {
-        match self.state {
+        let refused = match self.state {
             // It ends by itself in a moment.
             State::Closing { .. } | State::Ended => return,
-            State::Resuming(_) => {
-                let refused = Some(Refused::StoppedWhileResuming);
-                self.effects.push(Output::EndStream(refused));
-            }
-            State::Open => {
-                let refused = Some(Refused::Stopped);
-                self.effects.push(Output::EndStream(refused));
-            }
-            _ => {}
+            State::Resuming(_) => Some(Refused::StoppedWhileResuming),
+            State::Open => Some(Refused::Stopped),
+            _ => None,
+        };
+        if refused.is_some() {
+            self.effects.push(Output::EndStream(refused));
         }
-        self.drop_commands(true, context);
+        self.end(true, context);
+    }
+
+    /// Ends it: what it has is released in the background, or (`is_left`) stays in the store until it expires.
+    fn end(&mut self, is_left: bool, context: &mut Context<'_>) {
+        self.drop_commands(is_left, context);
         if let State::NotOpened { resuming, .. } | State::Resuming(resuming) =
             std::mem::replace(&mut self.state, State::Ended)
         {
-            resuming.let_go(true, &mut step!(self, context));
+            resuming.let_go(is_left, &mut step!(self, context));
         }
         for claim in self.tenure.take_holds().chain(self.tenure.take_revoked()) {
-            self.effects.register(claim.owner, Interest::Settling);
+            if is_left {
+                self.effects.register(claim.owner, Interest::Settling);
+            } else {
+                self.effects
+                    .clean_up(claim, End::Unclean, None, context.now);
+            }
         }
         self.effects.push(Output::Ended);
     }

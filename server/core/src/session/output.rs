@@ -53,7 +53,7 @@ pub enum Output {
     Ended,
 }
 
-/// What an owner id stands for.
+/// Meaning of an owner id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Interest {
     /// An acquire that is in flight or waits: a grant to it is the session's.
@@ -77,7 +77,7 @@ pub struct TrackedWait {
     pub expires_in: Option<Duration>,
 }
 
-/// How a wait ended.
+/// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WaitEnd {
     /// With the lock.
@@ -167,7 +167,7 @@ pub enum Response {
     Refused(Refused),
 }
 
-/// What a session begins with.
+/// Contents of a session that has just opened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Opened {
     /// What was taken over.
@@ -189,7 +189,7 @@ pub struct ResumedLock {
     pub what: ResumedWhat,
 }
 
-/// What was taken over.
+/// Kind of a lock that was taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResumedWhat {
     /// A hold.
@@ -323,7 +323,7 @@ pub enum Refused {
     Stopped,
 }
 
-/// What became of a request that was refused for want of room.
+/// Effect of a request that was refused for want of room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// The hold is being released in the background.

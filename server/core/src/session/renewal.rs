@@ -43,7 +43,7 @@ pub(super) struct Batch {
     pub(super) is_late: bool,
 }
 
-/// What one command of a batch came to.
+/// Result of one command of a batch.
 pub(super) enum Renewed {
     /// The hold was renewed.
     Yes,
@@ -59,7 +59,7 @@ pub(super) enum Renewed {
 }
 
 impl Renewal {
-    /// Whether commands of a batch are outstanding.
+    /// Returns whether commands of a batch are outstanding.
     pub(super) fn is_running(&self) -> bool {
         self.batch.is_some()
     }
@@ -136,7 +136,7 @@ impl Renewal {
         self.retry_at
     }
 
-    /// Whether it is time to try again; once.
+    /// Returns whether it is time to try again; once.
     pub(super) fn take_retry(&mut self, now: Moment) -> bool {
         let is_due = self.retry_at.is_some_and(|at| at <= now);
         if is_due {

@@ -56,7 +56,7 @@ struct Attempt {
 /// A resumption and what it came to.
 pub(super) type Settled = (Resumption, TakenOver);
 
-/// What a resumption came to.
+/// Result of a resumption.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TakenOver {
     /// A hold, or a place whose turn had come.
@@ -75,7 +75,7 @@ pub(super) enum TakenOver {
     Refused(Loss),
 }
 
-/// How far a session is with taking over.
+/// Progress of taking over.
 pub(super) enum Progress {
     /// Not all of it is settled.
     Pending,
@@ -294,7 +294,7 @@ impl Resuming {
         (self.settled, self.events)
     }
 
-    /// Whether any of it may be the session's.
+    /// Returns whether any of it may be the session's.
     pub(super) fn may_have_any(&self) -> bool {
         let mut settled = self.settled.iter();
         !self.asked.is_empty()

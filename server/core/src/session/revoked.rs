@@ -40,7 +40,7 @@ impl Revoked {
         self.holds.insert(owner, hold);
     }
 
-    /// Whether this owner id is that of a revoked hold of this name.
+    /// Returns whether this owner id is that of a revoked hold of this name.
     pub(super) fn contains(&self, owner: &OwnerId, name: &LockName) -> bool {
         let hold = self.holds.get(owner);
         hold.is_some_and(|hold| hold.claim.name == *name)

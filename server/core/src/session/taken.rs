@@ -45,7 +45,7 @@ impl Taken {
         self.todo.get(self.grants.len())
     }
 
-    /// Whether the next grant is the last.
+    /// Returns whether the next grant is the last.
     pub(super) fn is_last(&self) -> bool {
         self.grants.len() + 1 >= self.todo.len()
     }

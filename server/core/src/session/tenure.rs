@@ -21,7 +21,7 @@ use crate::{
     time::Moment,
 };
 
-/// What a session holds and promises.
+/// Holds and promises of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Tenure {
     lease: Lease,
@@ -61,7 +61,7 @@ impl Tenure {
         !self.revoked.is_empty()
     }
 
-    /// Whether this owner id is that of a hold, or of a revoked one, of this name; an error if it is of another name.
+    /// Returns whether this owner id is that of a hold, or of a revoked one, of this name; an error if it is of another name.
     pub(super) fn owns(&self, owner: &OwnerId, name: &LockName) -> Result<bool, Refused> {
         match self.holds.get(owner) {
             Some(hold) if hold.name() != name => Err(Refused::NotItsName),
@@ -120,24 +120,22 @@ impl Tenure {
         now: Moment,
         effects: &mut Effects,
     ) -> Result<(), Refused> {
-        let is_revoked = !self.owns(&owner, &name)? || self.holds.get(&owner).is_none();
-        let is_revoked = is_revoked && self.revoked.contains(&owner, &name);
-        let left = match self.holds.get(&owner) {
-            Some(hold) if hold.count() > 1 => Some(self.count_down(&owner, now, effects)),
+        self.owns(&owner, &name)?;
+        let held = self.holds.get(&owner).map(Hold::count);
+        let is_revoked = held.is_none() && self.revoked.contains(&owner, &name);
+        let left = match held {
+            Some(count) if count > 1 => Some(self.count_down(&owner, now, effects)),
             Some(_) => None,
             // The client has not heard that it was revoked: whoever else of it holds it there still counts on it.
             None if is_revoked => self.revoked.count_down(&owner),
             None => None,
         };
         if let Some(hold_count) = left {
-            let released = true;
-            effects.send(
-                request,
-                Response::Released {
-                    released,
-                    hold_count,
-                },
-            );
+            let response = Response::Released {
+                released: true,
+                hold_count,
+            };
+            effects.send(request, response);
             return Ok(());
         }
         // Given back from here on, whatever becomes of what follows.
@@ -288,7 +286,7 @@ impl Tenure {
         }
     }
 
-    /// Whether a renewal is under way.
+    /// Returns whether a renewal is under way.
     pub(super) fn is_renewing(&self) -> bool {
         self.renewal.is_running()
     }
