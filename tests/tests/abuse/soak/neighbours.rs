@@ -6,7 +6,7 @@ use std::{
 };
 
 use leasehold_client::{Client, FencingToken, LockGuard};
-use leasehold_tests::Latencies;
+use leasehold_tests::{Latencies, stalls::Stalls};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{sync::watch, task::JoinSet};
 
@@ -14,6 +14,8 @@ use tokio::{sync::watch, task::JoinSet};
 const ALONE: usize = 80;
 const SHARING: usize = 20;
 const SHARED_BY: usize = 5;
+/// The parts of a measurement. The machine itself may stand still in one of them; an abuse disturbs most.
+const PARTS: u32 = 3;
 /// How long a lock is held.
 const WORK: Duration = Duration::from_millis(2);
 
@@ -23,6 +25,8 @@ pub(crate) struct Measured {
     pub(crate) own: Latencies,
     /// The same where others want the lock as well: their work is in it.
     pub(crate) shared: Latencies,
+    /// The longest that the machine stood still.
+    pub(crate) stall: Duration,
     /// Everything that went wrong.
     pub(crate) wrong: Vec<String>,
 }
@@ -32,12 +36,11 @@ impl Measured {
         Self {
             own: Latencies::new(format!("{when}: own names")),
             shared: Latencies::new(format!("{when}: shared names")),
+            stall: Duration::ZERO,
             wrong: Vec::new(),
         }
     }
-}
 
-impl Measured {
     /// Takes what was measured at another time in.
     pub(crate) fn add(&mut self, other: Self) {
         self.own.add(&other.own);
@@ -80,11 +83,23 @@ impl Neighbours {
     /// Measures for a while.
     pub(crate) async fn measure(&self, when: &str, time: Duration) -> Measured {
         *self.measured.lock().unwrap() = Measured::new(when);
+        let stalls = Stalls::watch();
         tokio::time::sleep(time).await;
-        std::mem::replace(
-            &mut *self.measured.lock().unwrap(),
-            Measured::new("between"),
-        )
+        let between = Measured::new("between");
+        let measured = std::mem::replace(&mut *self.measured.lock().unwrap(), between);
+        Measured {
+            stall: stalls.worst(),
+            ..measured
+        }
+    }
+
+    /// Measures for a while, in [`PARTS`] parts of equal length.
+    pub(crate) async fn measure_in_parts(&self, when: &str, time: Duration) -> Vec<Measured> {
+        let mut parts = Vec::new();
+        for _ in 0..PARTS {
+            parts.push(self.measure(when, time / PARTS).await);
+        }
+        parts
     }
 
     /// Ends them; what they keep must still be theirs.
