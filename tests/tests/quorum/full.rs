@@ -7,11 +7,11 @@ use leasehold_core::{
     id::SessionId,
     name::{ClientName, Value},
 };
-use leasehold_tests::{Masters, RedisServer};
+use leasehold_tests::{Masters, RedisServer, wait};
 use redis::Commands;
 
 use crate::site::{
-    MAX_TTL, acquire, owner, release, released, run, store, take, try_run, try_run_by,
+    MAX_TTL, PROMPT, acquire, owner, release, released, run, store, take, try_run, try_run_by,
 };
 
 /// Longer than any test takes.
@@ -30,6 +30,18 @@ fn size(server: &RedisServer) -> u64 {
         bytes.unwrap_or_default()
     });
     sizes.sum()
+}
+
+/// Waits until coordinators have confirmed their agreement on a master, which they do regularly: it lasts longer again then.
+async fn agreed_again(server: &RedisServer) {
+    let mut connection = server.connection();
+    let mut before: Option<i64> = None;
+    wait::until("the agreement to be confirmed", PROMPT, || {
+        let left: i64 = connection.pttl("lh:quorum:lock:").unwrap();
+        let is_longer = before.replace(left).is_some_and(|before| left > before);
+        std::future::ready(if is_longer { Ok(()) } else { Err(left) })
+    })
+    .await;
 }
 
 fn resume(from: u8, next: u8) -> Op {
@@ -61,6 +73,9 @@ async fn full_masters_grow_no_further_and_let_holders_go_on_and_let_go() {
         let mut set = redis::cmd("CONFIG");
         set.arg("SET").arg("maxmemory").arg(1);
         set.exec(&mut server.connection()).unwrap();
+    }
+    for server in masters.servers() {
+        agreed_again(server).await;
     }
     let sizes = || masters.servers().iter().map(size);
     let before: Vec<u64> = sizes().collect();

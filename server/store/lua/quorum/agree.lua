@@ -18,6 +18,9 @@ local run, seen, first, voted = unpack(call('HMGET', mark, 'run', 'seen', 'first
 local is_known = run == ARGV[4]
 seen = is_known and tonumber(seen) or 0
 if not hold or hold == ARGV[1] then
+  -- First, if both keys exist: after a write like this one Redis lets a script go on even when it is out of memory. Those that
+  -- follow add some bytes at most. Without them the votes of a full master would not count.
+  if hold and run then call('PEXPIRE', agreement, ARGV[2]) end
   hold = ARGV[1]
   seen = math.max(seen, tonumber(ARGV[5]))
   call('HSET', agreement, 'hold', hold)
