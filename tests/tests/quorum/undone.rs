@@ -6,7 +6,7 @@ use leasehold_core::{
     command::{Acquire, Caller, Command, Op, Reply},
     id::{CoordinatorId, FencingToken},
 };
-use leasehold_store::LockStore;
+use leasehold_store::{LockStore, Store};
 use leasehold_tests::{
     Masters,
     redis_proxy::{Call, Loss},
@@ -25,6 +25,21 @@ fn token(masters: &Masters, place: usize) -> i64 {
     let records: Vec<String> = connection.keys("lh:*:token:lock:x").unwrap();
     let record: Vec<u8> = connection.get(&records[0]).unwrap();
     i64::from_be_bytes(record[..8].try_into().unwrap())
+}
+
+/// Waits until enough masters answer again, whose connections were cut, to grant an acquire; gives its token.
+async fn granted(store: &Store, acquire: Acquire) -> FencingToken {
+    let granted = wait::until("it to be granted", PROMPT, || async {
+        match try_run(store, Op::Acquire(acquire.clone())).await {
+            Ok(stamped) => Ok(stamped.executed.reply),
+            Err(error) => Err(error.to_string()),
+        }
+    })
+    .await;
+    let Reply::Granted { token } = granted else {
+        panic!("not granted: {granted:?}")
+    };
+    token
 }
 
 #[tokio::test]
@@ -51,16 +66,7 @@ async fn a_grant_of_a_later_try_is_not_undone_with_an_earlier_one() {
         again: true,
         ..waits
     };
-    let granted = wait::until("it to be granted", PROMPT, || async {
-        match try_run(&store, Op::Acquire(again.clone())).await {
-            Ok(stamped) => Ok(stamped.executed.reply),
-            Err(error) => Err(error.to_string()),
-        }
-    })
-    .await;
-    let Reply::Granted { token } = granted else {
-        panic!("not granted: {granted:?}")
-    };
+    let token = granted(&store, again).await;
     assert!(token.get() > written, "{token:?} is to be undone");
     wait::until("the first try to be undone", PROMPT, || async {
         let lost: Vec<u64> = proxies.iter().map(|proxy| proxy.counts().lost).collect();
@@ -133,7 +139,7 @@ async fn a_later_try_has_a_larger_token_than_one_that_no_master_knows() {
         again: true,
         ..acquire(1)
     };
-    let token = take(&store, again).await;
+    let token = granted(&store, again).await;
     assert!(token.get() > far, "{token} may be that of the try before");
 }
 
