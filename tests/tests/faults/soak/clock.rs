@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::select_all;
 use leasehold_proto::v1::{
     ForceReleaseRequest, GrantedLock, LostReason, admin_service_client::AdminServiceClient,
     session_response::Response,
@@ -256,7 +257,7 @@ async fn steps_back_and_short_steps_forward_lose_nothing() {
         let mut waiter = scene.session(place % 2).await;
         let id = waiter.ask("held", None).await;
         assert_eq!(waiter.queued(id).await, place as u64);
-        waiters.push((waiter, id));
+        waiters.push((place, waiter, id));
     }
     let mut ahead = 0;
     for step in [3, 3, -15, 3, -3600, 3, 3, -1] {
@@ -273,10 +274,23 @@ async fn steps_back_and_short_steps_forward_lose_nothing() {
     }
     let news = holder.unread_unasked();
     assert!(news.is_empty(), "nothing was lost: {news:?}");
+    // By this step, each coordinator looks dead until its next refresh. The lock is not handed to its waiters before, so those
+    // of the other one may overtake them.
+    scene.ahead(ahead + 3);
     let mut last = held.fencing_token;
     assert!(holder.release(&held).await);
-    for (mut waiter, id) in waiters {
-        let lock = waiter.granted(id, LIMIT).await.lock;
+    while !waiters.is_empty() {
+        let granting = waiters.iter_mut().map(|(_, waiter, id)| {
+            let granting = waiter.granted(*id, LIMIT);
+            Box::pin(granting)
+        });
+        let (granted, at, _) = select_all(granting).await;
+        let (place, mut waiter, _) = waiters.remove(at);
+        let overtaken = waiters
+            .iter()
+            .find(|(other, ..)| other % 2 == place % 2 && *other < place);
+        assert!(overtaken.is_none(), "{place} came first at its coordinator");
+        let lock = granted.lock;
         assert!(lock.fencing_token > last, "{lock:?} after {last}");
         last = lock.fencing_token;
         assert!(waiter.release(&lock).await);
