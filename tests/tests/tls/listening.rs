@@ -15,8 +15,9 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
 use tokio::{
-    io::{AsyncWriteExt, copy, sink},
+    io::{AsyncReadExt, AsyncWriteExt, copy, sink},
     net::{TcpListener, TcpStream},
+    sync::oneshot,
     task::JoinHandle,
     time::timeout,
 };
@@ -92,6 +93,8 @@ impl Listening {
 /// A connection that is read to its end.
 pub(crate) struct Served {
     pub(crate) handle: leasehold_server::listener::ConnectionHandle,
+    /// Becomes ready with the first bytes.
+    pub(crate) begun: oneshot::Receiver<()>,
     pub(crate) reading: JoinHandle<io::Result<u64>>,
 }
 
@@ -99,12 +102,20 @@ pub(crate) struct Served {
 /// and says goodbye.
 pub(crate) fn serve(mut connection: Connection) -> Served {
     let handle = connection.handle().clone();
+    let (begin, begun) = oneshot::channel();
     let reading = tokio::spawn(async move {
+        let first = connection.read(&mut [0]).await? as u64;
+        // Few tests wait for it.
+        let _ = begin.send(());
         let read = copy(&mut connection, &mut sink()).await?;
         connection.shutdown().await?;
-        Ok(read)
+        Ok(first + read)
     });
-    Served { handle, reading }
+    Served {
+        handle,
+        begun,
+        reading,
+    }
 }
 
 /// What is awaited must happen soon.
