@@ -142,7 +142,8 @@ async fn several_names_are_taken_all_together_or_not_at_all() {
     let client = Client::builder().client_name("the other");
     let client = client.connect(&endpoint).await.unwrap();
     let held = client.lock("b").await.unwrap();
-    for wait in ["0", "100ms"] {
+    // The wait covers the connection as well: it has to be longer than that may take.
+    for wait in ["0", "3s"] {
         let args = ["run", "a", "b", "--wait", wait, "--", "echo", "ran"];
         let busy = output(&endpoint, &args);
         assert_eq!(busy.status.code(), Some(75));
