@@ -3,6 +3,10 @@
 use std::{
     io::{BufRead, BufReader, Write},
     net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -10,7 +14,7 @@ use leasehold_proto::v1::{AcquireRequest, ReleaseRequest, lock_service_client::L
 use leasehold_tests::{
     RawSession, RedisServer,
     audit::{self, TtlAudit},
-    raw::{self, wire},
+    raw::{self, PROMPT, wire},
     wait,
 };
 use redis::aio::MultiplexedConnection;
@@ -18,9 +22,13 @@ use tonic::transport::Channel;
 
 use super::{TTL, life, on_redis};
 
-/// Takes and releases a lock until the coordinator is gone; how many times.
-async fn acquire_and_release(mut client: LockServiceClient<Channel>, name: String) -> u32 {
-    for cycle in 0.. {
+/// Takes and releases a lock until the coordinator is gone; counts how many times.
+async fn acquire_and_release(
+    mut client: LockServiceClient<Channel>,
+    name: String,
+    cycles: Arc<AtomicU64>,
+) {
+    loop {
         let request = AcquireRequest {
             name: name.clone(),
             ttl: wire(TTL),
@@ -28,7 +36,7 @@ async fn acquire_and_release(mut client: LockServiceClient<Channel>, name: Strin
             ..AcquireRequest::default()
         };
         let Ok(response) = client.acquire(request).await else {
-            return cycle;
+            return;
         };
         let owner_id = response.into_inner().owner_id;
         let name = name.clone();
@@ -39,10 +47,10 @@ async fn acquire_and_release(mut client: LockServiceClient<Channel>, name: Strin
                 .await
                 .is_err()
         {
-            return cycle;
+            return;
         }
+        cycles.fetch_add(1, Ordering::Relaxed);
     }
-    unreachable!("the loop has no end")
 }
 
 #[tokio::test]
@@ -69,20 +77,25 @@ async fn row_01_setnx_then_expire_can_leave_an_immortal_lock_and_we_never_do() {
     let looking = TtlAudit::start(&server, Duration::ZERO).await;
     let channel = coordinator.channel().await;
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
+    session.keep_alive(TTL / 5);
     session.acquire("row 1/held").await;
+    let cycles = Arc::new(AtomicU64::new(0));
     let load: Vec<_> = (0..8)
         .map(|number| {
             let client = LockServiceClient::new(channel.clone());
-            tokio::spawn(acquire_and_release(client, format!("row 1/{}", number % 4)))
+            let name = format!("row 1/{}", number % 4);
+            tokio::spawn(acquire_and_release(client, name, Arc::clone(&cycles)))
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    wait::until("the load to be under way", PROMPT * 4, || async {
+        let cycles = cycles.load(Ordering::Relaxed);
+        if cycles > 100 { Ok(()) } else { Err(cycles) }
+    })
+    .await;
     coordinator.kill();
-    let mut cycles = 0;
     for task in load {
-        cycles += task.await.unwrap();
+        task.await.unwrap();
     }
-    assert!(cycles > 100, "{cycles}");
     let keys = audit::keys(&mut redis, "lock:*").await.unwrap();
     assert!(
         keys.values().all(|life| (0..=2_000).contains(life)),
