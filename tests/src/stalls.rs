@@ -1,8 +1,6 @@
 //! Detector of stalls of the machine, so that no bound on time depends on other load.
 
 use std::{
-    collections::BTreeMap,
-    fs,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -51,54 +49,4 @@ impl Drop for Stalls {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
-}
-
-/// How long each thread of some processes was ready to run and did not, as no processor was free: what short naps do not
-/// see, since the kernel prefers those who sleep.
-#[derive(Clone, Debug)]
-pub struct Waits {
-    processes: Vec<u32>,
-    /// By process and thread.
-    waited: BTreeMap<(u32, String), Duration>,
-}
-
-impl Waits {
-    /// What they have waited until now.
-    pub fn of(processes: impl IntoIterator<Item = u32>) -> Self {
-        let processes: Vec<u32> = processes.into_iter().collect();
-        let waited = processes.iter().flat_map(|process| waited(*process));
-        Self {
-            waited: waited.collect(),
-            processes,
-        }
-    }
-
-    /// What a message that passes through all of them may have lost by it since: the longest that a thread of each has
-    /// waited, one after the other.
-    pub fn in_a_row(&self) -> Duration {
-        let longest = |process: &u32| {
-            let since = waited(*process).into_iter().map(|(thread, waited)| {
-                let before = self.waited.get(&thread).copied().unwrap_or_default();
-                waited.saturating_sub(before)
-            });
-            since.max().unwrap_or_default()
-        };
-        self.processes.iter().map(longest).sum()
-    }
-}
-
-/// What the kernel counts of each thread of a process. One that has ended has no more to say.
-fn waited(process: u32) -> Vec<((u32, String), Duration)> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
-        return Vec::new();
-    };
-    let threads = threads.filter_map(|thread| {
-        let thread = thread.ok()?;
-        // Time on a processor, time waiting for one, and how often: nanoseconds.
-        let counts = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        let nanos = counts.split_whitespace().nth(1)?.parse().ok()?;
-        let name = thread.file_name().to_string_lossy().into_owned();
-        Some(((process, name), Duration::from_nanos(nanos)))
-    });
-    threads.collect()
 }

@@ -120,16 +120,6 @@ impl Site {
         }
     }
 
-    /// The processes that the site is made of.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = u32> {
-        let coordinators = self
-            .places
-            .iter()
-            .filter_map(|place| place.process.as_ref());
-        let coordinators = coordinators.map(CoordinatorProcess::id);
-        coordinators.chain([self.redis.id()])
-    }
-
     /// Where a coordinator serves. Numbers go round, here and below.
     pub(crate) fn endpoint(&self, at: usize) -> &str {
         &self.places[at % self.places.len()].endpoint
