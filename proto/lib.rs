@@ -1,7 +1,11 @@
-//! The wire API of Leasehold, generated from the protobuf files in `proto/leasehold/v1`.
+//! The wire API of Leasehold, generated from the protobuf files in `proto/leasehold/v1`, and the reasons that its failures give.
 //!
 //! Use the `leasehold-client` crate unless you want to speak the protocol yourself. Feature `client` generates the
 //! client stubs, feature `server` the server traits.
+
+mod reason;
+
+pub use reason::{Reason, Retry};
 
 /// Version 1 of the API: package `leasehold.v1`.
 pub mod v1 {

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use leasehold_proto::Reason;
+
 use super::{ConnectError, Failure, FailureKind, Rounded};
 use crate::view::Holder;
 
@@ -181,11 +183,11 @@ impl AcquireError {
         let limit = source
             .metadata("limit")
             .and_then(|limit| limit.parse().ok());
-        match (source.reason(), limit) {
-            ("SELF_DEADLOCK", _) => Self::SelfDeadlock { name, source },
-            ("UPGRADE_REFUSED", _) => Self::UpgradeRefused { name, source },
-            ("DEADLOCK", _) => Self::Deadlock { name, source },
-            ("LIMIT_MISMATCH", Some(limit)) => Self::LimitMismatch {
+        match (source.known_reason(), limit) {
+            (Some(Reason::SelfDeadlock), _) => Self::SelfDeadlock { name, source },
+            (Some(Reason::UpgradeRefused), _) => Self::UpgradeRefused { name, source },
+            (Some(Reason::Deadlock), _) => Self::Deadlock { name, source },
+            (Some(Reason::LimitMismatch), Some(limit)) => Self::LimitMismatch {
                 name,
                 limit,
                 source,

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
+use leasehold_proto::Reason;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -137,6 +138,11 @@ impl Failure {
         &self.0.reason
     }
 
+    /// Returns the reason; `None` if there is none, or one that this version does not know.
+    pub(crate) fn known_reason(&self) -> Option<Reason> {
+        Reason::parse(&self.0.reason)
+    }
+
     /// What happened, to what, and what to do, for people.
     pub fn message(&self) -> &str {
         &self.0.message
@@ -208,8 +214,8 @@ impl Failure {
         }
         // Limits of what one asks for, not of what there is room for.
         if matches!(
-            self.reason(),
-            "TOO_MANY_NAMES" | "PAGE_TOO_LARGE" | "MESSAGE_TOO_LARGE"
+            self.known_reason(),
+            Some(Reason::TooManyNames | Reason::PageTooLarge | Reason::MessageTooLarge)
         ) {
             return false;
         }
@@ -238,7 +244,7 @@ impl Failure {
 
     /// Returns whether a coordinator answered that it is going away or has stopped.
     pub(crate) fn is_draining(&self) -> bool {
-        self.reason() == "DRAINING" && !self.is_transport()
+        self.known_reason() == Some(Reason::Draining) && !self.is_transport()
     }
 
     /// Whether there was no connection that the request could have been sent on.
@@ -274,7 +280,8 @@ impl Failure {
     /// Returns what a coordinator would answer to a mistake that it can't see.
     pub(crate) fn invalid_field(field: &str, description: &str) -> Self {
         let message = format!("{field}: {description}");
-        let mut failure = Self::new(FailureKind::InvalidArgument, "INVALID_FIELD", message);
+        let reason = Reason::InvalidField.as_str();
+        let mut failure = Self::new(FailureKind::InvalidArgument, reason, message);
         failure.parts().field_violations.push(FieldViolation {
             field: field.to_owned(),
             description: description.to_owned(),

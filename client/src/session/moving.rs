@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use leasehold_proto::Reason;
+
 use super::{
     machine::{Machine, Output},
     stream::{Hearing, InFlight, Stream, duration},
@@ -39,9 +41,9 @@ impl Fate {
             ConnectError::Unauthenticated { source, .. }
             | ConnectError::PermissionDenied { source, .. }
             | ConnectError::LimitReached { source, .. }
-            | ConnectError::Refused { source, .. } => match source.reason() {
-                // Somebody in between, who lets nothing through with these.
-                "" => match source.kind() {
+            | ConnectError::Refused { source, .. } => match source.known_reason() {
+                // A proxy in between answered, which passes nothing on with these.
+                None if source.reason().is_empty() => match source.kind() {
                     FailureKind::InvalidArgument
                     | FailureKind::FailedPrecondition
                     | FailureKind::PermissionDenied
@@ -50,10 +52,20 @@ impl Fate {
                     | FailureKind::ResourceExhausted => Self::Declined,
                     _ => Self::Dropped,
                 },
-                // Said before the store is asked for anything.
-                "INVALID_FIELD" | "NOT_OPEN" | "UNKNOWN_REQUEST" | "TOO_MANY_SESSIONS"
-                | "TOO_MANY_LOCKS" | "DRAINING" | "OPEN_TIMEOUT" | "UNAUTHENTICATED"
-                | "PERMISSION_DENIED" | "RATE_LIMITED" | "MESSAGE_TOO_LARGE" => Self::Declined,
+                // The coordinator says these before it asks the store for anything.
+                Some(
+                    Reason::InvalidField
+                    | Reason::NotOpen
+                    | Reason::UnknownRequest
+                    | Reason::TooManySessions
+                    | Reason::TooManyLocks
+                    | Reason::Draining
+                    | Reason::OpenTimeout
+                    | Reason::Unauthenticated
+                    | Reason::PermissionDenied
+                    | Reason::RateLimited
+                    | Reason::MessageTooLarge,
+                ) => Self::Declined,
                 _ => Self::Kept,
             },
             ConnectError::Tls { .. }

@@ -2,10 +2,12 @@
 //! together (`answers`).
 
 mod answers;
+mod refusal;
 mod resume;
 pub mod session;
 
 pub use answers::*;
+pub use refusal::*;
 pub use resume::*;
 
 use std::{collections::HashSet, time::Duration};

@@ -90,6 +90,9 @@ impl Wire for Plain {
     }
 
     fn refuse(&mut self, request_id: u64, refusal: Refusal) -> Option<SessionResponse> {
-        self.say(request_id, Response::Error(refusal.into_failure()))
+        self.say(
+            request_id,
+            Response::Error(crate::convert::failure(refusal)),
+        )
     }
 }

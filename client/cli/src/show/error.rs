@@ -3,6 +3,7 @@
 use std::{error::Error as StdError, io::Write};
 
 use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure, FailureKind};
+use leasehold_proto::{Reason, Retry};
 use serde::Serialize;
 
 use super::json;
@@ -17,20 +18,12 @@ pub(crate) struct Error {
     /// `None` if no coordinator answered, or it gave none.
     reason: Option<String>,
     message: String,
-    retry: Retry,
+    /// Whether a retry may succeed.
+    retry: &'static str,
     /// When to try again, if the coordinator said so.
     retry_after: Option<String>,
     /// The coordinator that was asked, or all candidates; `None` if the error is not a coordinator's.
     endpoint: Option<String>,
-}
-
-/// Advice on whether a retry may succeed.
-#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "lowercase")]
-enum Retry {
-    Yes,
-    Elsewhere,
-    No,
 }
 
 impl Error {
@@ -64,7 +57,7 @@ impl Error {
             code: code.as_str(),
             reason: None,
             message,
-            retry,
+            retry: retry.as_str(),
             retry_after: None,
             endpoint: None,
         }
@@ -111,7 +104,7 @@ impl From<&Failure> for Error {
             code: code.as_str(),
             reason: reason.map(str::to_owned),
             message: failure.to_string(),
-            retry: retry(failure),
+            retry: retry(failure).as_str(),
             retry_after: failure.retry_after().map(json::duration),
             endpoint: failure.endpoint().map(str::to_owned),
         }
@@ -133,26 +126,15 @@ fn was_answered(failure: &Failure) -> bool {
 
 /// Returns the entry of the table in docs/errors.md.
 fn retry(failure: &Failure) -> Retry {
-    match failure.reason() {
-        "TOO_MANY_SESSIONS" | "TOO_MANY_WATCHERS" | "DRAINING" => Retry::Elsewhere,
-        "OPEN_TIMEOUT"
-        | "REQUEST_TIMEOUT"
-        | "SESSION_SILENT"
-        | "TOO_MANY_LOCKS"
-        | "TOO_MANY_REQUESTS"
-        | "RATE_LIMITED"
-        | "TOO_MANY_WAITERS"
-        | "STORE_UNAVAILABLE"
-        | "STORE_INDETERMINATE"
-        | "NOT_REPLICATED"
-        | "STORE_REFUSED" => Retry::Yes,
-        "" if !was_answered(failure) => match failure.is_retryable() {
-            true => Retry::Yes,
-            false => Retry::No,
-        },
+    if !failure.reason().is_empty() {
+        return Reason::parse(failure.reason()).map_or(Retry::No, Reason::retry);
+    }
+    match failure.kind() {
+        _ if !was_answered(failure) && failure.is_retryable() => Retry::Yes,
+        _ if !was_answered(failure) => Retry::No,
         // By the client itself: nothing answered in time.
-        "" if failure.kind() == FailureKind::DeadlineExceeded => Retry::Yes,
-        "" if failure.kind() == FailureKind::Unavailable => Retry::Elsewhere,
+        FailureKind::DeadlineExceeded => Retry::Yes,
+        FailureKind::Unavailable => Retry::Elsewhere,
         _ => Retry::No,
     }
 }

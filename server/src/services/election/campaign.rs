@@ -122,7 +122,7 @@ impl Campaign {
         });
         let (answer, owner) = match checked {
             Ok(owner) => (None, Some(owner)),
-            Err(refusal) => (Some(Say::Error(refusal.into_failure())), None),
+            Err(refusal) => (Some(Say::Error(convert::failure(refusal))), None),
         };
         self.answers.owe(request_id, answer);
         let set_value = SessionSetValue {
@@ -229,11 +229,12 @@ impl Wire for Campaign {
             }
             Some(Ask::Resign(_)) => self.on_resign(),
             Some(Ask::Campaign(_)) => {
-                self.answers.say(Say::Error(already_open().into_failure()));
+                self.answers
+                    .say(Say::Error(convert::failure(already_open())));
                 None
             }
             None => {
-                self.answers.say(Say::Error(unknown().into_failure()));
+                self.answers.say(Say::Error(convert::failure(unknown())));
                 None
             }
         }
@@ -263,7 +264,7 @@ impl Wire for Campaign {
                 let answer = if set.value_set {
                     Say::Proclaimed(CampaignProclaimed {})
                 } else {
-                    Say::Error(lost_before().into_failure())
+                    Say::Error(convert::failure(lost_before()))
                 };
                 self.answers.fulfil(request_id, answer);
             }
@@ -282,12 +283,12 @@ impl Wire for Campaign {
             return None;
         }
         match request_id {
-            UNASKED => self.answers.say(Say::Error(refusal.into_failure())),
+            UNASKED => self.answers.say(Say::Error(convert::failure(refusal))),
             // Without them there is no candidacy any more, and nothing to say but why.
             ACQUIRE | RESIGN => self.fail(refusal),
             _ => self
                 .answers
-                .fulfil(request_id, Say::Error(refusal.into_failure())),
+                .fulfil(request_id, Say::Error(convert::failure(refusal))),
         }
         self.more()
     }
