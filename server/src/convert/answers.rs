@@ -4,7 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use leasehold_core::{
     command::Loss,
-    id::OwnerId,
     mode::Mode,
     name::LockName,
     time::StoreTime,
@@ -188,15 +187,6 @@ pub fn lost_reason(loss: Loss) -> v1::LostReason {
         Loss::Taken => v1::LostReason::Taken,
         Loss::Forced => v1::LostReason::Forced,
         Loss::Resumed => v1::LostReason::Resumed,
-    }
-}
-
-/// A lock that its client may not hold any more.
-pub fn revoked_lock(name: &LockName, owner: &OwnerId) -> v1::LostLock {
-    v1::LostLock {
-        name: name.as_str().to_owned(),
-        owner_id: owner.as_bytes().to_vec(),
-        reason: v1::LostReason::PermissionRevoked.into(),
     }
 }
 

@@ -6,7 +6,7 @@ use leasehold_proto::v1::{FieldViolation, SessionFailure};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::wire_duration;
+use super::answers::wire_duration;
 use crate::status::Refusal;
 
 /// The domain of every `google.rpc.ErrorInfo` of ours.

@@ -5,13 +5,13 @@ use std::{collections::HashSet, time::Duration};
 use leasehold_core::{
     id::OwnerId,
     name::LockName,
-    session::{Resumed, Resumption, Wait},
+    session::{LostLock, LostWhy, Resumed, Resumption, Wait},
 };
 use leasehold_proto::v1::{
-    LostLock, ResumedHold, ResumedLock, ResumedWait, SessionOpened, SessionResume, session_resume,
+    self, ResumedHold, ResumedLock, ResumedWait, SessionOpened, SessionResume, session_resume,
 };
 
-use super::{duration, lock_name, owner_id, revoked_lock, wait};
+use super::fields::{duration, lock_name, owner_id, wait};
 use crate::{coordinator::Coordinator, limits::too_many_locks, status::Refusal};
 
 /// Most owner ids of attempts that were not answered.
@@ -71,9 +71,11 @@ impl Resumptions {
         let all = self.list.into_iter();
         let (permitted, denied): (Vec<_>, Vec<_>) =
             all.partition(|resumption| may_be(&resumption.name));
-        let denied = denied
-            .iter()
-            .map(|resumption| revoked_lock(&resumption.name, &resumption.next));
+        let denied = denied.into_iter().map(|resumption| LostLock {
+            name: resumption.name,
+            owner: resumption.next,
+            why: LostWhy::Revoked,
+        });
         (permitted, denied.collect())
     }
 
@@ -186,7 +188,7 @@ fn held(field: &str, hold: ResumedHold) -> Result<Resumed, Refusal> {
 pub fn opened_messages(
     opened: SessionOpened,
     resumed: Vec<ResumedLock>,
-    refused: Vec<LostLock>,
+    refused: Vec<v1::LostLock>,
 ) -> Vec<SessionOpened> {
     let (mut resumed, mut refused) = (resumed.into_iter(), refused.into_iter());
     let mut messages = Vec::new();
@@ -218,7 +220,7 @@ mod tests {
             owner_id: vec![0xff; 16],
             what: None,
         };
-        let refused = LostLock {
+        let refused = v1::LostLock {
             name: "n".repeat(512),
             owner_id: vec![0xff; 16],
             reason: 5,

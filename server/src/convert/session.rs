@@ -2,20 +2,24 @@
 
 use std::time::Duration;
 
+use futures_util::stream::BoxStream;
 use leasehold_core::{
     id::{Actor, SessionId},
     lease::heartbeat_interval,
     session::{
-        AcquireRequest, Effect, GrantedLock, LostLock, LostWhy, MAX_IN_FLIGHT, Names, NotGranted,
-        Opened, Refused, Request, Response, ResumedWhat, Wait,
+        AcquireRequest, Closer, Effect, GrantedLock, LostLock, LostWhy, MAX_IN_FLIGHT, Names,
+        NotGranted, Opened, Refused, Request, RequestId, Response, ResumedWhat, Wait,
     },
 };
 use leasehold_proto::v1::{self, session_response::Response as WireResponse};
 use leasehold_store::StoreError;
+use tonic::Status;
 
 use super::{
-    holder, lock_delay, lock_names, lost_messages, lost_reason, mode, opened_messages, owner_id,
-    value, wait, wire_duration,
+    answers::{holder, lost_messages, lost_reason, wire_duration},
+    fields::{lock_delay, lock_name, lock_names, mode, owner_id, value, wait},
+    refusal::failure,
+    resume::opened_messages,
 };
 use crate::{
     access::{
@@ -25,10 +29,53 @@ use crate::{
     coordinator::Coordinator,
     limits::{too_many_in_flight, too_many_locks},
     status::{Reason, Refusal},
+    telemetry::waits::RequestKind,
 };
 
+/// Message of a session's client.
+pub type Message = v1::SessionRequest;
+/// Messages of a session's client.
+pub type Requests = BoxStream<'static, Result<Message, Status>>;
+/// Answer to a session's client, or the status that ends its stream.
+pub type Answer = Result<v1::SessionResponse, Status>;
+
+/// Parts of a request that metrics, limits and traces need before its fields are checked.
+#[derive(Debug)]
+pub struct Heading<'a> {
+    /// The request id.
+    pub id: RequestId,
+    /// The kind.
+    pub kind: RequestKind,
+    /// The lock's name, if it names one.
+    pub name: &'a str,
+    /// The trace that it is a part of, as the client says.
+    pub traceparent: &'a str,
+}
+
+/// Returns the heading of a request.
+pub fn heading(request: &v1::SessionRequest) -> Heading<'_> {
+    use v1::session_request::Request as Asked;
+    let (kind, name) = match &request.request {
+        Some(Asked::Open(_)) => (RequestKind::Open, ""),
+        Some(Asked::Acquire(acquire)) => (RequestKind::Acquire, &*acquire.name),
+        Some(Asked::Release(release)) => (RequestKind::Release, &*release.name),
+        Some(Asked::Heartbeat(_)) => (RequestKind::Heartbeat, ""),
+        Some(Asked::SetValue(set)) => (RequestKind::SetValue, &*set.name),
+        Some(Asked::Downgrade(downgrade)) => (RequestKind::Downgrade, &*downgrade.name),
+        Some(Asked::Cancel(_)) => (RequestKind::Cancel, ""),
+        Some(Asked::Close(_)) => (RequestKind::Close, ""),
+        None => (RequestKind::Unknown, ""),
+    };
+    Heading {
+        id: request.request_id,
+        kind,
+        name,
+        traceparent: &request.traceparent,
+    }
+}
+
 /// An acquire.
-pub fn acquire(
+fn acquire(
     request_id: u64,
     request: v1::SessionAcquire,
     coordinator: &Coordinator,
@@ -64,37 +111,51 @@ pub fn acquire(
     })
 }
 
-/// A release.
-pub fn release(
-    request: &v1::SessionRelease,
+/// A request, whose fields this checks. `closer` is who closes the session if the request does.
+pub fn request(
+    request: v1::SessionRequest,
     coordinator: &Coordinator,
+    closer: Closer,
 ) -> Result<Request, Refusal> {
-    Ok(Request::Release {
-        name: super::lock_name("release.name", &request.name, coordinator.store())?,
-        owner: owner_id("release.owner_id", &request.owner_id)?,
-    })
-}
-
-/// A change of a value.
-pub fn set_value(
-    request: &v1::SessionSetValue,
-    coordinator: &Coordinator,
-) -> Result<Request, Refusal> {
-    Ok(Request::SetValue {
-        name: super::lock_name("set_value.name", &request.name, coordinator.store())?,
-        owner: owner_id("set_value.owner_id", &request.owner_id)?,
-        value: value("set_value.value", &request.value)?,
-    })
-}
-
-/// A downgrade.
-pub fn downgrade(
-    request: &v1::SessionDowngrade,
-    coordinator: &Coordinator,
-) -> Result<Request, Refusal> {
-    Ok(Request::Downgrade {
-        name: super::lock_name("downgrade.name", &request.name, coordinator.store())?,
-        owner: owner_id("downgrade.owner_id", &request.owner_id)?,
+    use v1::session_request::Request as Asked;
+    let lock = |kind: &str, name: &str, owner: &[u8]| {
+        let name = lock_name(&format!("{kind}.name"), name, coordinator.store())?;
+        Ok::<_, Refusal>((name, owner_id(&format!("{kind}.owner_id"), owner)?))
+    };
+    Ok(match request.request {
+        Some(Asked::Acquire(asked)) => {
+            Request::Acquire(acquire(request.request_id, asked, coordinator)?)
+        }
+        Some(Asked::Release(release)) => {
+            let (name, owner) = lock("release", &release.name, &release.owner_id)?;
+            Request::Release { name, owner }
+        }
+        Some(Asked::SetValue(set)) => {
+            let (name, owner) = lock("set_value", &set.name, &set.owner_id)?;
+            let value = value("set_value.value", &set.value)?;
+            Request::SetValue { name, owner, value }
+        }
+        Some(Asked::Downgrade(downgrade)) => {
+            let (name, owner) = lock("downgrade", &downgrade.name, &downgrade.owner_id)?;
+            Request::Downgrade { name, owner }
+        }
+        Some(Asked::Heartbeat(heartbeat)) => Request::Heartbeat {
+            sequence: heartbeat.sequence,
+        },
+        Some(Asked::Cancel(cancel)) => Request::Cancel(cancel.acquire_request_id),
+        Some(Asked::Close(_)) => Request::Close(closer),
+        Some(Asked::Open(_)) => {
+            return Err(Refusal::new(
+                Reason::AlreadyOpen,
+                "this stream's session is open already; open another stream for another session",
+            ));
+        }
+        None => {
+            return Err(Refusal::new(
+                Reason::UnknownRequest,
+                "the message holds no request that this coordinator knows; set one of the fields of `request`",
+            ));
+        }
     })
 }
 
@@ -110,7 +171,7 @@ pub struct Surroundings {
     /// What the client may do.
     pub granted: Granted,
     /// What the client asked to resume and may not: the session does not know of it.
-    pub denied: Vec<v1::LostLock>,
+    pub denied: Vec<LostLock>,
 }
 
 impl Surroundings {
@@ -119,27 +180,29 @@ impl Surroundings {
             .permits(Permission::Inspect, Place::Either, name)
     }
 
-    /// Puts an answer into messages, each of bounded size.
+    /// Puts an answer to a request into messages, each of bounded size.
     pub fn encode(
         &mut self,
+        request_id: RequestId,
         response: Response,
-        mut say: impl FnMut(Result<WireResponse, Refusal>),
+        mut send: impl FnMut(v1::SessionResponse),
     ) {
+        let mut say = |response| send(message(request_id, response));
         let response = match response {
             Response::Opened(opened) => {
                 for opened in self.opened(*opened) {
-                    say(Ok(WireResponse::Opened(opened)));
+                    say(WireResponse::Opened(opened));
                 }
                 return;
             }
             Response::Lost(locks) => {
                 let locks = locks.into_iter().map(lost_lock).collect();
                 for lost in lost_messages(locks) {
-                    say(Ok(WireResponse::Lost(lost)));
+                    say(WireResponse::Lost(lost));
                 }
                 return;
             }
-            Response::Refused(refused) => return say(Err(self.refusal(refused))),
+            Response::Refused(refused) => WireResponse::Error(failure(self.refusal(refused))),
             Response::Queued { ticket, position } => WireResponse::Queued(v1::SessionQueued {
                 position,
                 ticket: ticket.as_bytes().to_vec(),
@@ -158,14 +221,9 @@ impl Surroundings {
                 holder: view,
                 names,
             } => {
-                let outcome = match why {
-                    NotGranted::Busy => v1::AcquireOutcome::Busy,
-                    NotGranted::TimedOut => v1::AcquireOutcome::TimedOut,
-                    NotGranted::Cancelled => v1::AcquireOutcome::Cancelled,
-                };
                 let may_see = names.iter().all(|name| self.may_see(name.as_str()));
                 WireResponse::NotGranted(v1::SessionNotGranted {
-                    outcome: outcome.into(),
+                    outcome: not_granted(why).into(),
                     holder: view.as_ref().filter(|_| may_see).map(holder),
                 })
             }
@@ -194,7 +252,7 @@ impl Surroundings {
             }),
             Response::Closed => WireResponse::Closed(v1::SessionClosed {}),
         };
-        say(Ok(response));
+        say(response);
     }
 
     fn opened(&mut self, opened: Opened) -> Vec<v1::SessionOpened> {
@@ -216,7 +274,6 @@ impl Surroundings {
                 ResumedWhat::Wait { position } => v1::resumed_lock::What::Position(position),
             }),
         });
-        let refused = refused.into_iter().map(lost_lock);
         let opened = v1::SessionOpened {
             session_id: self.session.to_string(),
             ttl: Some(wire_duration(self.ttl)),
@@ -226,8 +283,8 @@ impl Surroundings {
             ..v1::SessionOpened::default()
         };
         let denied = std::mem::take(&mut self.denied);
-        let refused = denied.into_iter().chain(refused).collect();
-        opened_messages(opened, resumed.collect(), refused)
+        let refused = denied.into_iter().chain(refused).map(lost_lock);
+        opened_messages(opened, resumed.collect(), refused.collect())
     }
 
     /// Says why something was refused, what that concerns, and what to do.
@@ -340,6 +397,27 @@ pub fn not_its_name(field: &str) -> Refusal {
         field,
         "must be the lock that was granted with this owner id",
     )
+}
+
+/// Returns the answer to a request that is refused before the session knows of it.
+pub fn refused(request_id: RequestId, refusal: Refusal) -> v1::SessionResponse {
+    message(request_id, WireResponse::Error(failure(refusal)))
+}
+
+/// Returns the outcome of an acquire that was not granted.
+pub fn not_granted(why: NotGranted) -> v1::AcquireOutcome {
+    match why {
+        NotGranted::Busy => v1::AcquireOutcome::Busy,
+        NotGranted::TimedOut => v1::AcquireOutcome::TimedOut,
+        NotGranted::Cancelled => v1::AcquireOutcome::Cancelled,
+    }
+}
+
+fn message(request_id: RequestId, response: WireResponse) -> v1::SessionResponse {
+    v1::SessionResponse {
+        request_id,
+        response: Some(response),
+    }
 }
 
 fn granted_lock(lock: GrantedLock) -> v1::GrantedLock {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
-use crate::{coordinator::Coordinator, session::driver::Shutdown};
+use crate::{coordinator::Coordinator, session::signals::Shutdown};
 
 /// Time for releases in flight when everything else has ended, in addition to the store's time-out.
 const LAST_RELEASES: Duration = Duration::from_millis(500);

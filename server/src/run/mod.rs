@@ -38,7 +38,7 @@ use crate::{
         overview::Overview,
         streams::{StreamOptions, Streams},
     },
-    session::{driver::Shutdown, sessions::Sessions},
+    session::{sessions::Sessions, signals::Shutdown},
     suspension,
     telemetry::{Metrics, RequestLayer, Traces},
     tls::{Tls, follow_expiry},

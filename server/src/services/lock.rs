@@ -5,11 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::StreamExt;
 use leasehold_core::{
     command::{Acquire, Op, Reply},
     id::{Actor, OwnerId},
     lease::drift_margin,
-    session::{MAX_IN_FLIGHT, MAX_PENDING_ACKS, Wait},
+    session::Wait,
     time::Moment,
 };
 use leasehold_proto::v1::{
@@ -21,15 +22,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
-use super::{
-    opening::Opening,
-    streams::{Kind, Streams},
-};
+use super::streams::Streams;
 use crate::{
     access::rules::{Permission, Place},
     convert,
     coordinator::acquire::AcquireOutcome,
     listener::ConnectionHandle,
+    session::opened::Kind,
     status::{Reason, Refusal},
     telemetry::Followed,
 };
@@ -49,16 +48,11 @@ impl LockService for Locks {
         &self,
         request: Request<Streaming<SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        let mut opening = Opening::default();
-        let kind = Kind {
-            first: "open",
-            // Each acquire may be queued and then answered, each hold be lost or released.
-            owed: 2 * self.streams.coordinator.limits().most_locks()
-                + MAX_IN_FLIGHT
-                + MAX_PENDING_ACKS,
-            open: move |streams: &Streams, request, peer: &_| opening.hear(streams, request, peer),
-        };
-        self.streams.begin(request, kind)
+        let (_, extensions, requests) = request.into_parts();
+        let answers = self
+            .streams
+            .begin(&extensions, requests.boxed(), Kind::LeaseStream)?;
+        Ok(Response::new(answers))
     }
 
     async fn acquire(

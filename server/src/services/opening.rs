@@ -2,42 +2,47 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use leasehold_core::name::{ClientName, LockName};
+use leasehold_core::{
+    name::{ClientName, LockName},
+    session::{LostLock, Resumption},
+};
 use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request};
 
-use super::streams::{Opener, Peer, Streams, not_open};
 use crate::{
-    access::rules::{Permission, Place},
+    access::rules::{Granted, Permission, Place},
     convert::{self, Resumptions},
-    session::{driver::Opened, wire::Plain},
+    coordinator::Coordinator,
     status::{Reason, Refusal},
 };
 
 /// What the messages of a stream have said so far.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
-    first: Option<First>,
+    first: Option<Opener>,
     resume: Resumptions,
 }
 
-/// What the first one said.
+/// Session that a client asks for.
 #[derive(Debug)]
-struct First {
-    request_id: u64,
-    client_name: ClientName,
-    ttl: Duration,
-    disconnect_grace: Duration,
-    metadata: HashMap<String, String>,
+pub(super) struct Opener {
+    pub(super) request_id: u64,
+    pub(super) client_name: ClientName,
+    pub(super) ttl: Duration,
+    pub(super) disconnect_grace: Duration,
+    pub(super) metadata: HashMap<String, String>,
+    pub(super) resume: Vec<Resumption>,
+    /// Locks that it may not resume.
+    pub(super) denied: Vec<LostLock>,
 }
 
 impl Opening {
-    /// Takes a message in; opens a session with the last.
+    /// Takes a message in. Returns what the client asks for with the last.
     pub(super) fn hear(
         &mut self,
-        streams: &Streams,
         request: SessionRequest,
-        peer: &Peer,
-    ) -> Result<Option<(Opened, Plain)>, Refusal> {
+        coordinator: &Coordinator,
+        granted: &Granted,
+    ) -> Result<Option<Opener>, Refusal> {
         let Some(Request::Open(open)) = request.request else {
             return Err(match self.first {
                 None => not_open("open"),
@@ -55,24 +60,25 @@ impl Opening {
             resume,
             more,
         } = open;
-        let first = match self.first.take() {
+        let mut first = match self.first.take() {
             Some(first) => first,
             None => {
-                let ttl = convert::ttl("open.ttl", ttl, streams.coordinator.bounds())?;
+                let ttl = convert::ttl("open.ttl", ttl, coordinator.bounds())?;
                 convert::metadata("open.metadata", &metadata)?;
                 let grace = "open.disconnect_grace";
-                First {
+                Opener {
                     request_id: request.request_id,
                     client_name: convert::client_name("open.client_name", &client_name)?,
                     ttl,
                     disconnect_grace: convert::disconnect_grace(grace, disconnect_grace, ttl)?,
                     metadata,
+                    resume: Vec::new(),
+                    denied: Vec::new(),
                 }
             }
         };
         // What a session has already it keeps, though it may be more than one may ask for by now.
-        let limit = streams.coordinator.limits().most_locks();
-        let coordinator = &streams.coordinator;
+        let limit = coordinator.limits().most_locks();
         self.resume
             .add(resume, first.request_id, limit, coordinator)?;
         if more {
@@ -80,20 +86,15 @@ impl Opening {
             return Ok(None);
         }
         // What is held of an election of that name is an exclusive hold; if this is not, it is lost when it is known.
-        let may_be = |name: &LockName| {
-            let granted = peer.rights.granted();
-            granted.permits(Permission::Acquire, Place::Either, name.as_str())
-        };
-        let (resume, denied) = std::mem::take(&mut self.resume).finish(may_be);
-        let opener = Opener {
-            request_id: first.request_id,
-            client_name: first.client_name,
-            ttl: first.ttl,
-            disconnect_grace: first.disconnect_grace,
-            resume,
-            denied,
-            metadata: first.metadata,
-        };
-        Ok(Some((streams.open(opener, peer)?, Plain)))
+        let may_be =
+            |name: &LockName| granted.permits(Permission::Acquire, Place::Either, name.as_str());
+        (first.resume, first.denied) = std::mem::take(&mut self.resume).finish(may_be);
+        Ok(Some(first))
     }
+}
+
+/// Returns the refusal of a stream whose first message is another one than `called`.
+pub(super) fn not_open(called: &str) -> Refusal {
+    let message = format!("the stream's first message must be `{called}`");
+    Refusal::new(Reason::NotOpen, message)
 }

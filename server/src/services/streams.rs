@@ -1,7 +1,6 @@
 //! Start of streams that are sessions, shared by the services that serve them.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64},
@@ -9,26 +8,29 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use leasehold_core::{id::SessionId, lease::Lease, name::ClientName, session::Resumption};
-use leasehold_proto::v1::LostLock;
+use futures_util::{Stream, TryStreamExt};
+use leasehold_core::{id::SessionId, lease::Lease};
 use leasehold_store::clock;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::TaskTracker;
-use tonic::{Code, Request, Response, Status, Streaming};
+use tonic::{Code, Extensions, Status};
 use uuid::Uuid;
 
+use super::opening::{Opener, Opening};
 use crate::{
     access::{Access, Caller, Rights},
+    convert::session::{Answer, Requests},
     coordinator::Coordinator,
     limits::{Account, too_many_sessions},
     listener::ConnectionHandle,
     session::{
-        driver::{self, Opened, Shutdown},
+        driver,
+        opened::{Kind, Opened},
         outbox::{Outbox, Reading},
         sessions::{SessionInfo, Sessions},
+        signals::Shutdown,
         traces::Following,
-        wire::Wire,
     },
     status::{Reason, Refusal},
     telemetry::{CallerContext, Traces},
@@ -64,55 +66,24 @@ pub struct Streams {
     pub traces: Traces,
 }
 
-/// What tonic sends from.
-type Said<W> = ReceiverStream<Result<<W as Wire>::Says, Status>>;
-
-/// What is particular to one kind of stream.
-#[derive(Debug)]
-pub(super) struct Kind<Open> {
-    /// The field of the message that comes first.
-    pub(super) first: &'static str,
-    /// Most answers that a session may owe.
-    pub(super) owed: usize,
-    /// Opens a session with that message, and gives the words that are spoken from then on; `None` if another message
-    /// belongs to it.
-    pub(super) open: Open,
-}
-
 /// Where a stream comes from.
 #[derive(Debug)]
-pub(super) struct Peer {
-    pub(super) connection: ConnectionHandle,
-    pub(super) rights: Rights,
+struct Peer {
+    connection: ConnectionHandle,
+    rights: Rights,
     /// The caller's.
-    pub(super) account: Arc<Account>,
-}
-
-/// Who opens a session, as its first message says.
-#[derive(Debug)]
-pub(super) struct Opener {
-    pub(super) request_id: u64,
-    pub(super) client_name: ClientName,
-    pub(super) ttl: Duration,
-    pub(super) disconnect_grace: Duration,
-    pub(super) resume: Vec<Resumption>,
-    /// What it may not resume.
-    pub(super) denied: Vec<LostLock>,
-    pub(super) metadata: HashMap<String, String>,
+    account: Arc<Account>,
 }
 
 impl Streams {
     /// Answers a new stream, and serves it with a task of its own. What is wrong with its first message ends it.
-    pub(super) fn begin<W, Open>(
+    pub(super) fn begin(
         &self,
-        request: Request<Streaming<W::Asks>>,
-        kind: Kind<Open>,
-    ) -> Result<Response<Said<W>>, Status>
-    where
-        W: Wire,
-        Open: FnMut(&Self, W::Asks, &Peer) -> Result<Option<(Opened, W)>, Refusal> + Send + 'static,
-    {
-        let Some(connection) = request.extensions().get::<ConnectionHandle>().cloned() else {
+        extensions: &Extensions,
+        requests: Requests,
+        kind: Kind,
+    ) -> Result<ReceiverStream<Answer>, Status> {
+        let Some(connection) = extensions.get::<ConnectionHandle>().cloned() else {
             return Err(Status::internal(
                 "the connection of this stream is not known",
             ));
@@ -120,57 +91,53 @@ impl Streams {
         if self.shutdown.draining.is_cancelled() {
             return Err(draining().into());
         }
-        let rights = self.access.rights(request.extensions())?;
-        let account = request.extensions().get().cloned();
+        let rights = self.access.rights(extensions)?;
+        let account = extensions.get().cloned();
         let peer = Peer {
             connection,
             rights,
             account: account.unwrap_or_else(|| {
-                let caller = Caller::of(request.extensions());
+                let caller = Caller::of(extensions);
                 self.coordinator.limits().account(&caller)
             }),
         };
-        let caller = CallerContext::of_stream(request.extensions());
+        let caller = CallerContext::of_stream(extensions);
         let following = Following::new(self.traces.clone(), caller);
         let (answers, receiver) = mpsc::channel(self.options.outbound_queue);
         // The stream's headers are sent at once.
-        let run = self
-            .clone()
-            .run(request.into_inner(), peer, answers, following, kind);
+        let run = self.clone().run(requests, peer, answers, following, kind);
         self.tasks.spawn(run);
-        Ok(Response::new(ReceiverStream::new(receiver)))
+        Ok(ReceiverStream::new(receiver))
     }
 
-    async fn run<W, Open>(
+    async fn run(
         self,
-        mut incoming: Streaming<W::Asks>,
+        mut requests: Requests,
         mut peer: Peer,
-        answers: mpsc::Sender<Result<W::Says, Status>>,
+        answers: mpsc::Sender<Answer>,
         following: Following,
-        mut kind: Kind<Open>,
-    ) where
-        W: Wire,
-        Open: FnMut(&Self, W::Asks, &Peer) -> Result<Option<(Opened, W)>, Refusal>,
-    {
+        kind: Kind,
+    ) {
         // For all of what opens it.
         let deadline = Instant::now() + self.options.open_timeout;
+        let mut opening = Opening::default();
         let opened = loop {
-            match self.first(&mut incoming, kind.first, deadline).await {
+            match self.first(&mut requests, kind, deadline).await {
                 // It went away before it had said everything.
                 Ok(None) => return,
-                Ok(Some(message)) => match peer
+                Ok(Some(request)) => match peer
                     .rights
                     .look_again()
-                    .and_then(|()| (kind.open)(&self, message, &peer))
+                    .and_then(|()| opening.hear(request, &self.coordinator, peer.rights.granted()))
                 {
                     Ok(None) => {}
-                    Ok(Some(opened)) => break Ok(opened),
+                    Ok(Some(opener)) => break self.open(opener, &peer, kind).map_err(Status::from),
                     Err(refusal) => break Err(refusal.into()),
                 },
                 Err(status) => break Err(status),
             }
         };
-        let (opened, wire) = match opened {
+        let opened = match opened {
             Ok(opened) => opened,
             Err(status) => {
                 // There is room for the first answer, unless the stream is gone.
@@ -179,36 +146,35 @@ impl Streams {
             }
         };
         let reading = Reading {
-            owed: kind.owed,
+            owed: kind.owed(self.coordinator.limits()),
             patience: self.options.reading_timeout,
         };
         let connection = peer.connection;
         let metrics = self.coordinator.metrics().clone();
-        let outbox =
-            Outbox::new(wire, answers, reading, connection.clone(), metrics).followed(following);
+        let outbox = Outbox::new(answers, reading, connection.clone(), metrics).followed(following);
         driver::serve(
             self.coordinator,
             opened,
             connection,
             outbox,
-            incoming,
+            requests,
             self.shutdown,
         )
         .await;
     }
 
-    /// A message that opens a stream; `None` if it ends before.
-    async fn first<M>(
+    /// Returns a request that opens a stream; `None` if the stream ends before.
+    async fn first<T>(
         &self,
-        incoming: &mut Streaming<M>,
-        called: &str,
+        requests: &mut (impl Stream<Item = Result<T, Status>> + Unpin),
+        kind: Kind,
         deadline: Instant,
-    ) -> Result<Option<M>, Status> {
+    ) -> Result<Option<T>, Status> {
         let first = tokio::select! {
             biased;
             // No session is opened any more: whoever has not asked for one is not waited for.
             () = self.shutdown.draining.cancelled() => return Err(draining().into()),
-            first = tokio::time::timeout_at(deadline, incoming.message()) => first,
+            first = tokio::time::timeout_at(deadline, requests.try_next()) => first,
         };
         if let Ok(Err(status)) = &first
             && status.code() == Code::OutOfRange
@@ -220,7 +186,8 @@ impl Streams {
             let refusal = Refusal::new(
                 Reason::OpenTimeout,
                 format!(
-                    "no `{called}` came within {waited:?}; send it as the stream's first message"
+                    "no `{}` came within {waited:?}; send it as the stream's first message",
+                    kind.first()
                 ),
             );
             Err(refusal.into())
@@ -228,7 +195,7 @@ impl Streams {
     }
 
     /// Opens a session, if there is room for one more.
-    pub(super) fn open(&self, opener: Opener, peer: &Peer) -> Result<Opened, Refusal> {
+    fn open(&self, opener: Opener, peer: &Peer, kind: Kind) -> Result<Opened, Refusal> {
         let now = clock::now();
         if self.shutdown.draining.is_cancelled() {
             return Err(draining());
@@ -238,9 +205,9 @@ impl Streams {
             client_name,
             ttl,
             disconnect_grace,
+            metadata,
             resume,
             denied,
-            metadata,
         } = opener;
         let id = SessionId::from_bytes(Uuid::new_v4().into_bytes());
         let info = SessionInfo {
@@ -268,6 +235,7 @@ impl Streams {
             .open(info, limit, resumes, self.coordinator.metrics())
             .ok_or_else(|| too_many_sessions(limit))?;
         Ok(Opened {
+            kind,
             request_id,
             id,
             client_name,
@@ -281,12 +249,6 @@ impl Streams {
             account,
         })
     }
-}
-
-/// The refusal of a stream whose first message is another one than `called`.
-pub(super) fn not_open(called: &str) -> Refusal {
-    let message = format!("the stream's first message must be `{called}`");
-    Refusal::new(Reason::NotOpen, message)
 }
 
 pub(super) fn draining() -> Refusal {

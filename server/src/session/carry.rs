@@ -7,21 +7,20 @@ use leasehold_core::{
     id::OwnerId,
     name::LockName,
     session::{
-        CommandFailure, CommandId, Input, Interest, LostWhy, Note, Output, RequestId, Response,
-        Resumption, Session,
+        CommandFailure, CommandId, Context, Input, Interest, LostWhy, Note, Output, RequestId,
+        Response, Resumption, Session,
     },
     time::Moment,
 };
 use leasehold_store::{Answer, LockStore, Stamped, StoreError, clock};
+use uuid::Uuid;
 
-use super::{
-    driver::{Opened, with_context},
-    outbox::Outbox,
-    sessions::Listed,
-    wire::Wire,
-};
+use super::{opened::Opened, outbox::Outbox, sessions::Listed};
 use crate::{
-    convert::{self, session::Surroundings},
+    convert::{
+        self,
+        session::{Surroundings, refused},
+    },
     coordinator::{Coordinator, contention::TrackedWaiter, inbox::Inbox, registry::Listener},
     crowd::Share,
     limits::{SessionPlace, WaiterPlace},
@@ -30,9 +29,9 @@ use crate::{
 };
 
 /// Executor of a session's outputs.
-pub(super) struct Carrier<W: Wire> {
+pub(super) struct Carrier {
     pub(super) coordinator: Coordinator,
-    pub(super) outbox: Outbox<W>,
+    pub(super) outbox: Outbox,
     pub(super) inbox: Arc<Inbox>,
     /// What answers depend on beside what the session says.
     pub(super) surroundings: Surroundings,
@@ -74,8 +73,8 @@ enum InFlight {
     Other(LockName),
 }
 
-impl<W: Wire> Carrier<W> {
-    pub(super) fn new(coordinator: Coordinator, opened: Opened, outbox: Outbox<W>) -> Self {
+impl Carrier {
+    pub(super) fn new(coordinator: Coordinator, opened: Opened, outbox: Outbox) -> Self {
         Self {
             inbox: Arc::default(),
             surroundings: Surroundings {
@@ -213,7 +212,7 @@ impl<W: Wire> Carrier<W> {
                 self.ends_stream = true;
                 if let Some(refused) = refused {
                     let refusal = self.surroundings.refusal(refused);
-                    self.outbox.fail(refusal.into());
+                    self.outbox.send(Err(refusal.into()));
                 }
             }
             Output::Detached => {
@@ -241,11 +240,22 @@ impl<W: Wire> Carrier<W> {
     }
 
     fn send(&mut self, request: RequestId, response: Response) {
+        let response = match response {
+            Response::Refused(refused) => {
+                return self.refuse(request, self.surroundings.refusal(refused));
+            }
+            response => response,
+        };
         let outbox = &mut self.outbox;
-        self.surroundings.encode(response, |said| match said {
-            Ok(response) => outbox.send(request, response),
-            Err(refusal) => outbox.refuse(request, refusal),
-        });
+        outbox.following.answered(request, &response);
+        self.surroundings
+            .encode(request, response, |answer| outbox.send(Ok(answer)));
+    }
+
+    /// Answers that a request could not be served.
+    pub(super) fn refuse(&mut self, request: RequestId, refusal: Refusal) {
+        self.outbox.following.refused(request, &refusal);
+        self.outbox.send(Ok(refused(request, refusal)));
     }
 
     /// Takes in that the store has answered a command.
@@ -334,7 +344,7 @@ impl<W: Wire> Carrier<W> {
 
     /// Ends the stream with an error.
     pub(super) fn fail(&mut self, refusal: Refusal) {
-        self.outbox.fail(refusal.into());
+        self.outbox.send(Err(refusal.into()));
         self.ends_stream = true;
     }
 
@@ -345,4 +355,12 @@ impl<W: Wire> Carrier<W> {
             self.outbox.close();
         }
     }
+}
+
+/// Lends a session what it works with.
+pub(super) fn with_context<T>(call: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    call(&mut Context {
+        now: clock::now(),
+        fresh_owner: &mut || OwnerId::from_bytes(Uuid::new_v4().into_bytes()),
+    })
 }

@@ -6,39 +6,31 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use leasehold_core::{
-    id::{OwnerId, SessionId},
-    lease::Lease,
+    id::OwnerId,
     mode::Mode,
-    name::{ClientName, LockName},
-    session::{Closer, Config, Context, Input, Phase, Request, Resumption, Session, StreamEnd},
+    name::LockName,
+    session::{Config, Input, Phase, Request, Session, StreamEnd},
 };
-use leasehold_proto::v1::{LostLock, SessionRequest, session_request};
 use leasehold_store::{LockStore, Status as StoreStatus, clock};
-use tokio::{
-    sync::watch,
-    task::{consume_budget, yield_now},
-};
-use tokio_util::sync::CancellationToken;
-use tonic::{Status, Streaming};
-use uuid::Uuid;
+use tokio::task::{consume_budget, yield_now};
+use tonic::Status;
 
 use super::{
     alarm::Alarm,
-    carry::Carrier,
+    carry::{Carrier, with_context},
+    opened::{Kind, Opened},
     outbox::Outbox,
-    sessions::Listed,
-    signals::{Signal, signals},
-    wire::{Next, Wire},
+    signals::{Shutdown, Signal, signals},
 };
 use crate::{
-    access::{self, Rights, rules::Permission},
-    convert::{self, session::not_its_name},
+    access::{self, rules::Permission},
+    convert::session::{self as messages, Requests, not_its_name},
     coordinator::{Coordinator, inbox::InboxEvent},
-    limits::SessionPlace,
     listener::ConnectionHandle,
     status::{Reason, Refusal},
+    telemetry::waits::RequestKind,
 };
 
 /// What each message counts of what the session's task may do in a turn, of which there are 128: two and what they lead to.
@@ -46,67 +38,27 @@ const MESSAGE: u32 = 60;
 /// After so many events in a row a session lets others have their turn.
 const EVENTS_IN_A_ROW: usize = 32;
 
-/// When a coordinator that goes away stops serving its sessions.
-#[derive(Clone, Debug)]
-pub struct Shutdown {
-    /// Sessions are told to finish.
-    pub draining: CancellationToken,
-    /// How long they are given.
-    pub drain_timeout: Duration,
-    /// Sessions end, and leave what they hold to expire.
-    pub stopping: CancellationToken,
-    /// Changes when the machine was suspended.
-    pub suspended: watch::Receiver<()>,
-}
-
-/// What a session is made of once its `open` was accepted.
-#[derive(Debug)]
-pub struct Opened {
-    /// The request that opened it.
-    pub request_id: u64,
-    /// Its id.
-    pub id: SessionId,
-    /// Its client's name.
-    pub client_name: ClientName,
-    /// Its lease, begun when the `open` was received.
-    pub lease: Lease,
-    /// For how long it is kept for a resume when its peer ended the stream.
-    pub grace: Duration,
-    /// What it takes over from another stream.
-    pub resume: Vec<Resumption>,
-    /// What it was to take over and may not.
-    pub denied: Vec<LostLock>,
-    /// What its client may do.
-    pub rights: Rights,
-    /// Most holds and waiting acquires together.
-    pub max_locks: usize,
-    /// Its place among the sessions.
-    pub listed: Listed,
-    /// Its place among those of its caller.
-    pub account: SessionPlace,
-}
-
 /// A session and what it is served with.
-struct Driver<W: Wire> {
+struct Driver {
+    kind: Kind,
     session: Session,
-    carrier: Carrier<W>,
+    carrier: Carrier,
     connection: ConnectionHandle,
-    /// The client's side of the stream has ended, and there is nothing in that.
-    heard_all: bool,
     drain_timeout: Duration,
 }
 
 /// Serves a session until it ends.
-pub async fn serve<W: Wire>(
+pub async fn serve(
     coordinator: Coordinator,
     mut opened: Opened,
     connection: ConnectionHandle,
-    mut outbox: Outbox<W>,
-    mut incoming: Streaming<W::Asks>,
+    mut outbox: Outbox,
+    mut requests: Requests,
     shutdown: Shutdown,
 ) {
     let status = coordinator.store().status();
     let mut signals = signals(&shutdown, &connection, status, opened.rights.clone());
+    let kind = opened.kind;
     let resume = std::mem::take(&mut opened.resume);
     let mut is_resuming = !resume.is_empty();
     outbox.following.of(opened.id);
@@ -118,19 +70,19 @@ pub async fn serve<W: Wire>(
         max_locks: opened.max_locks,
         store_timeout: coordinator.store_timeout(),
         max_hold: coordinator.bounds().max,
-        tells_tickets: W::TELLS_TICKETS,
+        tells_tickets: kind.tells_tickets(),
         needs_replicas: coordinator.is_acknowledged_by_replicas(),
     };
     let mut carrier = Carrier::new(coordinator, opened, outbox);
     if let Err(refusal) = carrier.claim(&resume) {
-        carrier.outbox.fail(refusal.into());
+        carrier.outbox.send(Err(refusal.into()));
         return carrier.outbox.flush().await;
     }
     let mut driver = Driver {
+        kind,
         session: with_context(|context| Session::open(config, lease, request, resume, context)),
         carrier,
         connection,
-        heard_all: false,
         drain_timeout: shutdown.drain_timeout,
     };
     let is_up = driver.is_store_up();
@@ -167,12 +119,6 @@ pub async fn serve<W: Wire>(
             driver.handle(Input::StreamEnded(StreamEnd::Cut));
             continue;
         }
-        if driver.session.phase() == Phase::Open
-            && let Some(next) = driver.carrier.outbox.next()
-        {
-            driver.on_next(next);
-            continue;
-        }
         let due = [
             driver.session.next_timeout(),
             driver.carrier.outbox.check_at(),
@@ -187,7 +133,7 @@ pub async fn serve<W: Wire>(
                 if matches!(signal, Signal::Suspended) {
                     alarm.ring_soon();
                 }
-                driver.on_signal(signal, &mut incoming);
+                driver.on_signal(signal, &mut requests);
             }
             () = shutdown.stopping.cancelled(), if matches!(phase, Phase::Resuming | Phase::Lingering) => {
                 driver.handle(Input::Stopping);
@@ -205,16 +151,16 @@ pub async fn serve<W: Wire>(
                 // Memory that a burst needed is freed.
                 events.shrink_to(EVENTS_IN_A_ROW);
             }
-            message = incoming.message(), if driver.hears() => {
+            request = requests.try_next(), if driver.hears() => {
                 owed = MESSAGE;
-                driver.on_message(message);
+                driver.on_message(request);
             }
             () = alarm.rings() => {}
         }
     }
 }
 
-impl<W: Wire> Driver<W> {
+impl Driver {
     fn handle(&mut self, input: Input) {
         with_context(|context| self.session.handle(input, context));
     }
@@ -230,13 +176,13 @@ impl<W: Wire> Driver<W> {
 
     /// Returns whether the client's messages are read.
     fn hears(&self) -> bool {
-        !self.heard_all && self.session.phase() == Phase::Open && self.carrier.outbox.has_room()
+        self.session.phase() == Phase::Open && self.carrier.outbox.has_room()
     }
 
     fn revise(&mut self) {
-        let granted = self.carrier.surroundings.granted.clone();
+        let granted = &self.carrier.surroundings.granted;
         let is_permitted = |name: &LockName, mode: Mode| {
-            granted.permits(Permission::Acquire, W::place(mode), name.as_str())
+            granted.permits(Permission::Acquire, self.kind.place(mode), name.as_str())
         };
         with_context(|context| self.session.revise(&is_permitted, context));
     }
@@ -252,16 +198,16 @@ impl<W: Wire> Driver<W> {
         self.handle(input);
     }
 
-    fn on_signal(&mut self, signal: Signal, incoming: &mut Streaming<W::Asks>) {
+    fn on_signal(&mut self, signal: Signal, requests: &mut Requests) {
         let is_open = self.session.phase() == Phase::Open;
         match signal {
             Signal::Stopping => self.handle(Input::Stopping),
             Signal::Ended(ending) if ending.by_peer() && is_open => {
                 // What the peer had sent before may be a release or a close.
                 while self.session.phase() == Phase::Open
-                    && let Some(Ok(Some(message))) = incoming.message().now_or_never()
+                    && let Some(Some(Ok(request))) = requests.next().now_or_never()
                 {
-                    self.on_heard(message);
+                    self.on_request(request);
                 }
                 self.on_stream_ended(StreamEnd::ByPeer);
             }
@@ -279,16 +225,10 @@ impl<W: Wire> Driver<W> {
         }
     }
 
-    fn on_message(&mut self, message: Result<Option<W::Asks>, Status>) {
+    fn on_message(&mut self, message: Result<Option<messages::Message>, Status>) {
         let end = match message {
-            Ok(Some(message)) => return self.on_heard(message),
-            Ok(None) if self.connection.peer_ended_stream(None) => {
-                if self.carrier.outbox.is_ending() {
-                    self.heard_all = true;
-                    return;
-                }
-                StreamEnd::ByPeer
-            }
+            Ok(Some(request)) => return self.on_request(request),
+            Ok(None) if self.connection.peer_ended_stream(None) => StreamEnd::ByPeer,
             Ok(None) => StreamEnd::Cut,
             Err(status) if self.connection.peer_ended_stream(Some(&status)) => StreamEnd::ByPeer,
             Err(status) if status.code() == tonic::Code::OutOfRange => {
@@ -321,137 +261,76 @@ impl<W: Wire> Driver<W> {
         self.handle(Input::StreamEnded(StreamEnd::Cut));
     }
 
-    fn on_heard(&mut self, message: W::Asks) {
-        if let Some(request) = self.carrier.outbox.hear(message) {
-            self.on_request(request, Closer::Client);
-        }
-    }
-
-    fn on_next(&mut self, next: Next) {
-        match next {
-            Next::Ask(request) => self.on_request(request, Closer::Adapter),
-            Next::Fail(refusal) => {
-                self.carrier.fail(refusal);
-                self.handle(Input::StreamEnded(StreamEnd::Failed));
-            }
-        }
-    }
-
     /// Takes one request in. A bad request is answered with `error` and changes nothing.
-    fn on_request(&mut self, request: SessionRequest, closer: Closer) {
-        let request_id = request.request_id;
-        let coordinator = &self.carrier.coordinator;
-        coordinator
-            .metrics()
-            .count_request(request.request.as_ref());
-        self.carrier.outbox.following.asked(&request);
-        match self.decode(request, closer) {
+    fn on_request(&mut self, request: messages::Message) {
+        let heading = messages::heading(&request);
+        let (request_id, kind) = (heading.id, heading.kind);
+        self.carrier.coordinator.metrics().count_request(kind);
+        self.carrier.outbox.following.asked(&heading);
+        match self.decode(request, kind) {
             Ok(request) => {
-                let is_heartbeat = matches!(request, Request::Heartbeat { .. });
                 self.handle(Input::Request(request_id, request));
-                if is_heartbeat {
+                if kind == RequestKind::Heartbeat {
                     self.carrier.heard(self.session.lease().heard_at());
                 }
             }
-            Err(refusal) => self.carrier.outbox.refuse(request_id, refusal),
+            Err(refusal) => self.carrier.refuse(request_id, refusal),
         }
     }
 
     /// Checks a request's fields, and whether the client may ask it.
-    fn decode(&self, request: SessionRequest, closer: Closer) -> Result<Request, Refusal> {
+    fn decode(&self, request: messages::Message, kind: RequestKind) -> Result<Request, Refusal> {
         let coordinator = &self.carrier.coordinator;
-        let request_id = request.request_id;
-        let Some(asked) = request.request else {
-            self.count(false)?;
-            return Err(Refusal::new(
-                Reason::UnknownRequest,
-                "the message holds no request that this coordinator knows; set one of the fields of `request`",
-            ));
-        };
-        use session_request::Request as Asked;
-        // What shows life or gives something back is never refused for being asked too often.
-        self.count(matches!(
-            asked,
-            Asked::Heartbeat(_) | Asked::Release(_) | Asked::Cancel(_) | Asked::Close(_)
-        ))?;
-        match asked {
-            Asked::Acquire(acquire) => {
-                let acquire = convert::session::acquire(request_id, acquire, coordinator)?;
+        if let Some(place) = &self.carrier.place
+            && !kind.is_free()
+        {
+            coordinator.limits().request(&place.account)?;
+        }
+        let request = messages::request(request, coordinator, self.kind.closer())?;
+        match &request {
+            Request::Acquire(acquire) => {
                 for name in acquire.names.iter() {
                     self.check(acquire.mode, name)?;
                 }
-                Ok(Request::Acquire(acquire))
             }
-            Asked::Release(release) => {
-                let release = convert::session::release(&release, coordinator)?;
-                self.check_hold("release.name", release)
+            Request::Release { name, owner } | Request::SetValue { name, owner, .. } => {
+                self.check_hold(kind, name, owner)?;
             }
-            Asked::SetValue(set_value) => {
-                let set_value = convert::session::set_value(&set_value, coordinator)?;
-                self.check_hold("set_value.name", set_value)
+            Request::Downgrade { name, owner } => {
+                self.check_hold(kind, name, owner)?;
+                // Shared, it is nothing to an election any more.
+                self.check(Mode::Shared, name)?;
             }
-            Asked::Downgrade(downgrade) => {
-                let downgrade = convert::session::downgrade(&downgrade, coordinator)?;
-                let downgrade = self.check_hold("downgrade.name", downgrade)?;
-                if let Request::Downgrade { name, .. } = &downgrade {
-                    // Shared, it is nothing to an election any more.
-                    self.check(Mode::Shared, name)?;
-                }
-                Ok(downgrade)
-            }
-            Asked::Heartbeat(heartbeat) => Ok(Request::Heartbeat {
-                sequence: heartbeat.sequence,
-            }),
-            Asked::Cancel(cancel) => Ok(Request::Cancel(cancel.acquire_request_id)),
-            Asked::Close(_) => Ok(Request::Close(closer)),
-            Asked::Open(_) => Err(Refusal::new(
-                Reason::AlreadyOpen,
-                "this stream's session is open already; open another stream for another session",
-            )),
+            Request::Heartbeat { .. } | Request::Cancel(_) | Request::Close(_) => {}
         }
-    }
-
-    fn count(&self, is_free: bool) -> Result<(), Refusal> {
-        match &self.carrier.place {
-            Some(place) if !is_free => self.carrier.coordinator.limits().request(&place.account),
-            _ => Ok(()),
-        }
+        Ok(request)
     }
 
     fn check(&self, mode: Mode, name: &LockName) -> Result<(), Refusal> {
-        let (granted, place) = (&self.carrier.surroundings.granted, W::place(mode));
+        let (granted, place) = (&self.carrier.surroundings.granted, self.kind.place(mode));
         access::check_granted(granted, Permission::Acquire, place, name.as_str())
     }
 
     /// Refuses what concerns a hold of another name; a caller that has somebody else's owner id needs the permission.
-    fn check_hold(&self, field: &str, request: Request) -> Result<Request, Refusal> {
-        if let Request::Release { name, owner }
-        | Request::SetValue { name, owner, .. }
-        | Request::Downgrade { name, owner } = &request
-        {
-            match self.session.owns(owner, name) {
-                Ok(true) => {}
-                Ok(false) => self.check(Mode::Exclusive, name)?,
-                Err(_) => return Err(not_its_name(field)),
-            }
+    fn check_hold(
+        &self,
+        kind: RequestKind,
+        name: &LockName,
+        owner: &OwnerId,
+    ) -> Result<(), Refusal> {
+        match self.session.owns(owner, name) {
+            Ok(true) => Ok(()),
+            Ok(false) => self.check(Mode::Exclusive, name),
+            Err(_) => Err(not_its_name(&format!("{}.name", kind.as_str()))),
         }
-        Ok(request)
     }
 }
 
-impl<W: Wire> Drop for Driver<W> {
+impl Drop for Driver {
     fn drop(&mut self) {
         with_context(|context| self.session.terminate(context));
         self.carry_out();
     }
-}
-
-/// Lends a session what it works with.
-pub(super) fn with_context<T>(call: impl FnOnce(&mut Context<'_>) -> T) -> T {
-    call(&mut Context {
-        now: clock::now(),
-        fresh_owner: &mut || OwnerId::from_bytes(Uuid::new_v4().into_bytes()),
-    })
 }
 
 /// Returns whether the stream ended because a message could not be decoded.

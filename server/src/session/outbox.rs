@@ -3,19 +3,14 @@
 use std::{collections::VecDeque, time::Duration};
 
 use leasehold_core::{session::confirmation::DeadlineConfirmation, time::Moment};
-use leasehold_proto::v1::{SessionRequest, session_response::Response};
 use leasehold_store::clock;
 use prost::Message;
 use tokio::sync::mpsc;
-use tonic::Status;
 
-use super::{
-    traces::Following,
-    wire::{Next, Wire},
-};
+use super::traces::Following;
 use crate::{
+    convert::session::Answer,
     listener::ConnectionHandle,
-    status::Refusal,
     telemetry::{Metrics, Tracked},
 };
 
@@ -37,14 +32,11 @@ pub struct Reading {
 /// The bounded queue of one session's answers. A session may owe many at once, so what is not read yet waits; but a client
 /// that reads nothing for a while is disconnected, and its reading never slows the session down. Few are handed over before they
 /// are taken: what is, is not counted.
-///
-/// Answers are put into the client's words as they are made, however late they are read.
 #[derive(Debug)]
-pub struct Outbox<W: Wire> {
-    wire: W,
-    answers: mpsc::Sender<Result<W::Says, Status>>,
+pub struct Outbox {
+    answers: mpsc::Sender<Answer>,
     /// What had no room in `answers`, each with its bytes.
-    backlog: VecDeque<(Result<W::Says, Status>, usize)>,
+    backlog: VecDeque<(Answer, usize)>,
     /// Bytes of all that.
     bytes: usize,
     unread: Tracked,
@@ -64,17 +56,15 @@ pub struct Outbox<W: Wire> {
     cut: bool,
 }
 
-impl<W: Wire> Outbox<W> {
+impl Outbox {
     /// A queue in front of `answers`, which tonic sends from.
     pub fn new(
-        wire: W,
-        answers: mpsc::Sender<Result<W::Says, Status>>,
+        answers: mpsc::Sender<Answer>,
         reading: Reading,
         connection: ConnectionHandle,
         metrics: Metrics,
     ) -> Self {
         Self {
-            wire,
             answers,
             backlog: VecDeque::new(),
             bytes: 0,
@@ -103,37 +93,6 @@ impl<W: Wire> Outbox<W> {
         self.cut
     }
 
-    /// Takes a message of the client in; gives what it asks of the session.
-    pub(super) fn hear(&mut self, message: W::Asks) -> Option<SessionRequest> {
-        let request = self.wire.hear(message);
-        self.say(None);
-        request
-    }
-
-    /// Says something.
-    pub fn send(&mut self, request_id: u64, response: Response) {
-        self.following.answered(request_id, &response);
-        let said = self.wire.say(request_id, response);
-        self.say(said);
-    }
-
-    /// Says that a request could not be served.
-    pub(super) fn refuse(&mut self, request_id: u64, refusal: Refusal) {
-        self.following.refused(request_id, &refusal);
-        let said = self.wire.refuse(request_id, refusal);
-        self.say(said);
-    }
-
-    /// What the session is to do of itself.
-    pub(super) fn next(&mut self) -> Option<Next> {
-        self.wire.next()
-    }
-
-    /// Returns whether the client has said all that it has to say.
-    pub(super) fn is_ending(&self) -> bool {
-        self.wire.is_ending()
-    }
-
     /// Ends the stream, without whatever has not been handed over. Nothing is said from here on.
     pub(super) fn close(&mut self) {
         self.backlog.clear();
@@ -143,11 +102,6 @@ impl<W: Wire> Outbox<W> {
         self.answers = mpsc::channel(1).0;
     }
 
-    /// Ends the stream with an error.
-    pub fn fail(&mut self, status: Status) {
-        self.push(Err(status));
-    }
-
     /// Returns whether answers wait that [`drain`](Self::drain) would move on.
     pub(super) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
@@ -155,7 +109,7 @@ impl<W: Wire> Outbox<W> {
 
     /// Returns whether more requests may be taken in: not while as much is unread as a session may owe.
     pub(super) fn has_room(&self) -> bool {
-        self.bytes < BYTES_OWED && self.backlog.len() + self.wire.kept_back() < self.reading.owed
+        self.bytes < BYTES_OWED && self.backlog.len() < self.reading.owed
     }
 
     /// When to [`check`](Self::check) next; `None` while everything is taken.
@@ -229,13 +183,8 @@ impl<W: Wire> Outbox<W> {
         let _ = tokio::time::timeout(LAST_ANSWERS, drained).await;
     }
 
-    fn say(&mut self, mut said: Option<W::Says>) {
-        while let Some(answer) = said.take().or_else(|| self.wire.more()) {
-            self.push(Ok(answer));
-        }
-    }
-
-    fn push(&mut self, answer: Result<W::Says, Status>) {
+    /// Sends an answer, or the error that ends the stream.
+    pub fn send(&mut self, answer: Answer) {
         if self.cut {
             return;
         }
@@ -286,11 +235,11 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use futures_util::StreamExt;
-    use leasehold_proto::v1::{SessionClosed, SessionResponse};
+    use leasehold_proto::v1::{SessionClosed, SessionResponse, session_response::Response};
     use tokio::net::{TcpListener, TcpStream};
     use tokio_util::sync::CancellationToken;
 
-    use super::{super::wire::Plain, *};
+    use super::*;
     use crate::listener::{Connection, Connections, Ending, ListenerOptions, accept};
 
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -302,8 +251,8 @@ mod tests {
 
     /// An outbox on a connection of its own, whose two ends come last, and its metrics.
     async fn outbox() -> (
-        Outbox<Plain>,
-        mpsc::Receiver<Result<SessionResponse, Status>>,
+        Outbox,
+        mpsc::Receiver<Answer>,
         Metrics,
         (Connection, TcpStream),
     ) {
@@ -322,13 +271,16 @@ mod tests {
         let metrics = Metrics::default();
         let (sender, answers) = mpsc::channel(QUEUE);
         let handle = connection.handle().clone();
-        let outbox = Outbox::new(Plain, sender, READING, handle, metrics.clone());
+        let outbox = Outbox::new(sender, READING, handle, metrics.clone());
         (outbox, answers, metrics, (connection, peer.unwrap()))
     }
 
-    fn say(outbox: &mut Outbox<Plain>, ids: std::ops::RangeInclusive<u64>) {
+    fn say(outbox: &mut Outbox, ids: std::ops::RangeInclusive<u64>) {
         for id in ids {
-            outbox.send(id, Response::Closed(SessionClosed {}));
+            outbox.send(Ok(SessionResponse {
+                request_id: id,
+                response: Some(Response::Closed(SessionClosed {})),
+            }));
         }
     }
 

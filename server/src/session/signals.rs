@@ -1,7 +1,7 @@
 //! Rare signals to a session from outside, in one stream that is polled only when it has one, so that a session that
 //! is busy with messages does not pay for watching all of them.
 
-use std::pin::pin;
+use std::{pin::pin, time::Duration};
 
 use futures_util::{
     StreamExt,
@@ -9,13 +9,26 @@ use futures_util::{
 };
 use leasehold_store::Status;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use super::driver::Shutdown;
 use crate::{
     access::{Rights, rules::Granted},
     listener::{ConnectionHandle, Ending},
     status::Refusal,
 };
+
+/// When a coordinator that goes away stops serving its sessions.
+#[derive(Clone, Debug)]
+pub struct Shutdown {
+    /// Sessions are told to finish.
+    pub draining: CancellationToken,
+    /// How long they are given.
+    pub drain_timeout: Duration,
+    /// Sessions end, and leave what they hold to expire.
+    pub stopping: CancellationToken,
+    /// Changes when the machine was suspended.
+    pub suspended: watch::Receiver<()>,
+}
 
 /// What has happened.
 #[derive(Clone, Debug)]

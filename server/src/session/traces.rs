@@ -5,14 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use leasehold_core::{id::SessionId, name::MAX_NAME};
-use leasehold_proto::v1::{SessionRequest, session_request::Request, session_response::Response};
+use leasehold_core::{id::SessionId, name::MAX_NAME, session::Response};
 
 use crate::{
+    convert::session::{Heading, not_granted},
     status::Refusal,
     telemetry::{
         requests::are_logged,
         traces::{CallerContext, Traced, Traces},
+        waits::RequestKind,
     },
 };
 
@@ -60,35 +61,38 @@ impl Following {
     }
 
     /// A request has come.
-    pub(super) fn asked(&mut self, request: &SessionRequest) {
+    pub(super) fn asked(&mut self, request: &Heading<'_>) {
         if !self.traces.are_on() && !are_logged() {
             return;
         }
-        let (kind, name) = match &request.request {
-            Some(Request::Acquire(acquire)) => ("acquire", &acquire.name),
-            Some(Request::Release(release)) => ("release", &release.name),
-            Some(Request::SetValue(set_value)) => ("set_value", &set_value.name),
-            Some(Request::Downgrade(downgrade)) => ("downgrade", &downgrade.name),
-            // What the session is about is told as it opens and ends, heartbeats with the renewals that they lead to.
-            _ => return,
-        };
-        // One that is refused because of the other is not followed for itself.
-        if self.under_way.contains_key(&request.request_id) {
+        // What the session is about is told as it opens and ends, heartbeats with the renewals that they lead to.
+        if !matches!(
+            request.kind,
+            RequestKind::Acquire
+                | RequestKind::Release
+                | RequestKind::SetValue
+                | RequestKind::Downgrade
+        ) {
             return;
         }
-        let traced = self.traces.begin(kind, &self.caller, &request.traceparent);
+        let kind = request.kind.as_str();
+        // One that is refused because of the other is not followed for itself.
+        if self.under_way.contains_key(&request.id) {
+            return;
+        }
+        let traced = self.traces.begin(kind, &self.caller, request.traceparent);
         let Some(mut follow) = self.follow(kind, traced) else {
             return;
         };
         if let Some(traced) = &mut follow.traced {
-            let number = i64::try_from(request.request_id).unwrap_or(i64::MAX);
+            let number = i64::try_from(request.id).unwrap_or(i64::MAX);
             traced.set("leasehold.request", number);
             // A longer one is none, and would be kept until the spans are sent.
-            if name.len() <= MAX_NAME {
-                traced.set("leasehold.lock", name.clone());
+            if request.name.len() <= MAX_NAME {
+                traced.set("leasehold.lock", request.name.to_owned());
             }
         }
-        self.under_way.insert(request.request_id, follow);
+        self.under_way.insert(request.id, follow);
     }
 
     /// A command was sent to the store for a request.
@@ -111,19 +115,19 @@ impl Following {
             return;
         }
         let outcome = match response {
-            Response::Queued(queued) => {
+            Response::Queued { position, .. } => {
                 if let Some(traced) = self.traced(request_id) {
-                    let position = i64::try_from(queued.position).unwrap_or(i64::MAX);
+                    let position = i64::try_from(*position).unwrap_or(i64::MAX);
                     traced.set("leasehold.position", position);
                     traced.part("wait");
                 }
                 return;
             }
-            Response::Granted(_) => "granted",
-            Response::NotGranted(not_granted) => not_granted.outcome().as_str_name(),
-            Response::Released(released) if released.released => "released",
-            Response::ValueSet(value_set) if value_set.value_set => "value set",
-            Response::Downgraded(downgraded) if downgraded.downgraded => "downgraded",
+            Response::Granted { .. } => "granted",
+            Response::NotGranted { why, .. } => not_granted(*why).as_str_name(),
+            Response::Released { released: true, .. } => "released",
+            Response::ValueSet(true) => "value set",
+            Response::Downgraded(true) => "downgraded",
             _ => "not held",
         };
         self.ends(request_id, outcome, None);

@@ -6,7 +6,6 @@ use std::{
 };
 
 use leasehold_core::command::Loss;
-use leasehold_proto::v1::session_request::Request;
 use leasehold_store::measure::{Measures, Meter};
 use prometheus_client::{
     collector::Collector,
@@ -22,7 +21,7 @@ use super::{
     process::ProcessCollector,
     rpc::{RpcCollector, RpcLayer, Rpcs},
     store::StoreCollector,
-    waits::{Clocks, Requests, Times, TimesCollector},
+    waits::{Clocks, RequestKind, Requests, Times, TimesCollector},
 };
 use crate::{convert, coordinator::deadlock, listener::Connections};
 
@@ -209,8 +208,8 @@ impl Families {
     }
 
     /// Counts a message of a client on its session.
-    pub fn count_request(&self, request: Option<&Request>) {
-        self.requests.count(request);
+    pub fn count_request(&self, kind: RequestKind) {
+        self.requests.count(kind);
     }
 
     /// Returns the gRPC server's layer that counts calls by method and code.

@@ -3,7 +3,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use leasehold_core::{session::WaitEnd, time::Moment};
-use leasehold_proto::v1::session_request::Request;
 use leasehold_store::{
     clock,
     measure::{CALLS, Histogram},
@@ -170,7 +169,30 @@ impl Collector for TimesCollector {
     }
 }
 
-/// Kinds of requests on sessions.
+/// Kind of a request on a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Opens the session.
+    Open,
+    /// Takes locks.
+    Acquire,
+    /// Gives a hold back.
+    Release,
+    /// Shows that the client lives.
+    Heartbeat,
+    /// Changes the value of a hold.
+    SetValue,
+    /// Makes an exclusive hold a shared one.
+    Downgrade,
+    /// Cancels an acquire.
+    Cancel,
+    /// Ends the session.
+    Close,
+    /// None that this version knows.
+    Unknown,
+}
+
+/// Names of the kinds in metrics, traces and the log, in the order of their numbers.
 const REQUESTS: [&str; 9] = [
     "open",
     "acquire",
@@ -183,24 +205,30 @@ const REQUESTS: [&str; 9] = [
     "unknown",
 ];
 
+impl RequestKind {
+    /// Returns its name in metrics, traces and the log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        REQUESTS[self as usize]
+    }
+
+    /// Returns whether it is never refused for being asked too often: it shows life or gives something back.
+    #[must_use]
+    pub const fn is_free(self) -> bool {
+        matches!(
+            self,
+            Self::Heartbeat | Self::Release | Self::Cancel | Self::Close
+        )
+    }
+}
+
 /// Counts requests on sessions by kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests([Counter; REQUESTS.len()]);
 
 impl Requests {
-    pub(super) fn count(&self, request: Option<&Request>) {
-        let place = match request {
-            Some(Request::Open(_)) => 0,
-            Some(Request::Acquire(_)) => 1,
-            Some(Request::Release(_)) => 2,
-            Some(Request::Heartbeat(_)) => 3,
-            Some(Request::SetValue(_)) => 4,
-            Some(Request::Downgrade(_)) => 5,
-            Some(Request::Cancel(_)) => 6,
-            Some(Request::Close(_)) => 7,
-            None => 8,
-        };
-        self.0[place].inc();
+    pub(super) fn count(&self, kind: RequestKind) {
+        self.0[kind as usize].inc();
     }
 }
 

@@ -88,8 +88,6 @@ pub enum StreamEnd {
     ByPeer,
     /// The stream broke, or the client was disconnected: the client may still believe in its locks.
     Cut,
-    /// The stream was opened for something that can't be had: the session releases everything.
-    Failed,
 }
 
 /// Something that a client asks of its session.

@@ -128,14 +128,6 @@ impl Session {
                 let may_believe = !self.tenure.holds().is_empty() || self.tenure.has_revoked();
                 self.linger(may_believe, context);
             }
-            StreamEnd::Failed => {
-                self.drop_commands(false, context);
-                for claim in self.tenure.take_holds() {
-                    self.effects
-                        .clean_up(claim, End::Unclean, None, context.now);
-                }
-                self.linger(self.tenure.has_revoked(), context);
-            }
         }
     }
 

@@ -10,6 +10,7 @@ use leasehold_proto::v1::{Campaigning, SessionOpened, campaign_response::Respons
 pub(super) struct Answers {
     /// The session, until the client is told of it.
     untold: Option<SessionOpened>,
+    is_announced: bool,
     ready: VecDeque<Say>,
     /// What is said when everything before it was.
     owed: VecDeque<Owed>,
@@ -23,7 +24,7 @@ struct Owed {
 }
 
 impl Answers {
-    /// Everything waits from now on until the client is told of this session.
+    /// Notes the session that the client is to be told of. Everything else waits until then.
     pub(super) fn opened(&mut self, session: SessionOpened) {
         self.untold = Some(session);
     }
@@ -31,6 +32,7 @@ impl Answers {
     /// Tells the client that it was taken in, once.
     pub(super) fn announce(&mut self, position: u64) {
         if let Some(opened) = self.untold.take() {
+            self.is_announced = true;
             self.ready.push_back(Say::Campaigning(Campaigning {
                 position,
                 ttl: opened.ttl,
@@ -49,7 +51,7 @@ impl Answers {
 
     /// Says something that waits for nothing but the announcement.
     pub(super) fn say(&mut self, say: Say) {
-        if self.untold.is_none() {
+        if self.is_announced {
             self.ready.push_back(say);
         } else {
             self.owe(0, Some(say));
@@ -72,9 +74,9 @@ impl Answers {
         }
     }
 
-    /// How many are kept back.
-    pub(super) fn kept_back(&self) -> usize {
-        self.owed.len()
+    /// Returns how many wait to be given.
+    pub(super) fn len(&self) -> usize {
+        self.ready.len() + self.owed.len()
     }
 
     /// What is said next, if anything can be now.
@@ -82,7 +84,7 @@ impl Answers {
         if let Some(say) = self.ready.pop_front() {
             return Some(say);
         }
-        if self.untold.is_some() {
+        if !self.is_announced {
             return None;
         }
         let answer = self.owed.front_mut()?.answer.take()?;

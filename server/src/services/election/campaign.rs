@@ -1,35 +1,44 @@
 //! Candidacy: a session with one lock, in messages of its own.
 //!
-//! The session does all the work, as for any other client: it waits, renews, releases and detects losses. This module only
-//! translates messages.
+//! The session does all the work, as for any other client: it waits, renews, releases and detects losses. This module translates
+//! the stream: messages of the candidate become requests of a session, and the session's answers become responses to the
+//! candidate. The candidacy also has requests of its own: it acquires the election's lock, and closes the session after the
+//! last response.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Poll, ready},
+};
 
-use leasehold_core::{id::OwnerId, mode::Mode, session::MAX_PENDING_ACKS};
+use futures_util::{Stream, StreamExt, stream, stream::BoxStream, task::AtomicWaker};
+use leasehold_core::{id::OwnerId, session::MAX_PENDING_ACKS};
 use leasehold_proto::v1::{
     CampaignLost, CampaignOpen, CampaignProclaimed, CampaignRequest, CampaignResigned,
     CampaignResponse, Elected, LostReason, SessionAcquire, SessionCancel, SessionClose,
-    SessionGranted, SessionLost, SessionRelease, SessionRequest, SessionSetValue,
-    campaign_request::Request as Ask, campaign_response::Response as Say, session_request::Request,
-    session_response::Response,
+    SessionGranted, SessionLost, SessionOpen, SessionRelease, SessionRequest, SessionResponse,
+    SessionSetValue, campaign_request::Request as Ask, campaign_response::Response as Say,
+    session_request::Request, session_response::Response,
 };
+use tonic::Status;
 
 use super::answers::Answers;
 use crate::{
-    access::rules::{Permission, Place},
-    convert,
-    services::streams::{Opener, Peer, Streams, not_open},
-    session::{
-        driver::Opened,
-        wire::{Next, Wire},
+    access::{
+        Rights,
+        rules::{Permission, Place},
     },
+    convert::{
+        self,
+        session::{Answer, Requests},
+    },
+    coordinator::Coordinator,
+    services::opening::not_open,
+    session::opened::MAX_PROCLAIMS,
     status::{Reason, Refusal},
 };
 
-/// Most proclaims that wait for their answers; then no more is read until the store has answered some.
-const MAX_PROCLAIMS: usize = 64;
-/// Most answers that a candidacy owes.
-pub(super) const MAX_OWED: usize = MAX_PROCLAIMS + MAX_PENDING_ACKS;
+/// Most answers that wait to be given. With as many, no more messages are taken in until the store has answered some.
+const MAX_OWED: usize = MAX_PROCLAIMS + MAX_PENDING_ACKS;
 
 /// The request ids that the session is asked with. What the session says of itself, and heartbeats, have 0.
 const UNASKED: u64 = 0;
@@ -37,84 +46,173 @@ const ACQUIRE: u64 = 1;
 const RESIGN: u64 = 2;
 const FIRST_PROCLAIM: u64 = 3;
 
-/// What the client of one candidacy has asked and was told.
+/// Translator of one candidacy's stream, which both of its directions share.
+#[derive(Debug, Default)]
+pub(super) struct Candidacy {
+    campaign: Mutex<Campaign>,
+    /// Wakes the reader of requests: the candidacy has one of its own, or room for the answer to another.
+    reader: AtomicWaker,
+    /// Wakes the reader of responses: the candidacy has answered a message by itself.
+    writer: AtomicWaker,
+}
+
+/// Check of the message that opens a candidacy.
 #[derive(Debug)]
-pub(super) struct Campaign {
+pub(super) struct FirstMessage {
+    pub(super) coordinator: Coordinator,
+    pub(super) rights: Rights,
+}
+
+/// What the client of one candidacy has asked and was told.
+#[derive(Debug, Default)]
+struct Campaign {
     election: String,
     stage: Stage,
     /// The client wants to end it.
     resigning: bool,
-    next: Option<Next>,
-    next_proclaim: u64,
+    next_request: Option<SessionRequest>,
+    /// The error that ends the stream.
+    failure: Option<Status>,
+    proclaims: u64,
     answers: Answers,
 }
 
 /// How far a candidacy is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Stage {
     /// On its way to the store.
+    #[default]
     Asked,
     /// It waits for its turn.
     Waiting,
     /// It leads, under this owner id.
     Leading(OwnerId),
-    /// The last word was said.
+    /// The last response was given.
     Over,
 }
 
-/// Opens a candidacy as its first message says.
-pub(super) fn open(
-    streams: &Streams,
-    request: CampaignRequest,
-    peer: &Peer,
-) -> Result<Option<(Opened, Campaign)>, Refusal> {
-    let Some(Ask::Campaign(CampaignOpen {
-        election,
-        value,
-        ttl,
-        client_name,
-    })) = request.request
-    else {
-        return Err(not_open("campaign"));
-    };
-    // In its own words; the session checks again.
-    convert::lock_name("campaign.election", &election, streams.coordinator.store())?;
-    convert::value("campaign.value", &value)?;
-    peer.rights
-        .check(Permission::Acquire, Place::Election, &election)?;
-    let opener = Opener {
-        request_id: UNASKED,
-        client_name: convert::client_name("campaign.client_name", &client_name)?,
-        ttl: convert::ttl("campaign.ttl", ttl, streams.coordinator.bounds())?,
-        disconnect_grace: Duration::ZERO,
-        resume: Vec::new(),
-        denied: Vec::new(),
-        metadata: HashMap::new(),
-    };
-    let opened = streams.open(opener, peer)?;
-    Ok(Some((opened, Campaign::new(election, value))))
+impl Candidacy {
+    /// Translates the candidate's messages.
+    pub(super) fn requests(
+        self: &Arc<Self>,
+        mut messages: impl Stream<Item = Result<CampaignRequest, Status>> + Send + Unpin + 'static,
+        mut first: Option<FirstMessage>,
+    ) -> Requests {
+        let this = Arc::clone(self);
+        let mut has_ended = false;
+        let requests = stream::poll_fn(move |context| {
+            // Before it looks, so that it misses nothing in between.
+            this.reader.register(context.waker());
+            loop {
+                let mut campaign = this.campaign();
+                if let Some(request) = campaign.next_request.take() {
+                    return Poll::Ready(Some(Ok(request)));
+                }
+                if has_ended || !campaign.has_room() {
+                    return Poll::Pending;
+                }
+                let request = match ready!(messages.poll_next_unpin(context)) {
+                    Some(Ok(message)) => match first.take() {
+                        Some(first) => {
+                            let open = first.open(message, &mut campaign);
+                            return Poll::Ready(Some(open.map_err(Status::from)));
+                        }
+                        None => campaign.hear(message),
+                    },
+                    // The candidate has said everything that it has to say, and waits for the last response.
+                    None if campaign.is_ending() => {
+                        has_ended = true;
+                        return Poll::Pending;
+                    }
+                    Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                    None => return Poll::Ready(None),
+                };
+                drop(campaign);
+                if request.is_some() {
+                    return Poll::Ready(request.map(Ok));
+                }
+                this.writer.wake();
+            }
+        });
+        requests.boxed()
+    }
+
+    /// Translates the session's answers.
+    pub(super) fn responses(
+        self: Arc<Self>,
+        mut answers: impl Stream<Item = Answer> + Send + Unpin + 'static,
+    ) -> BoxStream<'static, Result<CampaignResponse, Status>> {
+        let responses = stream::poll_fn(move |context| {
+            self.writer.register(context.waker());
+            loop {
+                if let Some(response) = self.campaign().next_response() {
+                    self.reader.wake();
+                    return Poll::Ready(Some(response));
+                }
+                match ready!(answers.poll_next_unpin(context)) {
+                    Some(Ok(answer)) => self.campaign().on_answer(answer),
+                    Some(Err(status)) => return Poll::Ready(Some(Err(status))),
+                    None => return Poll::Ready(None),
+                }
+                self.reader.wake();
+            }
+        });
+        responses.boxed()
+    }
+
+    fn campaign(&self) -> MutexGuard<'_, Campaign> {
+        // Nothing panics while it is held.
+        self.campaign.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FirstMessage {
+    /// Checks the first message, whose fields the candidate knows by other names than the session.
+    fn open(
+        mut self,
+        message: CampaignRequest,
+        campaign: &mut Campaign,
+    ) -> Result<SessionRequest, Refusal> {
+        self.rights.look_again()?;
+        let Some(Ask::Campaign(CampaignOpen {
+            election,
+            value,
+            ttl,
+            client_name,
+        })) = message.request
+        else {
+            return Err(not_open("campaign"));
+        };
+        convert::lock_name("campaign.election", &election, self.coordinator.store())?;
+        convert::value("campaign.value", &value)?;
+        self.rights
+            .check(Permission::Acquire, Place::Election, &election)?;
+        convert::client_name("campaign.client_name", &client_name)?;
+        convert::ttl("campaign.ttl", ttl, self.coordinator.bounds())?;
+        campaign.open(election, value);
+        let open = SessionOpen {
+            client_name,
+            ttl,
+            ..SessionOpen::default()
+        };
+        Ok(request(UNASKED, Request::Open(open)))
+    }
 }
 
 impl Campaign {
-    fn new(election: String, value: Vec<u8>) -> Self {
+    fn open(&mut self, election: String, value: Vec<u8>) {
+        self.election.clone_from(&election);
         let acquire = SessionAcquire {
-            name: election.clone(),
+            name: election,
             value,
             ..SessionAcquire::default()
         };
-        Self {
-            election,
-            stage: Stage::Asked,
-            resigning: false,
-            next: Some(ask(ACQUIRE, Request::Acquire(acquire))),
-            next_proclaim: FIRST_PROCLAIM,
-            answers: Answers::default(),
-        }
+        self.next_request = Some(request(ACQUIRE, Request::Acquire(acquire)));
     }
 
     fn on_proclaim(&mut self, value: Vec<u8>) -> Option<SessionRequest> {
-        let request_id = self.next_proclaim;
-        self.next_proclaim += 1;
+        let request_id = FIRST_PROCLAIM + self.proclaims;
+        self.proclaims += 1;
         let checked = convert::value("proclaim.value", &value).map(|_| ());
         let checked = checked.and_then(|()| match self.stage {
             Stage::Leading(owner) if !self.resigning => Ok(owner),
@@ -122,7 +220,7 @@ impl Campaign {
         });
         let (answer, owner) = match checked {
             Ok(owner) => (None, Some(owner)),
-            Err(refusal) => (Some(Say::Error(convert::failure(refusal))), None),
+            Err(refusal) => (Some(error(refusal)), None),
         };
         self.answers.owe(request_id, answer);
         let set_value = SessionSetValue {
@@ -166,13 +264,13 @@ impl Campaign {
         let lock = lock.and_then(|lock| Some((OwnerId::parse(&lock.owner_id)?, lock)));
         let Some((owner, lock)) = lock else {
             // The session never says so; its end releases whatever it is.
-            return self.fail(unexpected());
+            return self.fail(unexpected().into());
         };
         self.answers.announce(0);
         self.stage = Stage::Leading(owner);
         if self.resigning {
             // The grant crossed it: there is nothing to begin.
-            self.next = self.step_back().map(Next::Ask);
+            self.next_request = self.step_back();
             return;
         }
         self.answers.say(Say::Elected(Elected {
@@ -187,7 +285,7 @@ impl Campaign {
             self.answers
                 .fulfil(RESIGN, Say::Resigned(CampaignResigned { led: false }));
         } else {
-            self.fail(unexpected());
+            self.fail(unexpected().into());
         }
     }
 
@@ -200,24 +298,23 @@ impl Campaign {
         self.answers.say(Say::Lost(CampaignLost { reason }));
     }
 
-    /// The stream ends with an error.
-    fn fail(&mut self, refusal: Refusal) {
+    /// Ends the stream with an error.
+    fn fail(&mut self, failure: Status) {
+        self.failure = Some(failure);
+        self.end();
+    }
+
+    /// Ends the session: the candidate has nothing left.
+    fn end(&mut self) {
         self.stage = Stage::Over;
-        self.next = Some(Next::Fail(refusal));
+        self.next_request = Some(request(UNASKED, Request::Close(SessionClose {})));
     }
 
     fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
     }
-}
 
-impl Wire for Campaign {
-    type Asks = CampaignRequest;
-    type Says = CampaignResponse;
-
-    /// A candidacy can't be resumed: its place would only be in the way of others.
-    const TELLS_TICKETS: bool = false;
-
+    /// Takes a message in. Returns what it asks of the session, if anything.
     fn hear(&mut self, message: CampaignRequest) -> Option<SessionRequest> {
         if self.is_over() {
             return None;
@@ -229,20 +326,23 @@ impl Wire for Campaign {
             }
             Some(Ask::Resign(_)) => self.on_resign(),
             Some(Ask::Campaign(_)) => {
-                self.answers
-                    .say(Say::Error(convert::failure(already_open())));
+                self.answers.say(error(already_open()));
                 None
             }
             None => {
-                self.answers.say(Say::Error(convert::failure(unknown())));
+                self.answers.say(error(unknown()));
                 None
             }
         }
     }
 
-    fn say(&mut self, request_id: u64, response: Response) -> Option<CampaignResponse> {
+    /// Takes an answer of the session in.
+    fn on_answer(&mut self, answer: SessionResponse) {
+        let (request_id, Some(response)) = (answer.request_id, answer.response) else {
+            return;
+        };
         if self.is_over() {
-            return None;
+            return;
         }
         match response {
             Response::Opened(opened) => self.answers.opened(opened),
@@ -250,7 +350,7 @@ impl Wire for Campaign {
                 self.answers.announce(queued.position);
                 self.stage = Stage::Waiting;
                 if self.resigning {
-                    self.next = self.step_back().map(Next::Ask);
+                    self.next_request = self.step_back();
                 }
             }
             Response::Granted(granted) => self.on_granted(granted),
@@ -264,62 +364,45 @@ impl Wire for Campaign {
                 let answer = if set.value_set {
                     Say::Proclaimed(CampaignProclaimed {})
                 } else {
-                    Say::Error(convert::failure(lost_before()))
+                    error(lost_before())
                 };
                 self.answers.fulfil(request_id, answer);
             }
             Response::Heartbeat(ack) => self.answers.say(Say::Heartbeat(ack)),
             Response::Draining(draining) => self.answers.say(Say::Draining(draining)),
             Response::Lost(lost) => self.on_lost(&lost),
-            Response::Error(failure) => self.answers.say(Say::Error(failure)),
-            // Nothing that a candidate asks for, or has to know.
+            Response::Error(failure) => match request_id {
+                UNASKED => self.answers.say(Say::Error(failure)),
+                // Without these there is no candidacy any more, and nothing to say but why.
+                ACQUIRE | RESIGN => self.fail(convert::status(failure)),
+                _ => self.answers.fulfil(request_id, Say::Error(failure)),
+            },
+            // A candidate neither asks for these nor needs to know of them.
             Response::Closed(_) | Response::Downgraded(_) => {}
         }
-        self.more()
     }
 
-    fn refuse(&mut self, request_id: u64, refusal: Refusal) -> Option<CampaignResponse> {
+    /// Returns the next response to the candidate.
+    fn next_response(&mut self) -> Option<Result<CampaignResponse, Status>> {
         if self.is_over() {
-            return None;
-        }
-        match request_id {
-            UNASKED => self.answers.say(Say::Error(convert::failure(refusal))),
-            // Without them there is no candidacy any more, and nothing to say but why.
-            ACQUIRE | RESIGN => self.fail(refusal),
-            _ => self
-                .answers
-                .fulfil(request_id, Say::Error(convert::failure(refusal))),
-        }
-        self.more()
-    }
-
-    fn more(&mut self) -> Option<CampaignResponse> {
-        if self.is_over() {
-            return None;
+            return self.failure.take().map(Err);
         }
         let say = self.answers.next()?;
         if matches!(say, Say::Resigned(_) | Say::Lost(_)) {
-            // The last word: nothing is left, and the stream ends.
-            self.stage = Stage::Over;
-            self.next = Some(ask(UNASKED, Request::Close(SessionClose {})));
+            self.end();
         }
-        Some(CampaignResponse {
+        Some(Ok(CampaignResponse {
             response: Some(say),
-        })
+        }))
     }
 
-    fn next(&mut self) -> Option<Next> {
-        self.next.take()
+    /// Returns whether another message may be taken in.
+    fn has_room(&self) -> bool {
+        self.is_over() || self.answers.len() < MAX_OWED
     }
 
-    fn kept_back(&self) -> usize {
-        self.answers.kept_back()
-    }
-
-    fn place(_: Mode) -> Place {
-        Place::Election
-    }
-
+    /// Returns whether the candidate has said all that it has to say: the end of its side of the stream means nothing then, and
+    /// does not keep the last response from it.
     fn is_ending(&self) -> bool {
         self.resigning || self.is_over()
     }
@@ -333,8 +416,8 @@ fn request(request_id: u64, request: Request) -> SessionRequest {
     }
 }
 
-fn ask(request_id: u64, asked: Request) -> Next {
-    Next::Ask(request(request_id, asked))
+fn error(refusal: Refusal) -> Say {
+    Say::Error(convert::failure(refusal))
 }
 
 fn already_open() -> Refusal {

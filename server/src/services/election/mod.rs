@@ -3,22 +3,25 @@
 mod answers;
 mod campaign;
 
+use std::sync::Arc;
+
 use leasehold_core::{name::LockName, watch::Leader};
 use leasehold_proto::v1::{
     CampaignRequest, CampaignResponse, LeaderRequest, LeaderResponse, ObserveRequest,
     ObserveResponse, election_service_server::ElectionService,
 };
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use self::campaign::{Candidacy, FirstMessage};
 use super::{
-    streams::{Kind, Streams, draining},
+    streams::{Streams, draining},
     told::{self, Source, ToldStream},
 };
 use crate::{
     access::rules::{Permission, Place},
     convert,
     coordinator::Coordinator,
+    session::opened::Kind,
     status::Refusal,
     watch::{
         Watching,
@@ -37,19 +40,22 @@ pub struct Elections {
 
 #[tonic::async_trait]
 impl ElectionService for Elections {
-    type CampaignStream = ReceiverStream<Result<CampaignResponse, Status>>;
+    type CampaignStream = ToldStream<CampaignResponse>;
     type ObserveStream = ToldStream<ObserveResponse>;
 
     async fn campaign(
         &self,
         request: Request<Streaming<CampaignRequest>>,
     ) -> Result<Response<Self::CampaignStream>, Status> {
-        let kind = Kind {
-            first: "campaign",
-            owed: campaign::MAX_OWED,
-            open: campaign::open,
+        let (_, extensions, messages) = request.into_parts();
+        let first = FirstMessage {
+            coordinator: self.streams.coordinator.clone(),
+            rights: self.streams.access.rights(&extensions)?,
         };
-        self.streams.begin(request, kind)
+        let candidacy = Arc::<Candidacy>::default();
+        let requests = candidacy.requests(messages, Some(first));
+        let answers = self.streams.begin(&extensions, requests, Kind::Candidacy)?;
+        Ok(Response::new(candidacy.responses(answers)))
     }
 
     async fn leader(

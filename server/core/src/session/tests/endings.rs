@@ -240,15 +240,6 @@ fn what_was_revoked_outlasts_a_close_unless_the_client_itself_closes() {
 }
 
 #[test]
-fn a_stream_that_was_opened_for_nothing_releases_everything() {
-    let mut scene = scene(GRACE);
-    scene.hold(2, acquire("a"));
-    scene.end_stream(StreamEnd::Failed);
-    assert_eq!(scene.cleanups.len(), 1);
-    assert_eq!(scene.session.phase(), Phase::Ended);
-}
-
-#[test]
 fn a_coordinator_that_stops_leaves_holds_and_places_to_be_resumed() {
     let mut scene = scene(GRACE);
     scene.hold(2, acquire("a"));

@@ -240,7 +240,7 @@ fn names_that_the_actor_holds_are_held_once_more() {
 
 #[test]
 fn a_stream_that_ends_in_the_middle_leaves_nothing() {
-    for end in [StreamEnd::ByPeer, StreamEnd::Cut, StreamEnd::Failed] {
+    for end in [StreamEnd::ByPeer, StreamEnd::Cut] {
         let mut scene = Scene::open();
         scene.other_takes("b");
         scene.queue(2, several(&["a", "b"]));

@@ -1,9 +1,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use futures_util::FutureExt;
 use leasehold_proto::v1::{
     CampaignProclaim, CampaignResign, GrantedLock, LostLock, SessionHeartbeat, SessionHeartbeatAck,
     SessionNotGranted, SessionOpened, SessionQueued, SessionReleased, SessionValueSet,
 };
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic_types::StatusExt;
 
 use super::*;
 
@@ -11,7 +15,8 @@ const OWNER: [u8; 16] = [7; 16];
 
 /// A candidacy whose session is open and whose acquire was sent.
 fn campaign() -> Campaign {
-    let mut campaign = Campaign::new("leader".to_owned(), b"first".to_vec());
+    let mut campaign = Campaign::default();
+    campaign.open("leader".to_owned(), b"first".to_vec());
     assert!(
         say(
             &mut campaign,
@@ -41,36 +46,40 @@ fn leading() -> Campaign {
 }
 
 fn say(campaign: &mut Campaign, request_id: u64, response: Response) -> Vec<Say> {
-    let first = campaign.say(request_id, response);
-    said(campaign, first)
+    campaign.on_answer(SessionResponse {
+        request_id,
+        response: Some(response),
+    });
+    said(campaign)
 }
 
 fn refuse(campaign: &mut Campaign, request_id: u64, reason: Reason) -> Vec<Say> {
-    let first = campaign.refuse(request_id, Refusal::new(reason, "no"));
-    said(campaign, first)
+    let failure = convert::failure(Refusal::new(reason, "no"));
+    say(campaign, request_id, Response::Error(failure))
 }
 
-fn said(campaign: &mut Campaign, first: Option<CampaignResponse>) -> Vec<Say> {
-    let more = std::iter::from_fn(|| campaign.more());
-    first
-        .into_iter()
-        .chain(more)
-        .map(|said| said.response.unwrap())
-        .collect()
+fn said(campaign: &mut Campaign) -> Vec<Say> {
+    let said = std::iter::from_fn(|| campaign.next_response());
+    said.map(|said| said.unwrap().response.unwrap()).collect()
+}
+
+/// Returns the reason with which the stream ends. The session is closed then.
+fn fails(campaign: &mut Campaign) -> String {
+    let status = campaign.next_response().unwrap().unwrap_err();
+    assert!(matches!(asked_next(campaign), Some(Request::Close(_))));
+    assert!(said(campaign).is_empty());
+    status.get_details_error_info().unwrap().reason
 }
 
 /// What a message asks of the session, and what is answered right away.
 fn hear(campaign: &mut Campaign, ask: Ask) -> (Option<(u64, Request)>, Vec<Say>) {
     let asked = campaign.hear(CampaignRequest { request: Some(ask) });
     let asked = asked.map(|asked| (asked.request_id, asked.request.unwrap()));
-    (asked, said(campaign, None))
+    (asked, said(campaign))
 }
 
 fn asked_next(campaign: &mut Campaign) -> Option<Request> {
-    match campaign.next()? {
-        Next::Ask(asked) => asked.request,
-        Next::Fail(refusal) => panic!("{refusal:?}"),
-    }
+    campaign.next_request.take()?.request
 }
 
 fn proclaim(value: &[u8]) -> Ask {
@@ -145,13 +154,13 @@ fn assert_closes(campaign: &mut Campaign) {
         asked_next(campaign),
         Some(Request::Close(SessionClose {}))
     ));
-    assert!(campaign.next().is_none());
+    assert!(campaign.next_request.is_none());
     // Whatever still comes, the last word was said.
     for late in [heartbeat(9), value_set(true), not_granted(), granted()] {
         assert!(say(campaign, ACQUIRE, late).is_empty());
     }
     assert_eq!(hear(campaign, proclaim(b"late")), (None, Vec::new()));
-    assert!(campaign.next().is_none());
+    assert!(campaign.next_request.is_none());
     assert!(campaign.is_ending());
 }
 
@@ -166,7 +175,7 @@ fn it_is_told_of_its_place_and_then_of_its_election() {
         kinds(&say(&mut campaign, ACQUIRE, granted())),
         ["elected 5"]
     );
-    assert!(campaign.next().is_none());
+    assert!(campaign.next_request.is_none());
     assert!(!campaign.is_ending());
 }
 
@@ -179,12 +188,12 @@ fn nothing_comes_before_it_was_taken_in() {
     assert!(said.is_empty());
     assert!(say(&mut campaign, UNASKED, heartbeat(1)).is_empty());
     assert_eq!(hear(&mut campaign, proclaim(b"early")), (None, Vec::new()));
-    assert_eq!(campaign.kept_back(), 2);
+    assert_eq!(campaign.answers.len(), 2);
     assert_eq!(
         kinds(&say(&mut campaign, ACQUIRE, granted())),
         ["campaigning 0", "heartbeat 1", "NOT_LEADER", "elected 5"]
     );
-    assert_eq!(campaign.kept_back(), 0);
+    assert_eq!(campaign.answers.len(), 0);
 }
 
 #[test]
@@ -221,7 +230,10 @@ fn proclaims_are_answered_in_their_order_whatever_the_store_does() {
         kinds(&say(&mut campaign, id, value_set(false))),
         ["LOCK_LOST"]
     );
-    assert!(campaign.next().is_none(), "the candidacy is as it was");
+    assert!(
+        campaign.next_request.is_none(),
+        "the candidacy is as it was"
+    );
 }
 
 #[test]
@@ -332,22 +344,98 @@ fn a_loss_is_the_last_word() {
 
 #[test]
 fn a_candidacy_that_can_not_be_had_ends_with_the_reason() {
+    let refusal = |request_id, reason| SessionResponse {
+        request_id,
+        response: Some(Response::Error(convert::failure(Refusal::new(
+            reason, "no",
+        )))),
+    };
     let mut refused = campaign();
-    assert!(refuse(&mut refused, ACQUIRE, Reason::StoreUnavailable).is_empty());
-    assert!(matches!(refused.next(), Some(Next::Fail(_))));
+    refused.on_answer(refusal(ACQUIRE, Reason::StoreUnavailable));
+    assert_eq!(fails(&mut refused), "STORE_UNAVAILABLE");
 
     let mut waiting = campaign();
     say(&mut waiting, ACQUIRE, queued());
-    assert!(say(&mut waiting, ACQUIRE, not_granted()).is_empty());
-    assert!(
-        matches!(waiting.next(), Some(Next::Fail(_))),
-        "never silently"
-    );
+    waiting.on_answer(SessionResponse {
+        request_id: ACQUIRE,
+        response: Some(not_granted()),
+    });
+    assert_eq!(fails(&mut waiting), "STORE_GARBLED", "never silently");
 
     let mut resigning = leading();
     hear(&mut resigning, resign());
-    assert!(refuse(&mut resigning, RESIGN, Reason::StoreIndeterminate).is_empty());
-    assert!(matches!(resigning.next(), Some(Next::Fail(_))));
+    resigning.on_answer(refusal(RESIGN, Reason::StoreIndeterminate));
+    assert_eq!(fails(&mut resigning), "STORE_INDETERMINATE");
+}
+
+#[tokio::test]
+async fn both_directions_of_a_stream_wake_each_other() {
+    let candidacy = Arc::<Candidacy>::default();
+    candidacy
+        .campaign()
+        .open("leader".to_owned(), b"first".to_vec());
+    let (messages, heard) = mpsc::unbounded_channel();
+    let (answers, given) = mpsc::unbounded_channel();
+    let mut requests = candidacy.requests(UnboundedReceiverStream::new(heard), None);
+    let mut responses = Arc::clone(&candidacy).responses(UnboundedReceiverStream::new(given));
+    let answer = |request_id, response| {
+        let response = Some(response);
+        answers
+            .send(Ok(SessionResponse {
+                request_id,
+                response,
+            }))
+            .unwrap();
+    };
+    let kind = |request: Option<Result<SessionRequest, Status>>| {
+        let request = request.unwrap().unwrap().request.unwrap();
+        std::mem::discriminant(&request)
+    };
+    let acquire = Request::Acquire(SessionAcquire::default());
+    assert_eq!(
+        kind(requests.next().await),
+        std::mem::discriminant(&acquire)
+    );
+
+    // Before the session is open: what the translator answers by itself waits for that.
+    let early = Ask::Proclaim(CampaignProclaim::default());
+    messages
+        .send(Ok(CampaignRequest {
+            request: Some(early),
+        }))
+        .unwrap();
+    messages
+        .send(Ok(CampaignRequest {
+            request: Some(resign()),
+        }))
+        .unwrap();
+    drop(messages);
+    assert!(
+        requests.next().now_or_never().is_none(),
+        "the end is no end"
+    );
+    assert!(responses.next().now_or_never().is_none());
+    answer(UNASKED, Response::Opened(SessionOpened::default()));
+    answer(ACQUIRE, queued());
+    let cancel = Request::Cancel(SessionCancel::default());
+    let (said, asked) = tokio::join!(
+        responses.by_ref().take(2).collect::<Vec<_>>(),
+        requests.next()
+    );
+    let said = said.into_iter().map(|said| said.unwrap().response.unwrap());
+    assert_eq!(
+        kinds(&said.collect::<Vec<_>>()),
+        ["campaigning 3", "NOT_LEADER"]
+    );
+    assert_eq!(kind(asked), std::mem::discriminant(&cancel));
+    answer(ACQUIRE, not_granted());
+    let close = Request::Close(SessionClose {});
+    let (said, asked) = tokio::join!(responses.next(), requests.next());
+    let said = said.unwrap().unwrap().response.unwrap();
+    assert_eq!(kinds(&[said]), ["resigned false"]);
+    assert_eq!(kind(asked), std::mem::discriminant(&close));
+    drop(answers);
+    assert!(responses.next().await.is_none());
 }
 
 #[test]
@@ -358,12 +446,12 @@ fn what_makes_no_sense_is_refused_and_changes_nothing() {
     assert!(asked.is_none());
     assert_eq!(kinds(&said), ["ALREADY_OPEN"]);
     assert!(campaign.hear(CampaignRequest { request: None }).is_none());
-    let unknown = super::tests::said(&mut campaign, None);
+    let unknown = super::tests::said(&mut campaign);
     assert_eq!(kinds(&unknown), ["UNKNOWN_REQUEST"]);
     assert_eq!(
         kinds(&refuse(&mut campaign, UNASKED, Reason::InvalidField)),
         ["INVALID_FIELD"]
     );
-    assert!(campaign.next().is_none());
+    assert!(campaign.next_request.is_none());
     assert!(!campaign.is_ending());
 }

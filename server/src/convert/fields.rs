@@ -1,0 +1,224 @@
+//! Checks of fields, and their conversion from protobuf.
+
+use std::{collections::HashSet, time::Duration};
+
+use leasehold_core::{
+    id::OwnerId,
+    mode::{MAX_LIMIT, Mode, Permits},
+    name::{ClientName, LockName, TtlBounds, Value},
+    session::Wait,
+    time::InUnits,
+};
+use leasehold_proto::v1;
+use leasehold_store::{LockStore, Store};
+
+use crate::{
+    limits::{page_too_large, too_many_names},
+    status::Refusal,
+};
+
+/// Most entries of a session's metadata.
+const MAX_METADATA: usize = 16;
+/// Most bytes of a metadata key.
+const MAX_METADATA_KEY: usize = 64;
+/// Most bytes of a metadata value.
+const MAX_METADATA_VALUE: usize = 256;
+
+/// A lock's name.
+pub fn lock_name(field: &str, name: &str, store: &Store) -> Result<LockName, Refusal> {
+    let name = LockName::parse(name).map_err(|invalid| Refusal::field(field, invalid))?;
+    store
+        .check_name(&name)
+        .map_err(|invalid| Refusal::field(field, invalid))?;
+    Ok(name)
+}
+
+/// An owner id.
+pub fn owner_id(field: &str, bytes: &[u8]) -> Result<OwnerId, Refusal> {
+    OwnerId::parse(bytes).ok_or_else(|| {
+        let what = format!(
+            "must be the 16 bytes that the grant gave, not {} bytes",
+            bytes.len()
+        );
+        Refusal::field(field, what)
+    })
+}
+
+/// A TTL, the default where unset.
+pub fn ttl(
+    field: &str,
+    ttl: Option<prost_types::Duration>,
+    bounds: &TtlBounds,
+) -> Result<Duration, Refusal> {
+    match duration(field, ttl)? {
+        None => Ok(bounds.default),
+        Some(ttl) => bounds
+            .check(ttl)
+            .map_err(|invalid| Refusal::field(field, invalid)),
+    }
+}
+
+/// A lock-delay, none where unset.
+pub fn lock_delay(
+    field: &str,
+    delay: Option<prost_types::Duration>,
+    bounds: &TtlBounds,
+) -> Result<Duration, Refusal> {
+    let delay = duration(field, delay)?.unwrap_or_default();
+    bounds
+        .check_delay(delay)
+        .map_err(|invalid| Refusal::field(field, invalid))
+}
+
+/// A wait, `default` where unset.
+pub fn wait(
+    field: &str,
+    wait: Option<prost_types::Duration>,
+    default: Wait,
+    max: Duration,
+) -> Result<Wait, Refusal> {
+    let wait = duration(field, wait)?;
+    if let Some(wait) = wait.filter(|wait| *wait > max) {
+        let (most, wait) = (InUnits(max), InUnits(wait));
+        return Err(Refusal::field(
+            field,
+            format!("must be at most {most}, not {wait}"),
+        ));
+    }
+    Ok(match wait {
+        None => default,
+        Some(Duration::ZERO) => Wait::No,
+        Some(wait) => Wait::For(wait),
+    })
+}
+
+/// A value.
+pub fn value(field: &str, bytes: &[u8]) -> Result<Value, Refusal> {
+    Value::parse(bytes).map_err(|invalid| Refusal::field(field, invalid))
+}
+
+/// A client's name.
+pub fn client_name(field: &str, name: &str) -> Result<ClientName, Refusal> {
+    ClientName::parse(name).map_err(|invalid| Refusal::field(field, invalid))
+}
+
+/// How a lock is to be held; `path` comes before the names of the fields.
+pub fn mode(path: &str, mode: i32, permits: u32, limit: u32) -> Result<Mode, Refusal> {
+    let field = |name: &str| format!("{path}{name}");
+    let asked = v1::LockMode::try_from(mode).map_err(|_| {
+        let what = format!(
+            "must be LOCK_MODE_EXCLUSIVE, LOCK_MODE_SHARED, LOCK_MODE_SEMAPHORE or unset, not {mode}"
+        );
+        Refusal::field(&field("mode"), what)
+    })?;
+    if asked == v1::LockMode::Semaphore {
+        let permits = if permits == 0 { 1 } else { permits };
+        if !(1..=MAX_LIMIT).contains(&limit) {
+            let what = format!("must be 1 to {MAX_LIMIT} for a semaphore, not {limit}");
+            return Err(Refusal::field(&field("limit"), what));
+        }
+        return Permits::new(permits, limit)
+            .map(Mode::Semaphore)
+            .map_err(|invalid| Refusal::field(&field("permits"), invalid));
+    }
+    for (name, number) in [("permits", permits), ("limit", limit)] {
+        if number != 0 {
+            let what = "must be unset but for a semaphore (LOCK_MODE_SEMAPHORE)";
+            return Err(Refusal::field(&field(name), what));
+        }
+    }
+    Ok(match asked {
+        v1::LockMode::Shared => Mode::Shared,
+        _ => Mode::Exclusive,
+    })
+}
+
+/// The names of an acquire on a session: the first, and others that are all different.
+pub fn lock_names(
+    request: &v1::SessionAcquire,
+    store: &Store,
+    max_names: usize,
+) -> Result<(LockName, Vec<LockName>), Refusal> {
+    const FIELD: &str = "acquire.names";
+    let [first, ..] = &request.names[..] else {
+        let name = lock_name("acquire.name", &request.name, store)?;
+        return Ok((name, Vec::new()));
+    };
+    if !request.name.is_empty() {
+        let what = "must be empty where `name` is set: ask for one name or for several";
+        return Err(Refusal::field(FIELD, what));
+    }
+    if request.names.len() > max_names {
+        return Err(too_many_names(request.names.len(), max_names));
+    }
+    let first = lock_name(FIELD, first, store)?;
+    let mut seen = HashSet::from([first.as_str()]);
+    let mut others = Vec::with_capacity(request.names.len() - 1);
+    for name in &request.names[1..] {
+        if !seen.insert(name) {
+            let what = format!("must be different names; {name:?} is there twice");
+            return Err(Refusal::field(FIELD, what));
+        }
+        others.push(lock_name(FIELD, name, store)?);
+    }
+    drop(seen);
+    Ok((first, others))
+}
+
+/// What a session says of itself.
+pub fn metadata(
+    field: &str,
+    metadata: &std::collections::HashMap<String, String>,
+) -> Result<(), Refusal> {
+    if metadata.len() > MAX_METADATA {
+        let what = format!(
+            "must have at most {MAX_METADATA} entries, not {}",
+            metadata.len()
+        );
+        return Err(Refusal::field(field, what));
+    }
+    let fits = |(key, value): (&String, &String)| {
+        (1..=MAX_METADATA_KEY).contains(&key.len()) && value.len() <= MAX_METADATA_VALUE
+    };
+    if !metadata.iter().all(fits) {
+        let what = format!(
+            "must have keys of 1 to {MAX_METADATA_KEY} bytes and values of at most {MAX_METADATA_VALUE} bytes"
+        );
+        return Err(Refusal::field(field, what));
+    }
+    Ok(())
+}
+
+/// A page size, 100 where unset.
+pub fn page_size(field: &str, size: i32, max: usize) -> Result<usize, Refusal> {
+    match usize::try_from(size) {
+        Ok(0) => Ok(max.min(100)),
+        Ok(asked) if asked <= max => Ok(asked),
+        Ok(_) => Err(page_too_large(size, max)),
+        Err(_) => Err(Refusal::field(
+            field,
+            format!("must be 1 to {max}, or 0 for 100, not {size}"),
+        )),
+    }
+}
+
+pub(super) fn duration(
+    field: &str,
+    duration: Option<prost_types::Duration>,
+) -> Result<Option<Duration>, Refusal> {
+    // By hand: the conversion of `prost_types` normalises what is not valid, and overflows on some of it.
+    let Some(duration) = duration else {
+        return Ok(None);
+    };
+    let seconds = u64::try_from(duration.seconds).ok();
+    let nanos = u32::try_from(duration.nanos)
+        .ok()
+        .filter(|nanos| *nanos < 1_000_000_000);
+    match seconds.zip(nanos) {
+        Some((seconds, nanos)) => Ok(Some(Duration::new(seconds, nanos))),
+        None => Err(Refusal::field(
+            field,
+            "must be a valid duration, not negative",
+        )),
+    }
+}
