@@ -2,14 +2,13 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use futures_util::future::{FutureExt, OptionFuture};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
-use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::Tls;
+use super::{Tls, load::earliest};
 use crate::{
     config::Config,
     follow::FileWatch,
@@ -19,19 +18,6 @@ use crate::{
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Time before its expiry from which on a certificate causes warnings. The alert `LeaseholdCertificateExpires` uses the same.
 const SOON: Duration = Duration::from_secs(14 * 24 * 60 * 60);
-
-/// Returns when the first of these certificates expires, or `None` if none of them can be read.
-pub(super) fn earliest(chain: &[CertificateDer<'_>]) -> Option<SystemTime> {
-    chain.iter().filter_map(over_at).min()
-}
-
-/// Returns when a certificate expires, if it can be read.
-pub(crate) fn over_at(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
-    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-    // The precise time before 1970 does not matter.
-    let seconds = certificate.validity().not_after.timestamp();
-    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
-}
 
 /// State of a certificate at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

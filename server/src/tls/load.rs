@@ -4,7 +4,7 @@ use std::{
     fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::SystemTime,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rustls::{
@@ -20,8 +20,8 @@ use rustls::{
     },
     sign::{CertifiedKey, SingleCertAndKey},
 };
+use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::expiry::earliest;
 use crate::config::{ClientAuth, Config};
 
 /// Protocol that clients of the gRPC port must offer by ALPN.
@@ -269,4 +269,17 @@ fn unusable(setting: &'static str, path: &Path, detail: String) -> TlsError {
         path: path.to_owned(),
         detail,
     }
+}
+
+/// Returns when the first of these certificates expires, or `None` if none of them can be read.
+pub(super) fn earliest(chain: &[CertificateDer<'_>]) -> Option<SystemTime> {
+    chain.iter().filter_map(over_at).min()
+}
+
+/// Returns when a certificate expires, if it can be read.
+pub(crate) fn over_at(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    // The precise time before 1970 does not matter.
+    let seconds = certificate.validity().not_after.timestamp();
+    Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }

@@ -19,8 +19,9 @@ mod reload;
 mod trust;
 
 pub use expiry::check_expiry;
-pub(crate) use expiry::{follow_expiry, over_at};
+pub(crate) use expiry::follow_expiry;
 pub(crate) use load::HTTP2;
+pub(crate) use load::over_at;
 pub use load::{TlsError, check};
 pub(crate) use port::TlsPort;
 pub(crate) use reason::told;

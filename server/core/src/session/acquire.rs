@@ -25,9 +25,6 @@ use crate::{
     view::HolderView,
 };
 
-/// Time until a failed renewal is tried again.
-pub(super) const RETRY: Duration = Duration::from_millis(100);
-
 /// Wishes of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Wanted {

@@ -6,11 +6,13 @@
 //! until the holds' time is up; once it succeeds, the session tells the client unasked for how much longer its last answered
 //! heartbeat is good, since the client would give its locks up otherwise.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
-use super::{RequestId, acquire::RETRY};
+use super::RequestId;
 use crate::{command::Loss, id::OwnerId, time::Moment};
 
+/// Time until a failed renewal is tried again.
+pub(super) const RETRY: Duration = Duration::from_millis(100);
 /// Most heartbeats that wait for a renewal before they are answered; of more, the oldest are not.
 pub const MAX_PENDING_ACKS: usize = 16;
 

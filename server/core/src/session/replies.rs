@@ -3,9 +3,10 @@
 use super::{
     CommandFailure, CommandId, Context, Interest, RegistryEvent, RequestId, Response, Session,
     State,
-    acquire::{RETRY, unexpected},
+    acquire::unexpected,
     effects::{Claim, Purpose},
     output::Refused,
+    renewal::RETRY,
 };
 use crate::{
     command::{End, Reply, Stamped},

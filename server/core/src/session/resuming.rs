@@ -11,9 +11,10 @@ use std::{
 
 use super::{
     CommandFailure, CommandId, RegistryEvent, RequestId, Resumed, Resumption, Wait,
-    acquire::{RETRY, Step, unexpected},
+    acquire::{Step, unexpected},
     effects::{Claim, Grant, Purpose},
     output::{Interest, Note, Output, Refused, TrackedWait, WaitEnd},
+    renewal::RETRY,
 };
 use crate::{
     command::{Acquire, End, Loss, Op, Reply, Resume, Stamped},

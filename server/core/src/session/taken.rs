@@ -2,8 +2,8 @@
 
 use super::{
     CommandFailure, RequestId,
-    acquire::RETRY,
     effects::{Effects, Grant, Purpose},
+    renewal::RETRY,
 };
 use crate::{
     command::{Op, Reply, Stamped},

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Standing,
-    mirrored::{Held, Mirrored},
+    event::Standing,
+    mirrored::{Held, LOOK_EVERY, Mirrored},
 };
 use crate::{
     mode::Mode,
@@ -12,8 +12,6 @@ use crate::{
     view::{HOLDERS_SHOWN, HoldView, HolderView, NameView},
 };
 
-/// Interval between looks at a name on which something can end unreported, at an unknown time.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Time after the end of a hold at which the mirror looks at it: the store rounds up to the millisecond.
 const GRACE: Duration = Duration::from_millis(2);
 /// Shortest pause between two looks at a name.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Event, Leader, Telling,
+    event::{Event, Leader, Telling},
     mirrored::{Events, Heard, Mirrored},
 };
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Change, Event, EventKind, known::LOOK_EVERY};
+use super::event::{Change, Event, EventKind};
 use crate::{
     command::{CLAIM_TIME, Loss},
     id::FencingToken,
@@ -12,6 +12,8 @@ use crate::{
     view::{HoldView, HolderView, NameView},
 };
 
+/// Interval between looks at a name on which something can end unreported, at an unknown time.
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Pause before the next look at a hold that was seen with no time left.
 const SHORTLY: Duration = Duration::from_millis(100);
 
