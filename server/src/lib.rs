@@ -20,6 +20,7 @@
 
 pub mod access;
 pub mod admin_http;
+mod alarm;
 pub mod config;
 pub mod convert;
 pub mod coordinator;

@@ -203,6 +203,42 @@ pub struct Executed {
     pub more: bool,
 }
 
+/// Effect of another coordinator's operation on an owner id of this one. A hint: it may be lost, and a refresh or renewal
+/// then finds the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WakeUp {
+    /// A waiter was granted, for the claim time: confirm it.
+    Granted {
+        /// The lock.
+        name: LockName,
+        /// The waiter.
+        owner: OwnerId,
+        /// Its token.
+        token: FencingToken,
+        /// Whether a session waits.
+        of_session: bool,
+    },
+    /// A hold was force-released.
+    Forced {
+        /// The lock.
+        name: LockName,
+        /// The former holder.
+        owner: OwnerId,
+    },
+    /// Wake-ups may have been missed before the subscription began: refresh the name.
+    Missed {
+        /// The lock.
+        name: LockName,
+    },
+    /// Another coordinator resumed a hold or a place in the queue, under another owner id.
+    Resumed {
+        /// The lock.
+        name: LockName,
+        /// Its former owner id.
+        owner: OwnerId,
+    },
+}
+
 /// What was carried out, and when it was sent.
 #[derive(Clone, Debug)]
 pub struct Stamped {

@@ -6,10 +6,13 @@
 //!   behind a mutex; the Redis scripts are tested against it, command by command.
 //! - [`lease::Lease`] is one session's arithmetic: which deadline may be promised to the client, and when silence ends
 //!   the session.
+//! - [`session::Session`] is one client's session, and [`contention::ContendedNames`] what a coordinator does for the names
+//!   that somebody waits for: machines without I/O, which the server drives.
 //! - [`watch::Mirror`] makes what happens to locks, as the store tells it, into events for whoever watches.
 //! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
 
 pub mod command;
+pub mod contention;
 pub mod deadlock;
 pub mod failure;
 mod hold;

@@ -1,110 +1,60 @@
-//! The names that somebody waits for here: their queues in the store are kept alive, and what a lost message would have
-//! told is found out.
-//!
-//! Each name is refreshed once a second, and as soon as what is in its way has expired. Pub/sub only makes this faster. One
-//! task owns the names and their timers; what it asks the store is in `refresh.rs`.
+//! Task that owns the contended names of this coordinator: it feeds their machine ([`leasehold_core::contention`]) with what
+//! happens, and carries out what that says.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use leasehold_core::{
-    command::{Acquire, Loss, REFRESH_INTERVAL},
+    command::Acquire,
+    contention::{ContendedNames, Context, Input, Output, Owners},
     deadlock::BlockedWait,
-    id::{FencingToken, OwnerId},
+    id::OwnerId,
     name::LockName,
-    session::WaitEnd,
+    session::{CommandId, RegistryEvent, TrackedWait, WaitEnd},
+    time::Moment,
 };
-use leasehold_store::{LockStore, Status, WakeUp};
+use leasehold_store::{Answer, Answers, LockStore, Status, WakeUp};
 use tokio::{sync::mpsc, time::Instant};
-use tokio_util::{
-    sync::CancellationToken,
-    time::{DelayQueue, delay_queue::Key},
-};
+use tokio_util::sync::CancellationToken;
 
-use super::{
-    Coordinator,
-    deadlock::BlockedHere,
-    inbox::Inbox,
-    refresh::{Refreshed, confirm, refresh},
-};
+use super::{Coordinator, deadlock::BlockedHere, inbox::Inbox, registry::Registry};
 use crate::{
+    alarm::Alarm,
     limits::WaiterPlace,
     telemetry::{Level, Tracked, waits::WaitTimer},
 };
 
-/// Added to an expiry, which the store gives in whole milliseconds, so that a re-check finds it past.
-const EXPIRY_SLACK: Duration = Duration::from_millis(2);
-
-/// Where waiters are announced.
+/// Handle on the task.
 #[derive(Clone, Debug)]
 pub struct Contention {
-    messages: mpsc::UnboundedSender<(Message, Tracked)>,
+    messages: mpsc::UnboundedSender<(Input, Tracked)>,
     waiting: Level,
 }
 
-/// What the task is told, counted until it is seen to.
-pub type Messages = mpsc::UnboundedReceiver<(Message, Tracked)>;
-
-/// What the task is told. At most two messages for each waiter are under way, so the channel is bounded by the waiters.
-#[derive(Debug)]
-pub enum Message {
-    /// An acquire waits.
-    Waits {
-        /// The lock.
-        name: LockName,
-        /// What was asked for.
-        acquire: Arc<Acquire>,
-        /// When what is in its way runs out, if that is known.
-        expires_in: Option<Duration>,
-    },
-    /// It waits no more.
-    Gone {
-        /// The lock.
-        name: LockName,
-        /// The waiter.
-        owner: OwnerId,
-    },
-    /// What is in the way of a name will be gone after a while.
-    Recheck {
-        /// The lock.
-        name: LockName,
-        /// How long that will take.
-        after: Duration,
-    },
-    /// More waiters of a name can be granted it than one command does, whoever's waiters they are.
-    Look {
-        /// The lock.
-        name: LockName,
-    },
-}
+/// What the task is told, counted until it is seen to. At most two messages for each waiter are under way, so the channel is
+/// bounded by the waiters.
+pub type Messages = mpsc::UnboundedReceiver<(Input, Tracked)>;
 
 impl Contention {
-    /// The handle, and what the task is given; what it has not seen to counts as `waiting`.
+    /// Returns the handle, and what the task is given. Messages that it has not seen to count as `waiting`.
     pub fn new(waiting: Level) -> (Self, Messages) {
         let (messages, receiver) = mpsc::unbounded_channel();
         (Self { messages, waiting }, receiver)
     }
 
-    fn tell(&self, message: Message) {
+    fn tell(&self, input: Input) {
         // The task outlives every session; when it is gone the process is ending.
-        let _ = self.messages.send((message, self.waiting.track()));
+        let _ = self.messages.send((input, self.waiting.track()));
     }
 
-    /// Has a name looked at when what is in its way will be gone, if anybody here waits for it.
+    /// Has a name refreshed when what is in its way will be gone, if anybody here waits for it.
     pub fn recheck(&self, name: &LockName, after: Duration) {
-        self.tell(Message::Recheck {
-            name: name.clone(),
-            after,
-        });
+        let name = name.clone();
+        self.tell(Input::Recheck { name, after });
     }
 
     /// Has a name refreshed at once, whoever waits for it.
     pub fn look(&self, name: &LockName) {
-        self.tell(Message::Look { name: name.clone() });
+        self.tell(Input::Look { name: name.clone() });
     }
 }
 
@@ -130,11 +80,11 @@ impl Coordinator {
         expires_in: Option<Duration>,
         place: Option<WaiterPlace>,
     ) -> TrackedWaiter {
-        self.contention().tell(Message::Waits {
+        self.contention().tell(Input::Waits(TrackedWait {
             name: name.clone(),
             acquire: Arc::clone(&acquire),
             expires_in,
-        });
+        }));
         TrackedWaiter {
             coordinator: self.clone(),
             timer: self.metrics().clocks.wait(),
@@ -170,44 +120,21 @@ impl TrackedWaiter {
 
 impl Drop for TrackedWaiter {
     fn drop(&mut self) {
-        self.coordinator.contention().tell(Message::Gone {
+        self.coordinator.contention().tell(Input::Gone {
             name: self.name.clone(),
             owner: self.acquire.owner,
         });
     }
 }
 
-/// One contended name.
-struct Contended {
-    /// The waiters here, in the order in which they joined.
-    waiters: BTreeMap<u64, Arc<Acquire>>,
-    places: HashMap<OwnerId, u64>,
-    timer: Key,
-    /// When the timer fires. It only moves nearer, but for a refresh that has ended.
-    due: Instant,
-    /// Whether a refresh is under way, and whether another is to follow at once.
-    refreshing: bool,
-    again: bool,
-    /// Whether waiters may be missing from the queue in the store though the oldest is not.
-    rejoin: bool,
-    _tracked: Tracked,
-}
-
-/// What the task asked the store for has been seen to.
-enum Finished {
-    Refreshed(LockName, Refreshed),
-    /// Whether the waiter is surely in the queue, or has been granted.
-    Confirmed(LockName, bool),
-}
-
-struct Task {
+/// What the names are served with.
+struct Driver {
     coordinator: Coordinator,
-    names: HashMap<LockName, Contended>,
-    timers: DelayQueue<LockName>,
-    under_way: FuturesUnordered<BoxFuture<'static, Finished>>,
-    /// Grants to waiters whose announcement is still under way.
-    early: HashMap<OwnerId, FencingToken>,
-    joined: u64,
+    names: ContendedNames,
+    counted: Tracked,
+    answers: Arc<dyn Answers>,
+    /// The time from which the machine's is counted: that of tokio's timers.
+    begun: Instant,
 }
 
 /// Runs until it is stopped.
@@ -218,209 +145,91 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let mut status = coordinator.store().status();
-    let mut task = Task {
+    let (answers, mut answered) = mpsc::unbounded_channel();
+    let mut driver = Driver {
+        names: ContendedNames::default(),
+        counted: coordinator.metrics().contended_names.track_none(),
+        answers: Arc::new(answers),
+        begun: Instant::now(),
         coordinator,
-        names: HashMap::new(),
-        timers: DelayQueue::new(),
-        under_way: FuturesUnordered::new(),
-        early: HashMap::new(),
-        joined: 0,
     };
+    let mut alarm = Alarm::new(driver.now());
     loop {
-        tokio::select! {
+        if let Some(due) = driver.names.next_timeout() {
+            alarm.set(due, driver.now());
+        }
+        let input = tokio::select! {
             () = stop.cancelled() => return,
-            Some((message, _tracked)) = messages.recv() => task.on_message(message),
-            Some(wake_up) = wake_ups.recv() => task.on_wake_up(wake_up),
-            Some(expired) = task.timers.next() => task.on_timer(expired.into_inner()),
-            Some(finished) = task.under_way.next() => task.on_finished(finished),
-            Ok(()) = status.changed() => {
-                if matches!(*status.borrow_and_update(), Status::Up { .. }) {
-                    task.recheck_all();
+            Some((message, _tracked)) = messages.recv() => Some(message),
+            Some(wake_up) = wake_ups.recv() => {
+                if let WakeUp::Granted { token, .. } = &wake_up {
+                    driver.coordinator.learn(*token);
                 }
+                Some(Input::WakeUp(wake_up))
             }
+            Some((id, result)) = answered.recv() => {
+                if result.is_err() {
+                    driver.coordinator.metrics().store_errors.inc();
+                }
+                Some(Input::Answered(CommandId::new(id), result))
+            }
+            Ok(()) = status.changed() => {
+                let is_up = matches!(*status.borrow_and_update(), Status::Up { .. });
+                is_up.then_some(Input::StoreUp)
+            }
+            () = alarm.rings() => None,
+        };
+        driver.step(input);
+    }
+}
+
+impl Driver {
+    fn now(&self) -> Moment {
+        Moment::from_micros(0).after(self.begun.elapsed())
+    }
+
+    /// Takes in what has happened, refreshes what is due, and carries out what follows.
+    fn step(&mut self, input: Option<Input>) {
+        let context = Context {
+            now: self.now(),
+            owners: self.coordinator.registry(),
+        };
+        if let Some(input) = input {
+            self.names.handle(input, context);
+        }
+        self.names.handle_timeout(context);
+        while let Some(output) = self.names.poll_output() {
+            self.carry_out(output);
+        }
+        self.counted.set(self.names.len());
+    }
+
+    fn carry_out(&self, output: Output) {
+        let coordinator = &self.coordinator;
+        match output {
+            Output::Store { id, name, op } => {
+                let answer = Answer::numbered(id.get(), Arc::clone(&self.answers));
+                let command = coordinator.command(name, op);
+                coordinator.store().send(command, answer);
+            }
+            Output::Tell(owner, RegistryEvent::Lost(loss)) => {
+                coordinator.registry().take(&owner, loss);
+            }
+            Output::Tell(owner, RegistryEvent::Moved) => coordinator.registry().moved(&owner),
+            Output::Tell(owner, event) => {
+                coordinator.registry().deliver(&owner, event);
+            }
+            Output::Discard(name, owner) => coordinator.discard(&name, owner),
         }
     }
 }
 
-impl Task {
-    fn on_message(&mut self, message: Message) {
-        match message {
-            Message::Waits {
-                name,
-                acquire,
-                expires_in,
-            } => self.on_waits(name, acquire, expires_in),
-            Message::Gone { name, owner } => self.on_gone(&name, &owner),
-            Message::Recheck { name, after } => self.schedule(&name, after + EXPIRY_SLACK),
-            Message::Look { name } => self.look(name),
-        }
+impl Owners for Registry {
+    fn knows(&self, owner: &OwnerId) -> bool {
+        self.knows(owner)
     }
 
-    fn on_waits(&mut self, name: LockName, acquire: Arc<Acquire>, expires_in: Option<Duration>) {
-        self.joined += 1;
-        if !self.names.contains_key(&name) {
-            let contended = Contended {
-                waiters: BTreeMap::new(),
-                places: HashMap::new(),
-                timer: self.timers.insert(name.clone(), REFRESH_INTERVAL),
-                due: Instant::now() + REFRESH_INTERVAL,
-                refreshing: false,
-                again: false,
-                rejoin: false,
-                _tracked: self.coordinator.metrics().contended_names.track(),
-            };
-            self.names.insert(name.clone(), contended);
-        }
-        if let Some(contended) = self.names.get_mut(&name) {
-            contended.places.insert(acquire.owner, self.joined);
-            contended.waiters.insert(self.joined, Arc::clone(&acquire));
-        }
-        if let Some(token) = self.early.remove(&acquire.owner) {
-            self.confirm(name, acquire, token);
-        } else if let Some(expires_in) = expires_in {
-            self.schedule(&name, expires_in + EXPIRY_SLACK);
-        }
-    }
-
-    fn on_gone(&mut self, name: &LockName, owner: &OwnerId) {
-        let Some(contended) = self.names.get_mut(name) else {
-            return;
-        };
-        if let Some(place) = contended.places.remove(owner) {
-            contended.waiters.remove(&place);
-        }
-        if contended.waiters.is_empty()
-            && let Some(contended) = self.names.remove(name)
-        {
-            self.timers.try_remove(&contended.timer);
-        }
-    }
-
-    /// Has the name refreshed after this long, unless it is refreshed sooner anyway.
-    fn schedule(&mut self, name: &LockName, after: Duration) {
-        let Some(contended) = self.names.get_mut(name) else {
-            return;
-        };
-        let due = Instant::now() + after.min(REFRESH_INTERVAL);
-        if due < contended.due {
-            contended.due = due;
-            self.timers.reset_at(&contended.timer, due);
-        }
-    }
-
-    fn recheck_all(&mut self) {
-        let names: Vec<LockName> = self.names.keys().cloned().collect();
-        for name in names {
-            self.schedule(&name, Duration::ZERO);
-        }
-    }
-
-    fn on_timer(&mut self, name: LockName) {
-        let registry = self.coordinator.registry();
-        self.early.retain(|owner, _| registry.waits(owner));
-        let Some(contended) = self.names.get_mut(&name) else {
-            return;
-        };
-        // The timer has fired: put it back.
-        contended.timer = self.timers.insert(name.clone(), REFRESH_INTERVAL);
-        contended.due = Instant::now() + REFRESH_INTERVAL;
-        if contended.refreshing {
-            contended.again = true;
-            return;
-        }
-        contended.refreshing = true;
-        let rejoin = std::mem::take(&mut contended.rejoin);
-        let waiters: Vec<Arc<Acquire>> = contended.waiters.values().cloned().collect();
-        let coordinator = self.coordinator.clone();
-        self.under_way.push(
-            async move {
-                let refreshed = refresh(&coordinator, &name, waiters, rejoin).await;
-                Finished::Refreshed(name, refreshed)
-            }
-            .boxed(),
-        );
-    }
-
-    fn on_finished(&mut self, finished: Finished) {
-        match finished {
-            Finished::Refreshed(name, refreshed) => {
-                let Some(contended) = self.names.get_mut(&name) else {
-                    return;
-                };
-                contended.refreshing = false;
-                contended.rejoin |= !refreshed.all_joined;
-                if std::mem::take(&mut contended.again) {
-                    self.schedule(&name, Duration::ZERO);
-                } else if let Some(expires_in) = refreshed.expires_in {
-                    self.schedule(&name, expires_in + EXPIRY_SLACK);
-                }
-            }
-            Finished::Confirmed(name, settled) => {
-                if let Some(contended) = self.names.get_mut(&name) {
-                    contended.rejoin |= !settled;
-                }
-            }
-        }
-    }
-
-    fn on_wake_up(&mut self, wake_up: WakeUp) {
-        match wake_up {
-            WakeUp::Missed { name } => self.schedule(&name, Duration::ZERO),
-            WakeUp::Forced { owner, .. } => {
-                self.coordinator.registry().take(&owner, Loss::Forced);
-            }
-            WakeUp::Resumed { owner, .. } => {
-                self.coordinator.registry().moved(&owner);
-            }
-            WakeUp::Granted {
-                name,
-                owner,
-                token,
-                of_session,
-            } => {
-                self.coordinator.learn(token);
-                // A message that comes late or twice tells of a waiter that has been seen to.
-                if self.coordinator.registry().waits(&owner) {
-                    let waiter = self.names.get(&name).and_then(|contended| {
-                        contended
-                            .waiters
-                            .get(contended.places.get(&owner)?)
-                            .cloned()
-                    });
-                    match waiter {
-                        Some(acquire) => self.confirm(name, acquire, token),
-                        None => {
-                            self.early.insert(owner, token);
-                        }
-                    }
-                } else if of_session && !self.coordinator.registry().knows(&owner) {
-                    self.look(name);
-                }
-            }
-        }
-    }
-
-    /// Asks the store about a grant that nobody here knows of (a message is a hint, and no ground to release anything), or
-    /// to hand on what is left.
-    fn look(&mut self, name: LockName) {
-        let coordinator = self.coordinator.clone();
-        self.under_way.push(
-            async move {
-                refresh(&coordinator, &name, Vec::new(), false).await;
-                Finished::Confirmed(name, true)
-            }
-            .boxed(),
-        );
-    }
-
-    fn confirm(&mut self, name: LockName, acquire: Arc<Acquire>, token: FencingToken) {
-        let coordinator = self.coordinator.clone();
-        self.under_way.push(
-            async move {
-                let settled = confirm(&coordinator, &name, &acquire, token).await;
-                Finished::Confirmed(name, settled)
-            }
-            .boxed(),
-        );
+    fn waits(&self, owner: &OwnerId) -> bool {
+        self.waits(owner)
     }
 }

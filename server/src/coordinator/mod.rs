@@ -3,7 +3,6 @@
 //! - [`registry`]: which owner ids are ours, and whom to tell.
 //! - [`acquire`]: one acquire of a unary call, from asking to holding, safe to drop at any point.
 //! - [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
-//! - `refresh`: what that task asks of the store.
 //! - [`inbox`]: what a session hears from the store and from others.
 //! - `listing`: the locks of a listing, a few at a time.
 //! - [`cleanup`]: releases that nobody waits for.
@@ -15,7 +14,6 @@ pub mod contention;
 pub mod deadlock;
 pub mod inbox;
 mod listing;
-mod refresh;
 pub mod registry;
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,6 @@ use tokio::task::{consume_budget, yield_now};
 use tonic::Status;
 
 use super::{
-    alarm::Alarm,
     carry::{Carrier, with_context},
     opened::{Kind, Opened},
     outbox::Outbox,
@@ -26,6 +25,7 @@ use super::{
 };
 use crate::{
     access::{self, rules::Permission},
+    alarm::Alarm,
     convert::session::{self as messages, Requests, not_its_name},
     coordinator::{Coordinator, inbox::InboxEvent},
     listener::ConnectionHandle,

@@ -4,7 +4,7 @@
 //! - `carry`: what it carries out, one output at a time.
 //! - [`outbox`]: answers on their way to a client that may not read.
 //! - [`opened`]: a session as its stream opens it, and the kinds of such streams.
-//! - [`signals`], `alarm`: what happens to a session from outside, and time.
+//! - [`signals`]: what happens to a session from outside.
 //! - [`traces`]: its requests, as traces and the log tell of them.
 //! - [`sessions`]: the sessions of this coordinator, for operators and limits.
 
@@ -15,5 +15,4 @@ pub mod sessions;
 pub mod signals;
 pub mod traces;
 
-mod alarm;
 mod carry;

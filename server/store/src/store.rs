@@ -6,7 +6,7 @@ use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Command, Handed},
     deadlock::Publication,
-    id::{CoordinatorId, OwnerId},
+    id::CoordinatorId,
     name::{Invalid, LockName},
 };
 use tokio::sync::{mpsc, oneshot, watch};
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-pub use leasehold_core::command::Stamped;
+pub use leasehold_core::command::{Stamped, WakeUp};
 
 /// Store of locks.
 ///
@@ -220,42 +220,6 @@ pub struct Page {
     pub names: Vec<LockName>,
     /// The token of the next page; empty on the last.
     pub next: String,
-}
-
-/// Effect of another coordinator's operation on an owner id of this one. A hint: it may be lost, and a refresh or renewal
-/// then finds the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WakeUp {
-    /// A waiter was granted, for the claim time: confirm it.
-    Granted {
-        /// The lock.
-        name: LockName,
-        /// The waiter.
-        owner: OwnerId,
-        /// Its token.
-        token: leasehold_core::id::FencingToken,
-        /// Whether a session waits.
-        of_session: bool,
-    },
-    /// A hold was force-released.
-    Forced {
-        /// The lock.
-        name: LockName,
-        /// The former holder.
-        owner: OwnerId,
-    },
-    /// Wake-ups may have been missed before the subscription began: refresh the name.
-    Missed {
-        /// The lock.
-        name: LockName,
-    },
-    /// Another coordinator resumed a hold or a place in the queue, under another owner id.
-    Resumed {
-        /// The lock.
-        name: LockName,
-        /// Its former owner id.
-        owner: OwnerId,
-    },
 }
 
 /// Options of a store.

@@ -49,6 +49,7 @@
 mod accuse;
 mod cycle;
 mod knots;
+pub mod share;
 mod standing;
 mod words;
 mod world;

@@ -8,17 +8,17 @@ use std::{
 };
 
 use leasehold_core::{
-    deadlock::{BlockedWait, Deadlock, Omissions, Publication},
+    deadlock::{
+        BlockedWait, Deadlock, Omissions, Publication,
+        share::{self, Candidate, Omitted},
+    },
     id::{Actor, OwnerId, SessionId},
     name::LockName,
     session::RegistryEvent,
 };
 use tokio::{sync::Notify, time::Instant};
 
-use super::{
-    super::inbox::{Inbox, InboxEvent},
-    share::{self, Candidate, Omitted},
-};
+use super::super::inbox::{Inbox, InboxEvent};
 
 /// Time for which an actor has to wait before it is published. Most waits are over sooner.
 const PATIENCE: Duration = Duration::from_millis(100);

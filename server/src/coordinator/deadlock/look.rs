@@ -10,14 +10,14 @@ use std::{
 
 use leasehold_core::{
     command::{Op, Reply},
-    deadlock::{Pass, Publication},
+    deadlock::{Pass, Publication, share::Omitted},
     name::LockName,
     view::NameEdges,
 };
 use leasehold_store::{LockStore, Stamped, StoreError};
 use tokio::time::Instant;
 
-use super::{super::Coordinator, off_the_runtime, share::Omitted};
+use super::{super::Coordinator, off_the_runtime};
 
 /// Most names that a pass reads.
 const NAMES: usize = 2048;

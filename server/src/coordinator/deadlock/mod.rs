@@ -6,28 +6,24 @@
 //! question, and compare with the pass before. `leasehold_core::deadlock` says what a deadlock is and which wait has to end;
 //! every coordinator reaches the same verdict, and each ends its own waits.
 //!
-//! Everything is bounded: what a session, a caller and a coordinator publish (`share`), and what a pass reads (`look`).
+//! Everything is bounded: what a session, a caller and a coordinator publish ([`leasehold_core::deadlock::share`]), and what a pass reads (`look`).
 //! A bound never causes a false accusation: an actor is published with all of its waits or not at all, and whatever is not seen
 //! counts as able to go on. A bound can only delay the detection of deadlocks among clients that exceed it.
 
 mod blocked;
 mod look;
-mod share;
 #[cfg(test)]
 mod tests;
 
 use std::{hash::RandomState, time::Duration};
 
-use leasehold_core::deadlock::{Deadlock, Pass, Publication, find};
+pub use leasehold_core::deadlock::share::BOUNDS;
+use leasehold_core::deadlock::{Deadlock, Pass, Publication, find, share::Omitted};
 use leasehold_store::StoreError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::share::Omitted;
-pub use self::{
-    blocked::{Blocked, BlockedHere},
-    share::BOUNDS,
-};
+pub use self::blocked::{Blocked, BlockedHere};
 use super::Coordinator;
 
 /// Time from the beginning of one pass to that of the next, unless a pass takes more than two thirds of it. A deadlock is found

@@ -11,38 +11,46 @@ use std::{
     sync::Arc,
 };
 
-use leasehold_core::id::{Actor, SessionId};
+use crate::id::{Actor, SessionId};
 
-/// Bytes that the actors of one session may take. An actor whose own waits take more is never published.
-pub(super) const SESSION: usize = 16 << 10;
-/// Bytes that all sessions of one caller may take.
-pub(super) const CALLER: usize = 128 << 10;
-/// Bytes that a coordinator publishes.
-pub(super) const COORDINATOR: usize = 256 << 10;
+/// Most bytes of the actors of one session. An actor whose own waits take more is never published.
+pub const SESSION: usize = 16 << 10;
+/// Most bytes of all sessions of one caller.
+pub const CALLER: usize = 128 << 10;
+/// Most bytes that a coordinator publishes.
+pub const COORDINATOR: usize = 256 << 10;
 
 /// An actor that may be published.
 #[derive(Clone, Debug)]
-pub(super) struct Candidate {
-    pub(super) who: (SessionId, Actor),
-    pub(super) caller: Arc<str>,
-    /// What its waits take.
-    pub(super) bytes: usize,
+pub struct Candidate {
+    /// Its session, and its number there.
+    pub who: (SessionId, Actor),
+    /// Whose session it is.
+    pub caller: Arc<str>,
+    /// Bytes that its waits take.
+    pub bytes: usize,
 }
 
 /// How many actors or names each bound has left out of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Omitted {
-    pub(super) session: usize,
-    pub(super) caller: usize,
-    pub(super) coordinator: usize,
-    pub(super) names: usize,
-    pub(super) edges: usize,
-    pub(super) time: usize,
+pub struct Omitted {
+    /// Actors beyond [`SESSION`].
+    pub session: usize,
+    /// Actors beyond [`CALLER`].
+    pub caller: usize,
+    /// Actors beyond [`COORDINATOR`].
+    pub coordinator: usize,
+    /// Names beyond those that a pass reads.
+    pub names: usize,
+    /// Names that were not read, as the others had too many holders and waiters.
+    pub edges: usize,
+    /// Names that were not read in time.
+    pub time: usize,
 }
 
 impl Omitted {
-    /// Each bound that has left something out, by the name that metrics give it, with how much.
-    pub(super) fn each(self) -> impl Iterator<Item = (&'static str, usize)> {
+    /// Returns each bound that has left something out, by the name that metrics give it, with how much.
+    pub fn each(self) -> impl Iterator<Item = (&'static str, usize)> {
         let all = BOUNDS.into_iter().zip([
             self.session,
             self.caller,
@@ -69,17 +77,14 @@ struct Ranked {
     rank: u64,
 }
 
-/// What a wait for a name of this length takes.
-pub(super) const fn bytes(name: usize) -> usize {
+/// Returns the bytes that a wait for a name of this length takes.
+pub const fn bytes(name: usize) -> usize {
     // Session, actor, ticket and length.
     16 + 8 + 16 + 2 + name
 }
 
 /// Chooses actors, in an order in which everybody has a turn. The same lot gives the same order.
-pub(super) fn choose(
-    candidates: Vec<Candidate>,
-    lot: &RandomState,
-) -> (Vec<(SessionId, Actor)>, Omitted) {
+pub fn choose(candidates: Vec<Candidate>, lot: &RandomState) -> (Vec<(SessionId, Actor)>, Omitted) {
     let mut omitted = Omitted::default();
     let all = candidates.into_iter().map(|candidate| Ranked {
         rank: lot.hash_one(candidate.who),

@@ -5,18 +5,18 @@ use std::{pin::Pin, time::Duration};
 use leasehold_core::time::Moment;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Longest rest, for a session whose deadlines are far away.
+/// Longest rest, for one whose deadlines are far away.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
-/// Rings at the latest when the session has something to do, and perhaps before: deadlines mostly move away, and setting a
+/// Rings at the latest when its owner has something to do, and perhaps before: deadlines mostly move away, and setting a
 /// timer at every message costs more than a ring too many now and then.
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     sleep: Pin<Box<Sleep>>,
     rings_at: Moment,
 }
 
 impl Alarm {
-    pub(super) fn new(now: Moment) -> Self {
+    pub(crate) fn new(now: Moment) -> Self {
         Self {
             sleep: Box::pin(sleep(LONGEST_REST)),
             rings_at: now.after(LONGEST_REST),
@@ -24,7 +24,7 @@ impl Alarm {
     }
 
     /// Sees to it that it rings at `due` at the latest.
-    pub(super) fn set(&mut self, due: Moment, now: Moment) {
+    pub(crate) fn set(&mut self, due: Moment, now: Moment) {
         let due = due.min(now.after(LONGEST_REST));
         if due < self.rings_at || self.sleep.is_elapsed() {
             self.rings_at = due;
@@ -33,12 +33,12 @@ impl Alarm {
     }
 
     /// Rings at the next opportunity, whatever it was set to: the time has jumped.
-    pub(super) fn ring_soon(&mut self) {
+    pub(crate) fn ring_soon(&mut self) {
         self.sleep.as_mut().reset(Instant::now());
     }
 
     /// Waits until it rings. May be dropped at any point.
-    pub(super) async fn rings(&mut self) {
+    pub(crate) async fn rings(&mut self) {
         self.sleep.as_mut().await;
     }
 }
