@@ -77,14 +77,17 @@ impl Abuse {
     }
 }
 
+/// One of the kinds of names that a measurement keeps apart.
+type Of = fn(&Measured) -> &Latencies;
+
 /// What is compared, with its name.
-const NAMES: [(&str, fn(&Measured) -> &Latencies); 2] = [
+const NAMES: [(&str, Of); 2] = [
     ("own names", |measured| &measured.own),
     ("shared names", |measured| &measured.shared),
 ];
 
 /// Returns the median of the parts' quantiles, without the longest that the machine itself stood still.
-fn median(parts: &[Measured], of: fn(&Measured) -> &Latencies, quantile: f64) -> Duration {
+fn median(parts: &[Measured], of: Of, quantile: f64) -> Duration {
     let disturbed = |part: &Measured| of(part).quantile(quantile).saturating_sub(part.stall);
     let mut each: Vec<_> = parts.iter().map(disturbed).collect();
     each.sort_unstable();
