@@ -38,7 +38,7 @@ pub(crate) enum Exit {
     Signal(i32),
 }
 
-/// What every subcommand returns.
+/// Result of every subcommand.
 pub(crate) type Outcome = anyhow::Result<Exit>;
 
 /// A mistake on the command line that only the command itself notices.
@@ -112,77 +112,72 @@ pub(crate) fn explained(error: &anyhow::Error) -> String {
 /// Returns whether this cause's message is complete, so that the causes below it can be left out: the layers of a transport
 /// repeat each other.
 fn tells_all(cause: &(dyn StdError + 'static)) -> bool {
+    use ConnectError::{Mismatch, Tls, Unreachable};
     let shared: Option<&Arc<ConnectError>> = cause.downcast_ref();
     let error = shared.map(|shared| &**shared).or(cause.downcast_ref());
-    let connecting = error.is_some_and(|error| {
-        matches!(
-            error,
-            ConnectError::Tls { .. }
-                | ConnectError::Mismatch { .. }
-                | ConnectError::Unreachable { .. }
-        )
-    });
+    let connecting = matches!(
+        error,
+        Some(Tls { .. } | Mismatch { .. } | Unreachable { .. })
+    );
     connecting || cause.is::<Failure>()
 }
 
 /// Returns whether the error comes from a coordinator, or from the way to it.
 pub(crate) fn is_of_coordinator(error: &anyhow::Error) -> bool {
-    if let Some(error) = error.downcast_ref::<AcquireError>() {
-        return !matches!(
-            error,
-            AcquireError::Busy { .. }
-                | AcquireError::TimedOut { .. }
-                | AcquireError::Deadlock { .. }
-        );
+    match (error.downcast_ref(), connect_error(error)) {
+        (Some(error), _) => !is_outcome(error),
+        (None, Some(ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_))) => false,
+        (None, Some(_)) => true,
+        (None, None) => error.is::<Failure>(),
     }
-    match error.downcast_ref::<ConnectError>() {
-        Some(ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_)) => false,
-        Some(_) => true,
-        None => error.downcast_ref::<Failure>().is_some(),
+}
+
+/// Returns whether the coordinator served the request and did not grant the lock.
+pub(crate) fn is_outcome(error: &AcquireError) -> bool {
+    use AcquireError::{Busy, Deadlock, TimedOut};
+    matches!(error, Busy { .. } | TimedOut { .. } | Deadlock { .. })
+}
+
+/// Returns why there is no connection, if that is the error.
+pub(crate) fn connect_error(error: &anyhow::Error) -> Option<&ConnectError> {
+    match error.downcast_ref() {
+        Some(AcquireError::Unavailable { source, .. }) => source.as_deref(),
+        _ => error.downcast_ref(),
+    }
+}
+
+/// Returns the coordinator's answer, if the error is one.
+pub(crate) fn failure_in(error: &anyhow::Error) -> Option<&Failure> {
+    match (connect_error(error), error.downcast_ref::<AcquireError>()) {
+        (Some(connecting), _) => connecting.failure(),
+        (None, Some(acquiring)) => acquiring.failure(),
+        (None, None) => error.downcast_ref(),
     }
 }
 
 /// Returns the exit code of an error.
 pub(crate) fn code(error: &anyhow::Error) -> Exit {
-    if let Some(error) = error.downcast_ref::<AcquireError>() {
-        return match error {
-            AcquireError::Busy { .. }
-            | AcquireError::TimedOut { .. }
-            | AcquireError::Deadlock { .. } => Exit::NotGranted,
-            AcquireError::LimitMismatch { .. } => Exit::Usage,
-            AcquireError::Unavailable {
-                source: Some(error),
-                ..
-            } => connecting(error),
-            _ => error.failure().map_or(Exit::Unavailable, failure),
-        };
-    }
-    if let Some(error) = error.downcast_ref::<ConnectError>() {
-        return connecting(error);
-    }
-    if error.is::<Mistake>() {
-        return Exit::Usage;
-    }
-    error
-        .downcast_ref::<Failure>()
-        .map_or(Exit::Failure, failure)
-}
-
-fn connecting(error: &ConnectError) -> Exit {
-    match error {
-        ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_) => Exit::Usage,
-        ConnectError::Tls { .. } => Exit::NotAllowed,
-        error => error.failure().map_or(Exit::Unavailable, failure),
+    let acquiring = error.downcast_ref();
+    match (acquiring, connect_error(error)) {
+        (Some(acquiring), _) if is_outcome(acquiring) => Exit::NotGranted,
+        (Some(AcquireError::LimitMismatch { .. }), _) => Exit::Usage,
+        (_, Some(ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_))) => {
+            Exit::Usage
+        }
+        (_, Some(ConnectError::Tls { .. })) => Exit::NotAllowed,
+        (None, None) if error.is::<Mistake>() => Exit::Usage,
+        (None, None) => failure_in(error).map_or(Exit::Failure, failure),
+        _ => failure_in(error).map_or(Exit::Unavailable, failure),
     }
 }
 
+/// Returns the exit code of a coordinator's answer.
 pub(crate) fn failure(failure: &Failure) -> Exit {
     match failure.kind() {
         FailureKind::InvalidArgument => Exit::Usage,
         FailureKind::Unauthenticated | FailureKind::PermissionDenied => Exit::NotAllowed,
         _ if failure.is_tls() => Exit::NotAllowed,
-        _ if failure.is_mismatch() => Exit::Unavailable,
-        _ if failure.is_retryable() => Exit::Unavailable,
+        _ if failure.is_mismatch() || failure.is_retryable() => Exit::Unavailable,
         _ => Exit::Failure,
     }
 }

@@ -1,71 +1,41 @@
 //! Printer of a stream of events, a line for each, until the user ends it.
 
-use std::io::{self, Write};
+use std::io;
 
-use leasehold_client::{Failure, LeaderChange, LockWatchEvent, LockWatcher, Observer};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use leasehold_client::Failure;
+use rustix::event::PollFlags;
 use tokio::time::sleep;
 
 use crate::{
     exit::{Exit, Outcome},
     outage::{LOOK, Outage},
+    say::poll,
+    show,
 };
 
-/// Source of events, over reconnects.
-pub(crate) trait Source {
-    type Item;
-
-    /// Waits for the next event. May be dropped and called again.
-    async fn next(&mut self) -> Option<Result<Self::Item, Failure>>;
-
-    /// Returns why no events come now, if so.
-    fn interruption(&self) -> Option<&Failure>;
-}
-
-impl Source for Observer {
-    type Item = LeaderChange;
-
-    async fn next(&mut self) -> Option<Result<LeaderChange, Failure>> {
-        self.next().await
-    }
-
-    fn interruption(&self) -> Option<&Failure> {
-        self.interruption()
-    }
-}
-
-impl Source for LockWatcher {
-    type Item = LockWatchEvent;
-
-    async fn next(&mut self) -> Option<Result<LockWatchEvent, Failure>> {
-        self.next().await
-    }
-
-    fn interruption(&self) -> Option<&Failure> {
-        self.interruption()
-    }
-}
-
-/// Prints a line for each event. Fails with `what` as the context if no coordinator is reachable at the start; waits for
-/// one that goes away later. Ends when the reader of the lines is gone.
-pub(crate) async fn follow<S: Source>(
+/// Prints a line for each item that `next` finds at the source; `interruption` says why none comes now. Fails with `what`
+/// as the context if no coordinator is reachable at the start; waits for one that goes away later. Ends when the reader of
+/// the lines has gone.
+pub(crate) async fn follow<S, T>(
     mut source: S,
+    next: impl AsyncFn(&mut S) -> Option<Result<T, Failure>>,
+    interruption: impl Fn(&S) -> Option<&Failure>,
     what: String,
-    mut line: impl FnMut(&S::Item) -> anyhow::Result<String>,
+    mut line: impl FnMut(&T) -> serde_json::Result<String>,
 ) -> Outcome {
     let mut outage = Outage::default();
     let mut told = false;
     loop {
         tokio::select! {
             biased;
-            item = source.next() => match item {
+            item = next(&mut source) => match item {
                 Some(Ok(item)) => {
                     told = true;
                     // A gap comes when the connection is lost, every other event over a connection.
-                    if source.interruption().is_none() {
+                    if interruption(&source).is_none() {
                         outage.is_over();
                     }
-                    if !print(&line(&item)?)? {
+                    if !show::line(&line(&item)?)? {
                         return Ok(Exit::Success);
                     }
                 }
@@ -76,7 +46,7 @@ pub(crate) async fn follow<S: Source>(
                 if reader_is_gone() {
                     return Ok(Exit::Success);
                 }
-                match source.interruption() {
+                match interruption(&source) {
                     Some(failure) if !told => {
                         return Err(anyhow::Error::new(failure.clone()).context(what));
                     }
@@ -88,24 +58,8 @@ pub(crate) async fn follow<S: Source>(
     }
 }
 
-/// Prints a line at once. Returns false if the reader is gone.
-fn print(line: &str) -> io::Result<bool> {
-    let mut out = io::stdout().lock();
-    match writeln!(out, "{line}").and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 /// Returns whether standard output is a pipe without a reader. Without events, it may be long until a write would fail.
 fn reader_is_gone() -> bool {
-    let stdout = io::stdout();
-    // `poll` reports errors without being asked for them.
-    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut asked, Some(&at_once)).is_ok() && asked[0].revents().contains(PollFlags::ERR)
+    // The system reports errors without being asked for them.
+    poll(&io::stdout(), PollFlags::empty()).contains(PollFlags::ERR)
 }

@@ -1,13 +1,13 @@
 //! `ls`, `get` and `release`.
 
-use std::{io, time::SystemTime};
+use std::time::SystemTime;
 
 use anyhow::Context;
 
 use crate::{
     connection::Connection,
-    exit::{Exit, Mistake, Outcome},
-    show::{json, lock, table, text},
+    exit::{Mistake, Outcome},
+    show::{self, json::Json, lock, text},
 };
 
 /// Lists locks, sorted by name.
@@ -20,17 +20,10 @@ pub(crate) async fn list(connection: &Connection, prefix: &str, as_json: bool) -
     // A scan may return a lock twice.
     locks.sort_by(|a, b| a.name.cmp(&b.name));
     locks.dedup_by(|a, b| a.name == b.name);
-    if as_json {
-        let locks: Vec<_> = locks.iter().map(json::Lock::from).collect();
-        json::print(&locks)?;
-        return Ok(Exit::Success);
-    }
-    if locks.is_empty() {
-        table::print("no locks")?;
-        return Ok(Exit::Success);
-    }
-    lock::list(&locks, SystemTime::now()).print(&mut io::stdout().lock())?;
-    Ok(Exit::Success)
+    show::answer(as_json, Json(&locks), || match locks.is_empty() {
+        true => "no locks".to_owned(),
+        false => lock::list(&locks, SystemTime::now()).to_string(),
+    })
 }
 
 /// Shows one lock.
@@ -40,12 +33,8 @@ pub(crate) async fn get(connection: &Connection, name: &str, as_json: bool) -> O
         .get_lock(name)
         .await
         .with_context(|| format!("failed to look at lock {name:?}"))?;
-    if as_json {
-        json::print(&json::Lock::from(&lock))?;
-        return Ok(Exit::Success);
-    }
-    table::print(lock::whole(&lock, SystemTime::now()).trim_end())?;
-    Ok(Exit::Success)
+    let text = || lock::whole(&lock, SystemTime::now());
+    show::answer(as_json, Json(&lock), text)
 }
 
 /// Takes a lock from all its holders.
@@ -67,18 +56,11 @@ pub(crate) async fn release(
         .force_release(name)
         .await
         .with_context(|| format!("failed to release lock {name:?}"))?;
-    if as_json {
-        json::print(&json::Released {
-            released: answer.released,
-            fencing_token: json::token(answer.fencing_token),
-        })?;
-    } else if answer.released {
-        table::print(&format!(
+    show::answer(as_json, Json(&answer), || match answer.released {
+        true => format!(
             "released; the token is {} now",
             text::token(answer.fencing_token)
-        ))?;
-    } else {
-        table::print("it was free; nothing was released")?;
-    }
-    Ok(Exit::Success)
+        ),
+        false => "it was free; nothing was released".to_owned(),
+    })
 }

@@ -3,13 +3,13 @@
 use std::time::SystemTime;
 
 use anyhow::Context;
-use leasehold_client::LockWatchEvent;
+use leasehold_client::{LeaderChange, LockWatchEvent, LockWatcher, Observer};
 
 use crate::{
     connection::Connection,
     exit::{Exit, Outcome},
     follow::follow,
-    show::{election, event, json, table},
+    show::{self, election, event, json::Json},
 };
 
 /// Shows who leads an election.
@@ -19,12 +19,8 @@ pub(crate) async fn leader(connection: &Connection, name: &str, as_json: bool) -
         .leader(name)
         .await
         .with_context(|| format!("failed to get the leader of election {name:?}"))?;
-    if as_json {
-        json::print(&election::Now::from(leader.as_ref()))?;
-    } else {
-        let text = election::now(name, leader.as_ref(), SystemTime::now());
-        table::print(text.trim_end())?;
-    }
+    let text = || election::now(name, leader.as_ref(), SystemTime::now());
+    show::answer(as_json, Json(&leader), text)?;
     Ok(match leader {
         Some(_) => Exit::Success,
         None => Exit::NobodyLeads,
@@ -35,14 +31,11 @@ pub(crate) async fn leader(connection: &Connection, name: &str, as_json: bool) -
 pub(crate) async fn observe(connection: &Connection, name: &str, as_json: bool) -> Outcome {
     let observer = connection.admin()?.observe(name);
     let what = format!("failed to observe election {name:?}");
-    follow(observer, what, |change| {
-        Ok(if as_json {
-            serde_json::to_string(&election::Change::from(change))?
-        } else {
-            election::change(change)
-        })
-    })
-    .await
+    let line = |change: &LeaderChange| match as_json {
+        true => serde_json::to_string(&Json(change)),
+        false => Ok(election::change(change)),
+    };
+    follow(observer, Observer::next, Observer::interruption, what, line).await
 }
 
 /// Shows all locks, and every change.
@@ -51,17 +44,17 @@ pub(crate) async fn watch(connection: &Connection, prefix: &str, as_json: bool) 
     let what = "failed to watch the locks".to_owned();
     // Number of locks in the snapshot so far.
     let mut locks = 0;
-    follow(watcher, what, |news| {
+    let line = |news: &LockWatchEvent| {
         match news {
             LockWatchEvent::Lock(_) => locks += 1,
             LockWatchEvent::Gap(_) => locks = 0,
             _ => {}
         }
-        Ok(if as_json {
-            serde_json::to_string(&event::News::of(news, locks))?
-        } else {
-            event::line(news, locks)
-        })
-    })
-    .await
+        match as_json {
+            true => serde_json::to_string(&event::News::of(news, locks)),
+            false => Ok(event::line(news, locks)),
+        }
+    };
+    let interruption = LockWatcher::interruption;
+    follow(watcher, LockWatcher::next, interruption, what, line).await
 }

@@ -3,9 +3,10 @@
 use std::{
     fmt::Display,
     io::{self, Write},
+    os::fd::AsFd,
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 /// Longest line, in bytes with its end: a pipe that is ready for writing takes this much without blocking.
 const LONGEST: usize = libc::PIPE_BUF;
@@ -15,14 +16,18 @@ const CUT: &str = "…\n";
 /// Prints a line, in the tool's name, unless that would block: a reader of standard error that has stopped or is gone must
 /// not keep the tool from stopping a command in time, nor end the tool.
 pub(crate) fn say(what: impl Display) {
-    let stderr = io::stderr();
-    let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    if poll(&mut asked, Some(&at_once)).is_ok() && asked[0].revents().contains(PollFlags::OUT) {
+    if poll(&io::stderr(), PollFlags::OUT).contains(PollFlags::OUT) {
         io::stderr().write_all(line(what).as_bytes()).ok();
+    }
+}
+
+/// Returns the present state of a file: which of these flags apply, and whether there is an error.
+pub(crate) fn poll(file: &impl AsFd, flags: PollFlags) -> PollFlags {
+    let mut asked = [PollFd::new(file, flags)];
+    let at_once = Timespec::default();
+    match rustix::event::poll(&mut asked, Some(&at_once)) {
+        Ok(_) => asked[0].revents(),
+        Err(_) => PollFlags::empty(),
     }
 }
 

@@ -34,6 +34,15 @@ impl Signals {
         })
         .await
     }
+
+    /// Runs `work` unless a signal comes before it is done. Fails with the signal's number; dropping the work cancels it.
+    pub(crate) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, i32> {
+        tokio::select! {
+            biased;
+            signal = self.next() => Err(signal),
+            done = work => Ok(done),
+        }
+    }
 }
 
 /// Returns whether a signal is ignored.

@@ -1,6 +1,6 @@
 //! `status`: one row for each coordinator.
 
-use std::{io, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use leasehold_client::{CoordinatorStatus, StoreState};
 
@@ -8,7 +8,7 @@ use crate::{
     args::duration,
     connection::Connection,
     exit::{self, Exit, Outcome},
-    show::{json, table::Table, text},
+    show::{self, json::Json, table::Table, text},
 };
 
 pub(crate) const HELP: &str = "\
@@ -43,12 +43,8 @@ pub(crate) async fn status(
     as_json: bool,
 ) -> Outcome {
     let rows = connection.admin()?.status(options.timeout).await;
-    if as_json {
-        let coordinators = rows.iter().map(json::Coordinator::from).collect();
-        json::print(&json::Coordinators { coordinators })?;
-    } else {
-        table(&rows).print(&mut io::stdout().lock())?;
-    }
+    let document = BTreeMap::from([("coordinators", Json(&rows))]);
+    show::answer(as_json, document, || table(&rows))?;
     Ok(verdict(&rows))
 }
 
@@ -62,7 +58,7 @@ fn table(rows: &[CoordinatorStatus]) -> Table {
             Some(address) => address.to_string(),
             None => row.endpoint.clone(),
         };
-        let count = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
+        let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
         table.row(match &row.status {
             Ok(status) => {
                 let url = status.store.as_deref().unwrap_or_default();
@@ -71,31 +67,28 @@ fn table(rows: &[CoordinatorStatus]) -> Table {
                     Some(StoreState::Down) => format!("{url} (down)"),
                     _ => "-".to_owned(),
                 };
+                let state = match status.serving {
+                    true => "serving",
+                    false => "not serving",
+                };
                 vec![
                     address,
-                    text::escaped(status.coordinator.as_bytes()),
-                    text::escaped(status.version.as_bytes()),
+                    text::escaped(&status.coordinator),
+                    text::escaped(&status.version),
                     text::or_dash(status.uptime),
-                    if status.serving {
-                        "serving"
-                    } else {
-                        "not serving"
-                    }
-                    .to_owned(),
-                    text::escaped(store.as_bytes()),
+                    state.to_owned(),
+                    text::escaped(&store),
                     count(status.session_count),
                     count(status.hold_count),
                     count(status.waiter_count),
-                    text::escaped(status.reason.as_deref().unwrap_or_default().as_bytes()),
+                    text::escaped(status.reason.as_deref().unwrap_or_default()),
                 ]
             }
             Err(failure) => {
-                let mut cells = vec![address];
-                cells.extend(["-"; 3].map(str::to_owned));
-                cells.push("no answer".to_owned());
-                cells.extend(["-"; 4].map(str::to_owned));
-                cells.push(text::escaped(failure.to_string().as_bytes()));
-                cells
+                let reason = text::escaped(failure.to_string());
+                let cells = ["-", "-", "-", "no answer", "-", "-", "-", "-", &reason];
+                let cells = cells.map(str::to_owned);
+                [address].into_iter().chain(cells).collect()
             }
         });
     }

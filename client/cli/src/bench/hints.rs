@@ -1,6 +1,10 @@
 //! Warnings about the figures, such as a busy client machine. States only what is certain.
 
-use super::summary::{Summary, micros, time};
+use std::{net::IpAddr, time::Duration};
+
+use leasehold_client::Endpoints;
+
+use super::summary::{Summary, cores, time};
 
 /// Share of the processors from which on this process may limit the rate.
 const BUSY: f64 = 0.8;
@@ -14,59 +18,55 @@ pub(super) fn of(summary: &Summary<'_>) -> Vec<String> {
     if cfg!(debug_assertions) {
         hint("this tool was built without optimisation, which makes every figure worse".into());
     }
-    let (used, cores) = (summary.cores_used(), summary.cores);
+    let (used, cores) = (summary.cores_used(), cores());
     if used >= BUSY * cores as f64 {
         hint(format!(
             "this process used {used:.1} of {cores} processors: it may limit the rate, not the coordinator"
         ));
     }
-    if summary.run.endpoint.split(',').any(is_loopback) {
+    if Endpoints::from(summary.endpoint)
+        .urls()
+        .iter()
+        .any(|url| is_loopback(url))
+    {
         hint(
             "the endpoint is on loopback: a local coordinator shares the processors with this process, and the figures \
              include a tunnel"
                 .into(),
         );
     }
-    if summary.run.coordinators.len() > 1 {
+    if summary.coordinators.len() > 1 {
         hint(format!(
             "{} coordinators answered behind this endpoint; the figures cover all of them",
-            summary.run.coordinators.len()
+            summary.coordinators.len()
         ));
     }
-    let longest = micros(summary.longest_unfinished);
-    if summary.acquire.is_some_and(|times| longest > times.max) {
+    let longest = summary.counts.longest_unfinished;
+    let acquire = &summary.counts.acquire;
+    if !acquire.is_empty() && longest > Duration::from_nanos(acquire.max()) {
         hint(format!(
             "an acquire that still waited at the end had waited for {}, longer than any that was granted",
             time(longest)
         ));
     }
-    if summary.least == 0 && summary.most > 0 {
+    let (least, most) = summary.range();
+    if least == 0 && most > 0 {
         hint("some clients completed no cycle: measure for longer, or with fewer clients".into());
-    } else if (1..FEW).contains(&summary.cycles) {
+    } else if (1..FEW).contains(&summary.cycles()) {
         hint(format!(
             "with only {} cycles, p99.9 is the maximum: measure for longer",
-            summary.cycles
+            summary.cycles()
         ));
     }
     hints
 }
 
-fn is_loopback(endpoint: &str) -> bool {
-    let endpoint = endpoint.trim();
-    let rest = endpoint
-        .split_once("://")
-        .map_or(endpoint, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or(rest);
-    let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    };
-    host == "localhost"
-        || host
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .parse()
-            .is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+/// Returns whether a complete URL, with its port, leads to this machine.
+fn is_loopback(url: &str) -> bool {
+    let authority = url.split('/').nth(2).unwrap_or_default();
+    let host = authority.rsplit_once(':').unwrap_or_default().0;
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    address.map_or(host == "localhost", |address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -85,7 +85,8 @@ mod tests {
             ("http://locks.example:7420", false),
             ("http://127.0.0.1.example:7420", false),
         ] {
-            assert_eq!(is_loopback(endpoint), loopback, "{endpoint}");
+            let urls = Endpoints::from(endpoint);
+            assert_eq!(is_loopback(&urls.urls()[0]), loopback, "{endpoint}");
         }
     }
 }

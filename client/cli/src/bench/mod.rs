@@ -25,10 +25,10 @@ use tokio::{
 pub(crate) use options::{ABOUT, BenchOptions, HELP};
 
 use self::{
-    name::{Name, Violation},
+    name::Name,
     progress::{Progress, Rate, TICK},
     sessions::Sessions,
-    summary::{Ended, Run, Summary},
+    summary::{Ended, Summary},
     tally::{Tally, Window},
     worker::{Stop, Worker},
 };
@@ -36,7 +36,7 @@ use crate::{
     connection::Connection,
     exit::{self, Exit, Outcome},
     say::say,
-    show::{json, table},
+    show,
     signals::Signals,
 };
 
@@ -52,12 +52,8 @@ pub(crate) async fn run(connection: &Connection, options: BenchOptions, as_json:
     ];
     let mut signals = Signals::listen(kinds).context("failed to listen for signals")?;
     let progress = Progress::new(options.quiet, options.clients as usize);
-    let opened = tokio::select! {
-        biased;
-        signal = signals.next() => Err(signal),
-        opened = Sessions::open(connection, &options, &progress) => Ok(opened),
-    };
-    let sessions = match opened {
+    let opening = Sessions::open(connection, &options, &progress);
+    let sessions = match signals.or(opening).await {
         Ok(opened) => opened.inspect_err(|_| progress.clear())?,
         Err(signal) => {
             progress.clear();
@@ -69,45 +65,36 @@ pub(crate) async fn run(connection: &Connection, options: BenchOptions, as_json:
     let measured = measure(&sessions, &options, &names, &mut signals, &progress).await;
     progress.clear();
     let (window, tally, ended, cpu) = measured?;
-    let (counts, by_client) = tally.total()?;
-    let summary = Summary::new(
-        Run {
-            endpoint: &connection.endpoint,
-            coordinators: sessions.coordinators.iter().cloned().collect(),
-            options: &options,
-            names: &names,
-            ttl: sessions.ttl,
-            measured: window.end.saturating_duration_since(window.begin),
-            cpu,
-        },
-        &ended,
-        &counts,
-        &by_client,
-    );
     // A second signal does not wait for that.
-    tokio::select! {
-        biased;
-        _ = signals.next() => {}
-        _ = timeout(CLOSE_TIMEOUT, sessions.close()) => {}
-    }
-    if as_json {
-        json::print(&summary)?;
-    } else {
-        table::print(summary.to_string().trim_end())?;
-    }
-    Ok(conclude(&ended, summary.cycles, as_json))
+    let closing = timeout(CLOSE_TIMEOUT, sessions.close());
+    signals.or(closing).await.ok();
+    let counts = tally.counts();
+    let summary = Summary {
+        endpoint: &connection.endpoint,
+        coordinators: &sessions.coordinators,
+        options: &options,
+        names: &names,
+        ttl: sessions.ttl,
+        measured: window.end.saturating_duration_since(window.begin),
+        cpu,
+        ended: &ended,
+        counts: &counts,
+    };
+    show::answer(as_json, &summary, || &summary)?;
+    let cycles = summary.cycles();
+    Ok(conclude(ended, cycles, as_json))
 }
 
 /// Reports an error on standard error, and returns the exit code.
-fn conclude(ended: &Ended, cycles: u64, as_json: bool) -> Exit {
+fn conclude(ended: Ended, cycles: u64, as_json: bool) -> Exit {
     match ended {
         Ended::Violation(violation) => {
-            exit::report(&anyhow!("{violation}"), as_json);
+            exit::report(&violation.into(), as_json);
             Exit::Violation
         }
         Ended::Interrupted(signal) => {
             say("interrupted; printing the measurements so far");
-            Exit::Signal(*signal)
+            Exit::Signal(signal)
         }
         Ended::Completed if cycles == 0 => {
             let nothing = anyhow!("no cycle was completed within the measured time");
@@ -150,11 +137,7 @@ async fn measure(
     // Dropping their futures cancels their acquires and releases their locks.
     watch.workers.shutdown().await;
     window.end = window.end.min(Instant::now());
-    let ended = match early {
-        None => Ended::Completed,
-        Some(Early::Signal(signal)) => Ended::Interrupted(signal),
-        Some(Early::Violation(violation)) => Ended::Violation(violation),
-    };
+    let ended = early.unwrap_or(Ended::Completed);
     Ok((window, tally, ended, cpu))
 }
 
@@ -187,12 +170,6 @@ fn spawn(
     workers
 }
 
-/// Early end of a run.
-enum Early {
-    Signal(i32),
-    Violation(Violation),
-}
-
 /// Events to watch for while clients work.
 struct Watch<'a> {
     workers: JoinSet<Stop>,
@@ -203,12 +180,13 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
+    /// Lets the clients work until `end`. Returns why the run ended before, if so.
     async fn until(
         &mut self,
         what: &'static str,
         begin: Instant,
         end: Instant,
-    ) -> anyhow::Result<Option<Early>> {
+    ) -> anyhow::Result<Option<Ended>> {
         let length = end.saturating_duration_since(begin);
         self.progress.phase(what, length);
         let mut ticks = interval(TICK);
@@ -217,9 +195,9 @@ impl Watch<'_> {
         loop {
             tokio::select! {
                 biased;
-                signal = self.signals.next() => return Ok(Some(Early::Signal(signal))),
+                signal = self.signals.next() => return Ok(Some(Ended::Interrupted(signal))),
                 Some(ended) = self.workers.join_next() => match ended? {
-                    Stop::Violation(violation) => return Ok(Some(Early::Violation(violation))),
+                    Stop::Violation(violation) => return Ok(Some(Ended::Violation(violation))),
                     Stop::Refused(error) => return Err(error.into()),
                 },
                 () = &mut over => return Ok(None),
@@ -240,8 +218,5 @@ fn random_prefix() -> Arc<str> {
 
 /// Returns the CPU time of this process so far.
 fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::new(seconds, nanos)
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }

@@ -1,41 +1,28 @@
 //! State of one measured name: checks every grant of it, and records the order of holders.
 
 use std::{
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use leasehold_client::LockWatch;
-
 /// Name, as this process knows it.
-pub(super) struct Name<H = LockWatch> {
+pub(super) struct Name {
     text: Arc<str>,
-    seen: Mutex<Seen<H>>,
+    seen: Mutex<Seen>,
 }
 
-struct Seen<H> {
-    holder: Option<H>,
+#[derive(Default)]
+struct Seen {
+    holder: Option<Holder>,
     newest: i64,
     waiting: usize,
     /// When it was released while another client waited.
     released: Option<Instant>,
 }
 
-/// Hold that is checked.
-pub(super) trait Hold {
-    fn token(&self) -> i64;
-    fn is_held(&self) -> bool;
-}
-
-impl Hold for LockWatch {
-    fn token(&self) -> i64 {
-        self.fencing_token().get()
-    }
-
-    fn is_held(&self) -> bool {
-        Self::is_held(self)
-    }
+struct Holder {
+    token: i64,
+    is_held: Box<dyn Fn() -> bool + Send>,
 }
 
 /// Result of a grant.
@@ -48,52 +35,32 @@ pub(super) enum Grant {
 }
 
 /// Grant that violates exclusion or the order of tokens.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Violation {
-    name: Arc<str>,
-    token: i64,
-    before: i64,
-    kind: Kind,
+#[derive(thiserror::Error, Clone, PartialEq, Eq, Debug)]
+pub(super) enum Violation {
+    #[error(
+        "exclusion was violated: lock {name:?} was granted with token {token} while this process still held it with \
+         token {before}"
+    )]
+    HeldTwice {
+        name: Arc<str>,
+        token: i64,
+        before: i64,
+    },
+    #[error(
+        "a fencing token did not rise: lock {name:?} was granted with token {token} after token {before}"
+    )]
+    TokenDidNotRise {
+        name: Arc<str>,
+        token: i64,
+        before: i64,
+    },
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    HeldTwice,
-    TokenDidNotRise,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name,
-            token,
-            before,
-            kind,
-        } = self;
-        match kind {
-            Kind::HeldTwice => write!(
-                f,
-                "exclusion was violated: lock {name:?} was granted with token {token} while this process still held \
-                 it with token {before}"
-            ),
-            Kind::TokenDidNotRise => write!(
-                f,
-                "a fencing token did not rise: lock {name:?} was granted with token {token} after token {before}"
-            ),
-        }
-    }
-}
-
-impl<H: Hold> Name<H> {
+impl Name {
     pub(super) fn new(text: impl Into<Arc<str>>) -> Self {
         Self {
             text: text.into(),
-            seen: Mutex::new(Seen {
-                holder: None,
-                newest: 0,
-                waiting: 0,
-                released: None,
-            }),
+            seen: Mutex::default(),
         }
     }
 
@@ -113,28 +80,36 @@ impl<H: Hold> Name<H> {
     }
 
     /// Checks a grant. Its holder calls this before anything else, and `released` before the release.
-    pub(super) fn granted(&self, hold: H, at: Instant) -> Result<Grant, Violation> {
+    pub(super) fn granted(
+        &self,
+        token: i64,
+        is_held: impl Fn() -> bool + Send + 'static,
+        at: Instant,
+    ) -> Result<Grant, Violation> {
         let mut seen = self.seen();
-        if !hold.is_held() {
+        if !is_held() {
             return Ok(Grant::LostAlready);
         }
-        let token = hold.token();
-        let violated = |kind, before| {
-            Err(Violation {
-                name: Arc::clone(&self.text),
+        let name = self.text.clone();
+        if let Some(holder) = seen.holder.as_ref().filter(|holder| (holder.is_held)()) {
+            let before = holder.token;
+            return Err(Violation::HeldTwice {
+                name,
                 token,
                 before,
-                kind,
-            })
-        };
-        if let Some(holder) = seen.holder.as_ref().filter(|holder| holder.is_held()) {
-            return violated(Kind::HeldTwice, holder.token());
+            });
         }
         if token <= seen.newest {
-            return violated(Kind::TokenDidNotRise, seen.newest);
+            let before = seen.newest;
+            return Err(Violation::TokenDidNotRise {
+                name,
+                token,
+                before,
+            });
         }
         seen.newest = token;
-        seen.holder = Some(hold);
+        let is_held = Box::new(is_held);
+        seen.holder = Some(Holder { token, is_held });
         let released = seen.released.take();
         Ok(Grant::Held {
             hand_off: released.map(|released| at.saturating_duration_since(released)),
@@ -147,15 +122,14 @@ impl<H: Hold> Name<H> {
         // After a loss, another client may hold it.
         if seen
             .holder
-            .as_ref()
-            .is_some_and(|hold| hold.token() == token)
+            .take_if(|holder| holder.token == token)
+            .is_some()
         {
-            seen.holder = None;
             seen.released = (seen.waiting > 0).then_some(at);
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen<H>> {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -163,31 +137,27 @@ impl<H: Hold> Name<H> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 mod tests {
-    use std::{cell::Cell, rc::Rc};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
 
-    #[derive(Clone)]
-    struct Fake {
+    /// Reports a grant that is held while the flag is set.
+    fn grant(
+        name: &Name,
         token: i64,
-        held: Rc<Cell<bool>>,
+        held: &Arc<AtomicBool>,
+        at: Instant,
+    ) -> Result<Grant, Violation> {
+        let held = Arc::clone(held);
+        name.granted(token, move || held.load(Ordering::Relaxed), at)
     }
 
-    impl Hold for Fake {
-        fn token(&self) -> i64 {
-            self.token
-        }
-
-        fn is_held(&self) -> bool {
-            self.held.get()
-        }
+    fn flag() -> Arc<AtomicBool> {
+        Arc::new(AtomicBool::new(true))
     }
 
-    fn hold(token: i64) -> Fake {
-        Fake {
-            token,
-            held: Rc::new(Cell::new(true)),
-        }
+    fn granted(name: &Name, token: i64, at: Instant) -> Result<Grant, Violation> {
+        grant(name, token, &flag(), at)
     }
 
     const FIRST: Grant = Grant::Held { hand_off: None };
@@ -196,41 +166,41 @@ mod tests {
     fn a_second_holder_is_a_violation_unless_the_first_knows_of_its_loss() {
         let now = Instant::now();
         let name = Name::new("a");
-        let first = hold(1);
-        assert_eq!(name.granted(first.clone(), now), Ok(FIRST));
-        let violation = name.granted(hold(2), now).unwrap_err().to_string();
+        let first = flag();
+        assert_eq!(grant(&name, 1, &first, now), Ok(FIRST));
+        let violation = granted(&name, 2, now).unwrap_err().to_string();
         assert!(
             violation.contains("\"a\" was granted with token 2 while"),
             "{violation}"
         );
-        first.held.set(false);
-        assert_eq!(name.granted(hold(2), now), Ok(FIRST));
+        first.store(false, Ordering::Relaxed);
+        assert_eq!(granted(&name, 2, now), Ok(FIRST));
         // What the first still says about it is of no consequence.
         name.released(1, now);
-        assert!(name.granted(hold(3), now).is_err());
+        assert!(granted(&name, 3, now).is_err());
     }
 
     #[test]
     fn a_token_that_does_not_rise_is_a_violation() {
         let now = Instant::now();
         let name = Name::new("a");
-        name.granted(hold(7), now).unwrap();
+        granted(&name, 7, now).unwrap();
         name.released(7, now);
         for token in [6, 7] {
-            let violation = name.granted(hold(token), now).unwrap_err().to_string();
+            let violation = granted(&name, token, now).unwrap_err().to_string();
             assert!(violation.contains("did not rise"), "{violation}");
         }
-        assert_eq!(name.granted(hold(8), now), Ok(FIRST));
+        assert_eq!(granted(&name, 8, now), Ok(FIRST));
     }
 
     #[test]
     fn a_grant_that_was_lost_before_it_was_seen_proves_nothing() {
         let now = Instant::now();
         let name = Name::new("a");
-        name.granted(hold(9), now).unwrap();
-        let late = hold(8);
-        late.held.set(false);
-        assert_eq!(name.granted(late, now), Ok(Grant::LostAlready));
+        granted(&name, 9, now).unwrap();
+        let late = flag();
+        late.store(false, Ordering::Relaxed);
+        assert_eq!(grant(&name, 8, &late, now), Ok(Grant::LostAlready));
     }
 
     #[test]
@@ -238,18 +208,15 @@ mod tests {
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
         let name = Name::new("a");
-        name.granted(hold(1), start).unwrap();
+        granted(&name, 1, start).unwrap();
         name.released(1, after(5));
-        assert_eq!(name.granted(hold(2), after(6)), Ok(FIRST));
+        assert_eq!(granted(&name, 2, after(6)), Ok(FIRST));
         name.asked();
         name.released(2, after(10));
         let hand_off = Some(Duration::from_millis(2));
-        assert_eq!(
-            name.granted(hold(3), after(12)),
-            Ok(Grant::Held { hand_off })
-        );
+        assert_eq!(granted(&name, 3, after(12)), Ok(Grant::Held { hand_off }));
         name.answered();
         name.released(3, after(20));
-        assert_eq!(name.granted(hold(4), after(21)), Ok(FIRST));
+        assert_eq!(granted(&name, 4, after(21)), Ok(FIRST));
     }
 }

@@ -75,9 +75,10 @@ impl Sessions {
     }
 
     /// Closes them, so that the coordinator need not notice their loss.
-    pub(super) async fn close(self) {
+    pub(super) async fn close(&self) {
         let mut closing = JoinSet::new();
-        for session in self.all {
+        for session in &self.all {
+            let session = session.clone();
             closing.spawn(async move { session.close().await });
         }
         closing.join_all().await;

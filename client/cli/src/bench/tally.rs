@@ -2,11 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -25,11 +21,7 @@ pub(super) struct Window {
 /// Counters of all clients.
 pub(super) struct Tally {
     window: Window,
-    /// All cycles, for the progress bar.
-    all: AtomicU64,
-    by_client: Vec<AtomicU64>,
-    /// Several shards, so that clients do not queue here.
-    shards: Vec<Mutex<Counts>>,
+    counts: Mutex<Counts>,
 }
 
 /// Completed cycle.
@@ -42,7 +34,12 @@ pub(super) struct Cycle {
 }
 
 /// Counts. Times are in nanoseconds, to three digits.
+#[derive(Clone)]
 pub(super) struct Counts {
+    /// All cycles, warm-up included.
+    so_far: u64,
+    /// The cycles of each client.
+    pub(super) by_client: Vec<u64>,
     pub(super) acquire: Histogram<u64>,
     pub(super) hand_off: Histogram<u64>,
     pub(super) release: Histogram<u64>,
@@ -67,83 +64,56 @@ struct Kind {
 
 impl Tally {
     pub(super) fn new(window: Window, clients: usize) -> anyhow::Result<Self> {
-        let shards = thread::available_parallelism().map_or(1, usize::from);
-        let shards = (0..shards).map(|_| Counts::new().map(Mutex::new));
-        Ok(Self {
-            window,
-            all: AtomicU64::new(0),
-            by_client: (0..clients).map(|_| AtomicU64::new(0)).collect(),
-            shards: shards.collect::<anyhow::Result<_>>()?,
-        })
+        let counts = Mutex::new(Counts::new(clients)?);
+        Ok(Self { window, counts })
     }
 
     /// Returns the cycles since the beginning, warm-up included.
     pub(super) fn cycles_so_far(&self) -> u64 {
-        self.all.load(Ordering::Relaxed)
+        self.counts().so_far
     }
 
     pub(super) fn cycle(&self, client: usize, cycle: &Cycle) {
-        self.all.fetch_add(1, Ordering::Relaxed);
+        let mut counts = self.counts();
+        counts.so_far += 1;
         if cycle.released < self.window.begin || cycle.released > self.window.end {
             return;
         }
-        if let Some(count) = self.by_client.get(client) {
-            count.fetch_add(1, Ordering::Relaxed);
+        counts.by_client[client] += 1;
+        counts.held += cycle.releasing - cycle.granted;
+        record(&mut counts.acquire, cycle.granted - cycle.asked);
+        record(&mut counts.release, cycle.released - cycle.releasing);
+        record(&mut counts.cycle, cycle.released - cycle.asked);
+        if let Some(hand_off) = cycle.hand_off {
+            record(&mut counts.hand_off, hand_off);
         }
-        self.with(client, |counts| {
-            let held = cycle.releasing - cycle.granted;
-            counts.held += held;
-            record(&mut counts.acquire, cycle.granted - cycle.asked);
-            record(&mut counts.release, cycle.released - cycle.releasing);
-            record(&mut counts.cycle, cycle.released - cycle.asked);
-            if let Some(hand_off) = cycle.hand_off {
-                record(&mut counts.hand_off, hand_off);
-            }
-        });
     }
 
     /// Counts an acquire without an answer at the end of the measured time, or at an early end of the run.
-    pub(super) fn unfinished(&self, client: usize, asked: Instant) {
+    pub(super) fn unfinished(&self, asked: Instant) {
         let end = Instant::now().min(self.window.end);
         if asked > end {
             return;
         }
-        self.with(client, |counts| {
-            counts.unfinished += 1;
-            counts.longest_unfinished = counts.longest_unfinished.max(end - asked);
-        });
+        let mut counts = self.counts();
+        counts.unfinished += 1;
+        counts.longest_unfinished = counts.longest_unfinished.max(end - asked);
     }
 
     /// Counts a failed request, at any time.
-    pub(super) fn error(&self, client: usize, kind: &str, message: &str) {
-        self.with(client, |counts| counts.errors.add(kind, message));
+    pub(super) fn error(&self, kind: &str, message: &str) {
+        self.counts().errors.add(kind, message);
     }
 
     /// Counts the loss of a held lock, at any time.
-    pub(super) fn lost(&self, client: usize, kind: &str, reason: &str) {
-        self.with(client, |counts| counts.lost.add(kind, reason));
+    pub(super) fn lost(&self, kind: &str, reason: &str) {
+        self.counts().lost.add(kind, reason);
     }
 
-    /// Returns the sum of all counts, and each client's number of cycles. Call it when all workers have ended.
-    pub(super) fn total(&self) -> anyhow::Result<(Counts, Vec<u64>)> {
-        let mut total = Counts::new()?;
-        for shard in &self.shards {
-            total.add(&lock(shard))?;
-        }
-        let by_client = self.by_client.iter();
-        let by_client = by_client.map(|count| count.load(Ordering::Relaxed));
-        Ok((total, by_client.collect()))
+    /// Returns the counts so far. They are complete when all workers have ended.
+    pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn with(&self, client: usize, count: impl FnOnce(&mut Counts)) {
-        if let Some(shard) = self.shards.get(client % self.shards.len().max(1)) {
-            count(&mut lock(shard));
-        }
-    }
-}
-
-fn lock(shard: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn record(histogram: &mut Histogram<u64>, time: Duration) {
@@ -153,9 +123,11 @@ fn record(histogram: &mut Histogram<u64>, time: Duration) {
 }
 
 impl Counts {
-    fn new() -> anyhow::Result<Self> {
+    fn new(clients: usize) -> anyhow::Result<Self> {
         let histogram = || Histogram::new(3);
         Ok(Self {
+            so_far: 0,
+            by_client: vec![0; clients],
             acquire: histogram()?,
             hand_off: histogram()?,
             release: histogram()?,
@@ -166,19 +138,6 @@ impl Counts {
             errors: Kinds::default(),
             lost: Kinds::default(),
         })
-    }
-
-    fn add(&mut self, other: &Self) -> anyhow::Result<()> {
-        self.acquire.add(&other.acquire)?;
-        self.hand_off.add(&other.hand_off)?;
-        self.release.add(&other.release)?;
-        self.cycle.add(&other.cycle)?;
-        self.held += other.held;
-        self.unfinished += other.unfinished;
-        self.longest_unfinished = self.longest_unfinished.max(other.longest_unfinished);
-        self.errors.merge(&other.errors);
-        self.lost.merge(&other.lost);
-        Ok(())
     }
 }
 
@@ -194,16 +153,6 @@ impl Kinds {
     }
 
     fn add(&mut self, name: &str, example: &str) {
-        self.add_many(name, 1, example);
-    }
-
-    fn merge(&mut self, other: &Self) {
-        for (name, count, example) in other.iter() {
-            self.add_many(name, count, example);
-        }
-    }
-
-    fn add_many(&mut self, name: &str, count: u64, example: &str) {
         // Bounds the number of kinds, whatever a coordinator answers.
         let name = if self.0.len() < MOST_KINDS || self.0.contains_key(name) {
             name
@@ -214,7 +163,7 @@ impl Kinds {
             count: 0,
             example: example.to_owned(),
         });
-        kind.count += count;
+        kind.count += 1;
     }
 }
 
@@ -246,8 +195,8 @@ mod tests {
             };
             tally.cycle(client, &cycle);
         }
-        let (counts, by_client) = tally.total().unwrap();
-        assert_eq!(by_client, [1, 2]);
+        let counts = tally.counts().clone();
+        assert_eq!(counts.by_client, [1, 2]);
         assert_eq!(tally.cycles_so_far(), 5);
         assert_eq!(counts.held, ms(15));
         for (histogram, millis) in [
@@ -264,7 +213,7 @@ mod tests {
 
     #[test]
     fn long_times_are_kept() {
-        let counts = &mut Counts::new().unwrap().cycle;
+        let counts = &mut Counts::new(1).unwrap().cycle;
         record(counts, Duration::from_secs(7_200));
         assert_eq!(counts.max() / 10_000_000_000, 720);
     }
@@ -280,10 +229,10 @@ mod tests {
             end: begin + ms(400),
         };
         let tally = Tally::new(window, 1).unwrap();
-        tally.unfinished(0, begin + ms(100));
-        tally.unfinished(0, begin + ms(300));
-        tally.unfinished(0, begin + ms(500));
-        let (counts, _) = tally.total().unwrap();
+        tally.unfinished(begin + ms(100));
+        tally.unfinished(begin + ms(300));
+        tally.unfinished(begin + ms(500));
+        let counts = tally.counts();
         assert_eq!(counts.unfinished, 2);
         assert_eq!(counts.longest_unfinished, ms(300));
     }
@@ -296,10 +245,10 @@ mod tests {
         };
         let tally = Tally::new(window, 100).unwrap();
         for client in 0..100 {
-            tally.error(client, "A", "first words");
-            tally.error(client, &format!("B{client}"), "words");
+            tally.error("A", "first words");
+            tally.error(&format!("B{client}"), "words");
         }
-        let (counts, _) = tally.total().unwrap();
+        let counts = tally.counts();
         assert_eq!(counts.errors.total(), 200);
         let kinds: Vec<_> = counts.errors.iter().collect();
         assert_eq!(kinds[0], ("A", 100, "first words"));

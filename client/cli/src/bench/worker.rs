@@ -12,6 +12,7 @@ use super::{
     name::{Grant, Name, Violation},
     tally::{Cycle, Tally},
 };
+use crate::show::text;
 
 /// Pause after a failed request.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -52,14 +53,14 @@ impl Worker {
         let guard = match acquired {
             Ok(guard) => guard,
             Err(error) if error.is_retryable() => {
-                self.tally
-                    .error(self.client, kind(&error), &in_words(&error));
+                self.tally.error(kind(&error), &in_words(&error));
                 sleep(PAUSE).await;
                 return Ok(());
             }
             Err(error) => return Err(Stop::Refused(error)),
         };
-        let grant = self.name.granted(guard.watch(), granted);
+        let (token, watch) = (guard.fencing_token().get(), guard.watch());
+        let grant = self.name.granted(token, move || watch.is_held(), granted);
         match grant.map_err(Stop::Violation)? {
             Grant::LostAlready => self.lost(guard.lost().await),
             Grant::Held { hand_off } => {
@@ -100,7 +101,7 @@ impl Worker {
                     HoldError::Refused { source, .. } => reason(source),
                     _ => "release_unconfirmed",
                 };
-                self.tally.error(self.client, kind, &in_words(&error));
+                self.tally.error(kind, &in_words(&error));
                 sleep(PAUSE).await;
             }
         }
@@ -108,18 +109,8 @@ impl Worker {
     }
 
     fn lost(&self, reason: LostReason) {
-        let kind = match reason {
-            LostReason::Expired => "expired",
-            LostReason::Deleted => "deleted",
-            LostReason::Taken => "taken",
-            LostReason::Forced => "forced",
-            LostReason::SessionEnded => "session_ended",
-            LostReason::PermissionRevoked => "permission_revoked",
-            LostReason::Unauthenticated => "unauthenticated",
-            LostReason::Resumed => "resumed",
-            _ => "unknown",
-        };
-        self.tally.lost(self.client, kind, &reason.to_string());
+        let kind = text::loss(reason).unwrap_or("unknown");
+        self.tally.lost(kind, &reason.to_string());
     }
 }
 
@@ -149,7 +140,7 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         self.worker.name.answered();
         if !self.ended {
-            self.worker.tally.unfinished(self.worker.client, self.asked);
+            self.worker.tally.unfinished(self.asked);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Errors as JSON, with the fields by which a program decides.
 
-use std::{error::Error as StdError, io::Write};
+use std::{collections::BTreeMap, error::Error as StdError, io::Write};
 
 use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure, FailureKind};
 use leasehold_proto::{Reason, Retry};
@@ -30,19 +30,13 @@ impl Error {
     /// Describes an error of a command.
     pub(crate) fn new(error: &anyhow::Error) -> Self {
         let message = exit::explained(error);
-        let connecting = connect_error(error);
-        let failure = match (error.downcast_ref::<AcquireError>(), connecting) {
-            (Some(acquire), None) => acquire.failure(),
-            (_, Some(connect)) => connect.failure(),
-            (None, None) => error.downcast_ref(),
-        };
-        if let Some(failure) = failure {
+        if let Some(failure) = exit::failure_in(error) {
             return Self {
                 message,
                 ..Self::from(failure)
             };
         }
-        let (code, retry) = match connecting {
+        let (code, retry) = match exit::connect_error(error) {
             Some(ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_)) => {
                 (FailureKind::InvalidArgument, Retry::No)
             }
@@ -84,12 +78,8 @@ impl Error {
 
     /// Prints it in a line on standard error. A reader that has gone is not an error.
     pub(crate) fn print(&self) {
-        #[derive(Serialize)]
-        struct Document<'a> {
-            error: &'a Error,
-        }
-        let document = serde_json::to_string(&Document { error: self }).unwrap_or_default();
-        writeln!(std::io::stderr().lock(), "{document}").ok();
+        let document = serde_json::to_string(&BTreeMap::from([("error", self)]));
+        writeln!(std::io::stderr().lock(), "{}", document.unwrap_or_default()).ok();
     }
 }
 
@@ -108,14 +98,6 @@ impl From<&Failure> for Error {
             retry_after: failure.retry_after().map(json::duration),
             endpoint: failure.endpoint().map(str::to_owned),
         }
-    }
-}
-
-/// Returns why there is no connection, if that is the error.
-fn connect_error(error: &anyhow::Error) -> Option<&ConnectError> {
-    match error.downcast_ref() {
-        Some(AcquireError::Unavailable { source, .. }) => source.as_deref(),
-        _ => error.downcast_ref(),
     }
 }
 

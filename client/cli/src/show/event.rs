@@ -6,7 +6,7 @@ use leasehold_client::{LockEvent, LockEventKind as Kind, LockView, LockWatchEven
 use serde::Serialize;
 
 use super::{
-    json::{self, Wide},
+    json::{self, Json, Wide, document},
     lock, text,
 };
 
@@ -20,31 +20,20 @@ pub(crate) fn line(news: &LockWatchEvent, locks: u64) -> String {
                 true if view.closed_for.is_some() => "closed",
                 true => "free",
             };
-            (
-                held_since,
-                kind,
-                &*view.name,
-                view.fencing_token,
-                in_snapshot(view),
-            )
+            let who = in_snapshot(view);
+            (held_since, kind, &*view.name, view.fencing_token, who)
         }
         LockWatchEvent::Ready => (None, "ready", "", None, count(locks, "lock")),
         LockWatchEvent::Event(event) => {
-            let token = event.fencing_token;
-            (
-                event.time,
-                kind(event.kind),
-                &*event.name,
-                token,
-                about(event),
-            )
+            let (kind, token) = (kind(event.kind), event.fencing_token);
+            (event.time, kind, &*event.name, token, about(event))
         }
-        LockWatchEvent::Gap(message) => (None, "gap", "", None, text::escaped(message.as_bytes())),
+        LockWatchEvent::Gap(message) => (None, "gap", "", None, text::escaped(message)),
         _ => (None, "unknown", "", None, String::new()),
     };
     let name = match name {
         "" => "-".to_owned(),
-        name => text::escaped(name.as_bytes()),
+        name => text::escaped(name),
     };
     let (time, token) = (text::time(time), text::token(token));
     let line = format!("{time:<24}  {kind:<13}  {name}  {token}  {who}");
@@ -120,98 +109,47 @@ fn reason(reason: LostReason) -> Option<&'static str> {
 /// Document: an object with one field, which names its kind.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum News {
-    Lock(Box<json::Lock>),
+pub(crate) enum News<'a> {
+    Lock(Json<'a, LockView>),
     #[serde(rename_all = "camelCase")]
     Ready {
         lock_count: Wide<u64>,
     },
-    Event(Box<Event>),
+    Event(Json<'a, LockEvent>),
     Gap {
-        message: String,
+        message: &'a str,
     },
     Unknown {},
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Event {
-    kind: &'static str,
-    name: String,
-    time: Option<String>,
-    fencing_token: Wide<i64>,
-    holder: Option<json::Holder>,
-    waiter: Option<json::Waiter>,
-    reason: Option<&'static str>,
-    mode: Option<&'static str>,
-    holder_count: Wide<u64>,
-    waiter_count: Wide<u64>,
-    closed_for: Option<String>,
-}
-
-impl News {
+impl<'a> News<'a> {
     /// Returns the document; `locks` is the snapshot's size.
-    pub(crate) fn of(news: &LockWatchEvent, locks: u64) -> Self {
+    pub(crate) fn of(news: &'a LockWatchEvent, locks: u64) -> Self {
         match news {
-            LockWatchEvent::Lock(view) => Self::Lock(Box::new(view.into())),
+            LockWatchEvent::Lock(view) => Self::Lock(Json(view)),
             LockWatchEvent::Ready => Self::Ready {
                 lock_count: Wide(locks),
             },
-            LockWatchEvent::Event(event) => Self::Event(Box::new(event.into())),
-            LockWatchEvent::Gap(message) => Self::Gap {
-                message: message.clone(),
-            },
+            LockWatchEvent::Event(event) => Self::Event(Json(event)),
+            LockWatchEvent::Gap(message) => Self::Gap { message },
             _ => Self::Unknown {},
         }
     }
 }
 
-impl From<&LockEvent> for Event {
-    fn from(event: &LockEvent) -> Self {
-        Self {
-            kind: kind_name(event.kind),
-            name: event.name.clone(),
-            time: event.time.map(json::time),
-            fencing_token: json::token(event.fencing_token),
-            holder: event.holder.as_ref().map(json::Holder::from),
-            waiter: event.waiter.as_ref().map(json::Waiter::from),
-            reason: event.reason.and_then(reason_name),
-            mode: event.mode.and_then(json::mode),
-            holder_count: Wide(event.holder_count),
-            waiter_count: Wide(event.waiter_count),
-            closed_for: event.closed_for.map(json::duration),
-        }
-    }
-}
-
-/// Returns the kind's name in the wire API.
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Granted => "LOCK_EVENT_KIND_GRANTED",
-        Kind::Queued => "LOCK_EVENT_KIND_QUEUED",
-        Kind::Withdrawn => "LOCK_EVENT_KIND_WITHDRAWN",
-        Kind::Released => "LOCK_EVENT_KIND_RELEASED",
-        Kind::Expired => "LOCK_EVENT_KIND_EXPIRED",
-        Kind::Lost => "LOCK_EVENT_KIND_LOST",
-        Kind::Forced => "LOCK_EVENT_KIND_FORCED",
-        Kind::ValueChanged => "LOCK_EVENT_KIND_VALUE_CHANGED",
-        Kind::Downgraded => "LOCK_EVENT_KIND_DOWNGRADED",
-        _ => "LOCK_EVENT_KIND_UNSPECIFIED",
-    }
-}
-
-/// Returns the reason's name in the wire API, if it has one.
-fn reason_name(reason: LostReason) -> Option<&'static str> {
-    match reason {
-        LostReason::Expired => Some("LOST_REASON_EXPIRED"),
-        LostReason::Deleted => Some("LOST_REASON_DELETED"),
-        LostReason::Taken => Some("LOST_REASON_TAKEN"),
-        LostReason::Forced => Some("LOST_REASON_FORCED"),
-        LostReason::Resumed => Some("LOST_REASON_RESUMED"),
-        LostReason::PermissionRevoked => Some("LOST_REASON_PERMISSION_REVOKED"),
-        _ => None,
-    }
-}
+document!(event: LockEvent {
+    "kind": json::name("LOCK_EVENT_KIND", kind(event.kind).replace("unknown", "unspecified")),
+    "name": event.name,
+    "time": event.time.map(json::time),
+    "fencingToken": json::token(event.fencing_token),
+    "holder": event.holder.as_ref().map(Json),
+    "waiter": event.waiter.as_ref().map(Json),
+    "reason": event.reason.and_then(text::loss).map(|reason| json::name("LOST_REASON", reason)),
+    "mode": event.mode.map(json::mode),
+    "holderCount": Wide(event.holder_count),
+    "waiterCount": Wide(event.waiter_count),
+    "closedFor": event.closed_for.map(json::duration),
+});
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests fail by panicking")]

@@ -16,7 +16,7 @@ pub(crate) fn list(locks: &[LockView], now: SystemTime) -> Table {
         let since = holder.and_then(|holder| text::age(holder.acquired_at, now));
         let left = holder.map_or(lock.closed_for, |holder| holder.ttl);
         out.row(vec![
-            text::escaped(lock.name.as_bytes()),
+            text::escaped(&lock.name),
             mode(lock),
             holder.map_or_else(|| state(lock), |first| and_more(first, lock)),
             text::token(lock.fencing_token),
@@ -30,7 +30,7 @@ pub(crate) fn list(locks: &[LockView], now: SystemTime) -> Table {
 
 /// Describes one lock completely.
 pub(crate) fn whole(lock: &LockView, now: SystemTime) -> String {
-    let mut facts = Table::new(&["name", &text::escaped(lock.name.as_bytes())]);
+    let mut facts = Table::new(&["name", &text::escaped(&lock.name)]);
     facts.fact("state", state(lock));
     facts.fact("newest token", text::token(lock.fencing_token));
     // A single holder is shown as facts, several in a line each.
@@ -40,12 +40,9 @@ pub(crate) fn whole(lock: &LockView, now: SystemTime) -> String {
             only_holder(&mut facts, holder, now);
         }
     }
-    if let Some(closed) = closed_to(lock) {
-        facts.fact("closed", closed);
-    }
-    if let Some(delay) = lock.lock_delay {
-        facts.fact("lock-delay", text::duration(delay));
-    }
+    facts.fact_if_any("closed", closed_to(lock).unwrap_or_default());
+    let delay = lock.lock_delay.map(text::duration);
+    facts.fact_if_any("lock-delay", delay.unwrap_or_default());
     if beside_others {
         facts.fact("holders", holder_count(lock).to_string());
     }
@@ -80,26 +77,16 @@ fn not_shown(count: u64, shown: usize, who: &str) -> String {
 
 fn only_holder(facts: &mut Table, holder: &Holder, now: SystemTime) {
     facts.fact("holder", text::holder(holder));
-    if !holder.session_id.is_empty() {
-        facts.fact("session", text::escaped(holder.session_id.as_bytes()));
-    }
-    if let Some(actor) = holder.actor {
-        facts.fact("actor", actor.to_string());
-    }
-    if !holder.coordinator.is_empty() {
-        facts.fact("coordinator", text::escaped(holder.coordinator.as_bytes()));
-    }
+    facts.fact_if_any("session", &holder.session_id);
+    facts.fact_if_any("actor", text::or_nothing(holder.actor));
+    facts.fact_if_any("coordinator", &holder.coordinator);
     facts.fact(
         "held for",
         text::or_dash(text::age(holder.acquired_at, now)),
     );
-    if holder.hold_count > 1 {
-        facts.fact("held", times(holder));
-    }
+    facts.fact_if_any("held", times(holder));
     facts.fact("ttl left", ttl_left(holder));
-    if !holder.value.is_empty() {
-        facts.fact("value", text::escaped(&holder.value));
-    }
+    facts.fact_if_any("value", &holder.value);
 }
 
 fn holders(lock: &LockView, now: SystemTime) -> Table {
@@ -119,7 +106,7 @@ fn holders(lock: &LockView, now: SystemTime) -> Table {
         // A session without a name is shown by its id, once.
         let session = match holder.client_name.is_empty() {
             true => String::new(),
-            false => text::escaped(holder.session_id.as_bytes()),
+            false => text::escaped(&holder.session_id),
         };
         out.row(vec![
             text::holder(holder),
@@ -130,7 +117,7 @@ fn holders(lock: &LockView, now: SystemTime) -> Table {
             ttl_left(holder),
             session,
             text::or_nothing(holder.actor),
-            text::escaped(holder.coordinator.as_bytes()),
+            text::escaped(&holder.coordinator),
             text::escaped(&holder.value),
         ]);
     }
@@ -146,7 +133,7 @@ fn waiters(lock: &LockView, now: SystemTime) -> Table {
             wants(waiter, limit(lock)),
             text::or_dash(text::age(waiter.waiting_since, now)),
             text::or_nothing(waiter.actor),
-            text::escaped(waiter.coordinator.as_bytes()),
+            text::escaped(&waiter.coordinator),
         ]);
     }
     out.without_empty_columns()
@@ -209,7 +196,7 @@ fn wants(waiter: &Waiter, limit: u32) -> String {
 }
 
 /// Returns the first holder, and the number of others.
-pub(super) fn and_more(first: &Holder, lock: &LockView) -> String {
+pub(crate) fn and_more(first: &Holder, lock: &LockView) -> String {
     let first = text::holder(first);
     match holder_count(lock).saturating_sub(1) {
         0 => first,

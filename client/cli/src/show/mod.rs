@@ -7,3 +7,33 @@ pub(crate) mod json;
 pub(crate) mod lock;
 pub(crate) mod table;
 pub(crate) mod text;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::exit::{Exit, Outcome};
+
+/// Prints the answer of a command that asked once: a document if the user asked for JSON, or else text.
+pub(crate) fn answer<T: ToString>(
+    as_json: bool,
+    document: impl Serialize,
+    text: impl FnOnce() -> T,
+) -> Outcome {
+    let answer = match as_json {
+        true => serde_json::to_string_pretty(&document)?,
+        false => text().to_string(),
+    };
+    line(answer.trim_end())?;
+    Ok(Exit::Success)
+}
+
+/// Prints a line at once. Returns false if the reader has gone (`| head`), which is no error.
+pub(crate) fn line(line: &str) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
+}

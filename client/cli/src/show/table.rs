@@ -1,10 +1,11 @@
 //! Aligned columns.
 
-use std::io::{self, Write};
-
 use unicode_width::UnicodeWidthStr;
 
+use super::text;
+
 /// Table with a head. Columns are as wide as their widest cell; the last one is never padded.
+#[derive(Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -25,6 +26,13 @@ impl Table {
         self.row(vec![what.to_owned(), is.into()]);
     }
 
+    /// Adds a row as [`Table::fact`] does, unless its value is empty.
+    pub(crate) fn fact_if_any(&mut self, what: &str, is: impl AsRef<[u8]>) {
+        if !is.as_ref().is_empty() {
+            self.fact(what, text::escaped(is.as_ref()));
+        }
+    }
+
     /// Removes the columns without cells below their heads.
     pub(crate) fn without_empty_columns(self) -> Self {
         let filled = |column: usize| {
@@ -42,14 +50,6 @@ impl Table {
         };
         Self {
             rows: self.rows.iter().map(keep).collect(),
-        }
-    }
-
-    /// Prints to `out`. A reader that has gone (`| head`) is not an error.
-    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        match out.write_all(self.to_string().as_bytes()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            result => result,
         }
     }
 }
@@ -73,15 +73,6 @@ impl std::fmt::Display for Table {
             writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
-    }
-}
-
-/// Prints text or a document to standard output.
-pub(crate) fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match writeln!(out, "{text}") {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result,
     }
 }
 

@@ -2,7 +2,22 @@
 
 use std::time::{Duration, SystemTime};
 
-use leasehold_client::{FencingToken, Holder, Waiter};
+use leasehold_client::{FencingToken, Holder, LostReason, Waiter};
+
+/// Returns the word for the reason of a loss.
+pub(crate) fn loss(reason: LostReason) -> Option<&'static str> {
+    Some(match reason {
+        LostReason::Expired => "expired",
+        LostReason::Deleted => "deleted",
+        LostReason::Taken => "taken",
+        LostReason::Forced => "forced",
+        LostReason::SessionEnded => "session_ended",
+        LostReason::PermissionRevoked => "permission_revoked",
+        LostReason::Unauthenticated => "unauthenticated",
+        LostReason::Resumed => "resumed",
+        _ => return None,
+    })
+}
 
 /// Returns a duration in its two largest units.
 pub(crate) fn duration(duration: Duration) -> String {
@@ -59,9 +74,9 @@ pub(crate) fn token(token: Option<FencingToken>) -> String {
 }
 
 /// Makes foreign text harmless for a terminal: escapes control characters and invalid UTF-8.
-pub(crate) fn escaped(bytes: &[u8]) -> String {
+pub(crate) fn escaped(bytes: impl AsRef<[u8]>) -> String {
     let mut text = String::new();
-    for chunk in bytes.utf8_chunks() {
+    for chunk in bytes.as_ref().utf8_chunks() {
         for c in chunk.valid().chars() {
             if c.is_control() {
                 text.extend(c.escape_default());
@@ -93,9 +108,9 @@ pub(crate) fn waiter(waiter: &Waiter) -> String {
 /// Names a client, in a word.
 pub(crate) fn client(name: &str, session_id: &str) -> String {
     if !name.is_empty() {
-        escaped(name.as_bytes())
+        escaped(name)
     } else if !session_id.is_empty() {
-        format!("session {}", escaped(session_id.as_bytes()))
+        format!("session {}", escaped(session_id))
     } else {
         "(no session)".to_owned()
     }
