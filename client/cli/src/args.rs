@@ -16,13 +16,13 @@ use crate::{
 #[derive(Parser, Debug)]
 #[command(name = "leasehold", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) connection: Connection,
-
     /// Print JSON instead of text: one document (ls, get, release, leader, status, bench), or one per line (observe,
     /// watch). Errors are a line of JSON on standard error. Not for run and elect, whose output is the command's
-    #[arg(long, global = true)]
+    #[arg(long, display_order = 900)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -162,7 +162,8 @@ const NO_JSON: &str = "--json is not for this command: its standard output and i
 
 /// Returns the definition of the command line, with the settings that `derive` does not offer.
 fn definition() -> clap::Command {
-    let mut definition = Args::command();
+    // Options of the tool may also come after the subcommand.
+    let mut definition = Args::command().mut_args(|arg| arg.global(true).hide_env_values(true));
     // Makes usages name the whole subcommand.
     definition.build();
     complete(definition.mut_subcommands(complete))

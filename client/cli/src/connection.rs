@@ -6,9 +6,6 @@ use leasehold_client::{Admin, Client, ClientBuilder, ConnectError, Endpoints, Tr
 
 use crate::say::say;
 
-/// The heading of its options in the help.
-const HEADING: &str = "Connection";
-
 /// Variable with a bearer token. There is no option for it: every user of the machine can read the command line.
 const TOKEN: &str = "LEASEHOLD_TOKEN";
 
@@ -16,7 +13,9 @@ const TOKEN: &str = "LEASEHOLD_TOKEN";
 pub(crate) const TRACEPARENT: &str = "TRACEPARENT";
 pub(crate) const TRACESTATE: &str = "TRACESTATE";
 
+/// Options of the connection. [`Args`](crate::args::Args) makes them global.
 #[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// Addresses of the coordinators: one, or several that serve the same locks, separated by commas. The default
     /// scheme is http://, which does not encrypt; https:// does. The default port is 7420
@@ -24,81 +23,37 @@ pub(crate) struct Connection {
         long,
         env = "LEASEHOLD_ENDPOINT",
         default_value = "http://127.0.0.1:7420",
-        hide_env_values = true,
-        value_name = "URLS",
-        global = true,
-        help_heading = HEADING
+        value_name = "URLS"
     )]
     pub(crate) endpoint: String,
 
     /// PEM file with the CAs that sign the coordinators' certificates [default: the system's]
-    #[arg(
-        long,
-        env = "LEASEHOLD_CA",
-        hide_env_values = true,
-        value_name = "FILE",
-        global = true,
-        help_heading = HEADING
-    )]
+    #[arg(long, env = "LEASEHOLD_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
 
     /// PEM file with the client's certificate
-    #[arg(
-        long,
-        env = "LEASEHOLD_CERT",
-        hide_env_values = true,
-        value_name = "FILE",
-        global = true,
-        help_heading = HEADING
-    )]
+    #[arg(long, env = "LEASEHOLD_CERT", value_name = "FILE")]
     cert: Option<PathBuf>,
 
     /// PEM file with the private key of that certificate
-    #[arg(
-        long,
-        env = "LEASEHOLD_KEY",
-        hide_env_values = true,
-        value_name = "FILE",
-        global = true,
-        help_heading = HEADING
-    )]
+    #[arg(long, env = "LEASEHOLD_KEY", value_name = "FILE")]
     key: Option<PathBuf>,
 
     /// Name in the coordinators' certificates, if it is not that of the endpoint
-    #[arg(
-        long,
-        env = "LEASEHOLD_SERVER_NAME",
-        hide_env_values = true,
-        value_name = "NAME",
-        global = true,
-        help_heading = HEADING
-    )]
+    #[arg(long, env = "LEASEHOLD_SERVER_NAME", value_name = "NAME")]
     server_name: Option<String>,
 
     /// File with the client's bearer token; or set LEASEHOLD_TOKEN to the token itself
-    #[arg(
-        long,
-        env = "LEASEHOLD_TOKEN_FILE",
-        hide_env_values = true,
-        value_name = "FILE",
-        global = true,
-        help_heading = HEADING
-    )]
+    #[arg(long, env = "LEASEHOLD_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
 
     /// Send the token to other machines over http:// too, where others on the network can read it
-    #[arg(
-        long,
-        env = "LEASEHOLD_ALLOW_PLAINTEXT_TOKEN",
-        hide_env_values = true,
-        global = true,
-        help_heading = HEADING
-    )]
+    #[arg(long, env = "LEASEHOLD_ALLOW_PLAINTEXT_TOKEN")]
     allow_plaintext_token: bool,
 
     /// W3C trace context of the requests, for coordinators that export traces [default: TRACEPARENT and TRACESTATE,
     /// except for bench]
-    #[arg(long, value_name = "CONTEXT", global = true, help_heading = HEADING)]
+    #[arg(long, value_name = "CONTEXT")]
     pub(crate) traceparent: Option<TraceContext>,
 }
 

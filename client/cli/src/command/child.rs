@@ -1,6 +1,7 @@
 //! The command's process and its group.
 
 use std::{
+    collections::BTreeMap,
     ffi::{OsStr, OsString},
     io,
     os::fd::{BorrowedFd, RawFd},
@@ -11,7 +12,7 @@ use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group, waitid},
 };
-use serde_json::Value;
+use serde_json::json;
 use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
@@ -38,33 +39,15 @@ const LOCKS: &str = "LEASEHOLD_LOCKS";
 const ELECTION: &str = "LEASEHOLD_ELECTION";
 
 /// Error of starting the command.
-#[derive(Debug)]
+#[derive(thiserror::Error, Debug)]
 pub(super) enum SpawnError {
-    NotFound {
-        command: OsString,
-    },
+    #[error("command not found: {command:?}")]
+    NotFound { command: OsString },
+    #[error("failed to execute {command:?}")]
     Other {
         command: OsString,
         source: io::Error,
     },
-}
-
-impl std::fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NotFound { command } => write!(f, "command not found: {command:?}"),
-            Self::Other { command, .. } => write!(f, "failed to execute {command:?}"),
-        }
-    }
-}
-
-impl std::error::Error for SpawnError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NotFound { .. } => None,
-            Self::Other { source, .. } => Some(source),
-        }
-    }
 }
 
 /// A running command. Dropping it kills its group if it has not ended, and gives the terminal back.
@@ -74,7 +57,8 @@ pub(super) struct Child {
     group: Pid,
     foreground: Option<Foreground>,
     stops: Option<tokio::signal::unix::Signal>,
-    guardian: Option<Guardian>,
+    /// Dismissed when this is dropped, after the group was killed.
+    _guardian: Option<Guardian>,
     ended: bool,
 }
 
@@ -87,16 +71,14 @@ pub(super) enum Change {
 
 /// Starts the command. Must be called on the main thread: the parent-death signal comes when the starting thread ends.
 pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, SpawnError> {
-    let command = order.command;
+    let command = &order.lease.command;
     let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => SpawnError::NotFound {
-            command: program.to_owned(),
-        },
-        _ => SpawnError::Other {
-            command: program.to_owned(),
-            source,
-        },
+    let failed = |source: io::Error| {
+        let command = program.to_owned();
+        match source.kind() {
+            io::ErrorKind::NotFound => SpawnError::NotFound { command },
+            _ => SpawnError::Other { command, source },
+        }
     };
     let foreground = Foreground::find();
     let mut prepared = Command::new(program);
@@ -121,16 +103,8 @@ pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, SpawnErro
     let stops = foreground
         .as_ref()
         .and_then(|_| signal(SignalKind::child()).ok());
-    let process = match prepared.spawn() {
-        Ok(process) => process,
-        Err(error) => {
-            // The guardian may watch a process that has ended.
-            if let Some(guardian) = guardian {
-                guardian.dismiss();
-            }
-            return Err(failed(error));
-        }
-    };
+    // If this fails, the guardian is dismissed: it may watch a process that has ended.
+    let process = prepared.spawn().map_err(failed)?;
     let group = process
         .id()
         .and_then(|id| Pid::from_raw(id.cast_signed()))
@@ -140,7 +114,7 @@ pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, SpawnErro
         group,
         foreground,
         stops,
-        guardian,
+        _guardian: guardian,
         ended: false,
     })
 }
@@ -160,17 +134,16 @@ fn tell(command: &mut Command, order: &Order<'_>, watch: &Watch) {
         Some(election) => command.env(ELECTION, election),
         None => command.env_remove(ELECTION),
     };
-    let tokens = locks.iter().map(|lock| {
-        let token = lock.fencing_token().get();
-        (lock.name().to_owned(), Value::from(token))
-    });
     // Without one, the command inherits that of this process.
     if let Some(trace) = order.trace {
         command
             .env(TRACEPARENT, trace.to_string())
             .env_remove(TRACESTATE);
     }
-    command.env(LOCKS, Value::Object(tokens.collect()).to_string());
+    let tokens = locks.iter();
+    let tokens = tokens.map(|lock| (lock.name(), lock.fencing_token().get()));
+    let tokens: BTreeMap<_, _> = tokens.collect();
+    command.env(LOCKS, json!(tokens).to_string());
 }
 
 #[expect(
@@ -258,9 +231,6 @@ impl Drop for Child {
     fn drop(&mut self) {
         if !self.ended {
             self.signal(Signal::KILL);
-        }
-        if let Some(guardian) = self.guardian.take() {
-            guardian.dismiss();
         }
     }
 }

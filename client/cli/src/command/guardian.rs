@@ -4,6 +4,7 @@
 use std::{
     env,
     io::{self, BufRead, Write},
+    net::Shutdown,
     os::{
         fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::net::UnixStream,
@@ -27,7 +28,7 @@ const QUIETLY: SendFlags = SendFlags::empty();
 /// Message that dismisses the guardian when the command has ended.
 const DISMISSED: &str = "dismissed";
 
-/// The guardian as seen from the process that it watches.
+/// The guardian as seen from the process that it watches. Dropping it dismisses the guardian.
 pub(super) struct Guardian {
     process: Child,
     /// Closed by the kernel when this process ends, however it ends; no other program has it open.
@@ -56,11 +57,13 @@ impl Guardian {
     pub(super) fn line(&self) -> RawFd {
         self.line.as_raw_fd()
     }
+}
 
+impl Drop for Guardian {
     /// Ends the guardian without killing the group.
-    pub(super) fn dismiss(mut self) {
+    fn drop(&mut self) {
         writeln!(self.line, "{DISMISSED}").ok();
-        drop(self.line);
+        self.line.shutdown(Shutdown::Both).ok();
         self.process.wait().ok();
     }
 }
@@ -68,21 +71,13 @@ impl Guardian {
 /// Tells a guardian to watch the group that the calling process leads. The command's process does so itself, before it
 /// becomes the command, because the process that started it could be killed first. Safe between fork and exec.
 pub(super) fn report(line: BorrowedFd<'_>) {
-    let mut text = [b'\n'; 12];
-    let mut digits = 0;
-    let mut rest = getpid().as_raw_nonzero().get().unsigned_abs();
-    // Writes from the last digit on; a process id has at most ten.
-    for place in text.iter_mut().rev().skip(1) {
-        *place = b'0' + (rest % 10) as u8;
-        digits += 1;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    let begin = text.len() - 1 - digits;
+    let mut text = [0; 12];
+    let mut rest = &mut text[..];
+    // Formatting a number allocates nothing.
+    writeln!(rest, "{}", getpid().as_raw_nonzero()).ok();
+    let length = 12 - rest.len();
     // If the guardian has ended, SIGPIPE must not end this process.
-    send(line, &text[begin..], QUIETLY).ok();
+    send(line, &text[..length], QUIETLY).ok();
 }
 
 /// Runs the guardian: reads which group to watch, and kills it when its input ends without the dismissal.

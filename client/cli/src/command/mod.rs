@@ -2,18 +2,20 @@
 
 mod child;
 mod guardian;
+mod options;
 mod supervise;
 mod terminal;
 mod watch;
 mod watchdog;
 
-use std::{ffi::OsString, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context;
 use leasehold_client::{Client, ConnectError, HoldError, Session, TraceContext};
 use tokio::{signal::unix::SignalKind, time::timeout};
 
 pub(crate) use guardian::{GUARDIAN, guardian};
+pub(crate) use options::LeaseOptions;
 pub(crate) use watch::Watch;
 
 use self::child::SpawnError;
@@ -24,16 +26,10 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The command to run, and how to run it.
 pub(crate) struct Order<'a> {
-    /// The command and its arguments.
-    pub(crate) command: &'a [OsString],
+    /// The command and its lease, as the user asked for them.
+    pub(crate) lease: &'a LeaseOptions,
     /// The election that it leads.
     pub(crate) election: Option<&'a str>,
-    /// The TTL of its locks.
-    pub(crate) ttl: Duration,
-    /// How long its locks stay closed after an unclean end.
-    pub(crate) lock_delay: Duration,
-    /// How long its locks may be suspended when the connection breaks.
-    pub(crate) grace: Duration,
     /// The trace of the command, if it is not that of this process.
     pub(crate) trace: Option<&'a TraceContext>,
     /// The session that holds the locks.
@@ -42,7 +38,7 @@ pub(crate) struct Order<'a> {
     pub(crate) quiet: bool,
 }
 
-/// How it ended.
+/// End of a command.
 pub(crate) enum Ended {
     /// By itself, or it could not be started.
     ByItself(Exit),
@@ -53,7 +49,7 @@ pub(crate) enum Ended {
     },
 }
 
-/// The signals that are passed on to the command.
+/// Returns the signals that are passed on to the command.
 pub(crate) fn signals() -> anyhow::Result<Signals> {
     let passed_on = [
         SignalKind::interrupt(),
@@ -66,36 +62,24 @@ pub(crate) fn signals() -> anyhow::Result<Signals> {
     Signals::listen(passed_on).context("failed to listen for signals")
 }
 
-/// Connects under the given client name: by default this host and process.
+/// Connects with these options. The client is named after this host and process unless they say otherwise.
 pub(crate) async fn connect(
     connection: &Connection,
-    client_name: Option<&str>,
-    ttl: Option<Duration>,
-    grace: Duration,
+    options: &LeaseOptions,
 ) -> Result<Client, ConnectError> {
-    let client_name = client_name.map_or_else(
-        || {
-            let host = rustix::system::uname();
-            let host = host.nodename().to_string_lossy();
-            format!("{host}/{}", std::process::id())
-        },
-        str::to_owned,
-    );
+    let client_name = options.client_name.clone().unwrap_or_else(|| {
+        let host = rustix::system::uname();
+        let host = host.nodename().to_string_lossy();
+        format!("{host}/{}", std::process::id())
+    });
     let mut builder = connection
         .builder()
         .client_name(client_name)
-        .disconnect_grace(grace);
-    if let Some(ttl) = ttl {
+        .disconnect_grace(options.grace);
+    if let Some(ttl) = options.ttl {
         builder = builder.ttl(ttl);
     }
     builder.connect(connection.endpoint.as_str()).await
-}
-
-/// Returns the TTL of the locks just granted. It may change after a reconnect. If the connection is gone already, this is
-/// the time left.
-pub(crate) fn ttl(client: &Client, watch: &Watch) -> Duration {
-    let info = client.default_session().info();
-    info.map_or_else(|| watch.lost_in(), |info| info.ttl)
 }
 
 /// Ends the session of a request that a signal has ended. The request may have been granted at that moment, and only a
@@ -165,12 +149,16 @@ mod tests {
         client.admin().force_release("a").await.unwrap();
         guard.lost().await;
         // What could not be started would be told apart from what was not.
-        let order = Order {
-            command: &["/nonexistent/command".into()],
-            election: None,
-            ttl: ttl(&client, &watch),
+        let lease = LeaseOptions {
+            ttl: None,
             lock_delay: Duration::ZERO,
             grace: Duration::ZERO,
+            client_name: None,
+            command: vec!["/nonexistent/command".into()],
+        };
+        let order = Order {
+            lease: &lease,
+            election: None,
             trace: None,
             session: client.default_session(),
             quiet: false,

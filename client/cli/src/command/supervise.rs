@@ -28,7 +28,10 @@ pub(super) async fn supervise(
     signals: &mut Signals,
     order: &Order<'_>,
 ) -> io::Result<Ended> {
-    let mut watchdog = Watchdog::new(order.ttl, order.grace, order.lock_delay);
+    // The TTL may change after a reconnect. If the connection is gone already, the time left stands for it.
+    let ttl = order.session.info().map(|info| info.ttl);
+    let ttl = ttl.unwrap_or_else(|| watch.lost_in());
+    let mut watchdog = Watchdog::new(ttl, order.lease.grace, order.lease.lock_delay);
     let mut contact = Contact::new(order.session);
     let mut suspended = false;
     let mut lost: Option<Loss> = None;
@@ -137,7 +140,5 @@ fn now() -> Duration {
         not(leasehold_portable)
     )))]
     let time = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-    Duration::new(seconds, nanos)
+    Duration::try_from(time).unwrap_or_default()
 }

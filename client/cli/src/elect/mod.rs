@@ -30,22 +30,17 @@ const TAKEN_IN: Duration = Duration::from_secs(5);
 /// Campaigns, runs the command while leading, and campaigns again when the leadership is lost.
 pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Outcome {
     let mut signals = command::signals()?;
-    let client = tokio::select! {
-        biased;
-        signal = signals.next() => return Ok(Exit::Signal(signal)),
-        client = command::connect(connection, options.client_name.as_deref(), options.ttl, options.grace) => client?,
+    let connecting = command::connect(connection, &options.lease);
+    let client = match signals.or(connecting).await {
+        Ok(connected) => connected?,
+        Err(signal) => return Ok(Exit::Signal(signal)),
     };
     let election = client
         .election(options.name.as_str())
-        .lock_delay(options.lock_delay);
+        .lock_delay(options.lease.lock_delay);
     loop {
-        // If a signal comes first, this is dropped, which withdraws the candidacy.
-        let elected = tokio::select! {
-            biased;
-            signal = signals.next() => Err(signal),
-            elected = campaign(&client, &election, &options.value) => Ok(elected),
-        };
-        let leadership = match elected {
+        let campaigning = campaign(&client, &election, &options.value);
+        let leadership = match signals.or(campaigning).await {
             Ok(elected) => elected?,
             Err(signal) => {
                 command::withdraw(&client).await;
@@ -54,11 +49,8 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
         };
         let watch = Watch::new([leadership.watch().as_lock().clone()]);
         let order = Order {
-            command: &options.command,
+            lease: &options.lease,
             election: Some(&options.name),
-            ttl: command::ttl(&client, &watch),
-            lock_delay: options.lock_delay,
-            grace: options.grace,
             trace: connection.traceparent.as_ref(),
             session: client.default_session(),
             quiet: false,

@@ -1,8 +1,6 @@
 //! Options of `elect`, and their help.
 
-use std::{ffi::OsString, time::Duration};
-
-use crate::args::duration;
+use crate::command::LeaseOptions;
 
 pub(crate) const HELP: &str = "\
 One of all candidates for a name leads at a time, and the command runs only there. When the
@@ -56,28 +54,10 @@ pub(crate) struct ElectOptions {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) value: String,
 
-    /// How long the leadership outlives the loss of contact, such as 10s or 2m [default: the coordinator's, 10s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) ttl: Option<Duration>,
-
-    /// How long no leader is elected if this process is killed or loses contact, so that its command is gone before the
-    /// next leader starts
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2s")]
-    pub(crate) lock_delay: Duration,
-
-    /// How long to keep the leadership when the connection breaks, to resume it over another one: at most the TTL
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
-    pub(crate) grace: Duration,
-
-    /// Name of the candidate, for others to see [default: this host and process]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) client_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) lease: LeaseOptions,
 
     /// Exit when the leadership is lost, instead of campaigning again
     #[arg(long)]
     pub(crate) once: bool,
-
-    /// The command and its arguments
-    #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
 }

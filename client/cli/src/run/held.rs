@@ -69,7 +69,7 @@ fn with_options<G>(
 ) -> LockRequest<G> {
     let request = request
         .value(options.value.as_str())
-        .lock_delay(options.lock_delay);
+        .lock_delay(options.lease.lock_delay);
     match wait {
         Some(wait) => request.wait(wait),
         None => request,

@@ -18,18 +18,13 @@ use crate::{
 pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome {
     let mut signals = command::signals()?;
     let mut wait = Wait::begin(options.wait);
-    let client = tokio::select! {
-        biased;
-        signal = signals.next() => return Ok(Exit::Signal(signal)),
-        client = waiting::connect(connection, &options, &mut wait) => client?,
+    let connecting = waiting::connect(connection, &options, &mut wait);
+    let client = match signals.or(connecting).await {
+        Ok(connected) => connected?,
+        Err(signal) => return Ok(Exit::Signal(signal)),
     };
-    // If a signal comes first, this is dropped, which cancels the request.
-    let acquired = tokio::select! {
-        biased;
-        signal = signals.next() => Err(signal),
-        acquired = waiting::acquire(&client, &options, &mut wait) => Ok(acquired),
-    };
-    let held = match acquired {
+    let acquiring = waiting::acquire(&client, &options, &mut wait);
+    let held = match signals.or(acquiring).await {
         Ok(acquired) => acquired?,
         Err(signal) => {
             command::withdraw(&client).await;
@@ -38,11 +33,8 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
     };
     let watch = held.watch();
     let order = Order {
-        command: &options.command,
+        lease: &options.lease,
         election: None,
-        ttl: command::ttl(&client, &watch),
-        lock_delay: options.lock_delay,
-        grace: options.grace,
         trace: connection.traceparent.as_ref(),
         session: client.default_session(),
         quiet: options.quiet,

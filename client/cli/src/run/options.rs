@@ -1,8 +1,8 @@
 //! Options of `run`, and their help.
 
-use std::{ffi::OsString, time::Duration};
+use std::time::Duration;
 
-use crate::args::duration;
+use crate::{args::duration, command::LeaseOptions};
 
 pub(crate) const HELP: &str = "\
 Several names are locked together or not at all, in any order. The command is stopped when one of
@@ -81,38 +81,20 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "NUMBER", requires = "semaphore", conflicts_with = "shared", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) permits: u32,
 
-    /// How long the lock outlives the loss of contact, such as 10s or 2m [default: the coordinator's, 10s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) ttl: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) lease: LeaseOptions,
 
     /// How long to wait for the lock, including the time to connect; 0 means do not wait [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 
-    /// How long the lock stays closed if this process is killed or loses contact, so that its command is gone before
-    /// the next holder starts
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2s")]
-    pub(crate) lock_delay: Duration,
-
-    /// How long to keep the lock when the connection breaks, to resume it over another one: at most the TTL
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
-    pub(crate) grace: Duration,
-
     /// Value attached to the hold, for others to see
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) value: String,
 
-    /// Name of the holder, for others to see [default: this host and process]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) client_name: Option<String>,
-
     /// Print errors only: no reports while waiting, or when the coordinator goes away or is back
     #[arg(long)]
     pub(crate) quiet: bool,
-
-    /// The command and its arguments
-    #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
 }
 
 impl RunOptions {

@@ -13,7 +13,7 @@ use super::options::RunOptions;
 use crate::{
     outage::{Contact, LOOK, Outage},
     say::say,
-    show::text,
+    show::{lock, text},
 };
 
 /// Time for an immediate grant before the first message.
@@ -35,8 +35,9 @@ pub(super) struct Progress {
     session: Session,
     contact: Contact,
     outage: Outage,
-    /// `None` with `--quiet`.
-    output: Option<Output>,
+    output: Output,
+    /// Line in place; hidden unless the output is a terminal.
+    bar: ProgressBar,
     /// False once the caller may not look at the lock.
     may_look: bool,
     next_look: Instant,
@@ -44,12 +45,15 @@ pub(super) struct Progress {
     seen: Option<Seen>,
 }
 
+/// Form of the messages.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
-    Terminal(ProgressBar),
-    /// Whether the first line has been printed.
-    Lines {
-        begun: bool,
-    },
+    /// None at all: `--quiet`.
+    Quiet,
+    /// In place, on a terminal.
+    Terminal,
+    /// A line on each change.
+    Lines,
 }
 
 /// Present holder, and this client's place in the queue.
@@ -62,10 +66,10 @@ struct Seen {
 
 impl Progress {
     pub(super) fn begin(client: &Client, options: &RunOptions, begun: Instant) -> Self {
-        let output = match (options.quiet, io::stderr().is_terminal()) {
-            (true, _) => None,
-            (false, true) => Some(Output::Terminal(bar())),
-            (false, false) => Some(Output::Lines { begun: false }),
+        let (output, bar) = match (options.quiet, io::stderr().is_terminal()) {
+            (true, _) => (Output::Quiet, ProgressBar::hidden()),
+            (false, true) => (Output::Terminal, bar()),
+            (false, false) => (Output::Lines, ProgressBar::hidden()),
         };
         let session = client.default_session().clone();
         Self {
@@ -76,6 +80,7 @@ impl Progress {
             session,
             outage: Outage::new(options.quiet),
             output,
+            bar,
             may_look: true,
             next_look: Instant::now() + SOON,
             interval: CLOSE,
@@ -86,11 +91,11 @@ impl Progress {
     /// Waits a moment, and prints any news. May be dropped and called again.
     pub(super) async fn tick(&mut self) {
         sleep(LOOK).await;
-        if self.output.is_none() {
+        if self.output == Output::Quiet {
             return;
         }
         if let Some(news) = self.contact.news() {
-            self.line(&news);
+            self.bar.suspend(|| say(news));
         }
         if self.session.info().is_none() || Instant::now() < self.next_look {
             return self.redraw();
@@ -99,28 +104,27 @@ impl Progress {
             true => self.look().await,
             false => Some(Seen::default()),
         };
-        let is_terminal = matches!(self.output, Some(Output::Terminal(_)));
-        if !is_terminal {
+        if self.output == Output::Lines {
             self.interval = (self.interval * 2).min(FAR);
         }
         self.next_look = Instant::now() + self.interval;
         // The store answered, which a connection alone does not show.
         if seen.is_some() && self.may_look {
-            self.aside(Outage::is_over);
+            self.bar.suspend(|| self.outage.is_over());
         }
         // If the look failed, the previous result stands.
         if let Some(seen) = seen
             && self.seen.as_ref() != Some(&seen)
         {
-            self.seen = Some(seen);
-            self.changed();
+            let is_first = self.seen.replace(seen).is_none();
+            self.changed(is_first);
         }
         self.redraw();
     }
 
     /// Notes that an attempt was refused, and another one follows.
     pub(super) fn refused(&mut self, why: &str) {
-        self.aside(|outage| outage.goes_on(why));
+        self.bar.suspend(|| self.outage.goes_on(why));
         self.next_look = Instant::now() + CLOSE;
     }
 
@@ -166,56 +170,29 @@ impl Progress {
     }
 
     /// Prints a changed state.
-    fn changed(&mut self) {
-        let text = self.text();
-        match &mut self.output {
-            Some(Output::Lines { begun: true }) => {
+    fn changed(&self, is_first: bool) {
+        match (self.output, is_first) {
+            (Output::Lines, true) => say(self.text()),
+            (Output::Lines, false) => {
                 let elapsed = text::short(self.begun.elapsed());
-                say(format_args!("still {text}, {elapsed} so far"));
+                say(format_args!("still {}, {elapsed} so far", self.text()));
             }
-            Some(Output::Lines { begun }) => {
-                *begun = true;
-                say(text);
-            }
-            Some(Output::Terminal(_)) | None => {}
+            (Output::Quiet | Output::Terminal, _) => {}
         }
     }
 
     fn redraw(&self) {
-        if let Some(Output::Terminal(bar)) = &self.output
-            && self.seen.is_some()
-        {
-            let elapsed = Duration::from_secs(self.begun.elapsed().as_secs());
-            bar.set_message(format!(
-                "leasehold: {}, {} so far",
-                self.text(),
-                text::short(elapsed)
-            ));
-        }
-    }
-
-    /// Prints a separate line.
-    fn line(&self, line: &str) {
-        match &self.output {
-            Some(Output::Terminal(bar)) => bar.suspend(|| say(line)),
-            Some(Output::Lines { .. }) => say(line),
-            None => {}
-        }
-    }
-
-    /// Prints a message about an outage, on separate lines.
-    fn aside(&mut self, say: impl FnOnce(&mut Outage)) {
-        match &self.output {
-            Some(Output::Terminal(bar)) => bar.suspend(|| say(&mut self.outage)),
-            _ => say(&mut self.outage),
+        if self.output == Output::Terminal && self.seen.is_some() {
+            let elapsed = text::short(Duration::from_secs(self.begun.elapsed().as_secs()));
+            let text = self.text();
+            self.bar
+                .set_message(format!("leasehold: {text}, {elapsed} so far"));
         }
     }
 
     fn hide(&self) {
-        if let Some(Output::Terminal(bar)) = &self.output
-            && self.seen.is_some()
-        {
-            bar.finish_and_clear();
+        if self.seen.is_some() {
+            self.bar.finish_and_clear();
         }
     }
 
@@ -244,11 +221,7 @@ fn bar() -> ProgressBar {
 /// Describes the holder of a lock, or says that it is closed. Returns `None` if it is free.
 fn in_the_way(view: &LockView) -> Option<String> {
     if let Some(holder) = view.holders.first() {
-        let others = match view.holder_count {
-            0 | 1 => String::new(),
-            count => format!(" and {} more", count - 1),
-        };
-        return Some(format!("held by {}{others}", text::holder(holder)));
+        return Some(format!("held by {}", lock::and_more(holder, view)));
     }
     view.closed_for
         .map(|_| "closed after an unclean end of its last hold".to_owned())

@@ -7,12 +7,12 @@ use leasehold_client::{AcquireError, Client, ConnectError, Failure};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{held::Held, options::RunOptions, progress::Progress};
-use crate::{command, connection::Connection, outage::Outage, show::text};
+use crate::{command, connection::Connection, exit, outage::Outage, show::text};
 
 /// Pauses between attempts: from the first to the second, doubling.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// How much longer than the wait a coordinator may take to answer.
+/// Extra time after the wait in which a coordinator may still answer.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// Time in which to get a lock.
@@ -76,12 +76,7 @@ pub(super) async fn connect(
     let mut outage = Outage::new(options.quiet);
     let mut last = None;
     loop {
-        let attempt = command::connect(
-            connection,
-            options.client_name.as_deref(),
-            options.ttl,
-            options.grace,
-        );
+        let attempt = command::connect(connection, &options.lease);
         let limit = wait.limit.filter(|limit| !limit.is_zero());
         let attempt = match wait.left().filter(|_| limit.is_some()) {
             None => attempt.await,
@@ -167,11 +162,7 @@ pub(super) async fn acquire(
 
 /// Returns whether asking again makes sense: not after an outcome, such as a lock that did not come free in time.
 fn may_pass(error: &AcquireError) -> bool {
-    let is_outcome = matches!(
-        error,
-        AcquireError::Busy { .. } | AcquireError::TimedOut { .. } | AcquireError::Deadlock { .. }
-    );
-    !is_outcome && error.is_retryable()
+    !exit::is_outcome(error) && error.is_retryable()
 }
 
 /// Returns the error with the whole wait, in place of the rest that was left after connecting.
