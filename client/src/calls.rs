@@ -16,10 +16,10 @@ use crate::{
     transport::Channel,
 };
 
-/// How long one call may take.
+/// Time limit of one call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The channels for it, which connect when they are first used, and again when needed. Cheap to clone.
+/// Channels for calls, which connect when they are first used, and again when needed. Cheap to clone.
 ///
 /// All calls go to one coordinator, until that can't be reached or its connection breaks; then to the next.
 #[derive(Clone, Debug)]
@@ -28,9 +28,9 @@ pub(crate) struct Calls(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     settings: Arc<Settings>,
-    /// One for each endpoint. At least one.
+    /// One for each endpoint, and at least one.
     channels: Vec<Channels>,
-    /// How often they have moved on; that, round the endpoints, is the one in use.
+    /// Number of times that the calls have moved on; modulo the number of channels, the index of the one in use.
     moved: AtomicUsize,
 }
 
@@ -45,7 +45,7 @@ impl Calls {
     pub(crate) fn new(settings: Settings) -> Result<Self, ConnectError> {
         let channels = settings.endpoints.urls().iter().map(|url| {
             Ok(Channels {
-                single: settings.call_target(url)?.connect_lazy(),
+                single: settings.call_target(url, None)?.connect_lazy(),
                 watching: settings.watch_target(url)?.connect_lazy(),
             })
         });
@@ -56,7 +56,7 @@ impl Calls {
                 source: None,
             });
         }
-        // Anywhere, so that many clients spread over all coordinators.
+        // Each client begins at a random one, so that many clients spread over all coordinators.
         let moved = AtomicUsize::new(fastrand::usize(..channels.len()));
         Ok(Self(Arc::new(Inner {
             settings: Arc::new(settings),
@@ -69,17 +69,17 @@ impl Calls {
         &self.0.settings
     }
 
-    /// For single calls.
+    /// Returns the channel for single calls.
     pub(crate) fn channel(&self) -> Channel {
         self.at(self.moved()).single.clone()
     }
 
-    /// For streams that tell what happens. One that is not read never holds up another, nor a single call.
+    /// Returns the channel for streams of events. A stream that nobody reads never delays another one, nor a single call.
     pub(crate) fn watching(&self) -> Channel {
         self.at(self.moved()).watching.clone()
     }
 
-    /// Makes a call, at the next coordinator if the connection to one fails. What must not be carried out twice is
+    /// Makes a call, at the next coordinator if the connection to one fails. A call that must not be carried out twice is
     /// repeated only if it can't have been sent.
     pub(crate) async fn call<T, F>(
         &self,
@@ -110,16 +110,17 @@ impl Calls {
         }
     }
 
-    /// How often it has moved on, to be told to [`Calls::move_on`] when what was begun then fails.
+    /// Returns how often the calls have moved on, for [`Calls::move_on`] if a call that begins now fails.
     pub(crate) fn moved(&self) -> usize {
         self.0.moved.load(Ordering::Relaxed)
     }
 
-    /// What was begun when it had moved on so often has failed, by its connection: whatever comes goes to the next.
+    /// Sends later calls to the next coordinator, because the connection of one failed that began when they had moved on so
+    /// often.
     pub(crate) fn move_on(&self, moved: usize, failure: &Failure) {
         let next = moved.wrapping_add(1);
         let order = Ordering::Relaxed;
-        // Somebody else may have moved it on already.
+        // Another call may have moved them on already.
         let swapped = self.0.moved.compare_exchange(moved, next, order, order);
         if self.0.channels.len() > 1 && swapped.is_ok() {
             tracing::debug!("calls go to the next coordinator: {failure}");
@@ -131,16 +132,16 @@ impl Calls {
     }
 }
 
-/// Whether a call may be repeated.
+/// Rule for repeating a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Repeats {
-    /// It changes nothing.
+    /// The call changes nothing.
     Freely,
-    /// Only if it was not sent.
+    /// The call may be repeated only if it was not sent.
     Unsent,
 }
 
-/// A single call, which is given up after a while.
+/// Returns the request of a single call, with its time limit.
 pub(crate) fn limited<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(CALL_TIMEOUT);

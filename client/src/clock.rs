@@ -1,8 +1,8 @@
-//! The clock by which this process judges its own leases.
+//! Clock by which this process judges its own leases.
 
 use std::time::Duration;
 
-/// A point on a monotonic clock that also counts the time for which the machine was suspended.
+/// Point on a monotonic clock that also counts the time for which the machine was suspended.
 ///
 /// `std::time::Instant` counts it neither on Linux nor on Apple systems: a laptop that slept through the TTL would wake up
 /// believing that it still holds its locks.
@@ -10,35 +10,38 @@ use std::time::Duration;
 pub(crate) struct Moment(u64);
 
 impl Moment {
-    /// The latest moment that can be told; the two bits above it are free for [`crate::lease`].
-    const MAX: u64 = u64::MAX >> 2;
-
     /// Reads the clock.
     pub(crate) fn now() -> Self {
-        Self(read().min(Self::MAX))
+        Self(read())
     }
 
+    #[cfg(test)]
     pub(crate) fn from_nanos(nanos: u64) -> Self {
-        Self(nanos.min(Self::MAX))
+        Self(nanos)
     }
 
+    #[cfg(test)]
     pub(crate) fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The moment `by` later; the end of time if that is later still.
+    /// Returns the moment `by` later, or the last moment there is if that is later still.
     pub(crate) fn after(self, by: Duration) -> Self {
-        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        Self::from_nanos(self.0.saturating_add(by))
+        Self(self.0.saturating_add(nanos(by)))
     }
 
-    /// The time from `earlier` to this moment; zero if it is not earlier.
+    /// Returns the time from `earlier` to this moment; zero if it is not earlier.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// The earlier of two moments of which either may not be set.
+/// Returns a duration in nanoseconds; the largest number if it has more.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns the earlier of two moments, of which either may not be set.
 pub(crate) fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -47,7 +50,7 @@ pub(crate) fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
 }
 
 /// The system's clock that counts suspended time. On Apple systems `CLOCK_MONOTONIC` does; `Instant` reads
-/// `CLOCK_UPTIME_RAW` there, which does not. `docs/promises.md` tells what other systems count.
+/// `CLOCK_UPTIME_RAW` there, which does not. `docs/promises.md` says what other systems count.
 #[cfg(unix)]
 const CLOCK: rustix::time::ClockId = {
     use rustix::time::ClockId;
@@ -68,9 +71,7 @@ const CLOCK: rustix::time::ClockId = {
 #[cfg(unix)]
 fn read() -> u64 {
     let time = rustix::time::clock_gettime(CLOCK);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+    nanos(Duration::try_from(time).unwrap_or_default())
 }
 
 #[cfg(not(unix))]
@@ -78,7 +79,7 @@ fn read() -> u64 {
     use std::{sync::OnceLock, time::Instant};
 
     static START: OnceLock<Instant> = OnceLock::new();
-    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+    nanos(START.get_or_init(Instant::now).elapsed())
 }
 
 #[cfg(test)]

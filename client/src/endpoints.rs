@@ -24,7 +24,7 @@ pub(crate) const DEFAULT_PORT: u16 = 7420;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoints {
     urls: Vec<String>,
-    /// As shown: the URLs, separated by commas.
+    /// The URLs, separated by commas.
     text: String,
 }
 

@@ -22,43 +22,43 @@ use crate::{
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Opening<M> = BoxFuture<Result<Response<Streaming<M>>, Status>>;
 
-/// A stream of messages that outlives its connections, and the coordinator that serves it. Nothing is asked for before
-/// it is polled; dropping it ends the call.
+/// Stream of messages that outlives its connections, and the coordinator that serves it. It asks for nothing before it is
+/// polled; dropping it ends the call.
 pub(crate) struct Feed<M> {
     calls: Calls,
     open: Box<dyn Fn(Channel) -> Opening<M> + Send>,
-    /// How often the calls had moved on when it was asked for.
+    /// The calls' number of moves when the stream was asked for.
     moved: usize,
-    /// Where it was asked for.
+    /// The coordinator that was asked for it.
     endpoint: String,
     pauses: Pauses,
     state: State<M>,
-    /// Something was told since it was asked for.
+    /// Set once a message has come since it was asked for.
     told: bool,
-    /// Why nothing is told at present.
+    /// The failure that keeps messages from coming, if there is one.
     interruption: Option<Failure>,
 }
 
 enum State<M> {
     /// Waiting to try again.
     Pausing(Pin<Box<Sleep>>),
-    /// It has been asked for; its head has not come.
+    /// Asking; the head of the answer has not come.
     Opening(Opening<M>),
     Live(Box<Streaming<M>>),
     Ended,
 }
 
-/// What a feed tells.
+/// Item of a feed.
 pub(crate) enum News<M> {
     Message(M),
-    /// The stream broke, or could not be opened. It is tried again.
+    /// The stream broke, or could not be opened. The feed tries again.
     Broken(Failure),
-    /// It was refused for good. The last that is told.
+    /// The coordinator refused the stream for good. The last item.
     Refused(Failure),
 }
 
 impl<M> Feed<M> {
-    /// `open` asks for the stream.
+    /// Makes a feed of the stream that `open` asks for.
     pub(crate) fn new<F>(calls: &Calls, open: impl Fn(Channel) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<Response<Streaming<M>>, Status>> + Send + 'static,
@@ -121,15 +121,15 @@ impl<M> Feed<M> {
 
     fn ended(&mut self, status: Status) -> News<M> {
         let failure = Failure::at(&self.endpoint, status);
-        // Who was told something was known, and may be so again, with a token that has been replaced since.
+        // A client that received messages was known, and may be again with a token that was replaced meanwhile.
         let was_told = std::mem::take(&mut self.told);
         let may_be_known = failure.kind() == FailureKind::Unauthenticated && was_told;
         if is_permanent(failure.kind()) && !may_be_known {
             self.state = State::Ended;
             return News::Refused(failure);
         }
-        tracing::debug!("a stream that tells what happens broke: {failure}");
-        // Whoever serves may serve this one too.
+        tracing::debug!("the stream of events broke: {failure}");
+        // Another coordinator may serve this stream too.
         self.calls.move_on(self.moved, &failure);
         let asked = failure.retry_after();
         let pause = self.pauses.pause_as_asked(Moment::now(), asked);

@@ -111,7 +111,7 @@ pub struct LockGuard {
     notes: mpsc::UnboundedSender<Note>,
     /// Source of the context for its requests.
     traces: TraceSource,
-    /// Whether the session knows that this guard is gone.
+    /// Set once the session knows that this guard is gone.
     told: bool,
 }
 

@@ -1,15 +1,8 @@
 //! Guards of several locks that were granted together.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    slice,
-    sync::Arc,
-    task::Poll,
-    vec,
-};
+use std::{future::Future, pin::pin, slice, sync::Arc, vec};
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select_all};
 
 use crate::{
     error::{HoldError, WithLockError},
@@ -200,20 +193,9 @@ async fn first_settled_as_lost(watches: &[LockWatch]) -> Option<(&LockWatch, Los
     None
 }
 
-/// Completes when one of them has ended. Every poll asks them all, whichever of them was woken: see
-/// [`LockWatch::lost`].
+/// Waits for the first loss. There is at least one lock: the client refuses a grant of none.
 async fn first_lost(watches: &[LockWatch]) -> (&LockWatch, LostReason) {
-    let mut ends: Vec<_> = watches
-        .iter()
-        .map(|watch| (watch, Box::pin(watch.lost())))
-        .collect();
-    poll_fn(|cx| {
-        for (watch, end) in &mut ends {
-            if let Poll::Ready(reason) = end.as_mut().poll(cx) {
-                return Poll::Ready((*watch, reason));
-            }
-        }
-        Poll::Pending
-    })
-    .await
+    let ends = watches.iter().map(|watch| Box::pin(watch.lost()));
+    let (reason, index, _) = select_all(ends).await;
+    (&watches[index], reason)
 }

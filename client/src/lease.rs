@@ -4,10 +4,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     task::Poll,
     time::Duration,
 };
@@ -32,57 +29,34 @@ use crate::{clock::Moment, proto::v1};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-#[repr(u8)]
 pub enum LostReason {
     /// The lease ran out before it was renewed: the coordinator or its store was out of reach, or this process was
     /// paused. Decided by this process's own clock, or told by the coordinator, whichever came first.
-    Expired = 1,
+    Expired,
     /// The lock was gone from the store before its time: deleted by somebody, or the store lost data.
-    Deleted = 2,
+    Deleted,
     /// Somebody else's lock was found in its place.
-    Taken = 3,
+    Taken,
     /// An operator force-released it.
-    Forced = 4,
+    Forced,
     /// The stream to the coordinator ended, and every hold of the session with it.
-    SessionEnded = 5,
+    SessionEnded,
     /// This process closed the session.
-    SessionClosed = 6,
+    SessionClosed,
     /// This process released it: not a loss, but what a [`LockWatch`](crate::LockWatch) sees when its guard is gone.
-    Released = 7,
+    Released,
     /// The coordinator said that it was no longer held, but not why.
-    Unknown = 8,
+    Unknown,
     /// The coordinator does not allow this client to hold it any more: permissions have changed.
-    PermissionRevoked = 9,
+    PermissionRevoked,
     /// The coordinator does not know any more who this client is: its token or certificate has expired, or was removed, and no
     /// newer one came in time for the session to go on with it.
-    Unauthenticated = 10,
+    Unauthenticated,
     /// Another stream resumed it, and this session did not ask for that: whoever knew its owner id has it now.
-    Resumed = 11,
+    Resumed,
 }
 
 impl LostReason {
-    const ALL: [Self; 11] = [
-        Self::Expired,
-        Self::Deleted,
-        Self::Taken,
-        Self::Forced,
-        Self::SessionEnded,
-        Self::SessionClosed,
-        Self::Released,
-        Self::Unknown,
-        Self::PermissionRevoked,
-        Self::Unauthenticated,
-        Self::Resumed,
-    ];
-
-    fn from_code(code: u64) -> Self {
-        Self::ALL
-            .into_iter()
-            .find(|reason| *reason as u64 == code)
-            .unwrap_or(Self::Unknown)
-    }
-
-    /// What the coordinator gave as the reason; what this version does not know becomes `Unknown`.
     pub(crate) fn from_proto(reason: v1::LostReason) -> Self {
         match reason {
             v1::LostReason::Unspecified => Self::Unknown,
@@ -183,24 +157,51 @@ pub enum LockState {
     Lost(LostReason),
 }
 
-/// Set in `Lease::state` once the hold has ended; the reason is in the low byte then, else the deadline in the bits that
-/// are left.
-const ENDED: u64 = 1 << 63;
+/// State of a hold, with what decides how long it lasts.
+#[derive(Clone, Copy)]
+enum Inner {
+    /// Held until this moment.
+    Held { until: Moment },
+    /// Not held, and lost at this moment. If it is disowned, the coordinator no longer knows who the client is.
+    Suspended { until: Moment, disowned: bool },
+    /// Lost, for this reason.
+    Lost(LostReason),
+}
 
-/// Set in `Lease::state` while the hold is suspended; the deadline is when it ends unless it is resumed.
-const SUSPENDED: u64 = 1 << 62;
+impl Inner {
+    /// Returns the state at `now`: lost if the deadline has passed.
+    fn at(self, now: Moment) -> Self {
+        match self {
+            Self::Held { until } if until <= now => Self::Lost(LostReason::Expired),
+            Self::Suspended { until, disowned } if until <= now => Self::Lost(match disowned {
+                true => LostReason::Unauthenticated,
+                false => LostReason::SessionEnded,
+            }),
+            inner => inner,
+        }
+    }
 
-/// Set besides, while it is so because nobody knows any more who this client is.
-const DISOWNED: u64 = 1 << 61;
+    fn state(self) -> LockState {
+        match self {
+            Self::Held { .. } => LockState::Held,
+            Self::Suspended { .. } => LockState::Suspended,
+            Self::Lost(reason) => LockState::Lost(reason),
+        }
+    }
 
-/// The bits of the deadline.
-const TIME: u64 = DISOWNED - 1;
+    fn deadline(self) -> Result<Moment, LostReason> {
+        match self {
+            Self::Held { until } | Self::Suspended { until, .. } => Ok(until),
+            Self::Lost(reason) => Err(reason),
+        }
+    }
+}
 
-/// What one guard holds, from its grant to its end: held, perhaps suspended and held again, then ended for good.
+/// One hold, shared by its guard, its watches and the session. All of them agree about its state at any moment.
 pub(crate) struct Lease {
     pub(crate) name: Arc<str>,
     pub(crate) token: FencingToken,
-    state: AtomicU64,
+    inner: Mutex<Inner>,
     changed: Notify,
 }
 
@@ -209,126 +210,100 @@ impl Lease {
         Self {
             name,
             token,
-            state: AtomicU64::new(deadline.as_nanos()),
+            inner: Mutex::new(Inner::Held { until: deadline }),
             changed: Notify::new(),
         }
     }
 
-    pub(crate) fn state(&self, now: Moment) -> LockState {
-        match self.settled(now) {
-            Ok(state) if state & SUSPENDED == 0 => LockState::Held,
-            Ok(_) => LockState::Suspended,
-            Err(reason) => LockState::Lost(reason),
+    /// Changes the state, as it is at `now`. The first caller after the deadline ends the hold for everybody, so that an
+    /// answer "lost" is never taken back.
+    fn with<T>(&self, now: Moment, change: impl FnOnce(&mut Inner) -> T) -> T {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = inner.state();
+        *inner = inner.at(now);
+        let result = change(&mut inner);
+        let has_changed = inner.state() != before;
+        drop(inner);
+        if has_changed {
+            self.changed.notify_waiters();
         }
+        result
+    }
+
+    pub(crate) fn state(&self, now: Moment) -> LockState {
+        self.with(now, |inner| inner.state())
     }
 
     pub(crate) fn is_held(&self, now: Moment) -> bool {
         self.state(now) == LockState::Held
     }
 
-    /// Until when it is held, or suspended, if it is so at `now`; else why not. Whoever asks first after the deadline
-    /// ends the hold for everybody, so that an answer "lost" is never taken back.
+    /// Returns the moment at which it is lost, if it is held or suspended at `now`, or else why it was lost.
     pub(crate) fn alive(&self, now: Moment) -> Result<Moment, LostReason> {
-        self.settled(now).map(deadline)
-    }
-
-    /// The state, if it has not ended by `now`.
-    fn settled(&self, now: Moment) -> Result<u64, LostReason> {
-        let mut state = self.state.load(Ordering::Acquire);
-        loop {
-            if state & ENDED != 0 {
-                return Err(LostReason::from_code(state & 0xff));
-            }
-            if now < deadline(state) {
-                return Ok(state);
-            }
-            let reason = match state & SUSPENDED {
-                0 => LostReason::Expired,
-                _ if state & DISOWNED != 0 => LostReason::Unauthenticated,
-                _ => LostReason::SessionEnded,
-            };
-            match self.swap(state, ENDED | reason as u64) {
-                Ok(()) => {
-                    self.changed.notify_waiters();
-                    return Err(reason);
-                }
-                Err(newer) => state = newer,
-            }
-        }
+        self.with(now, |inner| inner.deadline())
     }
 
     /// Moves the deadline to `to` if that is later. Does nothing for a hold that is not held.
     pub(crate) fn extend(&self, to: Moment) {
-        let mut state = self.state.load(Ordering::Acquire);
-        while state & (ENDED | SUSPENDED) == 0 && state < to.as_nanos() {
-            match self.swap(state, to.as_nanos()) {
-                Ok(()) => return,
-                Err(newer) => state = newer,
-            }
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Inner::Held { until } = &mut *inner {
+            *until = to.max(*until);
         }
     }
 
-    /// The stream broke: it counts as not held from now on, and ends at `until`, or at its deadline if that is earlier.
+    /// Suspends the hold, because its stream broke. It ends at `until`, or at its deadline if that is earlier.
     pub(crate) fn suspend(&self, now: Moment, until: Moment) {
-        self.suspend_with(now, until, 0);
+        self.suspend_with(now, Some(until), false);
     }
 
-    /// The stream ended since the coordinator does not know any more who is there: it ends at its deadline.
+    /// Suspends the hold until its deadline, because the coordinator ended the stream of a client that it no longer knows.
     pub(crate) fn disown(&self, now: Moment) {
-        self.suspend_with(now, Moment::from_nanos(TIME), DISOWNED);
+        self.suspend_with(now, None, true);
     }
 
-    fn suspend_with(&self, now: Moment, until: Moment, why: u64) {
-        while let Ok(state) = self.settled(now) {
-            let until = deadline(state).min(until);
-            let why = SUSPENDED | why | state & DISOWNED;
-            if self.swap(state, why | until.as_nanos()).is_ok() {
-                self.changed.notify_waiters();
-                return;
+    fn suspend_with(&self, now: Moment, limit: Option<Moment>, disown: bool) {
+        self.with(now, |inner| {
+            let was_disowned = matches!(inner, Inner::Suspended { disowned: true, .. });
+            if let Ok(deadline) = inner.deadline() {
+                *inner = Inner::Suspended {
+                    until: limit.map_or(deadline, |limit| limit.min(deadline)),
+                    disowned: disown || was_disowned,
+                };
             }
-        }
+        });
     }
 
-    /// Another stream has taken it over: it is held until `to`, which may be before its deadline of until now. Does
-    /// nothing for a hold that has ended.
+    /// Holds it until `to`, which may be before its deadline so far, because another stream has taken it over. Does nothing
+    /// for a hold that has ended.
     pub(crate) fn resume(&self, now: Moment, to: Moment) {
-        while let Ok(state) = self.settled(now) {
-            if self.swap(state, to.as_nanos()).is_ok() {
-                self.changed.notify_waiters();
-                return;
+        self.with(now, |inner| {
+            if inner.deadline().is_ok() {
+                *inner = Inner::Held { until: to };
             }
-        }
+        });
     }
 
     /// Ends the hold; the first reason stays. Fails with that one if it had ended before, be it by its deadline.
     pub(crate) fn end(&self, now: Moment, reason: LostReason) -> Result<(), LostReason> {
-        loop {
-            let state = self.settled(now)?;
-            if self.swap(state, ENDED | reason as u64).is_ok() {
-                self.changed.notify_waiters();
-                return Ok(());
-            }
-        }
+        self.with(now, |inner| {
+            inner.deadline()?;
+            *inner = Inner::Lost(reason);
+            Ok(())
+        })
     }
 
-    /// Time left until the deadline; zero while it is not held.
+    /// Returns the time left until the deadline; zero while it is not held.
     pub(crate) fn valid_for(&self, now: Moment) -> Duration {
-        match self.settled(now) {
-            Ok(state) if state & SUSPENDED == 0 => deadline(state).since(now),
+        self.with(now, |inner| match inner {
+            Inner::Held { until } => until.since(now),
             _ => Duration::ZERO,
-        }
+        })
     }
 
-    /// Time left until it is lost, held or suspended; zero once it is.
+    /// Returns the time left until it is lost, held or suspended; zero once it is.
     pub(crate) fn lost_in(&self, now: Moment) -> Duration {
         self.alive(now)
             .map_or(Duration::ZERO, |deadline| deadline.since(now))
-    }
-
-    fn swap(&self, from: u64, to: u64) -> Result<(), u64> {
-        self.state
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
-            .map(|_| ())
     }
 
     /// Completes when the hold has ended.
@@ -360,11 +335,6 @@ impl Lease {
             }
         }
     }
-}
-
-/// Of a state that is not the end.
-fn deadline(state: u64) -> Moment {
-    Moment::from_nanos(state & TIME)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::{clock::Moment, settings::Settings};
 /// No coordinator can ask for a longer pause than this.
 const LONGEST_ASKED: Duration = Duration::from_secs(60);
 
-/// How long to pause before each attempt at what has failed or ended.
+/// Pauses before attempts to repeat what failed or ended.
 pub(crate) struct Pauses {
     builder: ExponentialBuilder,
     next: ExponentialBackoff,
@@ -38,7 +38,7 @@ impl Pauses {
         self.live_since = Some(now);
     }
 
-    /// Whether what was open last has been so for a while.
+    /// Returns whether the last connection was open for a while.
     pub(crate) fn lived(&self, now: Moment) -> bool {
         self.live_since
             .is_some_and(|since| now.since(since) >= self.max)

@@ -11,26 +11,26 @@ use crate::{
     transport::{Credentials, Target},
 };
 
-/// How long a quiet connection stays unprobed, and how long a probe may go unanswered. Together longer than what is
+/// Interval of probes on a quiet connection, and time limit of their answers. Together longer than what is
 /// common for a TTL: a lease must end by its own deadline, not because a probe was late.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// How much of a stream that tells what happens may lie here unread; the coordinator keeps the rest to itself.
+/// Most bytes of a stream of events that may lie here unread; the coordinator keeps the rest.
 const UNREAD: u32 = 64 << 10;
 /// The same for all such streams of a connection together: the most that there is, since each is bounded already. With
 /// less, some that are not read would hold up those that are.
 const UNREAD_TOGETHER: u32 = (1 << 31) - 1;
 
-/// What all sessions and calls of a client share.
+/// Settings that all sessions and calls of a client share.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) endpoints: Endpoints,
     pub(crate) connect_timeout: Duration,
     pub(crate) backoff_min: Duration,
     pub(crate) backoff_max: Duration,
-    /// What these endpoints are told of who asks, and trusted by.
+    /// Credentials for these endpoints, and the CAs that they are trusted by.
     pub(crate) credentials: Credentials,
-    /// Which trace what is asked is part of.
+    /// Source of the trace that a request is part of.
     pub(crate) traces: TraceSource,
 }
 
@@ -47,52 +47,49 @@ impl Settings {
         }
     }
 
-    /// For the connection of one session, to one of the addresses that the endpoint stands for: whoever is there has to be
-    /// what the endpoint names. A session lives for long: what is asked on it tells its own trace, and it is part of none.
+    /// Returns the target of one session: one of the endpoint's addresses, where the server must be the one that the
+    /// endpoint names. A session lives long and is part of no trace; each of its requests names its own.
     pub(crate) fn session_target(
         &self,
         url: &str,
         address: SocketAddr,
     ) -> Result<Target, ConnectError> {
-        let (endpoint, origin) = self.endpoint_at(url, address)?;
-        self.target(probed(endpoint).keep_alive_while_idle(true), &origin)
+        let (endpoint, origin) = self.endpoint_at(url, Some(address))?;
+        let endpoint = probed(endpoint).keep_alive_while_idle(true);
+        Ok(Target::new(endpoint, &origin, &self.credentials)?)
     }
 
-    /// For streams that tell what happens. Probed while there are any: nothing is said on them for as long as nothing
-    /// happens.
+    /// Returns the target of streams of events. Its connection is probed while there are any, because no message comes for
+    /// as long as nothing happens.
     pub(crate) fn watch_target(&self, url: &str) -> Result<Target, ConnectError> {
-        let endpoint = self.endpoint(url)?;
-        let uri = endpoint.uri().clone();
+        let (endpoint, origin) = self.endpoint_at(url, None)?;
         let endpoint = probed(endpoint)
             .initial_stream_window_size(UNREAD)
             .initial_connection_window_size(UNREAD_TOGETHER);
-        Ok(self.target(endpoint, &uri)?.traced(&self.traces))
+        Ok(Target::new(endpoint, &origin, &self.credentials)?.traced(&self.traces))
     }
 
-    /// For single calls.
-    pub(crate) fn call_target(&self, url: &str) -> Result<Target, ConnectError> {
-        let endpoint = self.endpoint(url)?;
-        let uri = endpoint.uri().clone();
-        Ok(self.target(endpoint, &uri)?.traced(&self.traces))
-    }
-
-    /// For single calls to one of the addresses that the endpoint stands for.
-    pub(crate) fn call_target_at(
+    /// Returns the target of single calls: the endpoint, or one of its addresses.
+    pub(crate) fn call_target(
         &self,
         url: &str,
-        address: SocketAddr,
+        address: Option<SocketAddr>,
     ) -> Result<Target, ConnectError> {
         let (endpoint, origin) = self.endpoint_at(url, address)?;
-        Ok(self.target(endpoint, &origin)?.traced(&self.traces))
+        Ok(Target::new(endpoint, &origin, &self.credentials)?.traced(&self.traces))
     }
 
-    fn target(&self, endpoint: Endpoint, uri: &Uri) -> Result<Target, ConnectError> {
-        Ok(Target::new(endpoint, uri, &self.credentials)?)
-    }
-
-    /// Returns an endpoint that connects to the address, and the URI of what must answer there.
-    fn endpoint_at(&self, url: &str, address: SocketAddr) -> Result<(Endpoint, Uri), ConnectError> {
-        let origin = self.endpoint(url)?.uri().clone();
+    /// Returns an endpoint that connects to the address, if there is one, and the URI of what must answer there.
+    fn endpoint_at(
+        &self,
+        url: &str,
+        address: Option<SocketAddr>,
+    ) -> Result<(Endpoint, Uri), ConnectError> {
+        let endpoint = self.endpoint(url)?;
+        let origin = endpoint.uri().clone();
+        let Some(address) = address else {
+            return Ok((endpoint, origin));
+        };
         let endpoint = self.endpoint(&format!("http://{address}"))?;
         Ok((endpoint.origin(origin.clone()), origin))
     }
@@ -152,7 +149,7 @@ mod tests {
         ] {
             let settings = Settings::new(endpoint.into());
             let url = &settings.endpoints.urls()[0];
-            assert_eq!(settings.call_target(url).is_ok(), good, "{endpoint}");
+            assert_eq!(settings.call_target(url, None).is_ok(), good, "{endpoint}");
         }
     }
 }

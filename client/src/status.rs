@@ -103,7 +103,7 @@ impl Within {
 
     async fn ask(&self, settings: &Settings, candidate: Candidate) -> CoordinatorStatus {
         let Candidate { endpoint, address } = candidate;
-        let status = match settings.call_target_at(&endpoint, address) {
+        let status = match settings.call_target(&endpoint, Some(address)) {
             Err(error) => Err(Failure::unconnected(&endpoint, error)),
             Ok(target) => {
                 let mut stub = AdminServiceClient::new(target.connect_lazy());

@@ -4,11 +4,11 @@ use std::{fmt, str::FromStr, sync::Arc, thread};
 
 use tonic::codegen::http::{HeaderMap, HeaderValue};
 
-/// What is sent of the flags: sampled, and random trace id. The others mean nothing yet, and go out as zero.
+/// Flags that are sent: sampled, and random trace id. The others mean nothing yet, and are sent as zero.
 const KNOWN_FLAGS: u8 = 0b11;
 const SAMPLED: u8 = 0b01;
 
-/// How much vendors may attach, in bytes: what W3C asks everybody to pass on at least.
+/// Longest state of vendors, in bytes: as much as W3C asks every party to pass on at least.
 const LONGEST_STATE: usize = 512;
 
 /// In which trace, and as part of which of its spans, a request is made: what
@@ -34,7 +34,7 @@ pub struct TraceContext {
     state: Option<Arc<str>>,
 }
 
-/// What was given is no trace context.
+/// Error of a text that is no trace context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[error(
@@ -82,20 +82,20 @@ impl TraceContext {
         self
     }
 
-    /// Whether the caller's span is recorded, and the coordinator's with it.
+    /// Returns whether the caller's span is recorded, and the coordinator's with it.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// What vendors have attached.
+    /// Returns the state that vendors have attached.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.state.as_deref()
     }
 }
 
-/// As `traceparent` is written, in version 00.
+/// Writes it as `traceparent`, in version 00.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let trace_id = u128::from_be_bytes(self.trace_id);
@@ -115,36 +115,22 @@ impl FromStr for TraceContext {
 
 fn read(text: &str) -> Option<TraceContext> {
     let mut parts = text.splitn(5, '-');
-    let [version] = hex(parts.next()?)?;
-    let context = TraceContext::new(
-        hex(parts.next()?)?,
-        hex(parts.next()?)?,
-        u8::from_be_bytes(hex(parts.next()?)?),
-    );
-    let may_go_on = version != 0;
-    let is_version = version != u8::MAX;
-    context.filter(|_| is_version && (may_go_on || parts.next().is_none()))
-}
-
-/// Exactly so many bytes, in lower case.
-fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
+    let mut number = |digits: usize| {
+        let is_lower_hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let part = parts.next().filter(|part| part.len() == digits)?;
+        let part = part.bytes().all(is_lower_hex).then_some(part)?;
+        u128::from_str_radix(part, 16).ok()
     };
-    let text = text.as_bytes();
-    if text.len() != 2 * N {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
+    let version = number(2)?;
+    let trace_id = number(32)?.to_be_bytes();
+    let span_id = u64::try_from(number(16)?).ok()?.to_be_bytes();
+    let context = TraceContext::new(trace_id, span_id, u8::try_from(number(2)?).ok()?)?;
+    // A later version may have more parts; 255 is no version.
+    let is_whole = version != 0 || parts.next().is_none();
+    (is_whole && version != 255).then_some(context)
 }
 
-/// Where the context of what is asked comes from, if from anywhere. Cheap to clone.
+/// Source of the trace contexts of requests, if there is one. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct TraceSource(Option<Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>>);
 

@@ -16,7 +16,7 @@ use crate::{
     view::LockWatchEvent,
 };
 
-/// How long one message may be, in bytes: a snapshot shows up to a hundred holders with values of 4 KiB in one.
+/// Longest message, in bytes: a snapshot shows up to a hundred holders with values of 4 KiB in one.
 const LONGEST: usize = 16 << 20;
 
 /// Stream of what happens to locks: first a snapshot of the present locks, then every event. Made by
@@ -47,7 +47,7 @@ const LONGEST: usize = 16 << 20;
 #[must_use = "nothing is asked for before it is polled"]
 pub struct LockWatcher {
     feed: Feed<v1::WatchLocksResponse>,
-    /// Whether an item came since the watcher began, or since the last gap.
+    /// Set once an item has come since the watcher began, or since the last gap.
     told: bool,
 }
 

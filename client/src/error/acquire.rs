@@ -252,19 +252,11 @@ impl AcquireError {
     /// holds.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::TimedOut { .. } | Self::Deadlock { .. } => true,
-            Self::Unauthenticated { .. }
-            | Self::PermissionDenied { .. }
-            | Self::SelfDeadlock { .. }
-            | Self::UpgradeRefused { .. }
-            | Self::LimitMismatch { .. } => false,
-            Self::LimitReached { source, .. } | Self::Refused { source, .. } => {
-                source.is_retryable()
-            }
+            Self::Busy { .. } | Self::TimedOut { .. } => true,
             Self::Unavailable { source, .. } => {
                 source.as_ref().is_none_or(|source| source.is_retryable())
             }
-            Self::SessionClosed { .. } => false,
+            _ => self.failure().is_some_and(Failure::is_retryable),
         }
     }
 }

@@ -1,18 +1,20 @@
 //! Causes of connections that fail or break, in words that say what to do.
 
-use std::{error::Error as StdError, fmt, io};
+use std::{error::Error as StdError, io};
 
 use rustls::CertificateError;
 use tonic::TimeoutExpired;
 
 /// A server other than the expected coordinator, as its first bytes show it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(thiserror::Error, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mismatch {
-    /// The URL says `https://`, and what answers speaks no TLS.
+    /// The URL says `https://`, and the server speaks no TLS.
+    #[error("what answers there does not speak TLS")]
     NoTls,
-    /// The URL says `http://`, and what answers speaks TLS.
+    /// The URL says `http://`, and the server speaks TLS.
+    #[error("what answers there speaks TLS")]
     Tls,
-    /// What answers does not speak HTTP/2.
+    #[error("what answers there does not speak HTTP/2")]
     NoHttp2,
 }
 
@@ -34,26 +36,16 @@ impl Mismatch {
     }
 }
 
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoTls => "what answers there does not speak TLS",
-            Self::Tls => "what answers there speaks TLS",
-            Self::NoHttp2 => "what answers there does not speak HTTP/2",
-        })
-    }
-}
-
 /// Failure of a call on a connection whose end the transport can't explain, with the cause that the connection itself found.
 #[derive(thiserror::Error, Debug)]
 #[error("{source}")]
 pub(crate) struct Judged {
     pub(crate) cause: Cause,
-    /// What the transport says.
+    /// Error of the transport.
     pub(crate) source: Box<dyn StdError + Send + Sync>,
 }
 
-/// Why a connection failed or broke.
+/// Cause of a connection that failed or broke.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
     /// Nothing listens there.
@@ -142,7 +134,7 @@ impl Cause {
         matches!(self, Self::Tls(_))
     }
 
-    /// Says what happened with the coordinator at this endpoint, and what to do.
+    /// Explains what happened with the coordinator at this endpoint, and what to do.
     pub(crate) fn explain(&self, endpoint: &str) -> String {
         let who = match endpoint {
             "" => "the coordinator".to_owned(),
@@ -190,7 +182,7 @@ impl Cause {
     }
 }
 
-/// What is said of a connection that is closed before a byte was answered.
+/// Message about a connection that was closed before a byte was answered.
 const CLOSED: &str = "what answers there closed the connection without an answer";
 
 /// Returns the error of a connection that is closed before a byte was answered. [`Cause::of`] knows it by its kind and words.

@@ -23,9 +23,9 @@ pub enum ConnectError {
         "invalid endpoint {endpoint:?}: expected a URL such as https://locks.example:7420, or HOST:PORT for an unencrypted connection"
     )]
     InvalidEndpoint {
-        /// What was given.
+        /// The endpoint as given.
         endpoint: String,
-        /// What is wrong with it.
+        /// The reason, if the URL is malformed.
         #[source]
         source: Option<Box<dyn StdError + Send + Sync>>,
     },
@@ -38,7 +38,7 @@ pub enum ConnectError {
     Tls {
         /// The endpoint.
         endpoint: String,
-        /// What went wrong.
+        /// The cause.
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The server at the endpoint is no coordinator, or disagrees with the URL about TLS: it speaks TLS though the URL says
@@ -47,7 +47,7 @@ pub enum ConnectError {
     Mismatch {
         /// The endpoint.
         endpoint: String,
-        /// What went wrong.
+        /// The cause.
         source: Box<dyn StdError + Send + Sync>,
     },
     /// No connection could be made, or it broke before a coordinator answered on it: perhaps a balancer has no coordinator
@@ -56,7 +56,7 @@ pub enum ConnectError {
     Unreachable {
         /// The endpoint.
         endpoint: String,
-        /// What the transport said.
+        /// The transport's error.
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The coordinator did not open a session within the connect time-out.
@@ -174,16 +174,8 @@ impl ConnectError {
     /// Returns whether the same attempt may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::InvalidEndpoint { .. }
-            | Self::Credentials(_)
-            | Self::Tls { .. }
-            | Self::Mismatch { .. }
-            | Self::Unauthenticated { .. }
-            | Self::PermissionDenied { .. } => false,
-            Self::LimitReached { source, .. } | Self::Refused { source, .. } => {
-                source.is_retryable()
-            }
             Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Ended { .. } => true,
+            _ => self.failure().is_some_and(Failure::is_retryable),
         }
     }
 }

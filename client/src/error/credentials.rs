@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-/// Why certificates or a bearer token can't be used. It never shows them.
+/// Error of certificates or a bearer token. It never shows them.
 ///
 /// ```
 /// # #[tokio::main] async fn main() {
@@ -20,17 +20,17 @@ pub enum CredentialsError {
     /// A file can't be read.
     #[error("could not read {}", path.display())]
     Unreadable {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// Something is not what it should be.
     #[error("{what} can't be used: {why}")]
     Invalid {
-        /// What, and from which file.
+        /// The credential, and the file that it is from.
         what: String,
-        /// What is wrong with it, or what was expected.
+        /// The fault, or the expected form.
         why: String,
     },
     /// A bearer token would be sent to another machine for everybody on the way to read; see
@@ -39,7 +39,16 @@ pub enum CredentialsError {
         "a bearer token is not sent unencrypted to another machine: {endpoint} has to be https://"
     )]
     Plaintext {
-        /// Where it would have gone.
+        /// The endpoint that it would have been sent to.
         endpoint: String,
     },
+}
+
+impl CredentialsError {
+    pub(crate) fn invalid(what: impl Into<String>, why: impl ToString) -> Self {
+        Self::Invalid {
+            what: what.into(),
+            why: why.to_string(),
+        }
+    }
 }

@@ -9,7 +9,7 @@ use tonic_types::StatusExt;
 use super::{cause::Cause, connect::ConnectError, kind::FailureKind, rounded::Rounded};
 use crate::proto::v1;
 
-/// What was wrong with one field of a request, in the coordinator's words.
+/// Fault of one field of a request, in the coordinator's words.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -26,8 +26,17 @@ use crate::proto::v1;
 pub struct FieldViolation {
     /// The field's path in the request, for example `acquire.name`.
     pub field: String,
-    /// What was wrong with it and what is accepted.
+    /// The fault, and the values that the coordinator accepts.
     pub description: String,
+}
+
+impl FieldViolation {
+    fn new(field: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            description: description.into(),
+        }
+    }
 }
 
 impl fmt::Display for FieldViolation {
@@ -63,7 +72,7 @@ struct Parts {
     metadata: HashMap<String, String>,
     retry_after: Option<Duration>,
     status: Option<Status>,
-    /// Where it was asked, if that is known.
+    /// Endpoint of the coordinator that was asked; empty if unknown.
     endpoint: String,
 }
 
@@ -143,7 +152,7 @@ impl Failure {
         Reason::parse(&self.0.reason)
     }
 
-    /// What happened, to what, and what to do, for people.
+    /// Returns the description for people: what happened, to what, and what to do.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -153,7 +162,7 @@ impl Failure {
         &self.0.field_violations
     }
 
-    /// What goes with the reason, as the documentation lists it: for `LIMIT_MISMATCH` the `limit` in force.
+    /// Returns a detail of the reason, as the documentation lists it: for `LIMIT_MISMATCH` the `limit` in force.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -200,7 +209,7 @@ impl Failure {
         matches!(self.cause(), Some(Cause::Mismatch(_)))
     }
 
-    /// Why the connection failed, where that is what happened and something is known of it.
+    /// Returns why the connection failed, if it did and the cause is known.
     fn cause(&self) -> Option<Cause> {
         let status = self.0.status.as_ref();
         status.and_then(StdError::source).map(Cause::of)
@@ -228,7 +237,7 @@ impl Failure {
         )
     }
 
-    /// Whether the connection failed, rather than that a coordinator answered.
+    /// Returns whether the connection failed, rather than that a coordinator answered.
     pub(crate) fn is_transport(&self) -> bool {
         self.0.status.as_ref().is_some_and(|status| {
             // What is made of a transport's error keeps it as the source; what was answered has none. Of a stream that
@@ -237,7 +246,7 @@ impl Failure {
         })
     }
 
-    /// Whether a coordinator answered that it does not know who asks.
+    /// Returns whether a coordinator answered that it does not know the client.
     pub(crate) fn is_unauthenticated(&self) -> bool {
         self.0.kind == FailureKind::Unauthenticated && !self.is_transport()
     }
@@ -247,7 +256,7 @@ impl Failure {
         self.known_reason() == Some(Reason::Draining) && !self.is_transport()
     }
 
-    /// Whether there was no connection that the request could have been sent on.
+    /// Returns whether there was no connection that the request could have been sent on.
     pub(crate) fn is_unsent(&self) -> bool {
         let mut cause = self.source();
         while let Some(error) = cause {
@@ -282,64 +291,44 @@ impl Failure {
         let message = format!("{field}: {description}");
         let reason = Reason::InvalidField.as_str();
         let mut failure = Self::new(FailureKind::InvalidArgument, reason, message);
-        failure.parts().field_violations.push(FieldViolation {
-            field: field.to_owned(),
-            description: description.to_owned(),
-        });
+        let violation = FieldViolation::new(field, description);
+        failure.parts().field_violations.push(violation);
         failure
     }
 
     /// Returns the failure of a call that ended with this status.
     pub(crate) fn from_status(status: Status) -> Self {
-        let (reason, metadata) = status
-            .get_details_error_info()
-            .map(|info| (info.reason, info.metadata))
-            .unwrap_or_default();
-        let field_violations = status
-            .get_details_bad_request()
-            .map(|bad| bad.field_violations)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|violation| FieldViolation {
-                field: violation.field,
-                description: violation.description,
-            })
+        let kind = FailureKind::from_code(status.code());
+        let mut failure = Self::new(kind, "", status.message());
+        let parts = failure.parts();
+        if let Some(info) = status.get_details_error_info() {
+            parts.reason = info.reason;
+            parts.metadata = info.metadata;
+        }
+        let violations = status.get_details_bad_request().into_iter();
+        let violations = violations.flat_map(|bad| bad.field_violations);
+        parts.field_violations = violations
+            .map(|violation| FieldViolation::new(violation.field, violation.description))
             .collect();
-        Self(Arc::new(Parts {
-            kind: FailureKind::from_code(status.code()),
-            reason,
-            message: status.message().to_owned(),
-            field_violations,
-            metadata,
-            retry_after: status
-                .get_details_retry_info()
-                .and_then(|info| info.retry_delay),
-            status: Some(status),
-            endpoint: String::new(),
-        }))
+        let retry = status.get_details_retry_info();
+        parts.retry_after = retry.and_then(|info| info.retry_delay);
+        parts.status = Some(status);
+        failure
     }
 
     /// Returns the failure of a request on a lease stream.
-    pub(crate) fn from_session(failure: v1::SessionFailure) -> Self {
-        Self(Arc::new(Parts {
-            kind: FailureKind::from_code(Code::from_i32(failure.code)),
-            reason: failure.reason,
-            message: failure.message,
-            field_violations: failure
-                .field_violations
-                .into_iter()
-                .map(|violation| FieldViolation {
-                    field: violation.field,
-                    description: violation.description,
-                })
-                .collect(),
-            metadata: failure.metadata,
-            retry_after: failure
-                .retry_after
-                .and_then(|after| Duration::try_from(after).ok()),
-            status: None,
-            endpoint: String::new(),
-        }))
+    pub(crate) fn from_session(answer: v1::SessionFailure) -> Self {
+        let kind = FailureKind::from_code(Code::from_i32(answer.code));
+        let mut failure = Self::new(kind, answer.reason, answer.message);
+        let parts = failure.parts();
+        parts.metadata = answer.metadata;
+        let violations = answer.field_violations.into_iter();
+        parts.field_violations = violations
+            .map(|violation| FieldViolation::new(violation.field, violation.description))
+            .collect();
+        let retry_after = answer.retry_after;
+        parts.retry_after = retry_after.and_then(|after| Duration::try_from(after).ok());
+        failure
     }
 }
 
@@ -349,17 +338,13 @@ impl fmt::Display for Failure {
             return f.write_str(&cause.explain(&self.0.endpoint));
         }
         if self.is_transport() && !self.0.endpoint.is_empty() {
-            write!(
-                f,
-                "the connection to the coordinator at {} broke: ",
-                self.0.endpoint
-            )?;
+            let endpoint = &self.0.endpoint;
+            write!(f, "the connection to the coordinator at {endpoint} broke: ")?;
         }
-        if self.0.message.is_empty() {
-            f.write_str(self.0.kind.as_str())?;
-        } else {
-            f.write_str(&self.0.message)?;
-        }
+        f.write_str(match &*self.0.message {
+            "" => self.0.kind.as_str(),
+            message => message,
+        })?;
         if !self.0.reason.is_empty() {
             write!(f, " ({})", self.0.reason)?;
         }

@@ -26,7 +26,7 @@ pub enum HoldError {
     Lost {
         /// The lock's name.
         name: Arc<str>,
-        /// Why.
+        /// The reason.
         reason: LostReason,
     },
     /// No answer came within ten seconds, or the stream ended before and with it all that the session held. The coordinator
@@ -106,7 +106,7 @@ pub enum WithLockError {
         name: Arc<str>,
         /// The token of the lost hold.
         token: FencingToken,
-        /// Why.
+        /// The reason.
         reason: LostReason,
     },
 }

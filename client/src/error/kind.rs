@@ -4,6 +4,34 @@ use std::fmt;
 
 use tonic::Code;
 
+/// Defines the kinds: their descriptions, and their names in gRPC.
+macro_rules! kinds {
+    ($(#[$about:meta])* pub enum FailureKind { $($(#[$meaning:meta])* $kind:ident = $name:literal,)* }) => {
+        $(#[$about])*
+        pub enum FailureKind {
+            $($(#[$meaning])* $kind,)*
+        }
+
+        impl FailureKind {
+            pub(crate) fn from_code(code: Code) -> Self {
+                match code {
+                    // No failure has the code of success, so that the client does not understand one that has.
+                    Code::Ok => Self::Unknown,
+                    $(Code::$kind => Self::$kind,)*
+                }
+            }
+
+            /// Returns the name of the status code, for example `INVALID_ARGUMENT`.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
 /// Kind of a [`Failure`](crate::Failure): the status code of gRPC that the coordinator answered with.
 ///
 /// ```
@@ -17,83 +45,38 @@ use tonic::Code;
 #[non_exhaustive]
 pub enum FailureKind {
     /// The call was cancelled.
-    Cancelled,
+    Cancelled = "CANCELLED",
     /// The cause is unknown: a connection that broke, or a code that this version does not know.
-    Unknown,
+    Unknown = "UNKNOWN",
     /// A field of the request was invalid; see [`Failure::field_violations`](crate::Failure::field_violations).
-    InvalidArgument,
+    InvalidArgument = "INVALID_ARGUMENT",
     /// There was no answer in time.
-    DeadlineExceeded,
+    DeadlineExceeded = "DEADLINE_EXCEEDED",
     /// What was asked for does not exist.
-    NotFound,
+    NotFound = "NOT_FOUND",
     /// What was to be made exists already.
-    AlreadyExists,
+    AlreadyExists = "ALREADY_EXISTS",
     /// The coordinator knows the caller and does not allow the request.
-    PermissionDenied,
+    PermissionDenied = "PERMISSION_DENIED",
     /// One of the coordinator's limits is reached.
-    ResourceExhausted,
+    ResourceExhausted = "RESOURCE_EXHAUSTED",
     /// The request does not fit the state of the lock or of the session.
-    FailedPrecondition,
+    FailedPrecondition = "FAILED_PRECONDITION",
     /// The request was aborted, as the youngest wait of a deadlock.
-    Aborted,
+    Aborted = "ABORTED",
     /// A value is out of range.
-    OutOfRange,
+    OutOfRange = "OUT_OF_RANGE",
     /// The coordinator does not know this call.
-    Unimplemented,
+    Unimplemented = "UNIMPLEMENTED",
     /// The coordinator broke a rule of its own, or answered what makes no sense.
-    Internal,
+    Internal = "INTERNAL",
     /// The coordinator or its store can't serve the request at present, or can't be reached.
-    Unavailable,
+    Unavailable = "UNAVAILABLE",
     /// Data was lost.
-    DataLoss,
+    DataLoss = "DATA_LOSS",
     /// The coordinator does not know the caller: it showed no certificate and no token, or none that is valid.
-    Unauthenticated,
+    Unauthenticated = "UNAUTHENTICATED",
 }
-
-impl FailureKind {
-    pub(crate) fn from_code(code: Code) -> Self {
-        match code {
-            // No failure has the code of success; one that claims to is not understood.
-            Code::Ok | Code::Unknown => Self::Unknown,
-            Code::Cancelled => Self::Cancelled,
-            Code::InvalidArgument => Self::InvalidArgument,
-            Code::DeadlineExceeded => Self::DeadlineExceeded,
-            Code::NotFound => Self::NotFound,
-            Code::AlreadyExists => Self::AlreadyExists,
-            Code::PermissionDenied => Self::PermissionDenied,
-            Code::ResourceExhausted => Self::ResourceExhausted,
-            Code::FailedPrecondition => Self::FailedPrecondition,
-            Code::Aborted => Self::Aborted,
-            Code::OutOfRange => Self::OutOfRange,
-            Code::Unimplemented => Self::Unimplemented,
-            Code::Internal => Self::Internal,
-            Code::Unavailable => Self::Unavailable,
-            Code::DataLoss => Self::DataLoss,
-            Code::Unauthenticated => Self::Unauthenticated,
-        }
-    }
-
-    /// Returns the name of the status code, for example `INVALID_ARGUMENT`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Cancelled => "CANCELLED",
-            Self::Unknown => "UNKNOWN",
-            Self::InvalidArgument => "INVALID_ARGUMENT",
-            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
-            Self::NotFound => "NOT_FOUND",
-            Self::AlreadyExists => "ALREADY_EXISTS",
-            Self::PermissionDenied => "PERMISSION_DENIED",
-            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
-            Self::FailedPrecondition => "FAILED_PRECONDITION",
-            Self::Aborted => "ABORTED",
-            Self::OutOfRange => "OUT_OF_RANGE",
-            Self::Unimplemented => "UNIMPLEMENTED",
-            Self::Internal => "INTERNAL",
-            Self::Unavailable => "UNAVAILABLE",
-            Self::DataLoss => "DATA_LOSS",
-            Self::Unauthenticated => "UNAUTHENTICATED",
-        }
-    }
 }
 
 impl fmt::Display for FailureKind {

@@ -88,15 +88,6 @@ fn an_acknowledgement_does_not_make_a_suspended_hold_held() {
     }
 }
 
-#[test]
-fn every_reason_survives_the_round_trip() {
-    for reason in LostReason::ALL {
-        let lease = lease(at(100));
-        lease.end(at(1), reason).unwrap();
-        assert_eq!(lease.alive(at(2)), Err(reason));
-    }
-}
-
 #[tokio::test]
 async fn everybody_who_waits_is_told() {
     let lease = lease(Moment::now().after(Duration::from_secs(60)));

@@ -78,7 +78,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Who asked for this, if it was abandoned and has not been answered.
+    /// Returns the actor of this acquire, if it was abandoned and has not been answered.
     fn abandoned_by(&self, id: u64) -> Option<u64> {
         match self.stream.as_ref()?.in_flight.get(&id)? {
             InFlight::Abandoned { actor } => Some(*actor),
@@ -86,7 +86,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// What this is the answer to, if that is still in flight.
+    /// Returns the request that this answers, if it is still in flight.
     pub(super) fn answered(&mut self, id: u64) -> Option<InFlight> {
         self.stream.as_mut()?.in_flight.remove(&id)
     }

@@ -137,7 +137,7 @@ impl SessionBuilder {
             notes,
             note_sender: note_sender.downgrade(),
             status: status_sender,
-            opened: opened_sender,
+            opened: Some(opened_sender),
         };
         tokio::spawn(Driver::new(settings, open, channels).run());
         // If this future is dropped, the handles go with it, and the task ends.

@@ -14,11 +14,11 @@ use crate::{
 };
 
 pub(super) struct Connection {
-    /// What the machine calls the stream on it, from when it knows of it.
+    /// The machine's number of the stream on it, once the machine knows of it.
     pub(super) number: Option<u64>,
-    /// Where it leads; not known before it is dialled.
+    /// The address that it leads to; unknown before it is dialled.
     pub(super) candidate: Option<Candidate>,
-    /// Which version of the credentials it is made with, or an earlier one.
+    /// Version of the credentials that it was made with, or an earlier one.
     pub(super) credentials: u64,
     pub(super) link: Link,
     pub(super) outbound: Outbound,
@@ -50,7 +50,7 @@ impl Connection {
         }
     }
 
-    /// Where it leads to, for messages.
+    /// Returns the endpoint that it leads to, for messages.
     pub(super) fn endpoint(&self) -> Arc<str> {
         self.candidate
             .as_ref()

@@ -112,7 +112,7 @@ impl Driver {
         let nobody = || ConnectError::Ended {
             endpoint: self.settings.endpoints.to_string(),
         };
-        if let Some(opened) = self.opened.take() {
+        if let Some(opened) = self.channels.opened.take() {
             // Whoever opens a session wants to know at once.
             let error = most_telling(errors).unwrap_or_else(nobody);
             opened.send(Err(error)).ok();
@@ -145,7 +145,7 @@ impl Driver {
     }
 
     pub(super) fn current_ended(&mut self, now: Moment) {
-        self.status.send_replace(Status::default());
+        self.channels.status.send_replace(Status::default());
         if let Some(candidate) = self.current.take().and_then(|current| current.candidate) {
             self.route.failed(&candidate, now);
         }
@@ -192,13 +192,13 @@ impl Driver {
     }
 }
 
-/// What somebody answered says more than that nobody did.
+/// Returns the error to report: an answer says more than the lack of one.
 fn most_telling(errors: Vec<ConnectError>) -> Option<ConnectError> {
     let errors = errors.into_iter();
     errors.max_by_key(|error| (is_answer(error), error.is_retryable()))
 }
 
-/// As long as one of all may serve later, there is something to wait for.
+/// Returns the error that leaves most hope: the session waits as long as one coordinator may serve later.
 fn least_final(errors: Vec<ConnectError>) -> Option<ConnectError> {
     let errors = errors.into_iter();
     errors.max_by_key(|error| (error.is_retryable(), is_answer(error)))

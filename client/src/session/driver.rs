@@ -30,14 +30,14 @@ use crate::{
     trace::TraceContext,
 };
 
-/// How long the task sleeps at most. The runtime's timers do not count time for which the machine was suspended, so
+/// Longest sleep of the task. The runtime's timers do not count time for which the machine was suspended, so
 /// that one set for long would ring late.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// How many acquires may wait for the task to take them up; callers wait for room.
+/// Capacity of the queue of acquires for the task; callers wait for room.
 pub(super) const ACQUIRE_QUEUE: usize = 256;
 
-/// How many connections that did not open in time are kept at most: more than there can be before all is lost.
+/// Most connections kept that did not open in time: more than there can be before all is lost.
 pub(super) const MOST_OVERDUE: usize = 64;
 
 pub(super) type AcquireReply = oneshot::Sender<Result<Vec<LockGuard>, AcquireError>>;
@@ -50,7 +50,7 @@ pub(super) struct AcquireCommand {
     pub(super) reply: AcquireReply,
 }
 
-/// What must be said without waiting, even while dropping: not more than one for each acquire and guard, and what
+/// Message that is sent without waiting, even while dropping: not more than one for each acquire and guard, and what
 /// guards ask for.
 pub(crate) enum Note {
     /// Nobody waits for this acquire any more.
@@ -72,7 +72,7 @@ pub(crate) enum Note {
     Close(oneshot::Sender<()>),
 }
 
-/// What handles of a session can see.
+/// State of a session, as its handles see it.
 #[derive(Clone, Default)]
 pub(super) struct Status {
     pub(super) info: Option<SessionInfo>,
@@ -83,41 +83,36 @@ pub(super) struct Status {
 pub(super) struct Channels {
     pub(super) acquires: mpsc::Receiver<AcquireCommand>,
     pub(super) notes: mpsc::UnboundedReceiver<Note>,
-    /// For guards that are made; weak, since the task ends when all others are gone.
+    /// For new guards; weak, because the task ends when all other senders are gone.
     pub(super) note_sender: mpsc::WeakUnboundedSender<Note>,
     pub(super) status: watch::Sender<Status>,
-    /// Told how the first attempt to open the session ended.
-    pub(super) opened: oneshot::Sender<Result<(), ConnectError>>,
+    /// Receiver of the result of the first attempt to open the session.
+    pub(super) opened: Option<oneshot::Sender<Result<(), ConnectError>>>,
 }
 
 pub(super) struct Driver {
     // First, so that it is dropped first: guards hear that they are lost before the connection is cut.
     pub(super) machine: Machine<AcquireReply, HoldReply>,
-    /// That of the stream that has the session open.
+    /// Connection of the stream that has the session open.
     pub(super) current: Option<Connection>,
-    /// That of the stream that is to have it next.
+    /// Connection of the stream that is to have it next.
     pub(super) next: Option<Connection>,
-    /// Of streams that did not open in time, until another one has.
+    /// Connections of streams that did not open in time, until another one has.
     pub(super) overdue: Vec<Connection>,
     /// Goodbye is said on the one before.
     leaving: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// The end waits for that goodbye.
     sees_off: bool,
     pub(super) route: Route,
-    /// Why the attempts of this round have failed.
+    /// Errors of this round's attempts.
     pub(super) round_errors: Vec<ConnectError>,
     /// Before the next round.
     pub(super) pause: Option<Duration>,
     pub(super) pauses: Pauses,
     pub(super) renewing: Renewing,
     pub(super) settings: Arc<Settings>,
-    acquires: mpsc::Receiver<AcquireCommand>,
-    acquires_open: bool,
-    notes: mpsc::UnboundedReceiver<Note>,
+    pub(super) channels: Channels,
     notes_open: bool,
-    note_sender: mpsc::WeakUnboundedSender<Note>,
-    pub(super) status: watch::Sender<Status>,
-    pub(super) opened: Option<oneshot::Sender<Result<(), ConnectError>>>,
     closers: Vec<oneshot::Sender<()>>,
     pub(super) ended: bool,
 }
@@ -139,13 +134,8 @@ impl Driver {
             pauses: Pauses::new(&settings),
             renewing: Renewing::default(),
             settings,
-            acquires: channels.acquires,
-            acquires_open: true,
-            notes: channels.notes,
+            channels,
             notes_open: true,
-            note_sender: channels.note_sender,
-            status: channels.status,
-            opened: Some(channels.opened),
             closers: Vec::new(),
             ended: false,
         }
@@ -174,8 +164,8 @@ impl Driver {
                 // Before the other, which may have something to say all the time.
                 event = next_event(&mut self.next) => self.on_next(event),
                 event = next_event(&mut self.current) => self.on_current(event),
-                note = self.notes.recv(), if self.notes_open => self.on_note(note),
-                acquire = self.acquires.recv(), if self.acquires_open && !congested => {
+                note = self.channels.notes.recv(), if self.notes_open => self.on_note(note),
+                Some(acquire) = self.channels.acquires.recv(), if !congested => {
                     self.on_acquire(acquire);
                 }
                 () = left(&mut self.leaving) => self.leaving = None,
@@ -274,11 +264,11 @@ impl Driver {
         self.round_errors.clear();
         self.pause = None;
         self.pauses.opened(Moment::now());
-        self.status.send_replace(Status {
+        self.channels.status.send_replace(Status {
             info: Some(info),
             draining: None,
         });
-        if let Some(opened) = self.opened.take() {
+        if let Some(opened) = self.channels.opened.take() {
             opened.send(Ok(())).ok();
         }
     }
@@ -310,14 +300,11 @@ impl Driver {
         }
     }
 
-    fn on_acquire(&mut self, command: Option<AcquireCommand>) {
-        match command {
-            // Its caller may have gone while it waited here; then its cancellation has found nothing to cancel.
-            Some(command) if command.reply.is_closed() => {}
-            Some(AcquireCommand { id, spec, reply }) => {
-                self.machine.acquire(Moment::now(), id, spec, reply);
-            }
-            None => self.acquires_open = false,
+    fn on_acquire(&mut self, command: AcquireCommand) {
+        let AcquireCommand { id, spec, reply } = command;
+        // The caller may have given up while the command waited here.
+        if !reply.is_closed() {
+            self.machine.acquire(Moment::now(), id, spec, reply);
         }
     }
 
@@ -332,7 +319,8 @@ impl Driver {
                 Output::Opened(number, info) => self.opened(number, info),
                 Output::Draining(until) => {
                     tracing::info!("the coordinator is going away");
-                    self.status
+                    self.channels
+                        .status
                         .send_modify(|status| status.draining = Some(until));
                 }
                 Output::HangUp(number, error) => self.hang_up(number, error),
@@ -348,7 +336,7 @@ impl Driver {
     }
 
     fn answer(&mut self, reply: AcquireReply, result: Result<Vec<Granted>, AcquireError>) {
-        let answer = match (result, self.note_sender.upgrade()) {
+        let answer = match (result, self.channels.note_sender.upgrade()) {
             (Err(error), _) => Err(error),
             (Ok(granted), Some(notes)) => Ok(granted
                 .into_iter()

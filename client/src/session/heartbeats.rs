@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::clock::Moment;
 
-/// How many are remembered. Answers about older ones extend nothing; at one every third of a TTL this is far more than
+/// Number of heartbeats remembered. Answers about older ones extend nothing; at one every third of a TTL this is far more than
 /// a lease can last.
 const REMEMBERED: usize = 64;
 
@@ -23,7 +23,7 @@ impl Heartbeats {
         }
     }
 
-    /// When the oldest that is remembered was sent: the `open`, while nothing else has been.
+    /// Returns when the oldest remembered heartbeat was sent: the `open`, while no other was.
     pub(super) fn began(&self) -> Option<Moment> {
         self.sent_at.front().copied()
     }
@@ -39,7 +39,7 @@ impl Heartbeats {
         self.first + self.sent_at.len() as u64 - 1
     }
 
-    /// When this heartbeat was sent; none if it never was, or too long ago to matter.
+    /// Returns when this heartbeat was sent; none if it never was, or too long ago to matter.
     pub(super) fn sent_at(&self, sequence: u64) -> Option<Moment> {
         let index = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
         self.sent_at.get(index).copied()

@@ -15,7 +15,7 @@ use crate::{
     lease::{Lease, LostReason},
 };
 
-/// What it takes to name one hold to a coordinator. The owner ids are secret: no `Debug`.
+/// Identity of a hold at a coordinator. The owner ids are secret: no `Debug`.
 #[derive(Clone)]
 pub(super) struct Owned {
     pub(super) name: Arc<str>,
@@ -25,7 +25,7 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    /// Of what nobody here holds.
+    /// Makes the identity of a hold that no guard has.
     pub(super) fn stray(name: Arc<str>, ids: Ids) -> Self {
         Self {
             name,
@@ -45,16 +45,16 @@ enum State {
     Gone(LostReason),
 }
 
-/// What one guard holds.
+/// Part of a hold that one guard has.
 struct Guarded {
     lease: Arc<Lease>,
-    /// Which hold it has a part in.
+    /// Number of the hold.
     hold: u64,
     lock_delay: Duration,
     state: State,
 }
 
-/// What a coordinator holds for us, under one owner id.
+/// Hold of a coordinator for this session, under one owner id.
 struct Hold {
     owned: Owned,
     /// Its guards. Never none.
@@ -72,7 +72,7 @@ pub(super) struct Resumable {
 #[derive(Default)]
 pub(super) struct Holds {
     by_key: HashMap<u64, Guarded>,
-    /// Those that the coordinator holds for us, by numbers of our own, in the order in which they were granted.
+    /// The coordinator's holds for this session, by the session's own numbers, in the order of their grants.
     holds: BTreeMap<u64, Hold>,
     /// Their numbers, by the owner ids under which they were last confirmed.
     by_owner: HashMap<Vec<u8>, u64>,
@@ -81,7 +81,7 @@ pub(super) struct Holds {
     check_at: Option<Moment>,
 }
 
-/// What became of a guard's wish to give its lock back.
+/// Result of the release of a guard.
 pub(super) enum Removed {
     /// The coordinator has to be told.
     Release(Owned),
@@ -130,7 +130,7 @@ impl Holds {
         key
     }
 
-    /// Whether the coordinator holds nothing for us.
+    /// Returns whether the coordinator holds nothing for this session.
     pub(super) fn is_empty(&self) -> bool {
         self.holds.is_empty()
     }
@@ -302,7 +302,7 @@ impl Holds {
         }
     }
 
-    /// What another stream could take over: what at least one guard has not lost.
+    /// Returns the holds that another stream could take over: those that at least one guard has not lost.
     pub(super) fn resumable(&self, now: Moment) -> Vec<Resumable> {
         let alive = |key: &&u64| {
             let guarded = self.by_key.get(key);
@@ -342,7 +342,7 @@ impl Holds {
         true
     }
 
-    /// Until when everything that is held, or suspended, is so at least; none if nothing is.
+    /// Returns the first deadline of all that is held or suspended; none if nothing is.
     pub(super) fn first_deadline(&self, now: Moment) -> Option<Moment> {
         let deadlines = self.by_key.values().filter_map(|guarded| {
             let held = matches!(guarded.state, State::Held);

@@ -1,17 +1,17 @@
 //! The owner ids of one hold, or the tickets of one place in a queue, over the streams that it is resumed on.
 
-/// How many ids of attempts that were not answered are remembered: as many as a coordinator takes. After that many the
+/// Number of ids of unanswered attempts that are remembered: as many as a coordinator takes. After that many the
 /// oldest go, as what they stood for is long over.
 pub(super) const MOST_TRIED: usize = 64;
 
-/// What a coordinator may know something by. Secret: no `Debug`.
+/// Owner ids by which a coordinator may know a hold or a waiter. Secret: no `Debug`.
 #[derive(Clone)]
 pub(super) struct Ids {
     /// Under which it was last confirmed.
     confirmed: Vec<u8>,
-    /// Of attempts to resume it since then that may have been carried out; the oldest first.
+    /// Ids of later attempts to resume it that may have been carried out; the oldest first.
     tried: Vec<Vec<u8>>,
-    /// Of the attempt that goes on now.
+    /// Id of the attempt in progress.
     next: Option<Vec<u8>>,
 }
 
@@ -37,7 +37,7 @@ impl Ids {
         self.next = Some(next);
     }
 
-    /// Whether an attempt goes on.
+    /// Returns whether an attempt is in progress.
     pub(super) fn is_attempted(&self) -> bool {
         self.next.is_some()
     }

@@ -17,7 +17,7 @@ use crate::{
     transport::{Channel, Target},
 };
 
-/// How many messages tonic may hold that it has not encoded yet.
+/// Number of messages that tonic may hold and has not encoded yet.
 const HANDED_ON: usize = 64;
 /// From how many messages that tonic does not take on, no more acquires are taken from callers.
 const CONGESTED: usize = 1024;
@@ -25,7 +25,7 @@ const CONGESTED: usize = 1024;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Starting = BoxFuture<Result<Response<Streaming<v1::SessionResponse>>, Status>>;
 
-/// Where the connection stands.
+/// Stage of a connection.
 pub(super) enum Link {
     /// Waiting to try again.
     Down(Pin<Box<Sleep>>),
@@ -37,7 +37,7 @@ pub(super) enum Link {
     Live(Box<Streaming<v1::SessionResponse>>),
 }
 
-/// What happened to the connection.
+/// Event of a connection.
 pub(super) enum Event {
     /// The pause is over: find out whom to dial.
     RetryDue,
@@ -127,7 +127,7 @@ async fn connect(
     }
 }
 
-/// What is said on the stream, in order, but for heartbeats: they overtake.
+/// Queue of requests for the stream. Heartbeats overtake the others.
 #[derive(Default)]
 pub(super) struct Outbound {
     sender: Option<mpsc::Sender<v1::SessionRequest>>,

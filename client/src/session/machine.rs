@@ -29,16 +29,16 @@ use crate::{
 pub(crate) struct Granted {
     pub(crate) key: u64,
     pub(crate) lease: Arc<Lease>,
-    /// How many times it is held with this grant.
+    /// Number of times that the actor holds it, this grant included.
     pub(crate) hold_count: u32,
 }
 
-/// What is to be done. `A` is how an acquire is answered, `H` a request about a hold. Streams are told apart by their
-/// numbers.
+/// Action for the driver. `A` is the reply channel of an acquire, `H` that of a request about a hold. Each stream has a
+/// number.
 pub(super) enum Output<A, H> {
-    /// Put this on the stream.
+    /// Send this on the stream.
     Send(u64, v1::SessionRequest),
-    /// One for each lock, in the order in which they were named.
+    /// Answer an acquire: one grant for each lock, in the order of the names.
     Acquired(A, Result<Vec<Granted>, AcquireError>),
     HoldDone(H, Result<(), HoldFailure>),
     /// The session is open on this stream, which is the only one from now on: another is to be let go of when what was put
@@ -46,32 +46,32 @@ pub(super) enum Output<A, H> {
     Opened(u64, SessionInfo),
     /// The coordinator is going away at this moment.
     Draining(Moment),
-    /// The stream has been given up: cut it, or, where it did not open in time, keep it until another one has opened, since
+    /// Give up the stream: cut it, or, where it did not open in time, keep it until another one has opened, since
     /// what it may still take over would be let go of with its end. The machine has forgotten it already.
     HangUp(u64, Option<ConnectError>),
     /// The stream that was to be the next one is let go of when what was put on it has been sent and done, which the end
     /// of the session waits for a while. The machine has forgotten it already.
     Leave(u64),
-    /// There is nothing left to do.
+    /// End the driver: there is nothing left to do.
     Ended,
 }
 
-/// How a stream ended.
+/// End of a stream.
 #[derive(Clone, Copy)]
 enum Ended {
-    /// It broke, or its coordinator left it; what was held may be resumed within the grace.
+    /// It broke, or its coordinator left it; its holds may be resumed within the grace.
     Left { grace: Duration },
-    /// The coordinator does not know any more who is there.
+    /// The coordinator no longer knows who the client is.
     Disowned,
     /// The coordinator stopped, and left what was held to expire: guards stay held until their own deadlines.
     Stopped,
 }
 
-/// How many heartbeats a session sends per TTL to a coordinator that is going away: the more recent the last one, the more
+/// Heartbeats per TTL that a session sends to a coordinator that is going away: the more recent the last one, the more
 /// of the TTL is left to resume in when that coordinator has stopped. With more than six, some would renew nothing.
 const DRAINING_HEARTBEATS: u32 = 5;
 
-/// How long the store keeps the places of waiters whose coordinator has stopped.
+/// Time for which the store keeps the places of waiters whose coordinator has stopped.
 const PLACES_KEPT: Duration = Duration::from_secs(10);
 
 /// One session, over all the streams that it has in its life.
@@ -103,7 +103,7 @@ const PLACES_KEPT: Duration = Duration::from_secs(10);
 ///   held until their own deadlines, and `next` resumes what it can before that.
 pub(super) struct Machine<A, H> {
     pub(super) open: v1::SessionOpen,
-    /// How long a session may take to open once there is a connection.
+    /// Time limit for a session to open once there is a connection.
     pub(super) open_timeout: Duration,
     /// The TTL in force on the last stream.
     pub(super) ttl: Option<Duration>,
@@ -115,10 +115,10 @@ pub(super) struct Machine<A, H> {
     /// No wait ends before this: a lower bound.
     pub(super) waits_end_at: Option<Moment>,
     pub(super) retries: Vec<Retry>,
-    /// What no stream could be asked so far.
+    /// Releases that no stream could be asked for so far.
     pub(super) unsent_releases: Vec<Release>,
     pub(super) unsent_changes: Vec<(u64, Change, Option<TraceContext>, ReplyId)>,
-    /// Who waits for the answers to releases and changes.
+    /// Callers that wait for the answers to releases and changes.
     pub(super) replies: Replies<H>,
     pub(super) stream: Option<Stream>,
     pub(super) next: Option<Stream>,
@@ -129,7 +129,7 @@ pub(super) struct Machine<A, H> {
     pub(super) stopped_until: Option<Moment>,
     /// This process wants the session to end.
     pub(super) ending: bool,
-    /// Why there is no stream, if attempts to connect have failed since the last.
+    /// Reason why there is no stream, if attempts to connect have failed since the last one.
     pub(super) unreachable: Option<Arc<ConnectError>>,
     pub(super) outputs: VecDeque<Output<A, H>>,
 }
@@ -167,24 +167,24 @@ impl<A, H> Machine<A, H> {
         self.outputs.pop_front()
     }
 
-    /// Whether there is a stream with a session on it.
+    /// Returns whether there is a stream with a session on it.
     #[cfg(test)]
     pub(super) fn is_open(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Whether the session moves, or is to move, from a stream that it has.
+    /// Returns whether the session moves, or is to move, from a stream that it has.
     pub(super) fn is_moving(&self) -> bool {
         self.stream.as_ref().is_some_and(Stream::is_to_be_left)
     }
 
-    /// Whether a further connection is to be made.
+    /// Returns whether the driver is to make another connection.
     pub(super) fn wants_connection(&self) -> bool {
         let leaves = self.stream.as_ref().is_none_or(Stream::is_to_be_left);
         !self.ending && self.next.is_none() && leaves
     }
 
-    /// When [`Machine::tick`] is to be called at the latest.
+    /// Returns when to call [`Machine::tick`] at the latest.
     pub(super) fn alarm(&self) -> Option<Moment> {
         let retry = self.retries.iter().map(|retry| retry.at).min();
         let stream = self.stream.as_ref().and_then(Stream::alarm);
@@ -196,8 +196,8 @@ impl<A, H> Machine<A, H> {
         )
     }
 
-    /// Of all coordinators there are, none could be reached and opened a session. Who wanted to wait goes on waiting,
-    /// unless the next attempt would fail as well.
+    /// Notes that no coordinator could be reached and opened a session. Callers that wanted to wait go on waiting, unless
+    /// the next attempt would fail as well.
     pub(super) fn connect_failed(&mut self, now: Moment, error: &Arc<ConnectError>) {
         self.expire(now);
         self.unreachable = Some(error.clone());
@@ -208,20 +208,20 @@ impl<A, H> Machine<A, H> {
         );
     }
 
-    /// A stream has ended, for whatever reason. If the session was open on it: its locks are lost or suspended, before
-    /// anything else is done.
+    /// Handles the end of a stream. If the session was open on it, its locks are lost or suspended before anything else
+    /// happens.
     pub(super) fn stream_ended(&mut self, now: Moment, number: u64) {
         let grace = duration(self.open.disconnect_grace);
         self.stream_ended_with(now, number, Ended::Left { grace });
     }
 
-    /// A stream has ended since the coordinator does not know any more who is at its other end. It has left what was held
-    /// on it for as long as was promised, and whoever is known again may resume that.
+    /// Handles the end of a stream whose coordinator no longer knows who the client is. The coordinator leaves the holds for
+    /// as long as it promised, and a client that is known again may resume them.
     pub(super) fn stream_disowned(&mut self, now: Moment, number: u64) {
         self.stream_ended_with(now, number, Ended::Disowned);
     }
 
-    /// A stream has ended since its coordinator stopped. The coordinator has left what was held on it to expire, and the
+    /// Handles the end of a stream whose coordinator stopped. The coordinator has left what was held on it to expire, and the
     /// places in queues for as long as the store keeps them, so that nobody else can have any of it before that.
     pub(super) fn stream_stopped(&mut self, now: Moment, number: u64) {
         self.stream_ended_with(now, number, Ended::Stopped);
@@ -283,7 +283,7 @@ impl<A, H> Machine<A, H> {
         self.ask_next_if_due(now);
     }
 
-    /// This process ends the session. Its guards hear of it before the coordinator does.
+    /// Ends the session. Its guards are lost before the coordinator hears of it.
     pub(super) fn close(&mut self, now: Moment) {
         if self.ending {
             return;
@@ -311,7 +311,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Time has passed.
+    /// Does what is due at `now`.
     pub(super) fn tick(&mut self, now: Moment) {
         self.expire(now);
         self.end_waits(now);
@@ -368,7 +368,8 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Every input begins with this: an answer that comes after a deadline must find the lock lost.
+    /// Ends the holds whose deadline has passed. Every input begins with this: an answer that comes after a deadline must
+    /// find the lock lost.
     pub(super) fn expire(&mut self, now: Moment) {
         for owned in self.holds.expire(now) {
             tracing::warn!(lock = &*owned.name, "the lock is lost, and given back");
@@ -390,13 +391,13 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Whether releases and changes can be sent: not while they could cross a change of owner.
+    /// Returns whether releases and changes can be sent: not while they could cross a change of owner.
     pub(super) fn takes_changes(&self) -> bool {
         let heard = self.stream.as_ref().is_some_and(Stream::is_heard);
         heard && self.next.is_none()
     }
 
-    /// Whether something has been asked whose answer is about to come.
+    /// Returns whether a request is in flight whose answer is about to come.
     pub(super) fn is_unsettled(&self) -> bool {
         let in_flight = self
             .stream

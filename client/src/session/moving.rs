@@ -14,25 +14,25 @@ use crate::{
     proto::v1::{self, session_request::Request as Body, session_response::Response},
 };
 
-/// How long a coordinator that goes away is given to answer what it has been asked.
+/// Time that a coordinator which goes away has to answer requests in flight.
 const SETTLING: Duration = Duration::from_secs(1);
 
 /// Attempts to resume are not given up faster than this, however little time is left.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
 
-/// What became of what a stream was asked to take over that has not opened.
+/// Fate of the holds and waiters that a stream which has not opened was asked to take over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     /// Nothing was taken over.
     Declined,
-    /// If it was, it is kept until it expires.
+    /// The coordinator may have taken them over, and keeps them until they expire.
     Kept,
-    /// If it was, the coordinator has heard that the stream ended, and may have let go of it.
+    /// The coordinator may have taken them over; it has noticed the end of the stream, and may have released them.
     Dropped,
 }
 
 impl Fate {
-    /// That of a stream that ended with this.
+    /// Returns the fate after a stream that ended with this error.
     pub(super) fn of(error: &ConnectError) -> Self {
         match error {
             ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_) => Self::Declined,
@@ -115,7 +115,7 @@ impl<A, H> Machine<A, H> {
             .is_some_and(|stream| stream.number == number)
     }
 
-    /// How long an attempt may take, to connect and again to open: not all of the time that is left for what is held.
+    /// Returns the time limit of an attempt, to connect and again to open: not all of the time that is left to the holds.
     pub(super) fn attempt_limit(&self, now: Moment) -> Duration {
         let Some(deadline) = self.holds.first_deadline(now) else {
             return self.open_timeout;
@@ -211,7 +211,7 @@ impl<A, H> Machine<A, H> {
         self.leave_if_drained(now);
     }
 
-    /// What the stream before has said meanwhile counts after all, if nothing was taken over.
+    /// Handles the messages withheld from the stream before, if nothing was taken over from it.
     fn listen_again(&mut self, now: Moment, fate: Fate) {
         let Some(stream) = &mut self.stream else {
             return;
@@ -253,7 +253,7 @@ impl<A, H> Machine<A, H> {
         self.wake_for_waits();
     }
 
-    /// Says goodbye to the stream that the session has moved from: whatever it still holds there is nobody's.
+    /// Closes the stream that the session has moved from: whatever is still held on it belongs to nobody.
     fn leave(&mut self, mut former: Stream, left_behind: bool) {
         // What is lost, but is to stay closed for its lock-delay, must not be released cleanly.
         if former.closing.is_none() && !left_behind {

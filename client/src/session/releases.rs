@@ -27,16 +27,16 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// A lock to be given back.
 pub(super) struct Release {
     pub(super) owned: Owned,
-    /// Which of its owner ids it is asked by. If nothing is under one, it may be under a later one.
+    /// Index of the owner id that it is asked by. If nothing is held under one, a later one may hold it.
     pub(super) index: usize,
     pub(super) reply: Option<ReplyId>,
-    /// What it is part of.
+    /// Trace of the release.
     trace: Option<TraceContext>,
-    /// How long to wait before it is repeated, should it fail.
+    /// Pause before it is repeated, if it fails.
     retry_in: Duration,
     /// It was asked on another stream before and not answered: it may have been carried out.
     pub(super) again: bool,
-    /// What another stream is asked to take over is held once less for it already.
+    /// Set if the resume in progress already counts the hold once less because of this release.
     pub(super) counted: bool,
 }
 
@@ -53,7 +53,7 @@ impl Release {
         }
     }
 
-    /// To be asked on another stream, since this one has not answered.
+    /// Returns the release for another stream, because this one has not answered.
     pub(super) fn anew(self) -> Self {
         Self {
             index: 0,

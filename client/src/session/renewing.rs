@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::driver::Driver;
 use crate::clock::Moment;
 
-/// How often the files are looked at.
+/// Interval of looks at the files.
 const LOOK: Duration = Duration::from_secs(1);
 /// Within which time all who see a file change move: many have the same.
 const SPREAD: Duration = Duration::from_secs(5);
-/// How long the session goes on as it was before it tries again, if nobody takes the newer credentials.
+/// Pause before the session tries again, if no coordinator takes the newer credentials.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// When to move to a stream with newer credentials.
+/// Schedule of moves to a stream with newer credentials.
 #[derive(Default)]
 pub(super) struct Renewing {
     looked_at: Option<Moment>,
@@ -20,7 +20,7 @@ pub(super) struct Renewing {
 }
 
 impl Renewing {
-    /// Whether it is time to move; `is_outdated` is asked once in a while.
+    /// Returns whether it is time to move; calls `is_outdated` once in a while.
     fn is_due(&mut self, now: Moment, is_outdated: impl FnOnce() -> bool) -> bool {
         if self.looked_at.is_some_and(|at| now.since(at) < LOOK) {
             return false;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::machine::{Machine, Output};
 use crate::{clock::Moment, error::HoldFailure};
 
-/// How long a release or a change of a hold may go unanswered before its caller is told that it is not confirmed.
+/// Time limit for the answer to a release or a change of a hold; after it, the caller learns that it is not confirmed.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of an answer that a caller waits for.

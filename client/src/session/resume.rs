@@ -19,13 +19,13 @@ use crate::{
     proto::v1::{self, resumed_lock, session_request::Request as Body, session_resume},
 };
 
-/// How much of `resume` goes into one message, in bytes.
+/// Most bytes of `resume` in one message.
 const LONGEST: usize = 1 << 20;
 
-/// What became of the holds that were to be taken over: why they were not, if so.
+/// Outcome of each hold that was to be taken over: the reason why it was not, if so.
 pub(super) type Outcomes = BTreeMap<u64, Result<(), LostReason>>;
 
-/// What a stream that opened has brought.
+/// Result of opening a stream.
 pub(super) struct News {
     pub(super) info: SessionInfo,
     pub(super) resumed: Outcomes,
@@ -34,7 +34,7 @@ pub(super) struct News {
 }
 
 impl<A, H> Machine<A, H> {
-    /// What opens a session on the next stream, in one message or several.
+    /// Returns the messages that open the session on the next stream.
     pub(super) fn opens(&mut self, now: Moment, next: &mut Stream) -> Vec<v1::SessionOpen> {
         let holds = self.resume_holds(now, next);
         let waits = self.resume_waits(now, next);
@@ -301,7 +301,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// What had been asked to be released before the stream opened: done with it, or still to be asked.
+    /// Settles the releases from before the stream opened: the resume carried them out, or they are still to be sent.
     pub(super) fn settle_unsent(&mut self, outcomes: &Outcomes, moved: bool) {
         for mut release in std::mem::take(&mut self.unsent_releases) {
             match outcomes.get(&release.owned.number) {

@@ -23,12 +23,12 @@ pub(crate) struct Candidate {
     pub(crate) address: SocketAddr,
 }
 
-/// What the endpoints stand for at present, or why one of them stands for nothing.
+/// Addresses of the endpoints at present, with an error for each that has none.
 pub(crate) type Found = Vec<Result<Candidate, ConnectError>>;
 
 /// Goes round the candidates: each is tried once in a round, and those that failed lately come last.
 pub(super) struct Route {
-    /// Where the next round begins.
+    /// Index at which the next round begins.
     begin_at: usize,
     round: VecDeque<Candidate>,
     failed_at: HashMap<Candidate, Moment>,
@@ -46,7 +46,7 @@ impl Route {
         }
     }
 
-    /// Whether there is more than one to choose from.
+    /// Returns whether there is more than one to choose from.
     pub(super) fn is_several(&self) -> bool {
         self.several
     }

@@ -17,11 +17,11 @@ pub(crate) struct AcquireSpec {
     /// 0: nobody.
     pub(crate) actor: u64,
     pub(crate) reentrant: bool,
-    /// What it is part of; none for what the client's source says.
+    /// Trace that the request is part of; none for the context from the client's source.
     pub(crate) trace: Option<TraceContext>,
 }
 
-/// Which locks.
+/// Names of the locks.
 #[derive(Clone)]
 pub(crate) enum Names {
     One(Arc<str>),
@@ -29,7 +29,7 @@ pub(crate) enum Names {
     All(Arc<[Arc<str>]>),
 }
 
-/// How they are to be held.
+/// Mode in which to hold them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Exclusive,
@@ -104,7 +104,7 @@ impl Names {
         }
     }
 
-    /// Whether these locks are the named ones, each once and in the same order.
+    /// Returns whether these locks are the named ones, each once and in the same order.
     pub(super) fn are_of(&self, locks: &[v1::GrantedLock]) -> bool {
         let names = self.as_slice();
         !names.is_empty()

@@ -13,17 +13,17 @@ use crate::{
     trace::TraceContext,
 };
 
-/// How long a `close` may go unanswered before the stream is cut.
+/// Time limit for the answer to a `close`; after it, the stream is cut.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A request that waits for its answer.
+/// Request that waits for its answer.
 pub(super) enum InFlight {
     Open,
     /// An acquire, by its number in the session.
     Acquire(u64),
     /// An acquire that nobody waits for any more. Should it be granted, the lock is given back.
     Abandoned {
-        /// Who asked; 0 for nobody.
+        /// The actor; 0 for none.
         actor: u64,
     },
     Release(Release),
@@ -39,12 +39,12 @@ pub(super) enum InFlight {
     Other,
 }
 
-/// What the coordinator said when it opened the session.
+/// Terms of the session, as the coordinator opened it.
 pub(super) struct Opened {
     pub(super) ttl: Duration,
     pub(super) heartbeat_interval: Duration,
     pub(super) next_heartbeat: Moment,
-    /// When the last answer to a heartbeat came, or the session was opened.
+    /// Time of the last answer to a heartbeat, or of the session's opening.
     pub(super) last_ack: Moment,
 }
 
@@ -53,11 +53,11 @@ pub(super) struct Opened {
 #[derive(Default)]
 struct Abandoning {
     unanswered: usize,
-    /// What it asks next, by numbers in the session.
+    /// Its next acquires, by their numbers in the session.
     held_back: Vec<u64>,
 }
 
-/// What to make of what the coordinator says, where another stream has been asked to take over what the session holds.
+/// Treatment of the coordinator's messages once another stream has been asked to take over the session's holds.
 pub(super) enum Hearing {
     /// Nothing is being taken over.
     Open,
@@ -67,7 +67,7 @@ pub(super) enum Hearing {
     Deaf,
 }
 
-/// What another stream is asked to take over, by its next owner id.
+/// Hold or waiter that another stream is asked to take over, by its next owner id.
 pub(super) enum Asked {
     /// A hold, by its number.
     Hold(u64),
@@ -77,7 +77,7 @@ pub(super) enum Asked {
         acquire: u64,
         /// Its request on the other stream.
         request_id: u64,
-        /// Who asked; 0 for nobody.
+        /// The actor; 0 for none.
         actor: u64,
     },
 }
@@ -85,17 +85,18 @@ pub(super) enum Asked {
 pub(super) struct Stream {
     /// Never used again in this session.
     pub(super) number: u64,
-    /// Where it leads to, for messages.
+    /// Endpoint that it leads to, for messages.
     pub(super) endpoint: Arc<str>,
     pub(super) heartbeats: Heartbeats,
     /// `open` was sent.
     pub(super) asked: bool,
-    /// What was asked for in `open`, and has not been answered.
+    /// Resumes in `open` that have not been answered.
     pub(super) resuming: BTreeMap<Vec<u8>, Asked>,
     /// The parts of `opened` that have come, if there are more.
     pub(super) opening: Option<v1::SessionOpened>,
     pub(super) opened: Option<Opened>,
-    /// Until `open` is sent: when that is done at the latest. Then when it is given up if it has not been opened.
+    /// Before `open` is sent, the latest time for that. Afterwards, the time at which the stream is given up unless it has
+    /// opened.
     pub(super) open_by: Moment,
     /// The coordinator is going away, by then: nothing new is asked of it.
     pub(super) draining: Option<Moment>,
@@ -134,39 +135,39 @@ impl Stream {
         }
     }
 
-    /// The `open` is sent at `now`, and is to be answered by then.
+    /// Notes that the `open` is sent at `now`, and must be answered by `open_by`.
     pub(super) fn begin(&mut self, now: Moment, open_by: Moment) {
         self.heartbeats = Heartbeats::opening(now);
         self.asked = true;
         self.open_by = open_by;
     }
 
-    /// What has not been answered, in the order in which it was asked.
+    /// Returns the unanswered requests, in the order in which they were sent.
     pub(super) fn take_in_flight(&mut self) -> BTreeMap<u64, InFlight> {
         std::mem::take(&mut self.in_flight).into_iter().collect()
     }
 
-    /// Whether the session is to move to another stream.
+    /// Returns whether the session is to move to another stream.
     pub(super) fn is_to_be_left(&self) -> bool {
         self.opened.is_some() && self.closing.is_none() && (self.must_be_left() || self.outdated)
     }
 
-    /// Whether it can't go on for long as it is.
+    /// Returns whether the stream can't go on for long as it is.
     pub(super) fn must_be_left(&self) -> bool {
         self.draining.is_some() || self.silent || !self.is_heard()
     }
 
-    /// Whether what the coordinator says counts.
+    /// Returns whether the coordinator's messages count.
     pub(super) fn is_heard(&self) -> bool {
         matches!(self.hearing, Hearing::Open)
     }
 
-    /// Whether acquires may be sent on it.
+    /// Returns whether acquires may be sent on it.
     pub(super) fn accepts(&self) -> bool {
         self.opened.is_some() && self.closing.is_none() && !self.is_to_be_left()
     }
 
-    /// The number of a request that is told of within another.
+    /// Returns a number for a request that goes inside another one.
     pub(super) fn number_request(&mut self, expects: InFlight) -> u64 {
         self.last_request_id += 1;
         self.in_flight.insert(self.last_request_id, expects);
@@ -186,7 +187,7 @@ impl Stream {
         }
     }
 
-    /// Nobody waits for this acquire any more.
+    /// Notes that the caller no longer waits for this acquire.
     pub(super) fn abandon(&mut self, request_id: u64, actor: u64) {
         self.in_flight
             .insert(request_id, InFlight::Abandoned { actor });
@@ -195,7 +196,7 @@ impl Stream {
         }
     }
 
-    /// Whether an acquire of this actor has to be held back; if so, it is told of by [`Stream::abandoned_answered`].
+    /// Returns whether an acquire of this actor must be held back. If so, [`Stream::abandoned_answered`] returns it later.
     pub(super) fn holds_back(&mut self, actor: u64, acquire: u64) -> bool {
         let abandoning = self.abandoning.get_mut(&actor);
         let holds_back = abandoning.is_some();
@@ -205,7 +206,7 @@ impl Stream {
         holds_back
     }
 
-    /// An abandoned acquire of this actor has been answered. Returns what was held back for it and can be sent now.
+    /// Notes that an abandoned acquire of this actor was answered. Returns the acquires held back that can be sent now.
     pub(super) fn abandoned_answered(&mut self, actor: u64) -> Vec<u64> {
         let Some(abandoning) = self.abandoning.get_mut(&actor) else {
             return Vec::new();
@@ -218,7 +219,8 @@ impl Stream {
         abandoning.map_or_else(Vec::new, |abandoning| abandoning.held_back)
     }
 
-    /// When this stream needs attention next: a heartbeat is due, answers have been missing for too long, or a close.
+    /// Returns when this stream needs attention next: for a heartbeat, for answers or a close that have been missing for too
+    /// long.
     pub(super) fn alarm(&self) -> Option<Moment> {
         if self.closing.is_some() {
             return self.closing;
@@ -233,7 +235,7 @@ impl Stream {
         earlier(Some(opened.next_heartbeat), Some(silence))
     }
 
-    /// When a lock is good until, that was valid for this long since that heartbeat was sent; none if we never sent it.
+    /// Returns the deadline of a lock that is valid for this long since that heartbeat was sent; none if it never was.
     pub(super) fn deadline(
         &self,
         acked_heartbeat: u64,
@@ -244,18 +246,18 @@ impl Stream {
     }
 }
 
-/// The context of a request, as it goes with it: nothing where there is none.
+/// Returns the `traceparent` of a request; empty if there is none.
 pub(super) fn traceparent(trace: Option<&TraceContext>) -> String {
     trace.map(ToString::to_string).unwrap_or_default()
 }
 
-/// A duration from the wire; what is missing or negative is zero.
+/// Returns a duration of the wire API; zero if it is missing or negative.
 pub(super) fn duration(wire: Option<prost_types::Duration>) -> Duration {
     wire.and_then(|wire| Duration::try_from(wire).ok())
         .unwrap_or_default()
 }
 
-/// A duration for the wire; what is too long to be told is as long as can be told.
+/// Returns a duration for the wire API; the longest that it can express if it is longer.
 pub(super) fn wire(duration: Duration) -> prost_types::Duration {
     prost_types::Duration::try_from(duration).unwrap_or(prost_types::Duration {
         seconds: i64::MAX,

@@ -16,14 +16,14 @@ use crate::{
     proto::v1::{self, session_request::Request as Body},
 };
 
-/// How much longer than its wait an acquire is left to the coordinator, before it is taken for unanswered.
+/// Extra time after its wait in which the coordinator may answer an acquire.
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(2);
 
 /// An acquire that has not been answered.
 pub(super) struct Waiting<A> {
     pub(super) reply: A,
     pub(super) spec: AcquireSpec,
-    /// When its wait ends.
+    /// End of its wait.
     pub(super) deadline: Option<Moment>,
     /// Its request on the present stream, if it is there.
     pub(super) sent_as: Option<u64>,
@@ -192,7 +192,7 @@ impl<A> Waiting<A> {
         self.queued = false;
     }
 
-    /// What is left of its wait.
+    /// Returns the time left of its wait.
     pub(super) fn remaining(&self, now: Moment) -> Option<Duration> {
         match (self.spec.wait, self.deadline) {
             (Some(_), Some(deadline)) => Some(deadline.since(now)),
@@ -200,7 +200,7 @@ impl<A> Waiting<A> {
         }
     }
 
-    /// When it ends without an answer: later while a coordinator is about to give one.
+    /// Returns when it ends without an answer: later while a coordinator is about to give one.
     fn ends_at(&self) -> Option<Moment> {
         let grace = self.sent_as.map_or(Duration::ZERO, |_| ANSWER_GRACE);
         self.deadline.map(|deadline| deadline.after(grace))

@@ -51,7 +51,7 @@ pub struct Channel {
     verdict: Verdict,
 }
 
-/// Where a channel is to lead to, and how.
+/// Destination of a channel, and the way there.
 pub(crate) struct Target {
     endpoint: Endpoint,
     /// The URL by which people know it.

@@ -84,9 +84,9 @@ impl Service<Uri> for Connector {
                 let tcp = connecting.await?.into_inner();
                 let stream = match tls {
                     Some((tls, name)) => {
-                        Stream::encrypted(encrypt(&tls, name, tcp).await?, verdict)
+                        Stream::new(encrypt(&tls, name, tcp).await?, false, verdict)
                     }
-                    None => Stream::plain(tcp, verdict),
+                    None => Stream::new(tcp, true, verdict),
                 };
                 Ok::<_, BoxError>(TokioIo::new(stream))
             };

@@ -13,7 +13,7 @@ use crate::{
     error::{ConnectError, CredentialsError},
 };
 
-/// What was asked for. Says nothing of it where it is shown: a token may be among it.
+/// Credentials that the program asked for. `Debug` shows nothing of them, because a token may be among them.
 #[derive(Clone, Default)]
 pub(crate) struct CredentialSettings {
     pub(crate) tls: TlsSettings,
@@ -101,7 +101,7 @@ fn is_encrypted(uri: &Uri) -> bool {
     uri.scheme_str() == Some("https")
 }
 
-/// Whether what goes there stays on this machine. Names are not looked up: whoever answers that could lie.
+/// Returns whether messages to there stay on this machine. Does not look names up, because the answer could be a lie.
 fn is_loopback(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');

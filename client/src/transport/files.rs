@@ -24,9 +24,9 @@ pub(super) struct FromFiles<T> {
 
 struct Made<T> {
     value: T,
-    /// How often it has been made anew.
+    /// Number of times that it was made anew.
     version: u64,
-    /// Of the files that it was made of, or that it could not be made of.
+    /// Stamps of the files that it was last made of, or could not be made of.
     stamps: Vec<Option<Stamp>>,
     settled: bool,
 }
@@ -62,7 +62,7 @@ impl<T: Clone + PartialEq> FromFiles<T> {
         })
     }
 
-    /// As the files are now.
+    /// Returns the value for the files as they are now.
     pub(super) fn current(&self) -> T {
         self.looked().value.clone()
     }

@@ -6,11 +6,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
-use tokio_rustls::client::TlsStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::verdict::Verdict;
 use crate::error::{Mismatch, closed_unanswered};
@@ -24,27 +20,20 @@ const SETTINGS: u8 = 0;
 pub(super) struct Stream {
     bytes: Box<dyn Bytes>,
     is_plain: bool,
-    /// Where an error is noted until the first byte has been read; none afterwards.
+    /// Place for an error until the first byte has been read; none afterwards.
     verdict: Option<Verdict>,
 }
 
-trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
 
 impl Stream {
-    pub(super) fn plain(tcp: TcpStream, verdict: Verdict) -> Self {
+    /// Makes a stream over TCP, or over TLS.
+    pub(super) fn new(bytes: impl Bytes + 'static, is_plain: bool, verdict: Verdict) -> Self {
         Self {
-            bytes: Box::new(tcp),
-            is_plain: true,
-            verdict: Some(verdict),
-        }
-    }
-
-    pub(super) fn encrypted(tls: TlsStream<TcpStream>, verdict: Verdict) -> Self {
-        Self {
-            bytes: Box::new(tls),
-            is_plain: false,
+            bytes: Box::new(bytes),
+            is_plain,
             verdict: Some(verdict),
         }
     }

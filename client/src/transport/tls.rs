@@ -15,13 +15,13 @@ use tonic::transport::Uri;
 use super::files::{FromFiles, read};
 use crate::error::CredentialsError;
 
-/// What is spoken inside.
+/// Name of the protocol inside.
 pub(super) const HTTP_2: &[u8] = b"h2";
 
-/// What was asked for.
+/// TLS that the program asked for.
 #[derive(Clone, Default)]
 pub(crate) struct TlsSettings {
-    /// Whose certificates coordinators have, in place of those that the system trusts.
+    /// File with the CAs of the coordinators, in place of those that the system trusts.
     pub(crate) ca: Option<PathBuf>,
     /// The certificate to come with, and its key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
@@ -38,7 +38,7 @@ pub(super) struct Tls {
 #[derive(Clone)]
 struct Config {
     config: Arc<ClientConfig>,
-    /// What was in the files that it was made of.
+    /// Contents of the files that it was made of.
     sources: Arc<Vec<Vec<u8>>>,
 }
 
@@ -67,7 +67,7 @@ impl Tls {
         })
     }
 
-    /// As the files are now.
+    /// Returns the configuration for the files as they are now.
     pub(super) fn config(&self) -> Arc<ClientConfig> {
         self.config.current().config
     }
@@ -88,9 +88,9 @@ impl Tls {
 
 fn server_name(name: &str) -> Result<ServerName<'static>, CredentialsError> {
     let bare = name.trim_start_matches('[').trim_end_matches(']');
-    ServerName::try_from(bare.to_owned()).map_err(|_| CredentialsError::Invalid {
-        what: format!("the server name {name:?}"),
-        why: "expected a DNS name or an IP address".to_owned(),
+    ServerName::try_from(bare.to_owned()).map_err(|_| {
+        let what = format!("the server name {name:?}");
+        CredentialsError::invalid(what, "expected a DNS name or an IP address")
     })
 }
 
@@ -102,10 +102,11 @@ fn system_roots() -> Result<RootCertStore, CredentialsError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        return Err(CredentialsError::Invalid {
-            what: "the system's CA certificates".to_owned(),
-            why: "there are none: name a file with those to trust".to_owned(),
-        });
+        let why = "there are none: name a file with those to trust";
+        return Err(CredentialsError::invalid(
+            "the system's CA certificates",
+            why,
+        ));
     }
     Ok(roots)
 }
@@ -126,12 +127,12 @@ fn config(
         for certificate in certificates(&source(path)?, &what)? {
             roots
                 .add(certificate)
-                .map_err(|error| invalid(what(), &error))?;
+                .map_err(|error| CredentialsError::invalid(what(), error))?;
         }
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| invalid("the versions of TLS".to_owned(), &error))?
+        .map_err(|error| CredentialsError::invalid("the versions of TLS", error))?
         .with_root_certificates(roots);
     let mut config = match &settings.identity {
         None => builder.with_no_client_auth(),
@@ -140,11 +141,11 @@ fn config(
             let chain = certificates(&source(cert)?, &what)?;
             let key_bytes = source(key)?;
             let key = PrivateKeyDer::from_pem_slice(&key_bytes).map_err(|error| {
-                invalid(format!("the private key in {}", key.display()), &error)
+                CredentialsError::invalid(format!("the private key in {}", key.display()), error)
             })?;
-            builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| invalid(format!("{} with its key", what()), &error))?
+            builder.with_client_auth_cert(chain, key).map_err(|error| {
+                CredentialsError::invalid(format!("{} with its key", what()), error)
+            })?
         }
     };
     config.alpn_protocols.push(HTTP_2.to_vec());
@@ -160,19 +161,10 @@ fn certificates(
 ) -> Result<Vec<CertificateDer<'static>>, CredentialsError> {
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<_, _>>()
-        .map_err(|error| invalid(what(), &error))?;
+        .map_err(|error| CredentialsError::invalid(what(), error))?;
     if certificates.is_empty() {
-        return Err(CredentialsError::Invalid {
-            what: what(),
-            why: "there is no certificate in PEM in it".to_owned(),
-        });
+        let why = "there is no certificate in PEM in it";
+        return Err(CredentialsError::invalid(what(), why));
     }
     Ok(certificates)
-}
-
-fn invalid(what: String, why: &dyn std::error::Error) -> CredentialsError {
-    CredentialsError::Invalid {
-        what,
-        why: why.to_string(),
-    }
 }

@@ -7,10 +7,10 @@ use tonic::codegen::http::HeaderValue;
 use super::files::{FromFiles, read};
 use crate::error::CredentialsError;
 
-/// How long a token may be, in bytes: what coordinators take as one header, and more than any JWT should have.
+/// Longest token, in bytes: coordinators take this much as one header, and no JWT should have more.
 const LONGEST: usize = 8 << 10;
 
-/// Where the token comes from.
+/// Source of the token.
 #[derive(Clone)]
 pub(crate) enum TokenSource {
     Given(String),
@@ -59,10 +59,8 @@ impl Token {
 
 fn header(token: &str, what: &str) -> Result<HeaderValue, CredentialsError> {
     let token = token.trim();
-    let invalid = || CredentialsError::Invalid {
-        what: what.to_owned(),
-        why: format!("expected 1 to {LONGEST} visible ASCII characters in one line"),
-    };
+    let expected = format!("expected 1 to {LONGEST} visible ASCII characters in one line");
+    let invalid = || CredentialsError::invalid(what, &expected);
     let visible = token.bytes().all(|byte| byte.is_ascii_graphic());
     if token.is_empty() || token.len() > LONGEST || !visible {
         return Err(invalid());
