@@ -212,7 +212,9 @@ fn a_close_does_not_wait_for_ever() {
     let mut scene = scene(GRACE);
     let held = scene.hold(2, acquire("a"))[0];
     scene.ask(3, Request::Close(Closer::Client));
-    scene.pass(STORE_TIMEOUT * 2);
+    scene.pass(STORE_TIMEOUT * 2 - Duration::from_millis(1));
+    assert_eq!(scene.said(), []);
+    scene.pass(Duration::from_millis(1));
     assert_eq!(scene.said(), [(3, Response::Closed)]);
     assert_eq!(
         (scene.cleanups[0].owner, scene.cleanups[0].end),

@@ -68,6 +68,22 @@ fn a_heartbeat_is_answered_after_the_holds_that_are_due_were_renewed() {
 }
 
 #[test]
+fn a_renewal_counts_from_when_it_was_sent() {
+    let mut scene = Scene::open();
+    scene.hold(2, acquire("a"));
+    scene.pass(TTL / 3);
+    scene.ask(3, beat(1));
+    let second = Duration::from_secs(1);
+    scene.pass(second);
+    scene.ask(4, beat(2));
+    scene.pass(second);
+    // Carried out at once; only the answer took two seconds.
+    scene.answer();
+    let promised = [(3, 1, full()), (4, 2, full() - second)];
+    assert_eq!(acks(&mut scene), promised);
+}
+
+#[test]
 fn a_heartbeat_that_does_not_follow_is_refused() {
     let mut scene = Scene::open();
     scene.ask(2, beat(3));
