@@ -10,6 +10,7 @@ use leasehold_proto::v1::{
     ListLocksRequest, LockEventKind, WatchLocksRequest, watch_locks_response::Response,
 };
 use leasehold_tests::{
+    RawSession,
     raw::{self, exclusive, shared},
     report, wait,
 };
@@ -89,6 +90,8 @@ async fn a_snapshot_has_what_there_is_in_order() {
 async fn watchers_that_begin_in_the_middle_miss_nothing() {
     const NAMES: usize = 150;
     const WATCHERS: usize = 12;
+    /// Taken when all others are done: what comes before that has been told to whoever knows of it.
+    const LAST: &str = "churn/last";
     everywhere(async |site: &Site| {
         let mut workers = Vec::new();
         for number in 0..4_usize {
@@ -122,19 +125,17 @@ async fn watchers_that_begin_in_the_middle_miss_nothing() {
             let mut watch = Watch::stream(site.at(number).channel().await, "churn/").await;
             watchers.push(tokio::spawn(async move {
                 let mut known = Known::default();
-                loop {
-                    let quiet = Duration::from_millis(1500);
-                    match watch.within(quiet).await {
-                        Some(response) => known.take_in(response),
-                        None => return known,
-                    }
+                while !(known.is_ready && known.holders.contains_key(LAST)) {
+                    known.take_in(watch.next().await);
                 }
+                known
             }));
         }
         let mut sessions = Vec::new();
         for worker in workers {
             sessions.push(worker.await.unwrap());
         }
+        sessions[0].take_one(exclusive(LAST)).await;
         let mut events = 0;
         let expected = wait::until("the listing to stand still", raw::PROMPT, || async {
             let (one, other) = (listed(site, "churn/").await, listed(site, "churn/").await);
@@ -162,11 +163,14 @@ mod soak {
     async fn a_snapshot_of_very_many_locks_comes_to_its_end() {
         const LOCKS: usize = 20_000;
         const SESSIONS: usize = 4;
+        /// Long enough that nothing has to be renewed meanwhile: a slow machine could not renew so many in time.
+        const LONG: Duration = Duration::from_secs(600);
         everywhere(async |site: &Site| {
             let mut sessions = Vec::new();
             for number in 0..SESSIONS {
                 sessions.push(async move {
-                    let mut session = site.session(number).await;
+                    let mut session = RawSession::open(&site.at(number).endpoint(), LONG).await;
+                    session.keep_alive(LONG / 5);
                     for batch in 0..LOCKS / SESSIONS / 100 {
                         let mut asked = Vec::new();
                         for lock in 0..100 {
@@ -183,7 +187,7 @@ mod soak {
             let _sessions = join_all(sessions).await;
             let began = Instant::now();
             let mut watch = Watch::stream(site.at(0).channel().await, "").await;
-            let first = watch.within(Duration::from_secs(60)).await;
+            let first = watch.within(LONG / 5).await;
             assert!(matches!(first, Some(Response::Lock(_))), "{first:?}");
             report(format!(
                 "{LOCKS} locks were known after {:?}",
