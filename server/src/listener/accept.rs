@@ -13,8 +13,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Connection, Connections, registry::Full, watchdog};
-use crate::{config::Config, tls::Tls};
+use super::{Connection, Connections, options::ListenerOptions, registry::Full, watchdog};
+use crate::tls::Tls;
 
 /// Share of the accepting task's turn of 128 operations that each connection counts for, so that many new connections at once do
 /// not delay those that exist.
@@ -27,50 +27,6 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 /// read, and meanwhile the coordinator goes on to ask the store for that client.
 #[cfg(all(target_os = "linux", not(leasehold_portable)))]
 const UNSENT: u32 = 64 * 1024;
-
-/// Limits of the listener's connections.
-#[derive(Clone, Debug)]
-pub struct ListenerOptions {
-    /// Connections served at the same time. One more is accepted and closed at once, so that its client sees a
-    /// refusal rather than a time-out. 16384 by default.
-    pub max_connections: usize,
-    /// Connections of one address at the same time; 0 is any number. 0 by default.
-    pub max_connections_per_address: usize,
-    /// Time within which a connection must have sent its HTTP/2 preface and the header of its first SETTINGS frame, its
-    /// TLS handshake included. 5 seconds by default.
-    pub handshake_timeout: Duration,
-    /// Time without a single byte read after which a connection is closed as [`Ending::Local`](super::Ending::Local).
-    /// `None` waits for ever. The HTTP/2 server must ping more often than this; [`http2_server`](super::http2_server)
-    /// does. 10 seconds by default.
-    pub max_silence: Option<Duration>,
-    /// Certificates to serve with. `None`, without TLS, by default.
-    pub tls: Option<Tls>,
-}
-
-impl Default for ListenerOptions {
-    fn default() -> Self {
-        Self {
-            max_connections: 16_384,
-            max_connections_per_address: 0,
-            handshake_timeout: Duration::from_secs(5),
-            max_silence: Some(Duration::from_secs(10)),
-            tls: None,
-        }
-    }
-}
-
-impl From<&Config> for ListenerOptions {
-    /// Returns the options of a configuration, without TLS: its certificates have yet to be [read](Tls::start).
-    fn from(config: &Config) -> Self {
-        Self {
-            max_connections: config.max_connections,
-            max_connections_per_address: config.max_connections_per_address,
-            handshake_timeout: config.handshake_timeout,
-            max_silence: Some(config.keepalive_interval + config.keepalive_timeout),
-            tls: None,
-        }
-    }
-}
 
 /// Accepts connections until `shutdown` is cancelled, which ends the stream; dropping the stream closes the listening
 /// socket.

@@ -16,13 +16,15 @@ mod cancels;
 mod connection;
 mod handle;
 mod http2;
+mod options;
 mod registry;
 mod watchdog;
 mod wire;
 
-pub use accept::{ListenerOptions, accept};
+pub use accept::accept;
 pub use cancels::UnderWay;
 pub use connection::Connection;
 pub use handle::{ConnectionHandle, Ending};
 pub use http2::http2_server;
+pub use options::ListenerOptions;
 pub use registry::{ConnectionTotals, Connections};
