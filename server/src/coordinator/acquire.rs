@@ -68,7 +68,8 @@ impl Drop for Claim {
         if !self.is_ours {
             return self.coordinator.registry().forget(&self.owner);
         }
-        let lasts = self.ttl + self.lock_delay + self.coordinator.store_timeout() * 2;
+        let store_timeout = self.coordinator.store_timeout();
+        let lasts = PendingCleanup::lasts(self.ttl, self.lock_delay, store_timeout);
         self.coordinator.clean_up(PendingCleanup {
             name: self.name.clone(),
             owner: self.owner,

@@ -221,7 +221,7 @@ impl Effects {
         may_arrive_until: Option<Moment>,
         now: Moment,
     ) {
-        let lasts = claim.ttl + claim.lock_delay + self.store_timeout * 2;
+        let lasts = PendingCleanup::lasts(claim.ttl, claim.lock_delay, self.store_timeout);
         self.push(Output::Cleanup(PendingCleanup {
             name: claim.name,
             owner: claim.owner,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{CommandId, Names, OneOrMore, RequestId};
 use crate::{
-    command::{Acquire, End, Loss, Op},
+    command::{Acquire, CLAIM_TIME, End, Loss, Op, PLACES_KEPT},
     deadlock::Deadlock,
     failure::StoreError,
     id::{Actor, FencingToken, OwnerId},
@@ -107,6 +107,14 @@ pub struct PendingCleanup {
     pub may_arrive_until: Option<Moment>,
     /// When the store has surely let it expire.
     pub gone_at: Moment,
+}
+
+impl PendingCleanup {
+    /// Returns for how long the store may keep what an acquire has come to, if nobody renews or refreshes it. A place in the
+    /// queue may come to a grant as long as it is kept, and a grant lasts for its TTL, or for the time to confirm it.
+    pub fn lasts(ttl: Duration, lock_delay: Duration, store_timeout: Duration) -> Duration {
+        PLACES_KEPT + ttl.max(CLAIM_TIME) + lock_delay + store_timeout * 3
+    }
 }
 
 /// An answer to the client.

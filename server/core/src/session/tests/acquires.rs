@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::scene::*;
 use crate::{
-    command::{End, Op, Stamped},
+    command::{End, Op, PLACES_KEPT, Stamped},
     id::{Actor, OwnerId},
     mode::Mode,
     session::{
         AcquireRequest, CommandFailure, Input, Interest, NotGranted, Refused, RegistryEvent,
-        Request, Response, Wait, WaitEnd,
+        Request, Response, StreamEnd, Wait, WaitEnd,
     },
 };
 
@@ -202,6 +202,17 @@ fn a_release_that_the_store_does_not_answer_goes_on_in_the_background() {
 }
 
 #[test]
+fn a_place_that_cannot_be_left_is_released_for_as_long_as_it_may_come_to_a_grant() {
+    let mut scene = Scene::open();
+    scene.other_takes("a");
+    scene.queue(2, acquire("a"));
+    scene.end_stream(StreamEnd::Cut);
+    // The coordinator's other waiters keep it, and it is granted at the last moment.
+    let granted_until = scene.now.after(PLACES_KEPT + TTL);
+    assert!(scene.cleanups[0].gone_at > granted_until);
+}
+
+#[test]
 fn an_acquire_whose_answer_is_lost_is_released_until_it_can_have_arrived() {
     let mut scene = Scene::open();
     let began = scene.now;
@@ -214,7 +225,10 @@ fn an_acquire_whose_answer_is_lost_is_released_until_it_can_have_arrived() {
         cleanup.may_arrive_until,
         Some(began.after(STORE_TIMEOUT * 3))
     );
-    assert_eq!(cleanup.gone_at, scene.now.after(TTL + STORE_TIMEOUT * 2));
+    assert_eq!(
+        cleanup.gone_at,
+        scene.now.after(PLACES_KEPT + TTL + STORE_TIMEOUT * 3)
+    );
     // One that was not sent leaves nothing.
     scene.ask(3, Request::Acquire(acquire("a")));
     scene.fail(unavailable());
