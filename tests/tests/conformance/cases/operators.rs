@@ -100,11 +100,12 @@ pub(crate) async fn watch(site: &Site) {
         return;
     }
     let mut watched = watched.unwrap().into_inner();
-    let mut next = async || {
-        let message = timeout(PROMPT, watched.message()).await;
+    let mut next = async |limit| {
+        let message = timeout(limit, watched.message()).await;
         message.unwrap().unwrap().unwrap().response.unwrap()
     };
-    let ready = next().await;
+    // The feed of a cluster begins again, a second later, whenever a master is slow to answer.
+    let ready = next(4 * PROMPT).await;
     assert!(matches!(ready, Response::Ready(_)), "{ready:?}");
     let mut session = site.session(0).await;
     for n in 0..6 {
@@ -113,7 +114,7 @@ pub(crate) async fn watch(site: &Site) {
         let lock = session.take_one(exclusive(&name)).await;
         assert!(session.release(&lock).await);
         for kind in [LockEventKind::Granted, LockEventKind::Released] {
-            match next().await {
+            match next(PROMPT).await {
                 Response::Event(event) => {
                     assert_eq!(event.kind(), kind, "{event:?}");
                     assert_eq!(event.name, name);
