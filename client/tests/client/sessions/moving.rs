@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_client::{Admin, Client, LockGuard, LockState, LostReason};
 use leasehold_tests::{Coordinator, CoordinatorProcess, FaultProxy, RedisServer, wait};
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 
 use super::{LIMIT, waiters};
 
@@ -61,19 +61,21 @@ async fn a_drain_loses_nothing_and_fails_no_acquire() {
     let behind = tokio::spawn(other.lock("b").into_future());
     waiters(&other, "b", 2).await;
     let changed = tokio::spawn(guard.changed());
+    let (cycle, mut cycles) = watch::channel(0_u32);
     let busy = tokio::spawn({
         let client = client.clone();
         async move {
-            for n in 0_u32.. {
-                let request = client.lock(format!("busy/{n}"));
+            loop {
+                let request = client.lock(format!("busy/{}", *cycle.borrow()));
                 drop(request.try_acquire().await.unwrap().unwrap());
+                cycle.send_modify(|cycle| *cycle += 1);
                 if client.lock("stop").try_acquire().await.unwrap().is_none() {
-                    return n;
+                    return;
                 }
             }
-            0
         }
     });
+    cycles.wait_for(|cycles| *cycles > 0).await.unwrap();
 
     let before = client.default_session().info().unwrap().session_id;
     coordinators[at].terminate();
@@ -83,7 +85,7 @@ async fn a_drain_loses_nothing_and_fails_no_acquire() {
     assert!(coordinators[at].child().wait(LIMIT).await.success());
     assert!(began.elapsed() < Duration::from_secs(4));
     let _stop = other.lock("stop").await.unwrap();
-    assert!(timeout(LIMIT, busy).await.unwrap().unwrap() > 0);
+    timeout(LIMIT, busy).await.unwrap().unwrap();
 
     assert!(!changed.is_finished());
     guard.set_value("moved").await.unwrap();
