@@ -118,25 +118,29 @@ pub fn request(
     closer: Closer,
 ) -> Result<Request, Refusal> {
     use v1::session_request::Request as Asked;
-    let lock = |kind: &str, name: &str, owner: &[u8]| {
-        let name = lock_name(&format!("{kind}.name"), name, coordinator.store())?;
-        Ok::<_, Refusal>((name, owner_id(&format!("{kind}.owner_id"), owner)?))
+    // The fields are spelt out: to put their names together would cost every request its allocations.
+    let lock = |(name_field, owner_field): (&str, &str), name: &str, owner: &[u8]| {
+        let name = lock_name(name_field, name, coordinator.store())?;
+        Ok::<_, Refusal>((name, owner_id(owner_field, owner)?))
     };
     Ok(match request.request {
         Some(Asked::Acquire(asked)) => {
             Request::Acquire(acquire(request.request_id, asked, coordinator)?)
         }
         Some(Asked::Release(release)) => {
-            let (name, owner) = lock("release", &release.name, &release.owner_id)?;
+            let fields = ("release.name", "release.owner_id");
+            let (name, owner) = lock(fields, &release.name, &release.owner_id)?;
             Request::Release { name, owner }
         }
         Some(Asked::SetValue(set)) => {
-            let (name, owner) = lock("set_value", &set.name, &set.owner_id)?;
+            let fields = ("set_value.name", "set_value.owner_id");
+            let (name, owner) = lock(fields, &set.name, &set.owner_id)?;
             let value = value("set_value.value", &set.value)?;
             Request::SetValue { name, owner, value }
         }
         Some(Asked::Downgrade(downgrade)) => {
-            let (name, owner) = lock("downgrade", &downgrade.name, &downgrade.owner_id)?;
+            let fields = ("downgrade.name", "downgrade.owner_id");
+            let (name, owner) = lock(fields, &downgrade.name, &downgrade.owner_id)?;
             Request::Downgrade { name, owner }
         }
         Some(Asked::Heartbeat(heartbeat)) => Request::Heartbeat {
