@@ -109,6 +109,10 @@ impl ContendedNames {
 
     /// Refreshes the names whose time has come.
     pub fn handle_timeout(&mut self, context: Context<'_>) {
+        if self.next_timeout().is_none_or(|due| due > context.now) {
+            return;
+        }
+        // Only now, and not after every input: each of them takes a look at the owner ids.
         self.early.retain(|owner, _| context.owners.waits(owner));
         while self.next_timeout().is_some_and(|due| due <= context.now)
             && let Some((_, name)) = self.due.pop_first()
