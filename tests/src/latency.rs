@@ -47,6 +47,17 @@ impl Latencies {
         Duration::from_micros(self.histogram.max())
     }
 
+    /// Checks that nine of ten took no longer than `limit`, which is for a machine that is fast enough, or than ten times what
+    /// nine of ten of `others` took, measured on the same machine in turns with these.
+    ///
+    /// # Panics
+    ///
+    /// If they took longer.
+    pub fn assert_within(&self, limit: Duration, others: &Self) {
+        let within = limit.max(others.quantile(0.9) * 10);
+        assert!(self.quantile(0.9) <= within, "{self}, {others}");
+    }
+
     /// Prints the summary so that the figures of passing tests are seen as well.
     pub fn print(&self) {
         report(self);

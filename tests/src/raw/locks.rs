@@ -108,6 +108,24 @@ impl RawSession {
         }
     }
 
+    /// Takes a lock that is free, and gives it back when `next` waits for it. Returns the time until `next` is granted it, which
+    /// gives it back too.
+    ///
+    /// # Panics
+    ///
+    /// If the lock is not free, or `next` is not granted it at once.
+    pub async fn hand_over(&mut self, next: &mut Self, name: &str) -> Duration {
+        let held = self.acquire(name).await;
+        let id = next.ask(name, None).await;
+        assert_eq!(next.queued(id).await, 1);
+        let released = Instant::now();
+        assert!(self.release(&held.lock).await);
+        let granted = next.granted(id, PROMPT).await;
+        let took = released.elapsed();
+        assert!(next.release(&granted.lock).await);
+        took
+    }
+
     /// Gives a lock back as soon as the store can be reached, asking again after each error.
     ///
     /// The coordinator goes on with a release that failed, so that a later one may find the lock released already.
