@@ -79,7 +79,7 @@ impl Readiness {
     }
 }
 
-/// What the admin port shows.
+/// State that the admin port shows.
 #[derive(Clone, Debug)]
 pub struct AdminState {
     /// Shown at `/metrics`.

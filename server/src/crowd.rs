@@ -28,9 +28,9 @@ pub struct Crowd {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How many acquires are on their way.
+    /// Number of acquires on their way.
     under_way: AtomicUsize,
-    /// How many senders have others that wait for their turn.
+    /// Number of senders whose further acquires wait for their turn.
     waiting: AtomicUsize,
 }
 
@@ -38,7 +38,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Share {
     crowd: Crowd,
-    /// How many acquires are on their way.
+    /// Number of acquires on their way.
     under_way: usize,
     /// Whether others wait for their turn.
     is_waiting: bool,

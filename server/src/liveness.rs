@@ -19,9 +19,9 @@ use pin_project_lite::pin_project;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-/// How often tasks are asked.
+/// Interval at which tasks are asked.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// How often a task may be asked in vain. Nothing that it does takes nearly as long.
+/// Number of times that a task may be asked in vain. Nothing that it does takes nearly as long.
 const PATIENCE: u32 = 30;
 
 /// The tasks that the coordinator can't do without. Clones share them.
@@ -46,7 +46,7 @@ pub struct Liveness(Arc<Mutex<Vec<Arc<Part>>>>);
 #[derive(Debug)]
 struct Part {
     name: &'static str,
-    /// How often it was asked since it was run last.
+    /// Number of times that it was asked since it was run last.
     unanswered: AtomicU32,
     ended: AtomicBool,
     waker: AtomicWaker,

@@ -111,7 +111,7 @@ fn warnings() -> Vec<String> {
     unknown_variables(env::vars_os().map(|(name, _)| name))
 }
 
-/// What runs the coordinator's tasks.
+/// Returns the runtime of the coordinator's tasks.
 fn runtime(config: &Config) -> anyhow::Result<Runtime> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(config.worker_threads)

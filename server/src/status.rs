@@ -52,7 +52,7 @@ impl Refusal {
         self
     }
 
-    /// Why.
+    /// Returns the reason.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         self.reason

@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Liveness;
 
-/// How often the clocks are compared: whoever waits for a deadline is late by at most this much after a suspension.
+/// Interval at which the clocks are compared: after a suspension, a deadline is noticed at most this much late.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What the clocks may drift apart between two looks without anything having happened.
+/// Most that the clocks may drift apart between two comparisons without a suspension.
 const TOLERANCE: Duration = Duration::from_millis(50);
 
 /// Changes whenever the machine was suspended, until `stop`.

@@ -35,7 +35,7 @@ pub struct Leader {
     pub session_id: String,
     /// The coordinator through which it was elected or last confirmed.
     pub coordinator: String,
-    /// When the leader was elected, by the store's clock; none if the store does not know.
+    /// Time of the leader's election, by the store's clock; none if the store does not know.
     pub elected_at: Option<SystemTime>,
 }
 

@@ -166,7 +166,7 @@ pub enum AcquireError {
     Unavailable {
         /// The lock's name.
         name: Arc<str>,
-        /// Why the last attempt to connect failed; none if a connection broke or did not answer.
+        /// Reason for which the last attempt to connect failed; none if a connection broke or did not answer.
         source: Option<Arc<ConnectError>>,
     },
     /// The session was closed by this process.

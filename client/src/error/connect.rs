@@ -99,7 +99,7 @@ pub enum ConnectError {
     Refused {
         /// The coordinator's endpoint.
         endpoint: String,
-        /// Why.
+        /// The reason.
         source: Failure,
     },
     /// The stream ended before the session was open.

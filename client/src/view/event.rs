@@ -112,11 +112,11 @@ impl LockEventKind {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct LockEvent {
-    /// What happened.
+    /// The kind of event.
     pub kind: LockEventKind,
     /// The lock's name.
     pub name: String,
-    /// When it happened, by the store's clock, even if the coordinator noticed later.
+    /// Time of the event, by the store's clock, even if the coordinator noticed later.
     pub time: Option<SystemTime>,
     /// The fencing token of the hold; none for an event of a waiter or of a foreign holder.
     pub fencing_token: Option<FencingToken>,
@@ -124,13 +124,13 @@ pub struct LockEvent {
     pub holder: Option<Holder>,
     /// The waiter; none for an event of a hold.
     pub waiter: Option<Waiter>,
-    /// Why a hold was lost; none in other events.
+    /// Reason for which a hold was lost; none in other events.
     pub reason: Option<LostReason>,
-    /// How the lock is held after the event; none while it is free.
+    /// Mode in which the lock is held after the event; none while it is free.
     pub mode: Option<LockMode>,
-    /// How many hold the lock after the event.
+    /// Number of holders after the event.
     pub holder_count: u64,
-    /// How many wait for the lock after the event.
+    /// Number of waiters after the event.
     pub waiter_count: u64,
     /// Time for which the lock is closed after the event, if a hold ended uncleanly; none if it is not closed.
     pub closed_for: Option<Duration>,

@@ -74,13 +74,13 @@ pub struct Holder {
     pub coordinator: String,
     /// The fencing token of this hold; none for a foreign holder.
     pub fencing_token: Option<FencingToken>,
-    /// When the lock was granted, by the store's clock; none for a foreign holder.
+    /// Time of the grant, by the store's clock; none for a foreign holder.
     pub acquired_at: Option<SystemTime>,
     /// Time left until the hold ends unless it is renewed; none if it never ends, as a foreign key without expiry.
     pub ttl: Option<Duration>,
     /// The value that the holder attached to its hold: at most 4 KiB.
     pub value: Vec<u8>,
-    /// How many times the holder holds the lock: 1 except for reentrant holds, 0 for a foreign holder.
+    /// Number of times that the holder holds the lock: 1 except for reentrant holds, 0 for a foreign holder.
     pub hold_count: u32,
     /// Whether a program that does not use Leasehold set the lock's key.
     pub foreign: bool,
@@ -118,11 +118,11 @@ pub struct Waiter {
     pub client_name: String,
     /// The coordinator at which the client waits.
     pub coordinator: String,
-    /// When the waiter joined the queue, by the store's clock.
+    /// Time at which the waiter joined the queue, by the store's clock.
     pub waiting_since: Option<SystemTime>,
     /// The place in the queue: 1 is next.
     pub position: u64,
-    /// How the waiter wants to hold the lock; none if this version does not know the mode.
+    /// Mode in which the waiter wants to hold the lock; none if this version does not know it.
     pub mode: Option<LockMode>,
     /// The permits that the waiter wants of a semaphore; none in other modes.
     pub permits: Option<u32>,
@@ -159,15 +159,15 @@ impl Waiter {
 pub struct LockView {
     /// The lock's name.
     pub name: String,
-    /// How the lock is held; none while it is free, or if this version does not know the mode.
+    /// Mode in which the lock is held; none while it is free, or if this version does not know it.
     pub mode: Option<LockMode>,
     /// The holders: at most 100 of them, those whose hold ends first.
     pub holders: Vec<Holder>,
-    /// How many hold the lock, including those not in `holders`.
+    /// Number of holders, including those not in `holders`.
     pub holder_count: u64,
     /// The waiters in the order in which they will be served: at most 100 of them, and none in a listing.
     pub waiters: Vec<Waiter>,
-    /// How many wait, including those not in `waiters`.
+    /// Number of waiters, including those not in `waiters`.
     pub waiter_count: u64,
     /// The newest fencing token that was granted for this name; none if none is on record.
     pub fencing_token: Option<FencingToken>,
@@ -178,7 +178,7 @@ pub struct LockView {
     pub lock_delay: Option<Duration>,
     /// The semaphore's limit, while it has holders or waiters; none for other locks.
     pub limit: Option<u32>,
-    /// How many of the semaphore's permits are taken, including those that a lock-delay keeps; 0 for other locks.
+    /// Number of the semaphore's permits that are taken, including those that a lock-delay keeps; 0 for other locks.
     pub permits_taken: u32,
 }
 

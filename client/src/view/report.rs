@@ -22,13 +22,13 @@ pub struct SessionView {
     pub coordinator: String,
     /// The TTL of the session's locks.
     pub ttl: Duration,
-    /// When the session was opened, by the coordinator's wall clock.
+    /// Time at which the session was opened, by the coordinator's wall clock.
     pub opened_at: Option<SystemTime>,
     /// Time since the coordinator received the last heartbeat.
     pub since_heartbeat: Duration,
-    /// How many locks the session holds.
+    /// Number of locks that the session holds.
     pub hold_count: u32,
-    /// How many acquires of the session wait.
+    /// Number of acquires of the session that wait.
     pub waiter_count: u32,
     /// The metadata that the client gave when it opened the session.
     pub metadata: HashMap<String, String>,
@@ -117,17 +117,17 @@ pub struct CoordinatorView {
     pub uptime: Option<Duration>,
     /// Whether the coordinator serves, as its health check says.
     pub serving: bool,
-    /// Why the coordinator does not serve, for people; none while it serves, or if the caller may not see it.
+    /// Reason for which the coordinator does not serve, for people; none while it serves, or if the caller may not see it.
     pub reason: Option<String>,
     /// The URL of the store without its passwords; none if the caller may not see it.
     pub store: Option<String>,
     /// Whether the coordinator reaches its store; none if the caller may not see it.
     pub store_state: Option<StoreState>,
-    /// How many sessions the coordinator has; none if the caller may not see it.
+    /// Number of the coordinator's sessions; none if the caller may not see it.
     pub session_count: Option<u64>,
-    /// How many locks these sessions hold; none if the caller may not see it.
+    /// Number of locks that these sessions hold; none if the caller may not see it.
     pub hold_count: Option<u64>,
-    /// How many acquires of these sessions wait or are in flight; none if the caller may not see it.
+    /// Number of acquires of these sessions that wait or are in flight; none if the caller may not see it.
     pub waiter_count: Option<u64>,
 }
 

@@ -107,7 +107,7 @@ pub enum Op {
     SetCount {
         /// The hold.
         owner: OwnerId,
-        /// How many times.
+        /// Number of times that its actor holds it.
         count: u32,
     },
     /// Makes an exclusive hold a shared one, and grants shared waiters. Answered by [`Reply::Changed`], which is true if the
@@ -134,7 +134,7 @@ pub enum Op {
     },
 }
 
-/// How a hold ends.
+/// Kind of end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// Its client released it, or never learnt of it.
@@ -154,13 +154,13 @@ pub struct Acquire {
     pub actor: Actor,
     /// Its client's name.
     pub client_name: ClientName,
-    /// How to hold the lock.
+    /// Mode in which to hold the lock.
     pub mode: Mode,
     /// Attached to the hold.
     pub value: Value,
-    /// How long the grant lasts unless renewed.
+    /// Time for which the grant lasts unless renewed.
     pub ttl: Duration,
-    /// How long the name stays closed after an unclean end.
+    /// Time for which the name stays closed after an unclean end.
     pub lock_delay: Duration,
     /// Whether to join the queue if the lock is not granted at once.
     pub wait: bool,
@@ -184,9 +184,9 @@ pub struct Resume {
     pub session: SessionId,
     /// Its client's name.
     pub client_name: ClientName,
-    /// How long a hold lasts from now on unless renewed; its lock-delay is added.
+    /// Time for which a hold lasts from now on unless renewed; its lock-delay is added.
     pub ttl: Duration,
-    /// How many times a hold is held.
+    /// Number of times that a hold is held.
     pub count: u32,
 }
 
@@ -239,12 +239,12 @@ pub enum WakeUp {
     },
 }
 
-/// What was carried out, and when it was sent.
+/// Command that was carried out, with the time of its sending.
 #[derive(Clone, Debug)]
 pub struct Stamped {
-    /// What it did.
+    /// Its effect.
     pub executed: Executed,
-    /// When it was sent, by the coordinator's clock: whatever it extended lasts at least from here.
+    /// Time of sending, by the coordinator's clock: whatever it extended lasts at least from here.
     pub sent_at: Moment,
 }
 
@@ -260,7 +260,7 @@ pub enum Reply {
     Queued {
         /// Its place: 1 is next.
         position: u64,
-        /// When the first hold or lock-delay that blocks it expires, if any does.
+        /// Time until the first hold or lock-delay that blocks it expires, if any does.
         expires_in: Option<Duration>,
     },
     /// The lock is not free, and the acquire did not want to wait.
@@ -277,7 +277,7 @@ pub enum Reply {
     Resumed {
         /// Its token, the same as before.
         token: FencingToken,
-        /// How it is held.
+        /// Mode in which it is held.
         mode: Mode,
         /// The client's flow that holds it.
         actor: Actor,
@@ -286,11 +286,11 @@ pub enum Reply {
     },
     /// A place in the queue was taken over.
     ResumedWait {
-        /// What its waiter asks for, under its new owner id.
+        /// The acquire of its waiter, under its new owner id.
         acquire: Box<Acquire>,
         /// Its place: 1 is next.
         position: u64,
-        /// When the first hold or lock-delay that blocks it expires, if any does.
+        /// Time until the first hold or lock-delay that blocks it expires, if any does.
         expires_in: Option<Duration>,
     },
     /// The command arrived after its sender had given up; nothing was done.
@@ -313,7 +313,7 @@ pub enum Reply {
         /// The present hold, if the caller granted or confirmed it or must confirm it. Of shared holds and semaphores, those
         /// of the caller's waiters that were handed the lock and have not been renewed since, the oldest first.
         current: Vec<Current>,
-        /// When the first hold or lock-delay that blocks it expires, if any does.
+        /// Time until the first hold or lock-delay that blocks it expires, if any does.
         expires_in: Option<Duration>,
         /// Whether the oldest waiter of the command is in the queue or holds the lock.
         attached: bool,

@@ -19,9 +19,9 @@ pub enum StoreError {
     },
     /// It was carried out, but too few replicas have acknowledged it in time: a fail-over could undo it.
     NotReplicated {
-        /// How many had to.
+        /// Number of replicas that had to acknowledge it.
         replicas: u32,
-        /// How long they had.
+        /// Time within which they had to.
         timeout: Duration,
     },
     /// The lock's key is used for something that is not a lock.
@@ -38,12 +38,12 @@ pub enum StoreError {
     NotOffered {
         /// The feature.
         what: &'static str,
-        /// Why it is not offered, and what is instead.
+        /// The reason, and what is offered instead.
         why: &'static str,
     },
     /// The store's answer was malformed.
     Garbled {
-        /// What was wrong with it.
+        /// The defect.
         reason: String,
     },
 }

@@ -31,7 +31,7 @@ pub(crate) struct Hold {
     /// Whether it was handed to a waiter and has not been renewed since: its coordinator may not know of it.
     pub(crate) fresh: bool,
     pub(crate) value: Value,
-    /// When it ends unless renewed, its lock-delay included.
+    /// Time of its end unless it is renewed, its lock-delay included.
     pub(crate) ends_at: StoreTime,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Holders {
     ghosts: HashMap<OwnerId, Ghost>,
     /// The end of the lock-delay of an exclusive hold that ended uncleanly.
     closed_until: Option<StoreTime>,
-    /// When each hold or ghost (true) ends.
+    /// Time of the end of each hold or ghost (true).
     ends: BTreeSet<(StoreTime, OwnerId, bool)>,
     /// Permits that are taken, while it is held as a semaphore.
     permits: u64,

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::time::Moment;
 
-/// How often a client with this TTL shows that it lives, and so how often its locks are renewed: a third of it.
+/// Returns the interval of the heartbeats, and so of the renewals, of a client with this TTL: a third of it.
 pub fn heartbeat_interval(ttl: Duration) -> Duration {
     ttl / 3
 }
 
-/// What is taken off every promise for clocks that run at different speeds: 1 % of the TTL and 2 ms.
+/// Returns the margin that every promise leaves for clocks that run at different speeds: 1 % of the TTL and 2 ms.
 pub fn drift_margin(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
 }
@@ -49,7 +49,7 @@ impl Lease {
         self.sequence
     }
 
-    /// When the last heartbeat was received.
+    /// Returns the time at which the last heartbeat was received.
     pub fn heard_at(&self) -> Moment {
         self.heard_at
     }
@@ -64,7 +64,7 @@ impl Lease {
         true
     }
 
-    /// When the session ends unless another heartbeat is heard. Never before the last promise has passed.
+    /// Returns the time at which the session ends unless another heartbeat is heard. Never before the last promise has passed.
     pub fn silent_at(&self) -> Moment {
         self.heard_at.after(self.ttl).max(self.promised_until)
     }

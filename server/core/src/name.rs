@@ -15,7 +15,7 @@ pub const MAX_CLIENT_NAME: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockName(Arc<str>);
 
-/// Why a text is not what it should be; completes the sentence "the field …".
+/// Defect of a text; completes the sentence "the field …".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid(pub String);
 
@@ -71,7 +71,7 @@ impl ClientName {
     }
 }
 
-/// What a holder attaches to its hold: at most 4 KiB of anything.
+/// Value that a holder attaches to its hold: at most 4 KiB of anything.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Value(Arc<[u8]>);
 
@@ -104,12 +104,12 @@ impl Value {
     }
 }
 
-/// Which TTLs a coordinator accepts.
+/// TTLs that a coordinator accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlBounds {
     /// Shortest.
     pub min: Duration,
-    /// What a client gets that asks for none.
+    /// TTL used when the client specifies none.
     pub default: Duration,
     /// Longest; also the longest lock-delay.
     pub max: Duration,
@@ -151,7 +151,7 @@ impl TtlBounds {
         Ok(delay)
     }
 
-    /// How long a name's token is remembered after its last grant or renewal: twice the maximum TTL.
+    /// Returns the time for which a name's token is remembered after its last grant or renewal: twice the maximum TTL.
     pub fn token_memory(&self) -> Duration {
         self.max * 2
     }

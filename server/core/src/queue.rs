@@ -38,7 +38,7 @@ pub struct Waiter {
     pub acquire: Acquire,
     /// The coordinator at which it waits.
     pub coordinator: CoordinatorId,
-    /// When it joined.
+    /// Time at which it joined.
     pub since: StoreTime,
 }
 

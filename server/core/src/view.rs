@@ -35,21 +35,21 @@ pub struct HoldView {
     pub actor: Actor,
     /// The client's name.
     pub client_name: ClientName,
-    /// How it is held.
+    /// Mode in which it is held.
     pub mode: Mode,
-    /// How many times its holder holds it.
+    /// Number of times that its holder holds it.
     pub count: u32,
     /// The coordinator through which it was granted or confirmed.
     pub coordinator: CoordinatorId,
     /// The grant's token.
     pub token: FencingToken,
-    /// When it was granted.
+    /// Time of the grant.
     pub acquired_at: StoreTime,
     /// Time left unless renewed, without the lock-delay.
     pub expires_in: Duration,
     /// The lock-delay that it asked for.
     pub lock_delay: Duration,
-    /// What is attached to it.
+    /// The value that is attached to it.
     pub value: Value,
 }
 
@@ -69,40 +69,40 @@ pub struct WaiterView {
     pub actor: Actor,
     /// The client's name.
     pub client_name: ClientName,
-    /// How it wants to hold the lock.
+    /// Mode in which it wants to hold the lock.
     pub mode: Mode,
     /// The coordinator at which it waits.
     pub coordinator: CoordinatorId,
-    /// When it joined the queue.
+    /// Time at which it joined the queue.
     pub since: StoreTime,
 }
 
 /// Everything that can be seen of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameView {
-    /// Who holds it, those whose time is over first: at most [`HOLDERS_SHOWN`].
+    /// The holders, those that expire first coming first: at most [`HOLDERS_SHOWN`].
     pub holders: Vec<HolderView>,
-    /// How many hold it in all.
+    /// Number of holders in all.
     pub holder_count: u64,
     /// For how long it stays closed after an unclean end: after a shared hold to exclusive ones, after a semaphore's as far
     /// as its permits go.
     pub closed_for: Option<Duration>,
     /// The semaphore's limit, while it has holders or waiters.
     pub limit: Option<u32>,
-    /// How many of its permits are taken, by those that are closed too.
+    /// Number of its permits that are taken, those that are closed included.
     pub permits_taken: u64,
     /// The newest token on record.
     pub token: Option<FencingToken>,
     /// The first waiters, in order.
     pub waiters: Vec<WaiterView>,
-    /// How many wait in all.
+    /// Number of waiters in all.
     pub waiter_count: u64,
 }
 
-/// Who waits for whom on one name, by owner id and ticket: for the detector of deadlocks.
+/// Holders and waiters of one name, by owner id and ticket, for the detector of deadlocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameEdges {
-    /// Who holds it. Empty where they are not [`complete`](Self::complete).
+    /// The holders. Empty where they are not [`complete`](Self::complete).
     pub holders: Vec<HoldEdge>,
     /// The first waiters whose coordinators live, in order: at most [`EDGES`].
     pub waiters: Vec<WaitEdge>,
@@ -121,7 +121,7 @@ pub struct HoldEdge {
     pub actor: Actor,
     /// The client's name.
     pub client_name: ClientName,
-    /// How it is held.
+    /// Mode in which it is held.
     pub mode: Mode,
 }
 
@@ -136,8 +136,8 @@ pub struct WaitEdge {
     pub actor: Actor,
     /// The client's name.
     pub client_name: ClientName,
-    /// How it wants to hold the lock.
+    /// Mode in which it wants to hold the lock.
     pub mode: Mode,
-    /// When it joined the queue.
+    /// Time at which it joined the queue.
     pub since: StoreTime,
 }

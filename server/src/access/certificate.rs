@@ -20,7 +20,7 @@ pub(crate) struct Shown {
     chain: Arc<[CertificateDer<'static>]>,
     /// The identity's name.
     pub(super) name: Arc<str>,
-    /// When it, or one between it and its authority, expires.
+    /// Time at which it, or one between it and its authority, expires.
     pub(super) expires: SystemTime,
     /// The number of the last policy that accepted it; 0 is none.
     good_under: AtomicU64,

@@ -14,7 +14,7 @@ pub(super) struct Identity {
     pub(super) name: Arc<str>,
     /// The proof of it.
     pub(super) proof: Proof,
-    /// When the proof expires; `None` if it does not say.
+    /// Time at which the proof expires; `None` if it does not say.
     pub(super) expires: Option<SystemTime>,
 }
 

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 use super::{AccessError, identity::check_name, remembered::Remembered};
 
-/// How far the issuer's clock may be ahead before a token counts as not valid yet.
+/// Most that the issuer's clock may be ahead before a token counts as not valid yet.
 const LEEWAY: Duration = Duration::from_secs(30);
 
 const RSA: [Algorithm; 6] = [
@@ -62,7 +62,7 @@ pub(super) struct KeyMark([u8; 32]);
 pub(super) struct Subject {
     /// The name of its identity.
     pub(super) name: String,
-    /// When it expires.
+    /// Time of its expiry.
     pub(super) expires: SystemTime,
     /// The key that checked it.
     pub(super) mark: KeyMark,

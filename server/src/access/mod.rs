@@ -61,7 +61,7 @@ pub enum AccessError {
         setting: &'static str,
         /// The file as it was named.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is malformed.
@@ -73,7 +73,7 @@ pub enum AccessError {
         path: PathBuf,
         /// The line, counted from 1, if the error is in one.
         line: Option<usize>,
-        /// What was expected.
+        /// The expectation.
         message: String,
     },
 }

@@ -59,7 +59,7 @@ pub struct Entry {
     pub name: String,
     /// Its hash.
     pub hash: TokenHash,
-    /// When it expires.
+    /// Time of its expiry.
     pub expires: Option<SystemTime>,
 }
 

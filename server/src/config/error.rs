@@ -69,7 +69,7 @@ pub enum ConfigError {
         setting: &'static str,
         /// Origin of the value.
         origin: Origin,
-        /// What was expected.
+        /// The expectation.
         message: String,
     },
     /// A file that a setting names can't be used.

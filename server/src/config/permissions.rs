@@ -11,7 +11,7 @@ use crate::access::rules::{Pattern, Permission, Prefixes, Rule};
 /// The key of these tables.
 pub(super) const KEY: &str = "permission";
 
-/// What is wrong, and the offset in the file where it begins.
+/// Defect, and the offset in the file at which it begins.
 type Wrong = (usize, String);
 type List = Spanned<Vec<Spanned<String>>>;
 

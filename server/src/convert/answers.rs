@@ -27,7 +27,7 @@ fn wire_time(time: StoreTime) -> Timestamp {
     (SystemTime::UNIX_EPOCH + Duration::from_micros(micros)).into()
 }
 
-/// Who holds a lock.
+/// Encodes the holder of a lock.
 pub fn holder(view: &HolderView) -> v1::Holder {
     match view {
         HolderView::Foreign { expires_in } => v1::Holder {
@@ -154,7 +154,7 @@ fn event_kind(kind: EventKind) -> v1::LockEventKind {
     }
 }
 
-/// Who leads an election.
+/// Encodes the leader of an election.
 pub fn leader(leader: &Leader) -> v1::Leader {
     let hold = &leader.0;
     v1::Leader {
@@ -170,7 +170,7 @@ pub fn leader(leader: &Leader) -> v1::Leader {
     }
 }
 
-/// How a lock is held.
+/// Encodes the mode of a lock.
 fn wire_mode(mode: Mode) -> v1::LockMode {
     match mode {
         Mode::Exclusive => v1::LockMode::Exclusive,
@@ -179,7 +179,7 @@ fn wire_mode(mode: Mode) -> v1::LockMode {
     }
 }
 
-/// Why a hold was lost.
+/// Encodes the reason for which a hold was lost.
 pub fn lost_reason(loss: Loss) -> v1::LostReason {
     match loss {
         Loss::Expired => v1::LostReason::Expired,

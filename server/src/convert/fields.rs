@@ -165,7 +165,7 @@ pub fn lock_names(
     Ok((first, others))
 }
 
-/// What a session says of itself.
+/// Checks the metadata of a session.
 pub fn metadata(
     field: &str,
     metadata: &std::collections::HashMap<String, String>,

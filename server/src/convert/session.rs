@@ -172,7 +172,7 @@ pub struct Surroundings {
     pub ttl: Duration,
     /// The coordinator.
     pub coordinator: Coordinator,
-    /// What the client may do.
+    /// The client's permissions.
     pub granted: Granted,
     /// What the client asked to resume and may not: the session does not know of it.
     pub denied: Vec<LostLock>,

@@ -26,7 +26,7 @@ pub struct Granted {
     pub owner: OwnerId,
     /// Its token.
     pub token: FencingToken,
-    /// When the command was sent that granted it.
+    /// Time of sending of the command that granted it.
     pub sent_at: Moment,
 }
 

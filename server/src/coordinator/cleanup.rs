@@ -19,7 +19,7 @@ use crate::telemetry::Tracked;
 const BATCH: usize = 256;
 /// Most batches under way at a time, so that the death of a client with very many locks leaves room for others.
 const AT_ONCE: usize = 8;
-/// How long to wait before trying again while the store answers with errors.
+/// Time to wait before trying again while the store answers with errors.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// The same while the store is down: one of its connections may be up all the same.

@@ -127,7 +127,7 @@ impl Drop for TrackedWaiter {
     }
 }
 
-/// What the names are served with.
+/// Contended names with what serves them.
 struct Driver {
     coordinator: Coordinator,
     names: ContendedNames,

@@ -12,9 +12,9 @@ use tokio::sync::Semaphore;
 
 use super::{Coordinator, unexpected};
 
-/// How many names are looked at in one go.
+/// Number of names that are looked at in one go.
 const SLICE: usize = 16;
-/// How many times that is on its way to the store, for all listings together.
+/// Most such slices that are on their way to the store, for all listings together.
 const SLICES: usize = 4;
 
 /// The part of the way to the store that listings have.

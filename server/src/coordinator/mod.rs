@@ -69,28 +69,28 @@ struct Shared {
     floor: AtomicI64,
 }
 
-/// What a coordinator is made of.
+/// Parts of a coordinator.
 #[derive(Debug)]
 pub struct Parts {
     /// Its id, unique to this run of the process.
     pub id: CoordinatorId,
-    /// Where the locks are.
+    /// The store of the locks.
     pub store: Store,
-    /// What other coordinators tell it.
+    /// Wake-ups from other coordinators.
     pub wake_ups: mpsc::Receiver<WakeUp>,
-    /// Which TTLs it accepts.
+    /// TTLs that it accepts.
     pub bounds: TtlBounds,
     /// Longest wait that may be asked for.
     pub max_wait: Duration,
-    /// How long a command to the store may take.
+    /// Time-out of a command to the store.
     pub store_timeout: Duration,
     /// Whether replicas have to acknowledge grants and renewals.
     pub acknowledged: bool,
     /// Whether deadlocks are looked for.
     pub deadlock_detection: bool,
-    /// What it counts.
+    /// Its metrics.
     pub metrics: Metrics,
-    /// How much anybody may have and ask for.
+    /// The limits of callers.
     pub limits: Limits,
     /// Keeps its background tasks.
     pub liveness: Liveness,
@@ -165,7 +165,7 @@ impl Coordinator {
         &self.shared.store
     }
 
-    /// Which TTLs it accepts.
+    /// Returns the TTLs that it accepts.
     pub fn bounds(&self) -> &TtlBounds {
         &self.shared.bounds
     }
@@ -175,7 +175,7 @@ impl Coordinator {
         self.shared.max_wait
     }
 
-    /// How long a command to the store may take.
+    /// Returns the time-out of a command to the store.
     pub fn store_timeout(&self) -> Duration {
         self.shared.store_timeout
     }
@@ -185,17 +185,17 @@ impl Coordinator {
         self.shared.acknowledged
     }
 
-    /// What it counts.
+    /// Returns its metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
     }
 
-    /// How much anybody may have and ask for.
+    /// Returns the limits of callers.
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
     }
 
-    /// Who has acquires on their way to the store.
+    /// Returns the senders that have acquires on their way to the store.
     pub fn crowd(&self) -> &Crowd {
         &self.shared.crowd
     }

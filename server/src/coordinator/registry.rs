@@ -10,10 +10,10 @@ use tokio::sync::oneshot;
 
 use super::inbox::{Inbox, InboxEvent};
 
-/// How many parts the registry is split into, so that sessions seldom wait for each other.
+/// Number of parts of the registry, so that sessions seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// What an owner id stands for at this coordinator.
+/// Meaning of an owner id at this coordinator.
 #[derive(Debug)]
 enum OwnerState {
     /// An acquire that is in flight or waits.

@@ -27,7 +27,7 @@ pub struct Account {
     /// a second ahead (the burst), unless it owes requests.
     paid_until: AtomicU64,
     sessions: AtomicUsize,
-    /// How many of these no longer have a stream.
+    /// Number of these that no longer have a stream.
     without_stream: AtomicUsize,
 }
 

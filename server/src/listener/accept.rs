@@ -19,7 +19,7 @@ use crate::tls::Tls;
 /// Share of the accepting task's turn of 128 operations that each connection counts for, so that many new connections at once do
 /// not delay those that exist.
 const CONNECTION: u32 = 16;
-/// How long the loop rests after the first failure to accept; doubled for each further one.
+/// Rest of the loop after the first failure to accept; doubled for each further one.
 const FIRST_REST: Duration = Duration::from_millis(10);
 /// The longest rest between two attempts to accept.
 const LONGEST_REST: Duration = Duration::from_secs(1);

@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct UnderWay {
     connection: ConnectionHandle,
-    /// When its first step was taken.
+    /// Time of its first step.
     since: Option<Instant>,
     ended: bool,
     /// Set if it counts as cancelled at once before its end is known.

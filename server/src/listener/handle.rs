@@ -22,7 +22,7 @@ use crate::{
     crowd::{Crowd, Line},
 };
 
-/// How a connection ended. The first cause that became known sticks.
+/// End of a connection. The first cause that became known sticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The peer closed its side: its process exited or was killed, or it shut its sending side down.
@@ -170,14 +170,14 @@ impl ConnectionHandle {
         self.link.calls.get_or_init(line)
     }
 
-    /// How long ago the peer's last byte was read, or the connection accepted if none was yet.
+    /// Returns the time since the peer's last byte was read, or since the connection was accepted if none was yet.
     #[must_use]
     pub fn idle_for(&self) -> Duration {
         let last = Duration::from_nanos(self.link.last_read.load(Ordering::Relaxed));
         self.link.opened.elapsed().saturating_sub(last)
     }
 
-    /// How the connection ended; `None` while it is alive.
+    /// Returns the way in which the connection ended; `None` while it is alive.
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
         Ending::from_code(self.link.ending.load(Ordering::Acquire))

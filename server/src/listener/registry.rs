@@ -31,7 +31,7 @@ struct Shared {
     /// 0 is unlimited.
     max_per_address: AtomicUsize,
     totals: ConnectionTotals,
-    /// When the last warning of a failed TLS handshake was logged.
+    /// Time of the last warning of a failed TLS handshake.
     tls_told: Mutex<Option<Instant>>,
     emptied: Notify,
 }

@@ -13,7 +13,7 @@ use super::{ConnectionHandle, Connections, Ending, ListenerOptions};
 
 /// Time that the server gets to read up to a close that the kernel already knows of.
 const READ_UP: Duration = Duration::from_millis(250);
-/// How many times as long the server gets while it still reads.
+/// Factor by which the server gets longer while it still reads.
 const READ_UPS: u32 = 20;
 /// Extra time of a silent connection, so that after a pause of the coordinator (a stopped process, a starved machine) it
 /// first reads what had arrived meanwhile.

@@ -41,9 +41,9 @@ pub enum RunError {
         "the store was not reached within {within:?} (--require-store): {reason}; without --require-store the coordinator starts without it, and goes on trying"
     )]
     StoreUnreachable {
-        /// How long the coordinator tried.
+        /// Time for which the coordinator tried.
         within: Duration,
-        /// Why it could not reach the store.
+        /// The reason for which it could not reach the store.
         reason: String,
     },
     /// Traces could not be set up.

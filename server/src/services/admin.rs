@@ -39,7 +39,7 @@ const SHOWN_WAITERS: usize = 100;
 /// Implementation of `AdminService`.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// What all calls share.
+    /// The coordinator.
     pub coordinator: Coordinator,
     /// The sessions of this coordinator.
     pub sessions: Sessions,

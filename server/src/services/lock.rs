@@ -36,7 +36,7 @@ use crate::{
 /// The service.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    /// What it shares with others.
+    /// The parts that the services share.
     pub streams: Streams,
 }
 
@@ -206,7 +206,7 @@ impl LockService for Locks {
     }
 }
 
-/// How long a hold of the unary calls lasts from now, less the margin for clock drift.
+/// Returns the time for which a hold of the unary calls lasts from now, less the margin for clock drift.
 fn left(stands_until: Moment, ttl: Duration) -> Duration {
     clock::now()
         .until(stands_until)

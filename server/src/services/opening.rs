@@ -15,7 +15,7 @@ use crate::{
     status::{Reason, Refusal},
 };
 
-/// What the messages of a stream have said so far.
+/// Opening messages of a stream that have come so far.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     first: Option<Opener>,

@@ -10,7 +10,7 @@ use crate::{admin_http::Readiness, convert, coordinator::Coordinator, session::s
 /// The coordinator as a whole, as `GetStatus` shows it.
 #[derive(Clone, Debug)]
 pub struct Overview {
-    /// When it started.
+    /// Time of its start.
     pub started: Moment,
     /// Whether it serves.
     pub ready: watch::Receiver<Readiness>,

@@ -36,37 +36,37 @@ use crate::{
     telemetry::{CallerContext, Traces},
 };
 
-/// What is expected of streams.
+/// Options of streams.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
     /// Answers that wait for a session's client to read before they count as a backlog.
     pub outbound_queue: usize,
-    /// How long a client may leave a backlog of answers unread without taking any of it.
+    /// Time for which a client may leave a backlog of answers unread without taking any of it.
     pub reading_timeout: Duration,
-    /// How long a new stream may take until its first message.
+    /// Time that a new stream may take until its first message.
     pub open_timeout: Duration,
 }
 
-/// What the services share whose streams are sessions. Clones share it.
+/// Parts that the services share whose streams are sessions. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    /// What all calls share.
+    /// The coordinator.
     pub coordinator: Coordinator,
     /// The sessions of this coordinator.
     pub sessions: Sessions,
     /// The tasks of those sessions.
     pub tasks: TaskTracker,
-    /// When to stop.
+    /// The signals to drain and to stop.
     pub shutdown: Shutdown,
-    /// Who may do what.
+    /// The permissions.
     pub access: Access,
-    /// What is expected of them.
+    /// The options of streams.
     pub options: StreamOptions,
-    /// Where requests are traced.
+    /// The traces of requests.
     pub traces: Traces,
 }
 
-/// Where a stream comes from.
+/// Client of a stream.
 #[derive(Debug)]
 struct Peer {
     connection: ConnectionHandle,

@@ -12,7 +12,7 @@ use crate::status::{Reason, Refusal};
 /// What such a stream gives.
 pub(super) type ToldStream<T> = BoxStream<'static, Result<T, Status>>;
 
-/// Where a stream's messages come from.
+/// Source of a stream's messages.
 pub(super) trait Source: Send + 'static {
     /// A message.
     type Message: Send + 'static;

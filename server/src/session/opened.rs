@@ -85,11 +85,11 @@ pub struct Opened {
     pub lease: Lease,
     /// For how long it is kept for a resume when its peer ended the stream.
     pub grace: Duration,
-    /// What it takes over from another stream.
+    /// The locks and places that it takes over from another stream.
     pub resume: Vec<Resumption>,
-    /// What it was to take over and may not.
+    /// The locks and places that it was to take over and may not.
     pub denied: Vec<LostLock>,
-    /// What its client may do.
+    /// Its client's permissions.
     pub rights: Rights,
     /// Most holds and waiting acquires together.
     pub max_locks: usize,

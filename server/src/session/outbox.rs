@@ -14,18 +14,18 @@ use crate::{
     telemetry::{Metrics, Tracked},
 };
 
-/// How long the last answers of a session may wait for a client that reads slowly.
+/// Time for which the last answers of a session may wait for a client that reads slowly.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// Most bytes of answers that wait while more requests are taken in.
 const BYTES_OWED: usize = 128 * 1024;
 
-/// What is expected of a client that reads its stream.
+/// Demands on a client that reads its stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     /// Most answers that a session may owe for what it was asked. When as many wait, it is asked for no more.
     pub owed: usize,
-    /// How long answers may wait for a client that takes none.
+    /// Time for which answers may wait for a client that takes none.
     pub patience: Duration,
 }
 
@@ -35,14 +35,14 @@ pub struct Reading {
 #[derive(Debug)]
 pub struct Outbox {
     answers: mpsc::Sender<Answer>,
-    /// What had no room in `answers`, each with its bytes.
+    /// Answers that had no room in `answers`, each with its bytes.
     backlog: VecDeque<(Answer, usize)>,
     /// Bytes of all that.
     bytes: usize,
     unread: Tracked,
-    /// How many were handed over.
+    /// Number of answers that were handed over.
     handed: u64,
-    /// How many of those had been taken when that was looked at last.
+    /// Number of those that had been taken at the last check.
     taken: u64,
     /// When the first that is not taken came, or another was seen to be taken.
     moved_at: Moment,
@@ -112,7 +112,7 @@ impl Outbox {
         self.bytes < BYTES_OWED && self.backlog.len() < self.reading.owed
     }
 
-    /// When to [`check`](Self::check) next; `None` while everything is taken.
+    /// Returns the time of the next [`check`](Self::check); `None` while everything is taken.
     pub(super) fn check_at(&self) -> Option<Moment> {
         self.is_unread()
             .then(|| self.stuck.due(self.moved_at.after(self.reading.patience)))
@@ -135,7 +135,7 @@ impl Outbox {
         !self.cut && (self.has_backlog() || self.untaken() > 0)
     }
 
-    /// How many of those that were handed over are not taken.
+    /// Returns the number of answers that were handed over and are not taken.
     fn untaken(&self) -> u64 {
         // A stream that is gone has another half that tells why.
         if self.answers.is_closed() {

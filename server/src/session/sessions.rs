@@ -17,7 +17,7 @@ use crate::{
     telemetry::{Metrics, Tracked},
 };
 
-/// How many sessions are looked at in one go.
+/// Number of sessions that are looked at in one go.
 const PART: usize = 1024;
 
 /// All sessions that are open here. Clones share them.
@@ -29,39 +29,39 @@ pub struct Sessions {
 #[derive(Debug, Default)]
 struct Open {
     sessions: BTreeMap<SessionId, Arc<SessionInfo>>,
-    /// How many of those have no stream any more.
+    /// Number of those that have no stream any more.
     without_stream: usize,
 }
 
-/// What may be seen of one session.
+/// One session, as operators may see it.
 #[derive(Debug)]
 pub struct SessionInfo {
     /// Its id.
     pub id: SessionId,
-    /// What its client calls itself.
+    /// Name that its client gave itself.
     pub client_name: ClientName,
-    /// What its client says of itself.
+    /// Metadata that its client gave.
     pub metadata: HashMap<String, String>,
     /// The identity that it was opened by, if that was asked for.
     pub identity: Option<Arc<str>>,
-    /// Where it came from.
+    /// Address of its client.
     pub peer: String,
     /// Its TTL.
     pub ttl: Duration,
-    /// When it was opened, by the wall clock.
+    /// Time of its opening, by the wall clock.
     pub opened_at: SystemTime,
-    /// How many locks it holds.
+    /// Number of its holds.
     pub holds: AtomicU32,
-    /// How many acquires it has in flight or waiting.
+    /// Number of its acquires that are in flight or wait.
     pub waiters: AtomicU32,
-    /// When its last heartbeat was received, in microseconds of the monotonic clock.
+    /// Time at which its last heartbeat was received, in microseconds of the monotonic clock.
     pub heard_at: AtomicU64,
     /// Since when what it holds is due to be renewed, on the same clock; 0 if it is not.
     pub renewal_due: AtomicU64,
 }
 
 impl SessionInfo {
-    /// When its last heartbeat was received.
+    /// Returns the time at which its last heartbeat was received.
     pub fn heard_at(&self) -> Moment {
         Moment::from_micros(self.heard_at.load(Ordering::Relaxed))
     }
@@ -102,7 +102,7 @@ impl SessionInfo {
 /// Renewals that were not carried out in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LateRenewals {
-    /// How many sessions have one.
+    /// Number of sessions that have one.
     pub sessions: usize,
     /// For how long the oldest has been due.
     pub oldest: Duration,
@@ -111,11 +111,11 @@ pub struct LateRenewals {
 /// Totals over all sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// How many sessions there are.
+    /// Number of sessions.
     pub sessions: u64,
-    /// How many locks they hold.
+    /// Number of their holds.
     pub holds: u64,
-    /// How many acquires of theirs wait or are in flight.
+    /// Number of their acquires that wait or are in flight.
     pub waiters: u64,
 }
 
@@ -225,7 +225,7 @@ impl Sessions {
 }
 
 impl Listed {
-    /// What may be seen of the session.
+    /// Returns the session as operators may see it.
     pub fn info(&self) -> &SessionInfo {
         &self.info
     }

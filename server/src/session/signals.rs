@@ -22,7 +22,7 @@ use crate::{
 pub struct Shutdown {
     /// Sessions are told to finish.
     pub draining: CancellationToken,
-    /// How long they are given.
+    /// Time that they are given.
     pub drain_timeout: Duration,
     /// Sessions end, and leave what they hold to expire.
     pub stopping: CancellationToken,
@@ -30,7 +30,7 @@ pub struct Shutdown {
     pub suspended: watch::Receiver<()>,
 }
 
-/// What has happened.
+/// Event from outside a session.
 #[derive(Clone, Debug)]
 pub(super) enum Signal {
     /// Sessions end now.

@@ -50,7 +50,7 @@ pub enum TlsError {
         setting: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and what was expected.
+        /// The defect, and the expectation.
         detail: String,
     },
 }
@@ -63,7 +63,7 @@ pub(super) struct Loaded {
     pub(super) admin: Arc<ServerConfig>,
     /// The verifier of clients' certificates, if clients are asked for any.
     pub(super) clients: Option<Arc<dyn ClientCertVerifier>>,
-    /// When the first certificate of the served chain expires, if known.
+    /// Time at which the first certificate of the served chain expires, if known.
     pub(super) expires: Option<SystemTime>,
 }
 

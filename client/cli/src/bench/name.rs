@@ -16,7 +16,7 @@ struct Seen {
     holder: Option<Holder>,
     newest: i64,
     waiting: usize,
-    /// When it was released while another client waited.
+    /// Time at which it was released while another client waited.
     released: Option<Instant>,
 }
 

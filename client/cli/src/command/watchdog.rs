@@ -47,7 +47,7 @@ pub(super) struct Watchdog {
     /// A suspended lock is lost at the end of the disconnect grace, which may be shorter than any of the others.
     suspended: Thresholds,
     is_suspended: bool,
-    /// How long the command may go on when the connection has broken.
+    /// Time for which the command may go on when the connection has broken.
     after_break: Duration,
     /// The last known deadline of the lease.
     deadline: Duration,

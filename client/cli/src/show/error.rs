@@ -20,7 +20,7 @@ pub(crate) struct Error {
     message: String,
     /// Whether a retry may succeed.
     retry: &'static str,
-    /// When to try again, if the coordinator said so.
+    /// Time after which to try again, if the coordinator said so.
     retry_after: Option<String>,
     /// The coordinator that was asked, or all candidates; `None` if the error is not a coordinator's.
     endpoint: Option<String>,

@@ -23,11 +23,11 @@ pub enum Input {
         /// The waiter.
         owner: OwnerId,
     },
-    /// What is in the way of a name will be gone after a while.
+    /// A name may come free after a while.
     Recheck {
         /// The lock.
         name: LockName,
-        /// How long that takes.
+        /// The time until then.
         after: Duration,
     },
     /// More waiters of a name can be granted it than one command does, whoever's waiters they are.
@@ -75,6 +75,6 @@ pub trait Owners {
 pub struct Context<'a> {
     /// The time, by the clock of the driver's timer.
     pub now: Moment,
-    /// What the coordinator's owner ids stand for.
+    /// The owner ids of the coordinator.
     pub owners: &'a dyn Owners,
 }

@@ -170,7 +170,7 @@ pub struct Step {
     pub holds: bool,
     /// The name that it waits for.
     pub name: LockName,
-    /// How the next actor blocks it.
+    /// The way in which the next actor blocks it.
     pub because: Because,
 }
 

@@ -31,7 +31,7 @@ pub struct Candidate {
     pub bytes: usize,
 }
 
-/// How many actors or names each bound has left out of a pass.
+/// Number of actors or names that each bound has left out of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Omitted {
     /// Actors beyond [`SESSION`].
@@ -72,7 +72,7 @@ struct Ranked {
     candidate: Candidate,
     /// Bytes that the session's actors take, up to this one.
     through: usize,
-    /// How many of the same session, and then of the same caller, come before it.
+    /// Number of actors of the same session, and then of the same caller, that come before it.
     turn: usize,
     rank: u64,
 }

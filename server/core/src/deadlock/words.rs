@@ -29,7 +29,7 @@ impl Display for Deadlock {
 }
 
 impl Display for Step {
-    /// Who it is.
+    /// Writes the actor.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if !self.holds {
             f.write_str("a waiter of ")?;

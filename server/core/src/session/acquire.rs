@@ -90,7 +90,7 @@ enum AcquireState {
         command: CommandId,
         claim: Claim,
         may_arrive_until: Moment,
-        /// What came for the owner id before the store's answer.
+        /// Event of the owner id that came before the store's answer.
         early: Option<RegistryEvent>,
     },
     /// In the lock's queue.

@@ -25,19 +25,19 @@ const OVERDUE_AT_ONCE: usize = 32;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Acquires {
     by_request: BTreeMap<RequestId, Acquire>,
-    /// Which of them has registered an owner id.
+    /// Acquires by the owner id that they have registered.
     by_owner: BTreeMap<OwnerId, RequestId>,
-    /// What actors ask for. Nobody (actor 0) is not among them.
+    /// Names that actors ask for. Actor 0 is not among them.
     asked: BTreeSet<(Actor, LockName)>,
     /// The admission queue, by the order of arrival.
     queue: BTreeMap<u64, RequestId>,
     arrivals: u64,
     queue_places: BTreeMap<RequestId, u64>,
-    /// When those in the admission queue give up.
+    /// Deadlines of those in the admission queue.
     queue_due: BTreeSet<(Moment, RequestId)>,
-    /// When the others have something to do of themselves.
+    /// Times at which the others have something to do of themselves.
     due: BTreeSet<(Moment, RequestId)>,
-    /// How many locks all of them ask for.
+    /// Number of locks that all of them ask for.
     locks: usize,
 }
 

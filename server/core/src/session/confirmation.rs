@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::time::Moment;
 
-/// How long to read on before a missed deadline counts.
+/// Time to read on before a missed deadline counts.
 const GRACE: Duration = Duration::from_millis(250);
 
 /// Whether a deadline was seen to have passed before.

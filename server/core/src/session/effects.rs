@@ -35,7 +35,7 @@ pub(super) struct Claim {
 pub(super) struct Grant {
     pub(super) claim: Claim,
     pub(super) token: FencingToken,
-    /// When the command was sent that granted or last renewed it.
+    /// Time of sending of the command that granted or last renewed it.
     pub(super) sent_at: Moment,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Effects {
     outputs: VecDeque<Output>,
     commands: BTreeMap<CommandId, Purpose>,
     last_command: u64,
-    /// How many of the commands are bounded.
+    /// Number of commands that are bounded.
     bounded: usize,
     store_timeout: Duration,
 }

@@ -19,7 +19,7 @@ pub(super) struct Hold {
     pub(super) grant: Grant,
     pub(super) actor: Actor,
     pub(super) mode: Mode,
-    /// How many times it is held.
+    /// Number of times that it is held.
     count: u32,
     /// The number that the store knows; 0 if it is not known.
     stored: u32,
@@ -53,7 +53,7 @@ impl Hold {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Holds {
     held: BTreeMap<OwnerId, Hold>,
-    /// What each actor holds. Nobody (actor 0) is not among them.
+    /// Holds of each actor. Actor 0 is not among them.
     by_actor: BTreeMap<Actor, BTreeMap<LockName, OwnerId>>,
     /// No hold's time in the store ends before this.
     expiry: Option<Moment>,

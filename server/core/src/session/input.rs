@@ -68,7 +68,7 @@ pub enum RegistryEvent {
     Granted {
         /// The grant's token.
         token: FencingToken,
-        /// When the command that granted or confirmed it was sent: it stands for its TTL at least from here.
+        /// Time of sending of the command that granted or confirmed it: it stands for its TTL at least from here.
         sent_at: Moment,
     },
     /// The waiter was granted its lock, but the grant does not count and has to be given back.
@@ -143,13 +143,13 @@ pub enum Closer {
 pub struct AcquireRequest {
     /// The names, all different.
     pub names: Names,
-    /// How to hold them.
+    /// Mode in which to hold them.
     pub mode: Mode,
-    /// How long to wait for all of them together.
+    /// Time to wait for all of them together.
     pub wait: Wait,
     /// Attached to each hold.
     pub value: Value,
-    /// How long each name stays closed after an unclean end.
+    /// Time for which each name stays closed after an unclean end.
     pub lock_delay: Duration,
     /// The client's flow that asks.
     pub actor: Actor,
@@ -219,7 +219,7 @@ pub struct Resumption {
     pub from: Vec<OwnerId>,
     /// Owner id that it is to have. The coordinator has registered it for this session.
     pub next: OwnerId,
-    /// What the client believes that it takes over.
+    /// Kind of what it takes over, as the client believes.
     pub what: Resumed,
 }
 
@@ -228,7 +228,7 @@ pub struct Resumption {
 pub enum Resumed {
     /// A hold.
     Hold {
-        /// How many times it is held.
+        /// Number of times that it is held.
         count: u32,
     },
     /// A place in a queue, or what has become of it.

@@ -85,7 +85,7 @@ pub struct Config {
     pub grace: Duration,
     /// Most holds and waiting acquires together.
     pub max_locks: usize,
-    /// How long a command to the store may take.
+    /// Time-out of a command to the store.
     pub store_timeout: Duration,
     /// Longest TTL or lock-delay of any hold.
     pub max_hold: Duration,
@@ -130,7 +130,7 @@ enum State {
     /// renewed; its keys are set to expire when the grace is over, as its client believes in them no longer than that.
     Detached {
         until: Moment,
-        /// When to set the keys; `None` if they are.
+        /// Time at which to set the keys; `None` if they are set.
         shorten_at: Option<Moment>,
     },
     /// It gives everything back, and answers this request when that is done or the time is over.

@@ -71,9 +71,9 @@ pub enum Interest {
 pub struct TrackedWait {
     /// The lock.
     pub name: LockName,
-    /// What was asked for.
+    /// The acquire.
     pub acquire: Arc<Acquire>,
-    /// When what is in its way runs out, if that is known.
+    /// Time until what blocks it expires, if that is known.
     pub expires_in: Option<Duration>,
 }
 
@@ -105,7 +105,7 @@ pub struct PendingCleanup {
     pub end: End,
     /// Until when an acquire of this owner id may still reach the store: a release before that may come too early.
     pub may_arrive_until: Option<Moment>,
-    /// When the store has surely let it expire.
+    /// Time at which the store has surely let it expire.
     pub gone_at: Moment,
 }
 
@@ -140,9 +140,9 @@ pub enum Response {
     },
     /// The acquire ended without its locks.
     NotGranted {
-        /// Why.
+        /// The reason.
         why: NotGranted,
-        /// Who holds the lock, if that is known. Subject to permission.
+        /// A holder, if one is known. Subject to permission.
         holder: Option<HolderView>,
         /// The names that were asked for.
         names: Names,
@@ -151,7 +151,7 @@ pub enum Response {
     Released {
         /// Whether there was something to release.
         released: bool,
-        /// How many times the hold is still held.
+        /// Number of times that the hold is still held.
         hold_count: u32,
     },
     /// The value was changed, or, if false, the hold was lost before.
@@ -178,9 +178,9 @@ pub enum Response {
 /// Contents of a session that has just opened.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Opened {
-    /// What was taken over.
+    /// The locks and places that were taken over.
     pub resumed: Vec<ResumedLock>,
-    /// What could not be taken over.
+    /// The locks and places that could not be taken over.
     pub refused: Vec<LostLock>,
     /// For how long after sending `open` the client may believe in what was taken over.
     pub valid_for: Option<Duration>,
@@ -193,7 +193,7 @@ pub struct ResumedLock {
     pub name: LockName,
     /// Its new owner id.
     pub owner: OwnerId,
-    /// What it is.
+    /// Its kind.
     pub what: ResumedWhat,
 }
 
@@ -204,7 +204,7 @@ pub enum ResumedWhat {
     Hold {
         /// Its token.
         token: FencingToken,
-        /// How many times it is held.
+        /// Number of times that it is held.
         count: u32,
     },
     /// A place in the queue: 1 is next.
@@ -223,7 +223,7 @@ pub struct GrantedLock {
     pub owner: OwnerId,
     /// Its token.
     pub token: FencingToken,
-    /// How many times it is held.
+    /// Number of times that it is held.
     pub count: u32,
 }
 
@@ -234,11 +234,11 @@ pub struct LostLock {
     pub name: LockName,
     /// The hold.
     pub owner: OwnerId,
-    /// Why.
+    /// The reason.
     pub why: LostWhy,
 }
 
-/// Why a lock is gone.
+/// Reason for which a lock is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LostWhy {
     /// The store says so.
@@ -247,7 +247,7 @@ pub enum LostWhy {
     Revoked,
 }
 
-/// Why an acquire ended without its locks, though nothing failed.
+/// Reason for which an acquire ended without its locks, although nothing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotGranted {
     /// The lock was not free, and the acquire did not want to wait.
@@ -258,7 +258,7 @@ pub enum NotGranted {
     Cancelled,
 }
 
-/// Why a request, or the session, was refused.
+/// Reason for which a request, or the session, was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Refused {
     /// The request id belongs to an acquire that is still in flight.
@@ -281,11 +281,11 @@ pub enum Refused {
     },
     /// The session has as many locks and waiting acquires as it may.
     TooManyLocks {
-        /// How many it has.
+        /// Number that it has.
         has: usize,
-        /// How many more it asks for.
+        /// Number that it asks for on top.
         more: usize,
-        /// How many it may have.
+        /// Number that it may have.
         limit: usize,
     },
     /// The session has as many changes of holds in flight as it may.
@@ -361,11 +361,11 @@ pub enum Note {
     RenewalSent(usize),
     /// A renewal ended.
     RenewalEnded {
-        /// How many holds were renewed.
+        /// Number of holds that were renewed.
         renewed: usize,
-        /// How many were lost.
+        /// Number of holds that were lost.
         lost: usize,
-        /// How many the store did not answer for.
+        /// Number of holds for which the store did not answer.
         failed: usize,
         /// Whether some of those are still due, through no fault of their keys.
         is_late: bool,

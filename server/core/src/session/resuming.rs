@@ -37,7 +37,7 @@ pub(super) struct Resuming {
     unsent: VecDeque<Attempt>,
     asked: BTreeMap<CommandId, Attempt>,
     settled: Vec<Settled>,
-    /// What happened to the new owner ids meanwhile.
+    /// Events of the new owner ids meanwhile.
     events: Vec<(OwnerId, RegistryEvent)>,
     /// Of those that are asked: the failure of one.
     failure: Option<StoreError>,

@@ -20,7 +20,7 @@ pub(super) struct Revoked {
 struct RevokedHold {
     claim: Claim,
     until: Moment,
-    /// How many times it is held, as the client counts until it hears of the loss.
+    /// Number of times that it is held, as the client counts until it hears of the loss.
     count: u32,
 }
 

@@ -40,7 +40,7 @@ pub enum Change {
     Released {
         /// The hold; `None` if its record is gone.
         hold: Option<Box<HoldView>>,
-        /// How long what it took stays closed, if it does.
+        /// Time for which what it took stays closed, if it does.
         closed_for: Option<Duration>,
     },
     /// A hold among several expired. The expiry of a single hold is not reported.
@@ -67,7 +67,7 @@ pub enum Change {
 pub struct Event {
     /// The lock.
     pub name: LockName,
-    /// When it happened, by the store's clock.
+    /// Time of the event, by the store's clock.
     pub at: StoreTime,
     /// The kind of event.
     pub kind: EventKind,
@@ -75,9 +75,9 @@ pub struct Event {
     pub holder: Option<HolderView>,
     /// The waiter in question, and its place, if it has one.
     pub waiter: Option<(WaiterView, Option<u64>)>,
-    /// How long the lock is closed after it, if this closed it.
+    /// Time for which the lock is closed after it, if this closed it.
     pub closed_for: Option<Duration>,
-    /// How it stands after it.
+    /// State of the lock after it.
     pub after: Standing,
 }
 

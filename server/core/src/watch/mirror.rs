@@ -25,7 +25,7 @@ const LOST_LOOK: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct Mirror {
     locks: BTreeMap<LockName, Mirrored>,
-    /// When to look at each name; during a look, when to look again if that one is lost.
+    /// Time at which to look at each name; during a look, time at which to look again if that one is lost.
     due: BTreeSet<(Moment, LockName)>,
     due_of: BTreeMap<LockName, Moment>,
     looking: HashSet<LockName>,

@@ -37,7 +37,7 @@ pub(super) struct Mirrored {
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) hold: Arc<HoldView>,
-    /// When it ends; if that is certain, not before this, because the store does not report renewals.
+    /// Time of its end; if that is certain, not before this, because the store does not report renewals.
     pub(super) ends: Ends,
     /// Whether renewals never shorten it. Only a session's never do: a unary call's may, and so may the one that confirms a
     /// hand-off.

@@ -35,7 +35,7 @@ const PASSES_OF_A_LOT: u32 = 4;
 /// Time between two warnings of bounds.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// What the detector needs of a coordinator.
+/// Coordinator as its detector sees it.
 trait Site {
     /// Publishes, and carries one pass out. Notes what its bounds leave out.
     fn look(
@@ -129,7 +129,7 @@ async fn off_the_runtime<T: Send + 'static>(
 /// A coordinator as its detector sees it.
 struct Here {
     coordinator: Coordinator,
-    /// When it warned of bounds last.
+    /// Time of its last warning of bounds.
     warned: Option<Instant>,
 }
 

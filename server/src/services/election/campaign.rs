@@ -63,7 +63,7 @@ pub(super) struct FirstMessage {
     pub(super) rights: Rights,
 }
 
-/// What the client of one candidacy has asked and was told.
+/// Requests of one candidacy's client, and what it was told.
 #[derive(Debug, Default)]
 struct Campaign {
     election: String,
@@ -77,7 +77,7 @@ struct Campaign {
     answers: Answers,
 }
 
-/// How far a candidacy is.
+/// Stage of a candidacy.
 #[derive(Clone, Copy, Debug, Default)]
 enum Stage {
     /// On its way to the store.

@@ -32,9 +32,9 @@ use crate::{
 /// The service.
 #[derive(Clone, Debug)]
 pub struct Elections {
-    /// What it shares with others.
+    /// The parts that the services share.
     pub streams: Streams,
-    /// Who tells of leaders.
+    /// The source of news of leaders.
     pub watching: Watching,
 }
 

@@ -16,7 +16,7 @@ use crate::{Status, clock, redis::status::DownCause};
 #[derive(Debug)]
 pub(super) struct Board {
     status: watch::Sender<Status>,
-    /// Which masters had a vote when it was last reviewed, a bit for each.
+    /// Masters that had a vote at the last review, a bit for each.
     voters: AtomicU64,
     epoch: AtomicU64,
 }

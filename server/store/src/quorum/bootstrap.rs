@@ -34,7 +34,7 @@ pub struct MasterSet {
     pub tls: TlsFiles,
     /// The prefix of every lock's key.
     pub key_prefix: String,
-    /// How long a command may take.
+    /// Time-out of a command.
     pub timeout: Duration,
 }
 
@@ -61,7 +61,7 @@ pub enum BootstrapError {
     Unreachable {
         /// Its address.
         master: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// A master knows grants.
@@ -78,7 +78,7 @@ pub enum BootstrapError {
     Unmarked {
         /// Its address.
         master: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }

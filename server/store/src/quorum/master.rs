@@ -61,7 +61,7 @@ pub(super) struct Membership {
     pub(super) run: Option<Run>,
     /// Its standing, if known.
     pub(super) standing: Option<Standing>,
-    /// Why its standing is not known.
+    /// The reason for which its standing is not known.
     pub(super) trouble: Option<Arc<str>>,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Question {
 /// Command in flight.
 struct Item {
     question: Arc<Question>,
-    /// When the caller gives up. The master does nothing after that either, unless the command may be late.
+    /// Time at which the caller gives up. The master does nothing after that either, unless the command may be late.
     until: Moment,
     again: bool,
     answer: mpsc::UnboundedSender<Answer>,

@@ -26,11 +26,11 @@ pub struct Record {
 pub struct Grant {
     /// Its owner id.
     pub owner: OwnerId,
-    /// How long the name stays closed after an unclean end.
+    /// Time for which the name stays closed after an unclean end.
     pub lock_delay: Duration,
     /// The client's flow that holds it.
     pub actor: Actor,
-    /// How it is held.
+    /// Mode in which it is held.
     pub mode: Mode,
     minted_at: StoreTime,
     coordinator: CoordinatorId,

@@ -63,7 +63,7 @@ pub enum Standing {
     Votes,
     /// It has come back recently, and has no vote until then.
     Abstains {
-        /// When it will have one.
+        /// Time at which it will have one.
         until: Moment,
     },
     /// Other coordinators use it with another longest hold (ms).
@@ -79,9 +79,9 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     id: String,
-    /// When this coordinator last learnt something of its age.
+    /// Time at which this coordinator last learnt something of its age.
     known_at: Moment,
-    /// How old the run was then, at least.
+    /// Least age of the run then.
     age: Duration,
 }
 

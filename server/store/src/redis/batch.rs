@@ -25,9 +25,9 @@ pub(super) struct Item {
 /// Redirections of a command that a node did not carry out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Journey {
-    /// When it was sent first.
+    /// Time at which it was sent first.
     pub(super) since: Moment,
-    /// How many times it came back.
+    /// Number of times that it came back.
     pub(super) returns: u32,
     /// Whether it shares its call with no other command.
     pub(super) alone: bool,

@@ -22,7 +22,7 @@ pub(super) struct Moving {
     pub(super) label: Arc<str>,
     /// The database number, wherever it is.
     pub(super) database: u32,
-    /// Where it is now, or why that is not known.
+    /// Its present address, or the reason for which that is not known.
     pub(super) whereabouts: watch::Receiver<Whereabouts>,
     /// Wakes that task, when a connection gives reason to ask again.
     pub(super) doubt: Arc<Notify>,

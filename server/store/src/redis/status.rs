@@ -91,7 +91,7 @@ pub enum LinkStatus {
     Down {
         /// The kind of reason, of the first connection that is down.
         cause: DownCause,
-        /// What happened, to which server, and what to do; for people.
+        /// The event, its server, and what to do; for people.
         reason: Arc<str>,
     },
     /// Every connection is up.
@@ -121,14 +121,14 @@ pub enum LinkError {
     Down {
         /// The kind of reason.
         cause: DownCause,
-        /// What happened, to which server, and what to do; for people.
+        /// The event, its server, and what to do; for people.
         reason: Arc<str>,
     },
     /// The batch was sent (or was about to be) and the replies did not come: each command may or may not have happened,
     /// and may still happen.
     #[error("{reason}; the commands in flight may or may not have been executed")]
     Indeterminate {
-        /// What happened, to which server; for people.
+        /// The event and its server; for people.
         reason: Arc<str>,
     },
 }

@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// A connection that lasted this long is redialled without a pause, once.
 const STEADY: Duration = Duration::from_secs(1);
 
-/// How patient a connection's task is: see [`LinkOptions`](super::link::LinkOptions).
+/// Patience of a connection's task: see [`LinkOptions`](super::link::LinkOptions).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
     pub(super) dial_timeout: Duration,
@@ -37,7 +37,7 @@ pub(super) struct Timing {
     pub(super) ping_interval: Duration,
 }
 
-/// What one connection's task needs.
+/// Parts of one connection's task.
 pub(super) struct Upkeep {
     pub(super) slot: Arc<Slot>,
     pub(super) place: Place,

@@ -35,7 +35,7 @@ struct Keeper {
     attempt: usize,
     /// Other nodes that can be asked.
     replicas: Vec<Address>,
-    /// Why the slot map is not known, if so.
+    /// The reason for which the slot map is not known, if so.
     fault: Option<Fault>,
     is_known: bool,
     told: Told,

@@ -61,7 +61,7 @@ pub(super) struct Wakes {
 struct Slot {
     /// The locks with waiters, and when each was last reported.
     names: HashMap<LockName, Instant>,
-    /// When the last of the holds ends unless renewed.
+    /// Time at which the last of the holds ends unless renewed.
     held_until: Option<Instant>,
     listened_to: bool,
 }

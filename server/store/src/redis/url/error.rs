@@ -39,7 +39,7 @@ pub enum StoreUrlError {
          brackets); if a comma, a colon or `@` belongs to a password, percent-encode it (%2C, %3A, %40)"
     )]
     BadHost {
-        /// Which host, counted from 1.
+        /// The host's number, counted from 1.
         position: usize,
     },
     /// The port of a host in a list is malformed.
@@ -48,7 +48,7 @@ pub enum StoreUrlError {
          to a password, write it %3A"
     )]
     BadPort {
-        /// Which host, counted from 1.
+        /// The host's number, counted from 1.
         position: usize,
     },
     /// A list has the same host and port twice.
@@ -56,7 +56,7 @@ pub enum StoreUrlError {
         "host {position} in the list of the store URL was listed before; list each server once"
     )]
     RepeatedHost {
-        /// Which host, counted from 1.
+        /// The host's number, counted from 1.
         position: usize,
     },
     /// The master's name is missing after the list of sentinels.
@@ -98,7 +98,7 @@ pub enum StoreUrlError {
         "the {part} of the store URL is not percent-encoded UTF-8; a literal `%` is written %25"
     )]
     BadEncoding {
-        /// Which part, such as "user" or "password".
+        /// The part, such as "user" or "password".
         part: &'static str,
     },
     /// The path is something other than a database number.
@@ -163,7 +163,7 @@ pub enum StoreUrlError {
     CaUnusable {
         /// The file, as it was given.
         file: String,
-        /// What is wrong with it.
+        /// The defect.
         detail: String,
     },
     /// The coordinator's own certificate, or its key, is malformed.
@@ -171,7 +171,7 @@ pub enum StoreUrlError {
     IdentityUnusable {
         /// The file, as it was given.
         file: String,
-        /// What is wrong with it.
+        /// The defect.
         detail: String,
     },
     /// This machine has no certificate authorities of its own.

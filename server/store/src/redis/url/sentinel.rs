@@ -88,7 +88,7 @@ impl SentinelUrl {
         self.access.database
     }
 
-    /// How to log in to the Redis servers.
+    /// Returns the credentials for the Redis servers.
     pub(in crate::redis) fn access(&self) -> &Access {
         &self.access
     }

@@ -22,7 +22,7 @@ pub struct RedisTarget {
     kind: Kind,
 }
 
-/// What answers at a target.
+/// Kind of server at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::redis) enum Kind {
     /// A Redis server by itself, or one that has replicas.
@@ -150,7 +150,7 @@ impl RedisTarget {
         (&self.host, self.port) == (&other.host, other.port)
     }
 
-    /// What messages call it: "Redis at host:port" or "the sentinel at host:port".
+    /// Returns its name in messages: "Redis at host:port" or "the sentinel at host:port".
     pub(in crate::redis) fn label(&self) -> String {
         let what = match self.kind {
             Kind::Server | Kind::Node => "Redis",

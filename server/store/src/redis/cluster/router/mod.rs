@@ -63,9 +63,9 @@ pub(super) struct Router {
     paused: Mutex<Vec<Item>>,
     /// Asks for a new map.
     stale: Notify,
-    /// How many times a node came up.
+    /// Number of times that a node came up.
     ups: AtomicU64,
-    /// How many times slots changed hands.
+    /// Number of times that slots changed hands.
     moves: watch::Sender<u64>,
     status: watch::Sender<LinkStatus>,
 }
@@ -125,7 +125,7 @@ impl Router {
         self.moves.subscribe()
     }
 
-    /// How many times a node came up.
+    /// Returns the number of times that a node came up.
     pub(super) fn ups(&self) -> u64 {
         self.ups.load(Ordering::Relaxed)
     }
