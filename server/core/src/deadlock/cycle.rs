@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Because, Deadlock, Step, world::World};
+use super::{Because, Deadlock, Step, wait_graph::WaitGraph};
 
-impl World<'_> {
+impl WaitGraph<'_> {
     /// Returns the deadlock of this victim; `None` if its wait is not in a circle, or was not published.
     pub(super) fn deadlock(&self, victim: usize) -> Option<Deadlock> {
         let links = Search::new(self).back_to(victim)?;
@@ -36,7 +36,7 @@ struct Link {
 
 /// Breadth-first search for a shortest cycle, from a wait over the parties that block it.
 struct Search<'w, 'a> {
-    world: &'w World<'a>,
+    graph: &'w WaitGraph<'a>,
     /// The link to each party.
     links: Vec<Option<Link>>,
     /// The parties to visit.
@@ -48,23 +48,23 @@ struct Search<'w, 'a> {
 }
 
 impl<'w, 'a> Search<'w, 'a> {
-    fn new(world: &'w World<'a>) -> Self {
+    fn new(graph: &'w WaitGraph<'a>) -> Self {
         Self {
-            world,
-            links: vec![None; world.parties.len()],
+            graph,
+            links: vec![None; graph.parties.len()],
             next: VecDeque::new(),
-            ahead: vec![0; world.names.len()],
-            holders: vec![false; world.names.len()],
+            ahead: vec![0; graph.names.len()],
+            holders: vec![false; graph.names.len()],
         }
     }
 
     /// Returns the links of the cycle, from the victim's wait on.
     fn back_to(mut self, victim: usize) -> Option<Vec<Link>> {
-        let goal = self.world.waits[victim].party;
+        let goal = self.graph.waits[victim].party;
         self.look_at(victim);
         while self.links[goal].is_none() {
             let party = self.next.pop_front()?;
-            for wait in &self.world.parties[party].waits {
+            for wait in &self.graph.parties[party].waits {
                 self.look_at(*wait);
             }
         }
@@ -73,7 +73,7 @@ impl<'w, 'a> Search<'w, 'a> {
         while links.last().is_none_or(|link: &Link| link.wait != victim) {
             let link = self.links[party]?;
             links.push(link);
-            party = self.world.waits[link.wait].party;
+            party = self.graph.waits[link.wait].party;
         }
         links.reverse();
         Some(links)
@@ -81,18 +81,18 @@ impl<'w, 'a> Search<'w, 'a> {
 
     /// Visits all parties that block a wait.
     fn look_at(&mut self, number: usize) {
-        let world = self.world;
-        let wait = &world.waits[number];
-        let name = &world.names[wait.name];
-        let fits = name.room.fits(wait.edge.mode);
+        let graph = self.graph;
+        let wait = &graph.waits[number];
+        let name = &graph.names[wait.name];
+        let fits = name.capacity.fits(wait.edge.mode);
         if !fits && !std::mem::replace(&mut self.holders[wait.name], true) {
-            for holder in world.holders(wait.name) {
+            for holder in graph.holders(wait.name) {
                 self.come_to(holder, number, Because::Holds);
             }
         }
         let first = self.ahead[wait.name].max(name.head);
         for ahead in name.queue.iter().take(wait.place).skip(first) {
-            let ahead = &world.waits[*ahead];
+            let ahead = &graph.waits[*ahead];
             if !ahead.over {
                 self.come_to(ahead.party, number, Because::IsAhead);
             }

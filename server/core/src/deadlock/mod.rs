@@ -46,13 +46,13 @@
 //! blocked it when it joined. So coordinators that look at different times find the same knot, and choose the same
 //! victim.
 
-mod accuse;
 mod cycle;
-mod knots;
+mod display;
+mod scc;
 pub mod share;
 mod standing;
-mod words;
-mod world;
+mod victim;
+mod wait_graph;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -192,18 +192,18 @@ pub enum Because {
 /// Takes time proportional to the edges, once for all independent deadlocks; once more for each deadlock that waits for another
 /// one, and for each victim whose end alone is not enough.
 pub fn find(before: &Pass, now: &Pass) -> Vec<Deadlock> {
-    let mut world = standing::both(before, now);
-    world.settle();
-    accuse::accuse(&world)
+    let mut graph = standing::both(before, now);
+    graph.settle();
+    victim::choose(&graph)
 }
 
 /// Returns the waits of all actors that were stuck between two passes, including those that only wait for a deadlock of
 /// others; ordered by name, and within a name as they are queued. `now` must have begun after `before` had ended.
 pub fn stuck(before: &Pass, now: &Pass) -> Vec<BlockedWait> {
-    let mut world = standing::both(before, now);
-    world.settle();
-    world
+    let mut graph = standing::both(before, now);
+    graph.settle();
+    graph
         .left()
-        .filter_map(|wait| world.blocked(wait))
+        .filter_map(|wait| graph.blocked(wait))
         .collect()
 }

@@ -13,7 +13,7 @@ use crate::{
 
 use super::{
     BlockedWait, Pass,
-    world::{Hold, Party, Wait, World},
+    wait_graph::{Hold, Party, Wait, WaitGraph},
 };
 
 /// Wait of an actor. Hashed by its ticket alone, which is all but unique: a name may be long, and each is looked up several
@@ -40,8 +40,8 @@ impl Key<'_> {
 
 type Who = (SessionId, Actor);
 
-/// Returns the world of the holds and waits in both passes.
-pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
+/// Returns the wait graph of the holds and waits in both passes.
+pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> WaitGraph<'a> {
     let names = names(before, now);
     let published = published(before, now);
     let moving = moving(before, now, &names, &published);
@@ -52,7 +52,7 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
         moving.contains(who) || may_wait_for_more && !told.contains(who)
     };
 
-    let mut world = World::default();
+    let mut graph = WaitGraph::default();
     let mut actors: HashMap<Who, usize> = HashMap::new();
     for (index, name) in names.iter().enumerate() {
         let mut queue = Vec::new();
@@ -62,14 +62,14 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
                 continue;
             }
             let blocked = key(edge, name.name).is_some_and(|key| published.contains(&key));
-            let new = world.parties.len();
+            let new = graph.parties.len();
             // A waiter without an actor is a party of its own.
             let party = who.map_or(new, |who| *actors.entry(who).or_insert(new));
             if party == new {
-                world.parties.push(Party::default());
+                graph.parties.push(Party::default());
             }
-            let wait = world.waits.len();
-            world.waits.push(Wait {
+            let wait = graph.waits.len();
+            graph.waits.push(Wait {
                 edge,
                 name: index,
                 place: queue.len(),
@@ -78,19 +78,19 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
                 over: false,
             });
             queue.push(wait);
-            world.parties[party].waits.push(wait);
-            world.parties[party].blocked |= blocked;
+            graph.parties[party].waits.push(wait);
+            graph.parties[party].blocked |= blocked;
         }
-        world.name(name.name, queue);
+        graph.name(name.name, queue);
     }
     for (index, name) in names.iter().enumerate() {
         for edge in &name.holders {
             let party = who(edge.session, edge.actor).and_then(|who| actors.get(&who));
             // All other holders are assumed to release it.
             if let Some(&party) = party
-                && world.parties[party].blocked
+                && graph.parties[party].blocked
             {
-                world.hold(Hold {
+                graph.hold(Hold {
                     edge,
                     name: index,
                     party,
@@ -98,7 +98,7 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> World<'a> {
             }
         }
     }
-    world
+    graph
 }
 
 /// Edges of one name that are in both passes.

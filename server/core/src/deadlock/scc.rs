@@ -7,7 +7,7 @@ const UNSEEN: usize = usize::MAX;
 ///
 /// Tarjan's algorithm, with an explicit stack in place of recursion, because a queue of thousands is a path of thousands.
 /// Takes time proportional to nodes and edges.
-pub(super) fn find(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
+pub(super) fn find_knots(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut search = Search {
         edges,
         number: vec![UNSEEN; edges.len()],
@@ -93,7 +93,7 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::find_knots;
 
     #[test]
     fn what_leads_out_or_nowhere_is_no_knot() {
@@ -108,14 +108,14 @@ mod tests {
             vec![],
             vec![6],
         ];
-        assert_eq!(find(&edges), [vec![2, 3], vec![5]]);
+        assert_eq!(find_knots(&edges), [vec![2, 3], vec![5]]);
     }
 
     #[test]
     fn a_long_path_needs_no_stack() {
         let nodes = 200_000;
         let ring: Vec<_> = (0..nodes).map(|node| vec![(node + 1) % nodes]).collect();
-        assert_eq!(find(&ring).len(), 1);
-        assert_eq!(find(&ring)[0].len(), nodes);
+        assert_eq!(find_knots(&ring).len(), 1);
+        assert_eq!(find_knots(&ring)[0].len(), nodes);
     }
 }

@@ -10,7 +10,7 @@ use super::BlockedWait;
 
 /// Wait graph. Parties, waits, holds and names are referred to by their numbers.
 #[derive(Clone, Default)]
-pub(super) struct World<'a> {
+pub(super) struct WaitGraph<'a> {
     pub(super) parties: Vec<Party>,
     pub(super) waits: Vec<Wait<'a>>,
     pub(super) holds: Vec<Hold<'a>>,
@@ -60,19 +60,19 @@ pub(super) struct Name<'a> {
     pub(super) head: usize,
     /// All holds, including those of parties that went on.
     pub(super) holds: Vec<usize>,
-    pub(super) room: Room,
+    pub(super) capacity: Capacity,
 }
 
 /// Capacity that the holders of a name leave.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     exclusive: usize,
     shared: usize,
     permits: u64,
     limit: u32,
 }
 
-impl Room {
+impl Capacity {
     fn enter(&mut self, mode: Mode) {
         match mode {
             Mode::Exclusive => self.exclusive += 1,
@@ -108,7 +108,7 @@ impl Room {
     }
 }
 
-impl<'a> World<'a> {
+impl<'a> WaitGraph<'a> {
     /// Adds a free name, with its queue.
     pub(super) fn name(&mut self, name: &'a LockName, queue: Vec<usize>) {
         self.changed.push(self.names.len());
@@ -117,7 +117,7 @@ impl<'a> World<'a> {
             queue,
             head: 0,
             holds: Vec::new(),
-            room: Room::default(),
+            capacity: Capacity::default(),
         });
     }
 
@@ -125,7 +125,7 @@ impl<'a> World<'a> {
         let number = self.holds.len();
         let name = &mut self.names[hold.name];
         name.holds.push(number);
-        name.room.enter(hold.edge.mode);
+        name.capacity.enter(hold.edge.mode);
         self.parties[hold.party].holds.push(number);
         self.holds.push(hold);
     }
@@ -138,7 +138,7 @@ impl<'a> World<'a> {
                     edge, party, over, ..
                 } = self.waits[wait];
                 if !over {
-                    if !self.names[name].room.fits(edge.mode) {
+                    if !self.names[name].capacity.fits(edge.mode) {
                         break;
                     }
                     self.go_on(party);
@@ -156,7 +156,7 @@ impl<'a> World<'a> {
         }
         for &hold in &party.holds {
             let Hold { edge, name, .. } = self.holds[hold];
-            self.names[name].room.leave(edge.mode);
+            self.names[name].capacity.leave(edge.mode);
             self.changed.push(name);
         }
         for &wait in &party.waits {

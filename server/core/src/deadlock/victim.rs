@@ -5,8 +5,8 @@ use std::{cmp::Reverse, collections::HashSet};
 use crate::{id::OwnerId, time::StoreTime, view::WaitEdge};
 
 use super::{
-    Deadlock, knots,
-    world::{Party, Room, World},
+    Deadlock, scc,
+    wait_graph::{Capacity, Party, WaitGraph},
 };
 
 /// Benefit of ending an actor's wait.
@@ -20,59 +20,56 @@ enum Merit {
     LetsGoOn,
 }
 
-/// Victim.
-struct Accused {
+/// Wait to abort, and its deadlock.
+struct Victim {
     wait: usize,
     merit: Merit,
     deadlock: Deadlock,
 }
 
-/// Returns the deadlocks of a reduced world, each with its victim.
-pub(super) fn accuse(settled: &World<'_>) -> Vec<Deadlock> {
-    let mut accused = Vec::new();
-    let mut world = settled.clone();
+/// Returns the deadlocks of a reduced wait graph, each with its victim.
+pub(super) fn choose(settled: &WaitGraph<'_>) -> Vec<Deadlock> {
+    let mut victims = Vec::new();
+    let mut graph = settled.clone();
     loop {
-        let knots = world.knots();
-        let mut victims: Vec<_> = knots.iter().filter_map(|knot| world.accuse(knot)).collect();
-        if victims.is_empty() {
+        let knots = graph.knots();
+        let mut found: Vec<_> = knots.iter().filter_map(|knot| graph.victim(knot)).collect();
+        if found.is_empty() {
             break;
         }
         // No knot blocks another: their order makes no difference.
-        victims.sort_unstable_by_key(|victim| world.youth(victim.wait));
-        for victim in &victims {
-            world.go_on(world.waits[victim.wait].party);
+        found.sort_unstable_by_key(|victim| graph.youth(victim.wait));
+        for victim in &found {
+            graph.go_on(graph.waits[victim.wait].party);
         }
-        world.settle();
-        accused.append(&mut victims);
+        graph.settle();
+        victims.append(&mut found);
     }
-    spare(settled, &mut accused);
-    accused
-        .into_iter()
-        .map(|accused| accused.deadlock)
-        .collect()
+    spare(settled, &mut victims);
+    victims.into_iter().map(|victim| victim.deadlock).collect()
 }
 
 /// Spares victims whose end let no actor go on at once, if all actors go on without it too. Tries the last victims first.
-fn spare(settled: &World<'_>, accused: &mut Vec<Accused>) {
-    for number in (0..accused.len()).rev() {
-        if accused[number].merit == Merit::LetsGoOn {
+fn spare(settled: &WaitGraph<'_>, victims: &mut Vec<Victim>) {
+    for number in (0..victims.len()).rev() {
+        if victims[number].merit == Merit::LetsGoOn {
             continue;
         }
-        let mut world = settled.clone();
-        for (other, accused) in accused.iter().enumerate() {
+        let mut graph = settled.clone();
+        for (other, victim) in victims.iter().enumerate() {
             if other != number {
-                world.go_on(world.waits[accused.wait].party);
+                graph.go_on(graph.waits[victim.wait].party);
             }
         }
-        world.settle();
-        if world.left().next().is_none() {
-            accused.remove(number);
+        graph.settle();
+        if graph.left().next().is_none() {
+            victims.remove(number);
         }
     }
 }
 
-impl World<'_> {
-    /// Returns the knots of the reduced world: sets of parties that block one another, and that no other party blocks.
+impl WaitGraph<'_> {
+    /// Returns the knots of the reduced wait graph: sets of parties that block one another, and that no other party blocks.
     fn knots(&self) -> Vec<Vec<usize>> {
         // Only the waiter directly ahead counts: those before it, and the holders, block through it. No head of a queue
         // fits, so all holders block it.
@@ -86,11 +83,11 @@ impl World<'_> {
                 }
             }
         }
-        knots::find(&in_the_way)
+        scc::find_knots(&in_the_way)
     }
 
-    /// Chooses the victim of a knot.
-    fn accuse(&self, knot: &[usize]) -> Option<Accused> {
+    /// Returns the victim of a knot.
+    fn victim(&self, knot: &[usize]) -> Option<Victim> {
         let members: HashSet<usize> = knot.iter().copied().collect();
         let waits = |party: &usize| self.parties[*party].waits.iter().copied();
         let mut candidates: Vec<usize> = knot.iter().flat_map(waits).collect();
@@ -108,7 +105,7 @@ impl World<'_> {
         }
         let (wait, merit) = best?;
         let deadlock = self.deadlock(wait)?;
-        Some(Accused {
+        Some(Victim {
             wait,
             merit,
             deadlock,
@@ -140,13 +137,13 @@ impl World<'_> {
         let mut gone = HashSet::from([party]);
         let mut names: Vec<usize> = self.touched(party).collect();
         while let Some(name) = names.pop() {
-            let room = self.room_without(party, name);
+            let capacity = self.capacity_without(party, name);
             for wait in self.queue(name) {
                 if gone.contains(&wait.party) {
                     continue;
                 }
                 // No party of the knot waits for one outside.
-                if !knot.contains(&wait.party) || !room.fits(wait.edge.mode) {
+                if !knot.contains(&wait.party) || !capacity.fits(wait.edge.mode) {
                     break;
                 }
                 if self.parties[wait.party].blocked {
@@ -165,14 +162,14 @@ impl World<'_> {
         held.chain(waits.iter().map(|wait| self.waits[*wait].name))
     }
 
-    fn room_without(&self, party: usize, name: usize) -> Room {
-        let mut room = self.names[name].room;
+    fn capacity_without(&self, party: usize, name: usize) -> Capacity {
+        let mut capacity = self.names[name].capacity;
         let holds = self.parties[party].holds.iter();
         for hold in holds.map(|hold| &self.holds[*hold]) {
             if hold.name == name {
-                room.leave(hold.edge.mode);
+                capacity.leave(hold.edge.mode);
             }
         }
-        room
+        capacity
     }
 }
