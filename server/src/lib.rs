@@ -20,11 +20,11 @@
 
 pub mod access;
 pub mod admin_http;
+pub mod admission;
 mod alarm;
 pub mod config;
 pub mod convert;
 pub mod coordinator;
-pub mod crowd;
 pub mod follow;
 pub mod limits;
 pub mod listener;

@@ -41,7 +41,7 @@ use self::{
     cleanup::Tracking, contention::Contention, deadlock::Blocked, listing::Listings,
     registry::Registry,
 };
-use crate::{Liveness, crowd::Crowd, limits::Limits, telemetry::Metrics};
+use crate::{Liveness, admission::Admission, limits::Limits, telemetry::Metrics};
 
 /// A cheap handle on what all sessions of this process share.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ struct Shared {
     cleanups: mpsc::UnboundedSender<Tracking>,
     metrics: Metrics,
     limits: Limits,
-    crowd: Crowd,
+    admission: Admission,
     listings: Listings,
     /// One more than the largest token of any name that the store has confirmed.
     floor: AtomicI64,
@@ -116,7 +116,7 @@ impl Coordinator {
                 cleanups,
                 metrics: parts.metrics,
                 limits: parts.limits,
-                crowd: Crowd::default(),
+                admission: Admission::default(),
                 listings: Listings::default(),
                 floor: AtomicI64::new(0),
             }),
@@ -195,9 +195,9 @@ impl Coordinator {
         &self.shared.limits
     }
 
-    /// Returns the senders that have acquires on their way to the store.
-    pub fn crowd(&self) -> &Crowd {
-        &self.shared.crowd
+    /// Returns the admission of acquires to the store.
+    pub fn admission(&self) -> &Admission {
+        &self.shared.admission
     }
 
     /// The owner ids that it knows.

@@ -19,7 +19,7 @@ use tonic::Status;
 use super::cancels::{Cancels, Suspected};
 use crate::{
     access::Shown,
-    crowd::{Crowd, Line},
+    admission::{Admission, CallQueue},
 };
 
 /// End of a connection. The first cause that became known sticks.
@@ -97,8 +97,8 @@ struct Link {
     cancels: Cancels,
     /// Calls begun since the last look.
     begun: AtomicUsize,
-    /// Where its unary calls wait for their turn, once there was one.
-    calls: OnceLock<Arc<Line>>,
+    /// Queue in which its unary calls wait for admission, once there was one.
+    calls: OnceLock<Arc<CallQueue>>,
     /// An [`Ending`] code, 0 while there is none.
     ending: AtomicU8,
     killed: AtomicBool,
@@ -164,10 +164,10 @@ impl ConnectionHandle {
         shown.clone()
     }
 
-    /// Where its unary calls wait for their turn among this crowd.
-    pub(crate) fn calls(&self, crowd: &Crowd) -> &Arc<Line> {
-        let line = || Arc::new(Line::new(crowd.share()));
-        self.link.calls.get_or_init(line)
+    /// Returns the queue in which its unary calls wait for admission.
+    pub(crate) fn calls(&self, admission: &Admission) -> &Arc<CallQueue> {
+        let queue = || Arc::new(CallQueue::new(admission.share()));
+        self.link.calls.get_or_init(queue)
     }
 
     /// Returns the time since the peer's last byte was read, or since the connection was accepted if none was yet.

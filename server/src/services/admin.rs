@@ -18,8 +18,8 @@ use tonic::{Request, Response, Status};
 
 use super::{
     overview::Overview,
+    server_stream::{self, ServerStream, Source},
     streams::draining,
-    told::{self, Source, ToldStream},
 };
 use crate::{
     access::{
@@ -55,7 +55,7 @@ pub struct Admin {
 
 #[tonic::async_trait]
 impl AdminService for Admin {
-    type WatchLocksStream = ToldStream<WatchLocksResponse>;
+    type WatchLocksStream = ServerStream<WatchLocksResponse>;
 
     async fn list_locks(
         &self,
@@ -137,12 +137,12 @@ impl AdminService for Admin {
         let prefix = request.into_inner().prefix;
         check_prefix(&prefix)?;
         rights.check(Permission::Inspect, Place::Either, &prefix)?;
-        told::check_feeds(self.coordinator.store())?;
+        server_stream::check_feeds(self.coordinator.store())?;
         let place = self.coordinator.limits().watcher()?;
         let watcher = self.watching.watch(prefix.clone()).await;
         let watcher = watcher.ok_or_else(draining)?;
         let tracked = self.coordinator.metrics().watchers.track();
-        let stream = told::tell(
+        let stream = server_stream::tell(
             watcher,
             self.draining.clone(),
             async move {

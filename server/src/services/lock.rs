@@ -89,24 +89,24 @@ impl LockService for Locks {
         let ttl = acquire.ttl;
         // However long it waits, it may do so for as long as it has the permission.
         let lost = rights.lost(Permission::Acquire, Place::Lock, name.as_str());
-        let line = connection.map(|connection| {
-            let line = connection.calls(self.streams.coordinator.crowd());
-            Arc::clone(line)
+        let queue = connection.map(|connection| {
+            let queue = connection.calls(self.streams.coordinator.admission());
+            Arc::clone(queue)
         });
         let acquired = async {
             let since = Instant::now();
-            let turn = async {
-                match &line {
-                    Some(line) => Some(line.turn().await),
+            let permit = async {
+                match &queue {
+                    Some(queue) => Some(queue.permit().await),
                     None => None,
                 }
             };
-            let turn = match wait {
-                Wait::For(wait) => tokio::time::timeout(wait, turn).await,
-                Wait::No | Wait::Forever => Ok(turn.await),
+            let permit = match wait {
+                Wait::For(wait) => tokio::time::timeout(wait, permit).await,
+                Wait::No | Wait::Forever => Ok(permit.await),
             };
-            // It waits for its turn no longer than it would for the lock.
-            let Ok(mut turn) = turn else {
+            // It waits for admission no longer than it would for the lock.
+            let Ok(mut permit) = permit else {
                 return AcquireOutcome::TimedOut(None);
             };
             let wait = match wait {
@@ -117,7 +117,7 @@ impl LockService for Locks {
             let queued = || {
                 followed.waits();
                 // It is not on its way any more.
-                turn.take();
+                permit.take();
             };
             let acquired = self
                 .streams

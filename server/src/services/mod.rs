@@ -5,5 +5,5 @@ pub mod election;
 pub mod lock;
 mod opening;
 pub mod overview;
+mod server_stream;
 pub mod streams;
-mod told;

@@ -17,12 +17,12 @@ use uuid::Uuid;
 
 use super::{opened::Opened, outbox::Outbox, sessions::Listed};
 use crate::{
+    admission::Share,
     convert::{
         self,
         session::{Surroundings, refused},
     },
     coordinator::{Coordinator, contention::TrackedWaiter, inbox::Inbox, registry::Listener},
-    crowd::Share,
     limits::{SessionPlace, WaiterPlace},
     status::Refusal,
     telemetry::Tracked,
@@ -92,7 +92,7 @@ impl Carrier {
             in_flight: HashMap::new(),
             waiters: HashMap::new(),
             waiter_place: None,
-            share: coordinator.crowd().share(),
+            share: coordinator.admission().share(),
             holds: coordinator.metrics().holds.track_none(),
             is_writable: true,
             ends_stream: false,
@@ -173,7 +173,7 @@ impl Carrier {
                             let failure = CommandFailure::TooManyWaiters;
                             return Some(Input::StoreReply(id, Err(failure)));
                         };
-                        self.share.went();
+                        self.share.start();
                         let since = self.coordinator.metrics().clocks.begin();
                         let name = name.clone();
                         InFlight::Acquire { name, since, place }
@@ -266,7 +266,7 @@ impl Carrier {
     ) -> Result<Stamped, CommandFailure> {
         let name = match self.in_flight.remove(&id) {
             Some(InFlight::Acquire { name, since, place }) => {
-                self.share.came_back();
+                self.share.finish();
                 self.coordinator.metrics().clocks.acquired(since);
                 self.waiter_place = place;
                 Some(name)

@@ -14,8 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::campaign::{Candidacy, FirstMessage};
 use super::{
+    server_stream::{self, ServerStream, Source},
     streams::{Streams, draining},
-    told::{self, Source, ToldStream},
 };
 use crate::{
     access::rules::{Permission, Place},
@@ -40,8 +40,8 @@ pub struct Elections {
 
 #[tonic::async_trait]
 impl ElectionService for Elections {
-    type CampaignStream = ToldStream<CampaignResponse>;
-    type ObserveStream = ToldStream<ObserveResponse>;
+    type CampaignStream = ServerStream<CampaignResponse>;
+    type ObserveStream = ServerStream<ObserveResponse>;
 
     async fn campaign(
         &self,
@@ -79,11 +79,11 @@ impl ElectionService for Elections {
         let rights = self.streams.access.rights(request.extensions())?;
         let name = election(&request.into_inner().election, coordinator)?;
         rights.check(Permission::Inspect, Place::Election, name.as_str())?;
-        told::check_feeds(coordinator.store())?;
+        server_stream::check_feeds(coordinator.store())?;
         let place = coordinator.limits().watcher()?;
         let observer = self.watching.observe(name.clone()).await;
         let observer = observer.ok_or_else(draining)?;
-        let stream = told::tell(
+        let stream = server_stream::tell(
             observer,
             self.streams.shutdown.draining.clone(),
             async move {

@@ -1,8 +1,9 @@
-//! The way to the store is shared: who has how many acquires on it at a time.
+//! Admission of acquires to the store. Bounds how many acquires each sender has in flight, so that a sender of thousands does not
+//! make the others wait behind all of them.
 //!
-//! Nobody overtakes on that way, so whoever sends thousands at once would have everybody else wait behind all of them. A session,
-//! or the unary calls of a connection, has a share instead: as much as it likes while nobody else wants more than has room, and an
-//! equal part of the room otherwise. What is beyond waits for its turn where it came from, and holds up nobody but its sender.
+//! A sender is a session, or the unary calls of a connection. While the senders together want no more than there is room for, each
+//! has as many acquires in flight as it likes; otherwise each has an equal part of the room. Further acquires wait with their
+//! sender, where a cancel removes them at no cost.
 
 use std::{
     collections::VecDeque,
@@ -14,42 +15,42 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// Acquires on their way, of all together, beyond which whoever has some there waits: a call or two full, more than it takes to
-/// keep the store busy, and for everybody else a wait of a few milliseconds.
+/// Acquires in flight, of all senders together, beyond which a sender that has its share waits. They fill a call or two, which is
+/// more than it takes to keep the store busy, and delay other senders by a few milliseconds.
 const ROOM: usize = 64;
-/// How many each may have on the way whatever the others have: with a single one, each answer would be a message of its own.
+/// Acquires that each sender may have in flight whatever the others have. With a single one, each answer would be a message.
 const LEAST: usize = 2;
 
-/// Everybody who sends acquires to one store. Clones are one crowd.
+/// Senders of acquires to one store. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Crowd {
+pub struct Admission {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Number of acquires on their way.
+    /// Number of acquires in flight.
     under_way: AtomicUsize,
-    /// Number of senders whose further acquires wait for their turn.
+    /// Number of senders of which further acquires wait.
     waiting: AtomicUsize,
 }
 
-/// One sender's part of the way.
+/// One sender's share of the room.
 #[derive(Debug)]
 pub struct Share {
-    crowd: Crowd,
-    /// Number of acquires on their way.
+    admission: Admission,
+    /// Number of acquires in flight.
     under_way: usize,
-    /// Whether others wait for their turn.
+    /// Whether further ones wait.
     is_waiting: bool,
 }
 
-impl Crowd {
-    /// The share of one more sender.
+impl Admission {
+    /// Returns the share of one more sender.
     #[must_use]
     pub fn share(&self) -> Share {
         Share {
-            crowd: self.clone(),
+            admission: self.clone(),
             under_way: 0,
             is_waiting: false,
         }
@@ -57,36 +58,43 @@ impl Crowd {
 }
 
 impl Share {
-    /// Whether another may be sent now; [`went`](Self::went) is to follow if it is. Two always may.
+    /// Returns whether another acquire may be sent now: then the sender calls [`start`](Self::start). A sender with fewer than two
+    /// always may.
     #[must_use]
     pub fn has_room(&self) -> bool {
         if self.under_way < LEAST {
             return true;
         }
-        let shared = &self.crowd.shared;
+        let shared = &self.admission.shared;
         let waiting = shared.waiting.load(Ordering::Relaxed);
         self.under_way < ROOM / waiting.max(1) && shared.under_way.load(Ordering::Relaxed) < ROOM
     }
 
-    /// One was sent.
-    pub fn went(&mut self) {
+    /// Counts an acquire that is sent.
+    pub fn start(&mut self) {
         self.under_way += 1;
-        self.crowd.shared.under_way.fetch_add(1, Ordering::Relaxed);
+        self.admission
+            .shared
+            .under_way
+            .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One was answered, if only with its place in the queue.
-    pub fn came_back(&mut self) {
-        debug_assert!(self.under_way > 0, "more came back than went");
+    /// Counts an acquire that was answered, if only with its place in the lock's queue.
+    pub fn finish(&mut self) {
+        debug_assert!(self.under_way > 0, "more finished than started");
         self.under_way -= 1;
-        self.crowd.shared.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.admission
+            .shared
+            .under_way
+            .fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Notes whether any wait for their turn. As long as one does, one at least is under way, whose end is the next chance.
+    /// Notes whether further acquires wait. While one does, at least one is in flight, and its answer is the next chance.
     pub fn set_waiting(&mut self, is_waiting: bool) {
         if is_waiting == std::mem::replace(&mut self.is_waiting, is_waiting) {
             return;
         }
-        let waiting = &self.crowd.shared.waiting;
+        let waiting = &self.admission.shared.waiting;
         if is_waiting {
             waiting.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -99,43 +107,43 @@ impl Drop for Share {
     fn drop(&mut self) {
         self.set_waiting(false);
         // What was let go of is not counted any more, wherever it is.
-        let shared = &self.crowd.shared;
+        let shared = &self.admission.shared;
         shared
             .under_way
             .fetch_sub(self.under_way, Ordering::Relaxed);
     }
 }
 
-/// Several who have a share together, in the order in which they come: the unary calls of a connection.
+/// Queue of the unary calls of a connection, which have one share together.
 #[derive(Debug)]
-pub struct Line {
+pub struct CallQueue {
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     share: Share,
-    waiting: VecDeque<oneshot::Sender<Turn>>,
-    /// How many of those were given up, or nearly: one that is given its turn as it is given up may count.
+    waiting: VecDeque<oneshot::Sender<Permit>>,
+    /// Number of those that were given up. One that gets its permit while it is given up may count.
     given_up: usize,
 }
 
-/// One that waits in a line. Dropped before it was given its turn, it was given up.
+/// Call that waits in a queue. Dropping it before it has its permit gives it up.
 #[derive(Debug)]
 struct Waiting<'a> {
-    line: &'a Line,
-    given: oneshot::Receiver<Turn>,
+    queue: &'a CallQueue,
+    given: oneshot::Receiver<Permit>,
     is_given: bool,
 }
 
-/// The right to have one acquire under way. It ends when this is dropped.
+/// Permission to have one acquire in flight, until it is dropped.
 #[derive(Debug)]
-pub struct Turn {
-    line: Option<Arc<Line>>,
+pub struct Permit {
+    queue: Option<Arc<CallQueue>>,
 }
 
-impl Line {
-    /// One that shares this.
+impl CallQueue {
+    /// Returns an empty queue with this share.
     #[must_use]
     pub fn new(share: Share) -> Self {
         Self {
@@ -147,31 +155,35 @@ impl Line {
         }
     }
 
-    /// Waits for a turn. May be dropped at any point.
-    pub async fn turn(self: &Arc<Self>) -> Turn {
-        let (turn, given) = oneshot::channel();
+    /// Waits for a permit.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the queue.
+    pub async fn permit(self: &Arc<Self>) -> Permit {
+        let (permit, given) = oneshot::channel();
         {
             let mut state = self.state();
             if state.waiting.is_empty() && state.share.has_room() {
-                state.share.went();
+                state.share.start();
                 return self.own();
             }
-            state.waiting.push_back(turn);
+            state.waiting.push_back(permit);
             state.share.set_waiting(true);
         }
         let mut waiting = Waiting {
-            line: self,
+            queue: self,
             given,
             is_given: false,
         };
         let given = (&mut waiting.given).await;
         waiting.is_given = true;
-        // It is given before the line is gone.
-        given.unwrap_or(Turn { line: None })
+        // It is given before the queue is gone.
+        given.unwrap_or(Permit { queue: None })
     }
 
-    /// One that waits was given up. They leave when they are most of those who wait, so that what is kept of them is never more
-    /// than what is kept of others, and each costs little.
+    /// Counts a call that was given up. Such calls are removed when they are most of the queue, so that they never take more memory
+    /// than the others, and each costs little.
     fn given_up(&self) {
         let mut state = self.state();
         state.given_up += 1;
@@ -184,27 +196,27 @@ impl Line {
         state.share.set_waiting(is_waiting);
     }
 
-    fn own(self: &Arc<Self>) -> Turn {
-        Turn {
-            line: Some(Arc::clone(self)),
+    fn own(self: &Arc<Self>) -> Permit {
+        Permit {
+            queue: Some(Arc::clone(self)),
         }
     }
 
     fn ended(self: &Arc<Self>) {
         let mut next = {
             let mut state = self.state();
-            state.share.came_back();
+            state.share.finish();
             self.next(&mut state)
         };
         // Not while it is locked: one that nobody waits for any more comes back at once.
-        while let Some((waiting, turn)) = next {
-            drop(waiting.send(turn));
+        while let Some((waiting, permit)) = next {
+            drop(waiting.send(permit));
             next = self.next(&mut self.state());
         }
     }
 
-    fn next(self: &Arc<Self>, state: &mut State) -> Option<(oneshot::Sender<Turn>, Turn)> {
-        // Those that were given up are nobody's turn.
+    fn next(self: &Arc<Self>, state: &mut State) -> Option<(oneshot::Sender<Permit>, Permit)> {
+        // Calls that were given up get no permit.
         while state
             .waiting
             .front()
@@ -219,7 +231,7 @@ impl Line {
             None
         };
         if next.is_some() {
-            state.share.went();
+            state.share.start();
         }
         let is_waiting = !state.waiting.is_empty();
         state.share.set_waiting(is_waiting);
@@ -238,17 +250,17 @@ impl Drop for Waiting<'_> {
             return;
         }
         self.given.close();
-        // One that was given its turn and never knew is not in line any more.
+        // One that got its permit and never knew has left the queue.
         if self.given.try_recv().is_err() {
-            self.line.given_up();
+            self.queue.given_up();
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(line) = self.line.take() {
-            line.ended();
+        if let Some(queue) = self.queue.take() {
+            queue.ended();
         }
     }
 }
@@ -263,15 +275,15 @@ mod tests {
     fn send(share: &mut Share) -> usize {
         let mut sent = 0;
         while share.has_room() {
-            share.went();
+            share.start();
             sent += 1;
         }
         share.set_waiting(true);
         sent
     }
 
-    fn counted(crowd: &Crowd) -> (usize, usize) {
-        let shared = &crowd.shared;
+    fn counted(admission: &Admission) -> (usize, usize) {
+        let shared = &admission.shared;
         (
             shared.under_way.load(Ordering::Relaxed),
             shared.waiting.load(Ordering::Relaxed),
@@ -280,66 +292,66 @@ mod tests {
 
     #[test]
     fn those_who_want_more_than_there_is_room_for_share_it() {
-        let crowd = Crowd::default();
-        let mut first = crowd.share();
+        let admission = Admission::default();
+        let mut first = admission.share();
         assert_eq!(send(&mut first), ROOM);
-        let mut second = crowd.share();
-        assert_eq!(send(&mut second), LEAST, "so many always may");
+        let mut second = admission.share();
+        assert_eq!(send(&mut second), LEAST, "each has so many in any case");
         for _ in 0..ROOM / 2 {
-            first.came_back();
+            first.finish();
             assert!(!first.has_room(), "half of the room is the other's now");
         }
         assert_eq!(send(&mut second), ROOM / 2 - LEAST);
-        first.came_back();
+        first.finish();
         assert!(first.has_room());
         drop(second);
-        assert_eq!(counted(&crowd), (ROOM / 2 - 1, 1));
+        assert_eq!(counted(&admission), (ROOM / 2 - 1, 1));
         assert_eq!(send(&mut first), ROOM / 2 + 1);
         drop(first);
-        assert_eq!(counted(&crowd), (0, 0));
+        assert_eq!(counted(&admission), (0, 0));
     }
 
     #[test]
     fn everybody_may_have_some_however_many_there_are() {
-        let crowd = Crowd::default();
-        let mut shares: Vec<Share> = (0..10 * ROOM).map(|_| crowd.share()).collect();
+        let admission = Admission::default();
+        let mut shares: Vec<Share> = (0..10 * ROOM).map(|_| admission.share()).collect();
         let sent: Vec<usize> = shares.iter_mut().map(send).collect();
         assert!(sent[1..].iter().all(|sent| *sent == LEAST));
     }
 
     #[tokio::test]
-    async fn calls_have_their_turns_in_order_and_those_given_up_are_passed_over() {
-        let crowd = Crowd::default();
-        let line = Arc::new(Line::new(crowd.share()));
-        let turns = join_all((0..ROOM).map(|_| line.turn())).await;
-        let mut second = Box::pin(line.turn());
-        let mut third = Box::pin(line.turn());
-        let mut fourth = Box::pin(line.turn());
+    async fn calls_get_permits_in_order_and_those_given_up_are_passed_over() {
+        let admission = Admission::default();
+        let queue = Arc::new(CallQueue::new(admission.share()));
+        let permits = join_all((0..ROOM).map(|_| queue.permit())).await;
+        let mut second = Box::pin(queue.permit());
+        let mut third = Box::pin(queue.permit());
+        let mut fourth = Box::pin(queue.permit());
         for waiting in [&mut second, &mut third, &mut fourth] {
             assert!(waiting.now_or_never().is_none());
         }
         drop(second);
-        let mut turns = turns.into_iter();
-        drop(turns.next());
+        let mut permits = permits.into_iter();
+        drop(permits.next());
         assert!(
             (&mut fourth).now_or_never().is_none(),
             "the third is before"
         );
-        // It was given its turn, and never knew.
+        // It got its permit, and never knew.
         drop(third);
         drop(fourth.await);
-        drop(turns);
-        assert_eq!(counted(&crowd), (0, 0));
-        assert!(line.state().waiting.is_empty());
+        drop(permits);
+        assert_eq!(counted(&admission), (0, 0));
+        assert!(queue.state().waiting.is_empty());
     }
 
     #[tokio::test]
-    async fn those_given_up_leave_the_line_wherever_they_are_in_it() {
-        let crowd = Crowd::default();
-        let line = Arc::new(Line::new(crowd.share()));
-        let turns = join_all((0..ROOM).map(|_| line.turn())).await;
+    async fn calls_given_up_leave_the_queue_wherever_they_are_in_it() {
+        let admission = Admission::default();
+        let queue = Arc::new(CallQueue::new(admission.share()));
+        let permits = join_all((0..ROOM).map(|_| queue.permit())).await;
         let wait = || {
-            let mut waiting = Box::pin(line.turn());
+            let mut waiting = Box::pin(queue.permit());
             assert!((&mut waiting).now_or_never().is_none());
             waiting
         };
@@ -348,19 +360,19 @@ mod tests {
         for _ in 0..1000 {
             drop(wait());
             last.push(wait());
-            let waiting = line.state().waiting.len();
+            let waiting = queue.state().waiting.len();
             assert!(waiting <= 2 * last.len() + 2, "{waiting}");
         }
         last.truncate(3);
-        assert!(line.state().waiting.len() <= 8);
-        drop(turns);
+        assert!(queue.state().waiting.len() <= 8);
+        drop(permits);
         assert_eq!(join_all(last).await.len(), 3);
         drop(first);
-        assert_eq!(counted(&crowd), (0, 0));
+        assert_eq!(counted(&admission), (0, 0));
 
-        let turns = join_all((0..ROOM).map(|_| line.turn())).await;
+        let permits = join_all((0..ROOM).map(|_| queue.permit())).await;
         drop([wait(), wait()]);
-        assert_eq!(counted(&crowd), (ROOM, 0), "nobody waits any more");
-        drop(turns);
+        assert_eq!(counted(&admission), (ROOM, 0), "nobody waits any more");
+        drop(permits);
     }
 }

@@ -10,7 +10,7 @@ use super::streams::draining;
 use crate::status::{Reason, Refusal};
 
 /// What such a stream gives.
-pub(super) type ToldStream<T> = BoxStream<'static, Result<T, Status>>;
+pub(super) type ServerStream<T> = BoxStream<'static, Result<T, Status>>;
 
 /// Source of a stream's messages.
 pub(super) trait Source: Send + 'static {
@@ -28,7 +28,7 @@ pub(super) fn tell<S: Source>(
     gone: CancellationToken,
     lost: impl Future<Output = Refusal> + Send + 'static,
     kept: impl Send + 'static,
-) -> ToldStream<S::Message> {
+) -> ServerStream<S::Message> {
     let messages = stream::unfold((source, kept), |(mut source, kept)| async {
         let message = source.next().await?;
         Some((Ok(message), (source, kept)))
