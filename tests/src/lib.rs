@@ -31,6 +31,7 @@ pub mod collector;
 pub mod coordinator;
 mod doc;
 pub mod latency;
+pub mod load;
 pub mod masters;
 pub mod ports;
 pub mod process;

@@ -9,14 +9,14 @@ use anyhow::{Context, bail, ensure};
 use leasehold_proto::v1::{
     GrantedLock, SessionHeartbeatAck, SessionRelease, session_response::Response,
 };
-use leasehold_tests::raw;
+use leasehold_tests::{load::Exclusion, raw};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
     time::{Interval, MissedTickBehavior, interval_at},
 };
 
-use crate::{exclusion::Exclusion, stream::Stream};
+use crate::stream::Stream;
 
 /// The default of every client.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -172,7 +172,7 @@ impl Session {
                             let lock = granted.locks.into_iter().next().context("no lock")?;
                             ensure!(lock.name == self.name(), "{} was granted", lock.name);
                             let exclusion = Exclusion::default();
-                            exclusion.granted(lock.fencing_token)?;
+                            exclusion.granted(Some(lock.fencing_token))?;
                             self.locks.push((lock, exclusion));
                             self.kept.granted += 1;
                             self.acquire_next(&finished).await?;

@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use leasehold_proto::v1::{SessionRelease, session_response::Response};
+use leasehold_tests::load::{Distribution, Exclusion};
 use tokio::task::JoinSet;
 
 use crate::{
-    distribution::Distribution,
-    exclusion::Exclusion,
     options::Sizes,
     stage::{Spent, Stage},
     stream::Stream,
@@ -132,7 +131,7 @@ async fn client_cycles(
             Response::Granted(granted) => {
                 let lock = granted.locks.into_iter().next().context("no lock")?;
                 ensure!(lock.name == slot.name, "{} was granted", lock.name);
-                slot.exclusion.granted(lock.fencing_token)?;
+                slot.exclusion.granted(Some(lock.fencing_token))?;
                 slot.exclusion.releasing();
                 let (name, owner_id) = (lock.name, lock.owner_id);
                 stream

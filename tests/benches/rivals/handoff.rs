@@ -7,17 +7,83 @@ use std::{
 
 use anyhow::bail;
 use leasehold_proto::v1::session_response::Response;
+use leasehold_tests::load::{Course, Distribution, micros, millis};
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::{
-    course::{Course, HandOffs},
-    stage::Stage,
+    stage::{Spent, Stage},
     stream::Stream,
 };
 
 const NAME: &str = "bench/contended";
 /// In which whatever the queueing set off comes to rest.
 const SETTLE: Duration = Duration::from_millis(500);
+
+/// Hand-offs of one run, with what they cost.
+pub(crate) struct HandOffs {
+    pub(crate) waiters: usize,
+    /// From when a release is about to be sent to when the next grant has been received.
+    pub(crate) gaps: Distribution,
+    /// The longest wait, also of those who still waited at the end.
+    pub(crate) worst_wait: Duration,
+    /// How long a hold really was: timers are coarse.
+    pub(crate) mean_hold: Duration,
+    /// Grants to a client of another coordinator than the one before.
+    pub(crate) crossings: u64,
+    pub(crate) spent: Spent,
+    /// What was spent while everybody waited and nothing was released.
+    pub(crate) waiting: Option<Spent>,
+}
+
+impl HandOffs {
+    pub(crate) fn new(
+        waiters: usize,
+        course: &Course,
+        spent: Spent,
+        waiting: Option<Spent>,
+    ) -> anyhow::Result<Self> {
+        let run = course.result()?;
+        Ok(Self {
+            waiters,
+            gaps: run.gaps,
+            worst_wait: run.worst_wait,
+            mean_hold: run.mean_hold,
+            crossings: run.crossings,
+            spent,
+            waiting,
+        })
+    }
+
+    /// The worst wait over how long a turn of everybody takes at least.
+    pub(crate) fn fairness(&self) -> f64 {
+        self.worst_wait.as_secs_f64() / (self.waiters as f64 * self.mean_hold.as_secs_f64())
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        format!(
+            "p50 {:.2} ms, p99 {:.2} ms, worst wait {:.0} ms = {:.2} × (waiters × mean hold of {:.2} ms), {} hand-offs",
+            millis(self.gaps.quantile(0.5)),
+            millis(self.gaps.quantile(0.99)),
+            millis(self.worst_wait),
+            self.fairness(),
+            millis(self.mean_hold),
+            self.gaps.count(),
+        )
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "waiters": self.waiters,
+            "gaps": times_json(&self.gaps),
+            "worst_wait_ms": millis(self.worst_wait),
+            "mean_hold_ms": millis(self.mean_hold),
+            "crossings": self.crossings,
+            "spent": self.spent.json(),
+            "waiting": self.waiting.as_ref().map(Spent::json),
+        })
+    }
+}
 
 pub(crate) struct Plan {
     pub(crate) waiters: usize,
@@ -37,7 +103,7 @@ pub(crate) async fn run(stage: &mut Stage, plan: &Plan) -> anyhow::Result<HandOf
     let mut gate = Stream::open(&endpoints[0]).await?;
     gate.acquire(1, NAME).await?;
     let first = gate.granted().await?;
-    course.exclusion.granted(first.fencing_token)?;
+    course.exclusion.granted(Some(first.fencing_token))?;
 
     let mut streams =
         Stream::open_many(&endpoints, plan.waiters, plan.per_connection, None).await?;
@@ -75,7 +141,7 @@ pub(crate) async fn run(stage: &mut Stage, plan: &Plan) -> anyhow::Result<HandOf
     while let Some(waiter) = running.join_next().await {
         waiter??;
     }
-    course.result(plan.waiters, spent, waiting)
+    HandOffs::new(plan.waiters, &course, spent, waiting)
 }
 
 async fn queued(stream: &mut Stream) -> anyhow::Result<()> {
@@ -91,7 +157,7 @@ async fn wait_in_line(mut stream: Stream, place: usize, course: Arc<Course>) -> 
     let mut began = Instant::now();
     loop {
         let lock = stream.granted().await?;
-        course.exclusion.granted(lock.fencing_token)?;
+        course.exclusion.granted(Some(lock.fencing_token))?;
         course.hold(began, place).await?;
         stream.give_back(lock).await?;
         if course.is_over() {
@@ -100,4 +166,15 @@ async fn wait_in_line(mut stream: Stream, place: usize, course: Arc<Course>) -> 
         began = Instant::now();
         stream.acquire(1, NAME).await?;
     }
+}
+
+/// Returns a distribution as a document.
+pub(crate) fn times_json(times: &Distribution) -> Value {
+    json!({
+        "count": times.count(),
+        "p50_us": micros(times.quantile(0.5)),
+        "p99_us": micros(times.quantile(0.99)),
+        "max_us": micros(times.max()),
+        "quantiles": times.points(),
+    })
 }

@@ -5,11 +5,8 @@
 #![expect(clippy::print_stdout, reason = "the results are the program's output")]
 
 mod chart;
-mod course;
 mod crowd;
 mod cycles;
-mod distribution;
-mod exclusion;
 mod figures;
 mod handoff;
 mod machine;

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use leasehold_tests::RedisServer;
+use leasehold_tests::{RedisServer, load::Distribution};
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::task::JoinSet;
 
-use crate::{cycles::Window, distribution::Distribution, options::Sizes};
+use crate::{cycles::Window, options::Sizes};
 
 /// Deletes the key if it has the owner's value.
 pub(crate) const RELEASE: &str =

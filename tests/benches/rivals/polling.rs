@@ -6,14 +6,11 @@ use std::{
 };
 
 use anyhow::ensure;
+use leasehold_tests::load::Course;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
-use crate::{
-    course::{Course, HandOffs},
-    pipeline::RELEASE,
-    stage::Stage,
-};
+use crate::{handoff::HandOffs, pipeline::RELEASE, stage::Stage};
 
 /// How long a client sleeps until it asks again.
 pub(crate) const EVERY: Duration = Duration::from_millis(50);
@@ -42,7 +39,7 @@ pub(crate) async fn run(
     while let Some(waiter) = running.join_next().await {
         waiter??;
     }
-    course.result(pollers, spent, None)
+    HandOffs::new(pollers, &course, spent, None)
 }
 
 async fn poll(
@@ -65,7 +62,7 @@ async fn poll(
             tokio::time::sleep(EVERY).await;
             continue;
         }
-        course.exclusion.granted_without_token()?;
+        course.exclusion.granted(None)?;
         course.hold(began, 0).await?;
         let released: i64 = release
             .key(NAME)

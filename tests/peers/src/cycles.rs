@@ -5,13 +5,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use leasehold_tests::load::{Distribution, Exclusion};
 use tokio::task::JoinSet;
 
-use crate::{
-    distribution::Distribution,
-    exclusion::Exclusion,
-    rival::{Rival, Session},
-};
+use crate::rival::{Rival, Session};
 
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(3);

@@ -9,14 +9,12 @@ use std::{
 };
 
 use anyhow::ensure;
+use leasehold_tests::load::Course;
 use tokio::task::JoinSet;
 
-use crate::{
-    course::Course,
-    rival::{Grant, Rival, Session},
-};
+use crate::rival::{Grant, Rival, Session};
 
-pub use crate::course::HandOffs;
+pub use leasehold_tests::load::HandOffs;
 
 const MEASURED: Duration = Duration::from_secs(5);
 const NAME: &str = "bench/contended";
@@ -103,7 +101,7 @@ async fn wait_in_line<S: Session>(mut session: S, course: Arc<Course>) -> anyhow
         let began = Instant::now();
         let grant = session.acquire(NAME).await?;
         course.exclusion.granted(grant.token)?;
-        course.hold(began).await?;
+        course.hold(began, 0).await?;
         session.release(grant.hold).await?;
         if course.is_over() {
             return Ok(());

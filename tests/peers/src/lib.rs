@@ -4,11 +4,8 @@
 //! rival is started for one measurement and ended after it, on loopback, on ports of its own. Every grant is checked for
 //! exclusion, and for the order of fencing tokens where there are such; after a run, nothing may be held any more.
 
-mod course;
 pub mod cycles;
-pub mod distribution;
 pub mod etcd;
-pub mod exclusion;
 pub mod handoff;
 pub mod report;
 pub mod rival;

@@ -1,7 +1,6 @@
 //! Output: one JSON object for each measurement.
 
-use std::time::Duration;
-
+use leasehold_tests::load::{micros, millis};
 use serde::Serialize;
 
 use crate::{cycles, handoff};
@@ -56,8 +55,8 @@ impl From<&cycles::Cycles> for CycleFigures {
     fn from(run: &cycles::Cycles) -> Self {
         Self {
             per_second: run.per_second,
-            p50_us: run.times.micros(0.5),
-            p99_us: run.times.micros(0.99),
+            p50_us: micros(run.times.quantile(0.5)),
+            p99_us: micros(run.times.quantile(0.99)),
             cycles: run.times.count(),
             quantiles: run.times.points(),
         }
@@ -66,10 +65,9 @@ impl From<&cycles::Cycles> for CycleFigures {
 
 impl From<&handoff::HandOffs> for HandOffFigures {
     fn from(run: &handoff::HandOffs) -> Self {
-        let millis = |time: Duration| time.as_secs_f64() * 1e3;
         Self {
-            p50_us: run.gaps.micros(0.5),
-            p99_us: run.gaps.micros(0.99),
+            p50_us: micros(run.gaps.quantile(0.5)),
+            p99_us: micros(run.gaps.quantile(0.99)),
             worst_wait_ms: millis(run.worst_wait),
             mean_hold_ms: millis(run.mean_hold),
             grants: run.gaps.count(),

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use leasehold_tests::load::millis;
 use serde_json::{Value, json};
 
 use super::{Bench, held, idle};
 use crate::{
     chart::{Axis, Curve, Panel},
     cycles,
-    distribution::millis,
     handoff::{self, Plan},
     options::{CLIENTS, WAITERS},
     stage::Stage,
@@ -105,7 +105,7 @@ pub(crate) async fn waiters(bench: &Bench) -> anyhow::Result<Growth> {
         ],
         rows,
         panels,
-        raw: points.iter().map(crate::course::HandOffs::json).collect(),
+        raw: points.iter().map(crate::handoff::HandOffs::json).collect(),
     })
 }
 

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
+use leasehold_tests::load::{Distribution, millis};
 use serde_json::json;
 
 use super::{Bench, rates::json_of};
 use crate::{
     chart::{Curve, Panel},
-    course::HandOffs,
-    distribution::{Distribution, millis},
     figures::{Check, Comparison, Limit, Maybe, Row, Spread, told},
-    handoff::{self, Plan},
+    handoff::{self, HandOffs, Plan},
     options::WAITERS,
     peers::{Rival, Told},
     polling,

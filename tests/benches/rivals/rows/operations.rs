@@ -6,9 +6,8 @@ use serde_json::json;
 
 use super::Bench;
 use crate::{
-    course::HandOffs,
     figures::{Check, Comparison, Limit, Maybe, Row, Spread},
-    handoff::{self, Plan},
+    handoff::{self, HandOffs, Plan},
     polling,
     stage::Stage,
 };

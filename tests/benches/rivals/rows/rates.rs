@@ -1,13 +1,14 @@
 //! Rows 1 to 3: cycles that nobody contends for.
 
+use leasehold_tests::load::{Distribution, micros};
 use serde_json::json;
 
 use super::Bench;
 use crate::{
     chart::{Curve, Panel},
     cycles,
-    distribution::{Distribution, micros},
     figures::{Check, Comparison, Limit, Maybe, Row, Spread, ratios, told},
+    handoff::times_json,
     options::{CLIENTS, CYCLES_IN_FLIGHT},
     peers::{Rival, Told},
     pipeline,
@@ -166,7 +167,7 @@ impl Turns {
         let raw = json!({
             "turns": std::mem::take(&mut self.raw),
             "pipelined_redis_per_second": self.piped,
-            "times": self.times.json(),
+            "times": times_json(&self.times),
         });
         Row {
             number,
@@ -220,7 +221,9 @@ pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
         let redis = pipeline::alone(&direct.redis, &bench.sizes).await?;
         ours.push(micros(measured.quantile(0.5)));
         limit.push(micros(echo.quantile(0.5)) + micros(redis.quantile(0.5)));
-        raw.push(json!({"ours": measured.json(), "echo": echo.json(), "redis": redis.json()}));
+        raw.push(json!({
+            "ours": times_json(&measured), "echo": times_json(&echo), "redis": times_json(&redis),
+        }));
         times.add(&measured)?;
         echoes.add(&echo)?;
         trips.add(&redis)?;

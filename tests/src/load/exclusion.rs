@@ -12,7 +12,7 @@ pub struct Exclusion {
 }
 
 impl Exclusion {
-    /// Notes a grant, with its fencing token where the rival has them.
+    /// Notes a grant, with its fencing token if the service has tokens.
     ///
     /// # Errors
     ///

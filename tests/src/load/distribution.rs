@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// How many nines are told: up to 99.99 %.
+/// Number of nines in the distribution: up to 99.99 %.
 const NINES: u32 = 4;
-/// Evenly spaced by the number of nines, which is the axis that shows a tail.
+/// Points per nine. They are evenly spaced by the number of nines, which is the axis that shows a tail.
 const POINTS_PER_NINE: u32 = 15;
 
 /// Times to one nanosecond and three digits.
@@ -14,7 +14,7 @@ const POINTS_PER_NINE: u32 = 15;
 pub struct Distribution(Histogram<u64>);
 
 impl Distribution {
-    /// Begins with nothing.
+    /// Makes an empty distribution.
     ///
     /// # Errors
     ///
@@ -33,27 +33,51 @@ impl Distribution {
         Ok(self.0.record(nanos)?)
     }
 
-    /// How many were recorded.
+    /// Adds the times of another run of the same measurement.
+    ///
+    /// # Errors
+    ///
+    /// Never: the histogram grows as needed.
+    pub fn add(&mut self, other: &Self) -> anyhow::Result<()> {
+        Ok(self.0.add(&other.0)?)
+    }
+
+    /// Returns the number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The microseconds that `share` (0 to 1) of the times did not exceed.
-    pub fn micros(&self, share: f64) -> f64 {
-        self.0.value_at_quantile(share) as f64 / 1e3
+    /// Returns the time that `share` (0 to 1) of the recorded ones did not exceed.
+    pub fn quantile(&self, share: f64) -> Duration {
+        Duration::from_nanos(self.0.value_at_quantile(share))
     }
 
-    /// Shares from 0 to 0.9999, and the microseconds that they did not exceed. Shares of which there were too few times to
-    /// tell are left out.
+    /// Returns shares from 0 to 0.9999, and the microseconds that they did not exceed. Leaves out shares of which there
+    /// were too few times.
     pub fn points(&self) -> Vec<(f64, f64)> {
         (0..=NINES * POINTS_PER_NINE)
             .map(|point| 1.0 - 10_f64.powf(-f64::from(point) / f64::from(POINTS_PER_NINE)))
-            // What is kept of a share is what a chart shows, not the last bits of a power.
+            // A chart does not show the last bits of a power.
             .map(|share| (share * 1e6).round() / 1e6)
             .take_while(|share| (1.0 - share) * self.count() as f64 >= 1.0)
-            .map(|share| (share, self.micros(share)))
+            .map(|share| (share, micros(self.quantile(share))))
             .collect()
     }
+
+    /// Returns the longest time.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.0.max())
+    }
+}
+
+/// Returns a time in microseconds.
+pub fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Returns a time in milliseconds.
+pub fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 #[cfg(test)]
@@ -73,7 +97,7 @@ mod tests {
         assert_eq!(points.first().map(|point| point.0), Some(0.0));
         assert_eq!(points.last().map(|point| point.0), Some(0.999));
         assert!(points.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!((499.0..=501.0).contains(&times.micros(0.5)));
+        assert!((499.0..=501.0).contains(&micros(times.quantile(0.5))));
         Ok(())
     }
 }

@@ -5,63 +5,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
+use super::{Distribution, Exclusion};
 
-use crate::{
-    distribution::{Distribution, millis},
-    exclusion::Exclusion,
-    stage::Spent,
-};
-
-/// What a contended run came to.
-pub(crate) struct HandOffs {
-    pub(crate) waiters: usize,
-    /// From when a release is about to be sent to when the next grant has been received.
-    pub(crate) gaps: Distribution,
+/// Result of a contended run.
+#[derive(Debug)]
+pub struct HandOffs {
+    /// Times from when a release is about to be sent to when the next grant has been received.
+    pub gaps: Distribution,
     /// The longest wait, also of those who still waited at the end.
-    pub(crate) worst_wait: Duration,
-    /// How long a hold really was: timers are coarse.
-    pub(crate) mean_hold: Duration,
-    /// Grants to a client of another coordinator than the one before.
-    pub(crate) crossings: u64,
-    pub(crate) spent: Spent,
-    /// What was spent while everybody waited and nothing was released.
-    pub(crate) waiting: Option<Spent>,
+    pub worst_wait: Duration,
+    /// The mean time of a hold, measured because timers are coarse.
+    pub mean_hold: Duration,
+    /// Grants at another place, such as a coordinator, than the one before.
+    pub crossings: u64,
 }
 
-impl HandOffs {
-    /// The worst wait over how long a turn of everybody takes at least.
-    pub(crate) fn fairness(&self) -> f64 {
-        self.worst_wait.as_secs_f64() / (self.waiters as f64 * self.mean_hold.as_secs_f64())
-    }
-
-    pub(crate) fn shown(&self) -> String {
-        format!(
-            "p50 {:.2} ms, p99 {:.2} ms, worst wait {:.0} ms = {:.2} × (waiters × mean hold of {:.2} ms), {} hand-offs",
-            millis(self.gaps.quantile(0.5)),
-            millis(self.gaps.quantile(0.99)),
-            millis(self.worst_wait),
-            self.fairness(),
-            millis(self.mean_hold),
-            self.gaps.count(),
-        )
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        json!({
-            "waiters": self.waiters,
-            "gaps": self.gaps.json(),
-            "worst_wait_ms": millis(self.worst_wait),
-            "mean_hold_ms": millis(self.mean_hold),
-            "crossings": self.crossings,
-            "spent": self.spent.json(),
-            "waiting": self.waiting.as_ref().map(Spent::json),
-        })
-    }
-}
-
-pub(crate) struct Course {
-    pub(crate) exclusion: Exclusion,
+/// State that all clients of a contended run share.
+pub struct Course {
+    /// Check of every grant.
+    pub exclusion: Exclusion,
     hold: Duration,
     seen: Mutex<Seen>,
 }
@@ -79,8 +41,12 @@ struct Seen {
 }
 
 impl Course {
-    /// Nothing counts before it is begun.
-    pub(crate) fn new(hold: Duration) -> anyhow::Result<Arc<Self>> {
+    /// Makes the state. Nothing counts before [`Course::begin`].
+    ///
+    /// # Errors
+    ///
+    /// Never: see [`Distribution::new`].
+    pub fn new(hold: Duration) -> anyhow::Result<Arc<Self>> {
         let now = Instant::now();
         Ok(Arc::new(Self {
             exclusion: Exclusion::default(),
@@ -103,21 +69,21 @@ impl Course {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts from now on, for as long as `measured`, until the moment that it returns. Waits that have begun already begin
-    /// now.
-    pub(crate) fn begin(&self, measured: Duration) -> Instant {
+    /// Begins to count, for as long as `measured`, and returns the end. Waits that have begun already count from now on.
+    pub fn begin(&self, measured: Duration) -> Instant {
         let mut seen = self.seen();
         seen.began = Instant::now();
         seen.until = seen.began + measured;
         seen.until
     }
 
-    pub(crate) fn is_over(&self) -> bool {
+    /// Returns whether the measured time is over.
+    pub fn is_over(&self) -> bool {
         Instant::now() >= self.seen().until
     }
 
     /// Notes a wait from `began`, which has ended or is cut off by the end.
-    pub(crate) fn waited(&self, began: Instant) {
+    pub fn waited(&self, began: Instant) {
         let mut seen = self.seen();
         let end = Instant::now().min(seen.until);
         let wait = end.saturating_duration_since(began.max(seen.began));
@@ -125,8 +91,12 @@ impl Course {
     }
 
     /// Holds the name, unless the run is over, and notes that it is about to be released. `place` is the coordinator that
-    /// granted it.
-    pub(crate) async fn hold(&self, began: Instant, place: usize) -> anyhow::Result<()> {
+    /// granted it; 0 if there is only one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Distribution::record`].
+    pub async fn hold(&self, began: Instant, place: usize) -> anyhow::Result<()> {
         let granted = Instant::now();
         self.waited(began);
         if !self.is_over() {
@@ -151,26 +121,23 @@ impl Course {
     }
 
     /// Notes that a release is about to be sent.
-    pub(crate) fn releasing(&self) {
+    pub fn releasing(&self) {
         self.exclusion.releasing();
         self.seen().released = Some(Instant::now());
     }
 
-    pub(crate) fn result(
-        &self,
-        waiters: usize,
-        spent: Spent,
-        waiting: Option<Spent>,
-    ) -> anyhow::Result<HandOffs> {
+    /// Returns the result so far, and begins anew.
+    ///
+    /// # Errors
+    ///
+    /// Never: see [`Distribution::new`].
+    pub fn result(&self) -> anyhow::Result<HandOffs> {
         let mut seen = self.seen();
         Ok(HandOffs {
-            waiters,
             gaps: std::mem::replace(&mut seen.gaps, Distribution::new()?),
             worst_wait: seen.worst_wait,
             mean_hold: seen.held / seen.holds.max(1),
             crossings: seen.crossings,
-            spent,
-            waiting,
         })
     }
 }
