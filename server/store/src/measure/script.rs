@@ -4,7 +4,7 @@ use leasehold_core::command::Op;
 
 /// Kind of a call to a store's servers. Most are operations of `lua/`, or, on several independent masters, scripts of
 /// `lua/quorum/`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Script {
     /// `acquire.lua`.

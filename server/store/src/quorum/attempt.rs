@@ -5,9 +5,9 @@ use std::{
     time::Duration,
 };
 
-use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Acquire, Caller, Loss},
+    failure::StoreError,
     id::FencingToken,
     lease::drift_margin,
     name::LockName,
@@ -16,14 +16,14 @@ use leasehold_core::{
 };
 
 use super::{
-    decide::{self, Obstacle, Verdict},
-    master::Outcome,
+    decide::{self, Obstacle, Tally, Verdict, Vote},
+    look::{self, CLOSED},
     record::Record,
     round::{Masters, Round},
     script::{Ask, Found, Said},
     undo::Fate,
 };
-use crate::{clock, redis::encode::details};
+use crate::clock;
 
 /// Tries of an acquire that only other undecided acquires block.
 const TRIES: u32 = 5;
@@ -31,8 +31,6 @@ const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(2);
 /// Tries to write back a token that some masters find too small.
 const TOKENS: usize = 3;
-/// Value of the key of a closed lock.
-const CLOSED: &[u8] = b"lh:closed";
 
 /// Result of an acquire.
 #[derive(Debug)]
@@ -44,6 +42,8 @@ pub(super) enum Attempted {
         holder: Option<HolderView>,
         expires_in: Option<Duration>,
         at: StoreTime,
+        /// Whether others try as well, and none is settled.
+        is_race: bool,
     },
     /// It was granted before, and another stream has resumed it.
     Resumed(StoreTime),
@@ -59,55 +59,26 @@ pub(super) struct Granted {
     pub(super) sent_at: Moment,
 }
 
-/// Result of one try that was not granted.
-enum Tried {
-    Granted(Granted),
-    /// Others try as well, and none is settled.
-    Race(Held),
-    Held(Held),
-    Resumed(StoreTime),
-    Failed(StoreError),
-}
-
-#[derive(Default)]
-struct Held {
-    obstacles: Vec<Obstacle<Vec<u8>>>,
-    found: Vec<Found>,
-    free: usize,
-    at: Option<StoreTime>,
-}
-
 impl Masters {
-    /// Acquires a lock, or finds its holder. `waits` says whether this coordinator is to be woken when it comes free.
+    /// Acquires a lock, or finds its holder. A waiting acquire has this coordinator woken when the lock comes free.
     pub(super) async fn attempt(
         self: &Arc<Self>,
         name: &LockName,
         caller: &Caller,
         acquire: &Acquire,
-        waits: bool,
     ) -> Attempted {
-        let give_up_at = self.patience.until();
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let held = match self.try_once(name, caller, acquire, waits).await {
-                Tried::Granted(granted) => return Attempted::Granted(granted),
-                Tried::Resumed(at) => return Attempted::Resumed(at),
-                Tried::Failed(error) => return Attempted::Failed(error),
-                Tried::Race(_) if tries < TRIES && clock::now() < give_up_at => {
-                    let longest = PAUSE * (1 << (tries - 1));
-                    tokio::time::sleep(longest.mul_f64(fastrand::f64())).await;
-                    continue;
-                }
-                Tried::Race(held) | Tried::Held(held) => held,
-            };
-            let left = held.obstacles.iter().map(|obstacle| obstacle.left);
-            return Attempted::Held {
-                expires_in: decide::free_in(self.number(), held.free, left),
-                at: held.at.unwrap_or(self.time()),
-                holder: held.holder(),
-            };
+        let give_up_at = clock::now().after(self.patience);
+        let mut longest = PAUSE;
+        for _ in 1..TRIES {
+            let tried = self.try_once(name, caller, acquire).await;
+            let is_race = matches!(tried, Attempted::Held { is_race: true, .. });
+            if !is_race || clock::now() >= give_up_at {
+                return tried;
+            }
+            tokio::time::sleep(longest.mul_f64(fastrand::f64())).await;
+            longest *= 2;
         }
+        self.try_once(name, caller, acquire).await
     }
 
     async fn try_once(
@@ -115,85 +86,56 @@ impl Masters {
         name: &LockName,
         caller: &Caller,
         acquire: &Acquire,
-        waits: bool,
-    ) -> Tried {
-        let sent_at = clock::now();
+    ) -> Attempted {
         // Read before the first round, so that everything undone by then is gone before the round reads it.
         let undone = self.undoing.of(&acquire.owner);
-        let mut round = self.ask(
-            name,
-            Ask::Propose {
-                owner: acquire.owner,
-                lasts: acquire.ttl + acquire.lock_delay,
-                // Above the token of any earlier try, so that the undo of those can't undo this one.
-                floor: caller
-                    .floor
-                    .max(FencingToken::new(self.floor.load(Ordering::Relaxed))),
-                memory: caller.token_memory,
-                waiter: waits.then(|| caller.coordinator.clone()),
-            },
-        );
+        // Above the token of any earlier try, so that the undo of those can't undo this one.
+        let own = FencingToken::new(self.floor.load(Ordering::Relaxed));
+        let ask = Ask::propose(caller, acquire, caller.floor.max(own));
+        let mut round = self.ask(name, ask);
         let mut first = First::new(self.number(), undone);
         let verdict = first.listen(&mut round).await;
         let mut highest = 0;
         let tried = match verdict {
             Verdict::Agreed => {
-                let second = self.second(name, caller, acquire, &first, sent_at, &mut highest);
+                let second = self.second(name, caller, acquire, &first, &round, &mut highest);
                 second.await
             }
-            Verdict::Refused if first.was_resumed => Tried::Resumed(first.at),
-            Verdict::Refused => {
-                let held = Held {
-                    free: round.tally().number_of_yes(),
-                    obstacles: first.found.iter().map(obstacle).collect(),
-                    found: std::mem::take(&mut first.found),
-                    at: Some(first.at),
-                };
-                if decide::is_race(self.number(), &held.obstacles) {
-                    Tried::Race(held)
-                } else {
-                    Tried::Held(held)
-                }
-            }
-            Verdict::Undecided => Tried::Failed(match round.wrong_type() {
-                Some(wrong) => wrong,
-                None => StoreError::Unavailable {
-                    reason: self.why(&round),
-                },
-            }),
+            Verdict::Refused if first.was_resumed => Attempted::Resumed(round.at),
+            Verdict::Refused => first.held(&round),
+            Verdict::Undecided => Attempted::Failed(round.unavailable()),
         };
-        if !matches!(tried, Tried::Granted(_)) {
-            let undo = Ask::Undo {
-                owner: acquire.owner,
-                coordinator: caller.coordinator.clone(),
-                token: FencingToken::new(highest),
-                // If it is held, its release wakes the others.
-                wakes: matches!(tried, Tried::Race(_) | Tried::Failed(_)),
-            };
+        if !matches!(tried, Attempted::Granted(_)) {
+            // If it is held, its release wakes the others.
+            let is_race = matches!(tried, Attempted::Held { is_race: true, .. });
+            let wakes = is_race || matches!(tried, Attempted::Failed(_));
+            let undo = Ask::undo(caller, &acquire.owner, highest, wakes);
             let gone_at = round.until().after(acquire.ttl + acquire.lock_delay);
-            self.undo(name, undo, gone_at, first.fates, round);
+            let undone = self.undone(acquire.owner, highest);
+            self.undo(name, undo, undone, gone_at, first.fates, round);
         }
         tried
     }
 
     /// Runs the second round: writes the largest proposal back to a majority before any client learns of it.
     async fn second(
-        &self,
+        self: &Arc<Self>,
         name: &LockName,
         caller: &Caller,
         acquire: &Acquire,
         first: &First,
-        sent_at: Moment,
+        proposed: &Round,
         highest: &mut i64,
-    ) -> Tried {
-        let granted = |token| Granted {
-            token: FencingToken::new(token),
-            at: first.at,
-            sent_at,
+    ) -> Attempted {
+        let (at, sent_at) = (proposed.at, proposed.sent_at);
+        let granted = |token| {
+            let token = FencingToken::new(token);
+            Attempted::Granted(Granted { token, at, sent_at })
         };
+        let failed = |reason| Attempted::Failed(StoreError::Unavailable { reason });
         // Its reply was lost: the grant stands.
         if let Some(token) = decide::stands(self.number(), &first.standing, first.undone) {
-            return Tried::Granted(granted(token));
+            return granted(token);
         }
         let mut above = first.undone;
         for _ in 0..TOKENS {
@@ -201,66 +143,42 @@ impl Masters {
             *highest = token;
             self.floor
                 .fetch_max(token.saturating_add(1), Ordering::Relaxed);
-            let mut written = Vec::new();
-            // Writing to memory does not fail.
-            let _ = details(&mut written, caller, acquire);
-            let mut round = self.ask(
-                name,
-                Ask::WriteBack {
-                    owner: acquire.owner,
-                    token: FencingToken::new(token),
-                    memory: caller.token_memory,
-                    details: written.into(),
-                },
-            );
+            let mut round = self.ask(name, Ask::write_back(caller, acquire, token));
             let mut newest = None;
-            let verdict = loop {
-                if let Some(verdict) = round.tally().attempt() {
-                    break verdict;
+            let written = round.verdict(Tally::attempt, |_, said, _| match said {
+                Said::Done => Vote::Yes,
+                Said::Above(token) => {
+                    newest = newest.max(Some(token));
+                    Vote::No
                 }
-                let Some(answer) = round.next().await else {
-                    break Verdict::Undecided;
-                };
-                match answer.outcome {
-                    Outcome::Said { reply, counts } => {
-                        if let Said::Above(token) = reply.said {
-                            newest = newest.max(Some(token));
-                        }
-                        match reply.said {
-                            Said::Done if counts => round.tally().yes(),
-                            Said::Above(_) | Said::Gone(_) if counts => round.tally().no(),
-                            _ => round.tally().out(),
-                        }
-                    }
-                    _ => round.tally().out(),
-                }
-            };
-            match (verdict, newest) {
+                Said::Gone(_) => Vote::No,
+                _ => Vote::Out,
+            });
+            match (written.await, newest) {
                 (Verdict::Agreed, _) => {
                     let over = sent_at.after(acquire.ttl.saturating_sub(drift_margin(acquire.ttl)));
                     if clock::now() < over {
-                        return Tried::Granted(granted(token));
+                        return granted(token);
                     }
-                    return Tried::Failed(StoreError::Unavailable {
-                        reason: format!(
-                            "a majority of the masters took longer to agree than the TTL, {:?}, lasts",
-                            acquire.ttl
-                        ),
-                    });
+                    return failed(format!(
+                        "a majority of the masters took longer to agree than the TTL, {:?}, lasts",
+                        acquire.ttl
+                    ));
                 }
                 (_, Some(newest)) => above = above.max(Some(newest)),
                 // The keys were deleted meanwhile.
-                (Verdict::Refused, None) => return Tried::Race(Held::default()),
-                (_, None) => {
-                    return Tried::Failed(StoreError::Unavailable {
-                        reason: self.why(&round),
-                    });
+                (Verdict::Refused, None) => {
+                    return Attempted::Held {
+                        holder: None,
+                        expires_in: None,
+                        at,
+                        is_race: true,
+                    };
                 }
+                (_, None) => return Attempted::Failed(round.unavailable()),
             }
         }
-        Tried::Failed(StoreError::Unavailable {
-            reason: "other coordinators are taking and losing the lock all the time".to_owned(),
-        })
+        failed("other coordinators are taking and losing the lock all the time".to_owned())
     }
 }
 
@@ -274,7 +192,6 @@ struct First {
     undone: Option<i64>,
     found: Vec<Found>,
     was_resumed: bool,
-    at: StoreTime,
 }
 
 impl First {
@@ -286,13 +203,12 @@ impl First {
             undone,
             found: Vec::new(),
             was_resumed: false,
-            at: StoreTime::from_micros(0),
         }
     }
 
     async fn listen(&mut self, round: &mut Round) -> Verdict {
         loop {
-            if let Some(verdict) = round.tally().attempt() {
+            if let Some(verdict) = round.tally.attempt() {
                 return verdict;
             }
             let Some(answer) = round.next().await else {
@@ -301,33 +217,44 @@ impl First {
             if let Some(fate) = self.fates.get_mut(answer.from) {
                 *fate = Fate::of(&answer.outcome);
             }
-            let Outcome::Said { reply, counts } = answer.outcome else {
-                round.tally().out();
-                continue;
-            };
-            self.at = self.at.max(reply.at);
-            match reply.said {
-                Said::Proposed { token, stands } => {
-                    self.proposed.push(token);
-                    if counts {
-                        if stands {
-                            self.standing.push(token);
-                        }
-                        round.tally().yes();
-                    } else {
-                        round.tally().out();
-                    }
+            round.count(answer, |_, said, counts| self.judge(said, counts));
+        }
+    }
+
+    fn judge(&mut self, said: Said, counts: bool) -> Vote {
+        match said {
+            Said::Proposed { token, stands } => {
+                self.proposed.push(token);
+                if counts && stands {
+                    self.standing.push(token);
                 }
-                Said::Gone(Loss::Resumed) if counts => {
-                    self.was_resumed = true;
-                    round.tally().no();
-                }
-                Said::Holds(found) if counts => {
-                    self.found.push(found);
-                    round.tally().no();
-                }
-                _ => round.tally().out(),
+                Vote::Yes
             }
+            Said::Gone(Loss::Resumed) if counts => {
+                self.was_resumed = true;
+                Vote::No
+            }
+            Said::Holds(found) if counts => {
+                self.found.push(found);
+                Vote::No
+            }
+            _ => Vote::Out,
+        }
+    }
+
+    /// Returns the result if too few masters are free.
+    fn held(&self, round: &Round) -> Attempted {
+        let masters = round.masters.number();
+        let obstacles: Vec<_> = self.found.iter().map(obstacle).collect();
+        let holders = obstacles.iter().map(|obstacle| &obstacle.holder);
+        let most = decide::largest(holders);
+        let left = obstacles.iter().map(|obstacle| obstacle.left);
+        Attempted::Held {
+            // The holder on most masters.
+            holder: most.and_then(|(holder, _)| look::holder(holder, self.found.iter())),
+            expires_in: decide::free_in(masters, round.tally.number_of_yes(), left),
+            at: round.at,
+            is_race: decide::is_race(masters, &obstacles),
         }
     }
 }
@@ -339,14 +266,5 @@ fn obstacle(found: &Found) -> Obstacle<Vec<u8>> {
         is_settled: holder == CLOSED || record.is_some_and(|record| record.of(&holder).is_some()),
         left: found.left,
         holder,
-    }
-}
-
-impl Held {
-    /// Returns the holder on most masters.
-    fn holder(&self) -> Option<HolderView> {
-        let holders = self.obstacles.iter().map(|obstacle| &obstacle.holder);
-        let (holder, _) = decide::largest(holders)?;
-        super::look::holder(holder, self.found.iter())
     }
 }

@@ -21,6 +21,17 @@ pub enum Verdict {
     Undecided,
 }
 
+/// Vote of one master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vote {
+    /// For it.
+    Yes,
+    /// Against it.
+    No,
+    /// Neither: the master has no vote, or did not answer in time.
+    Out,
+}
+
 /// Votes on one question, as they come in.
 #[derive(Clone, Debug)]
 pub struct Tally {
@@ -42,19 +53,13 @@ impl Tally {
         }
     }
 
-    /// Counts a yes.
-    pub const fn yes(&mut self) {
-        self.yes += 1;
-    }
-
-    /// Counts a no.
-    pub const fn no(&mut self) {
-        self.no += 1;
-    }
-
-    /// Counts a master that has no vote, or did not answer in time.
-    pub const fn out(&mut self) {
-        self.out += 1;
+    /// Counts a vote.
+    pub const fn count(&mut self, vote: Vote) {
+        match vote {
+            Vote::Yes => self.yes += 1,
+            Vote::No => self.no += 1,
+            Vote::Out => self.out += 1,
+        }
     }
 
     /// Takes back this many that were out, because they are asked again.

@@ -1,7 +1,7 @@
 //! Pages of names: walks through one master after the other, and leaves out what an earlier one has too.
 
 use leasehold_core::failure::StoreError;
-use leasehold_core::name::{Invalid, LockName};
+use leasehold_core::name::Invalid;
 use redis::{Cmd, Value};
 
 use super::{decide::majority, master::Master, round::Masters};
@@ -102,11 +102,6 @@ impl Masters {
             keys.retain(|_| !known.next().unwrap_or(false));
         }
         keys
-    }
-
-    /// Checks that this can be the name of a lock.
-    pub(super) fn check_name(&self, name: &LockName) -> Result<(), Invalid> {
-        self.keys.check(name)
     }
 }
 

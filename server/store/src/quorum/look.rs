@@ -1,93 +1,81 @@
 //! View of a lock, as a majority of the masters reports it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
+    failure::StoreError,
     id::FencingToken,
     name::LockName,
-    time::StoreTime,
     view::{HoldEdge, HolderView},
 };
 
 use super::{
-    decide::{largest, majority},
-    master::Outcome,
+    decide::{Vote, largest, majority},
     record::Record,
-    round::Masters,
+    round::{Masters, Round},
     script::{Ask, Found, Said},
 };
-use leasehold_core::failure::StoreError;
 
-const CLOSED: &[u8] = b"lh:closed";
+/// Value of the key of a closed lock.
+pub(super) const CLOSED: &[u8] = b"lh:closed";
 
 /// Answers of the masters.
-#[derive(Debug, Default)]
 pub(super) struct Seen {
+    pub(super) round: Round,
     found: Vec<Found>,
     holder: Option<Vec<u8>>,
-    pub(super) token: Option<FencingToken>,
-    pub(super) at: Option<StoreTime>,
 }
 
 impl Masters {
     /// Looks at a lock until its holder is certain, or the time is up. If too many masters are silent to be certain, shows the
     /// holder on most masters; but a majority must answer.
-    pub(super) async fn look(&self, name: &LockName) -> Result<Seen, StoreError> {
+    pub(super) async fn look(self: &Arc<Self>, name: &LockName) -> Result<Seen, StoreError> {
         let needed = majority(self.number());
-        let mut round = self.ask(name, Ask::Look);
-        let mut seen = Seen::default();
-        loop {
-            let holders = seen.found.iter().map(|found| found.holder.as_deref());
-            let most = largest(holders).map_or(0, |(_, number)| number);
-            if most >= needed {
-                break;
-            }
-            let Some(answer) = round.next().await else {
-                break;
-            };
-            let Outcome::Said { reply, counts } = answer.outcome else {
-                continue;
-            };
-            if let Said::Holds(found) = reply.said
-                && counts
+        let mut round = self.ask(name, Ask::look());
+        let mut found: Vec<Found> = Vec::new();
+        let certain = loop {
+            let holders = found.iter().map(|found| found.holder.as_deref());
+            if let Some((holder, number)) = largest(holders)
+                && number >= needed
             {
-                round.tally().yes();
-                seen.at = seen.at.max(Some(reply.at));
-                seen.found.push(found);
+                break Some(holder);
             }
-        }
-        if seen.found.len() < needed {
-            return Err(round
-                .wrong_type()
-                .unwrap_or_else(|| StoreError::Unavailable {
-                    reason: self.why(&round),
-                }));
-        }
-        let all = seen.found.iter().map(|found| found.holder.as_deref());
-        let holder = match largest(all) {
-            Some((holder, number)) if number >= needed => holder,
-            _ => largest(
-                seen.found
-                    .iter()
-                    .filter_map(|found| found.holder.as_deref()),
-            )
-            .map(|(holder, _)| holder),
+            let judge = |_, said, counts| match said {
+                Said::Holds(here) if counts => {
+                    found.push(here);
+                    Vote::Yes
+                }
+                _ => Vote::Out,
+            };
+            if !round.hear(judge).await {
+                break None;
+            }
         };
+        if found.len() < needed {
+            return Err(round.unavailable());
+        }
+        let held = found.iter().filter_map(|found| found.holder.as_deref());
+        let holder = certain.unwrap_or_else(|| largest(held).map(|(holder, _)| holder));
         let holder = holder.map(<[u8]>::to_vec);
-        seen.holder = holder;
-        let records = seen
-            .found
-            .iter()
-            .filter_map(|found| found.record.as_deref());
-        seen.token = records
-            .filter_map(Record::parse)
-            .map(|record| record.token)
-            .max();
-        Ok(seen)
+        Ok(Seen {
+            round,
+            found,
+            holder,
+        })
     }
 }
 
 impl Seen {
+    /// Returns the newest token, if any.
+    pub(super) fn token(&self) -> Option<FencingToken> {
+        let records = self
+            .found
+            .iter()
+            .filter_map(|found| found.record.as_deref());
+        let tokens = records.filter_map(|record| Some(Record::parse(record)?.token));
+        tokens.max().filter(|token| token.get() != 0)
+    }
+
     /// Returns the holder.
     pub(super) fn holder(&self) -> Option<HolderView> {
         holder(self.holder.as_deref()?, self.found.iter())
@@ -120,13 +108,10 @@ pub(super) fn holder<'a>(
     let records = found.filter_map(|found| Record::parse(found.record.as_deref()?));
     let records = records.filter(|record| record.of(holder).is_some());
     let newest = records.max_by_key(|record| record.token);
-    match newest
-        .as_ref()
-        .and_then(|record| Some((record.token, record.of(holder)?)))
-    {
-        Some((token, grant)) => {
-            let left = expires_in.unwrap_or_default();
-            Some(HolderView::Ours(Box::new(grant.view(token, left))))
+    match newest.as_ref().and_then(|record| record.of(holder)) {
+        Some(grant) => {
+            let hold = grant.view(expires_in.unwrap_or_default());
+            Some(HolderView::Ours(Box::new(hold)))
         }
         // Without a record it may also be an unknown acquire in flight.
         None => Some(HolderView::Foreign { expires_in }),

@@ -6,7 +6,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use futures_util::poll;
@@ -311,17 +310,6 @@ impl Item {
     fn tell(self, from: usize, outcome: Outcome) {
         // The caller may have enough answers already.
         let _ = self.answer.send(Answer { from, outcome });
-    }
-}
-
-/// Time-out of an answer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Patience(pub(super) Duration);
-
-impl Patience {
-    /// Returns when a question asked now is given up.
-    pub(super) fn until(self) -> Moment {
-        clock::now().after(self.0)
     }
 }
 

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
-    mode::Mode,
+    id::{CoordinatorId, FencingToken, OwnerId, SessionId},
     name::{ClientName, Value},
     time::StoreTime,
     view::{HoldEdge, HoldView},
@@ -26,18 +25,8 @@ pub struct Record {
 pub struct Grant {
     /// Its owner id.
     pub owner: OwnerId,
-    /// Time for which the name stays closed after an unclean end.
-    pub lock_delay: Duration,
-    /// The client's flow that holds it.
-    pub actor: Actor,
-    /// Mode in which it is held.
-    pub mode: Mode,
-    minted_at: StoreTime,
-    coordinator: CoordinatorId,
-    session: Option<SessionId>,
-    count: u32,
-    client_name: ClientName,
-    value: Value,
+    /// The hold, without the time left, which only its key has.
+    pub hold: HoldView,
 }
 
 impl Record {
@@ -49,7 +38,7 @@ impl Record {
         let minted_at = StoreTime::from_micros(i64::from_be_bytes(*minted_at));
         let grant = match rest {
             [] => None,
-            rest => Some(Grant::parse(minted_at, rest)?),
+            rest => Some(Grant::parse(token, minted_at, rest)?),
         };
         Some(Self { token, grant })
     }
@@ -63,7 +52,7 @@ impl Record {
 }
 
 impl Grant {
-    fn parse(minted_at: StoreTime, bytes: &[u8]) -> Option<Self> {
+    fn parse(token: FencingToken, minted_at: StoreTime, bytes: &[u8]) -> Option<Self> {
         let (owner, rest) = bytes.split_at_checked(16)?;
         let (_state, rest) = rest.split_first()?;
         let (delay, rest) = rest.split_first_chunk()?;
@@ -74,37 +63,31 @@ impl Grant {
         let (extras, rest) = rest.split_at_checked(usize::from(*length))?;
         let (client_name, value) = sized(rest)?;
         let Extras { mode, actor, count } = Extras::parse(extras)?;
-        Some(Self {
-            owner: OwnerId::parse(owner)?,
-            minted_at,
-            lock_delay: Duration::from_millis(u64::from_be_bytes(*delay)),
-            coordinator: CoordinatorId::new(std::str::from_utf8(coordinator).ok()?),
+        let hold = HoldView {
             session: match session {
                 [] => None,
                 session => Some(SessionId::parse(session)?),
             },
             actor,
+            client_name: ClientName::parse(std::str::from_utf8(client_name).ok()?).ok()?,
             mode,
             count,
-            client_name: ClientName::parse(std::str::from_utf8(client_name).ok()?).ok()?,
+            coordinator: CoordinatorId::new(std::str::from_utf8(coordinator).ok()?),
+            token,
+            acquired_at: minted_at,
+            expires_in: Duration::ZERO,
+            lock_delay: Duration::from_millis(u64::from_be_bytes(*delay)),
             value: Value::parse(value).ok()?,
-        })
+        };
+        let owner = OwnerId::parse(owner)?;
+        Some(Self { owner, hold })
     }
 
     /// Returns its view, if its key has this much time left.
-    pub fn view(&self, token: FencingToken, left: Duration) -> HoldView {
+    pub fn view(&self, left: Duration) -> HoldView {
         HoldView {
-            session: self.session,
-            actor: self.actor,
-            client_name: self.client_name.clone(),
-            mode: self.mode,
-            count: self.count,
-            coordinator: self.coordinator.clone(),
-            token,
-            acquired_at: self.minted_at,
-            expires_in: left.saturating_sub(self.lock_delay),
-            lock_delay: self.lock_delay,
-            value: self.value.clone(),
+            expires_in: left.saturating_sub(self.hold.lock_delay),
+            ..self.hold.clone()
         }
     }
 
@@ -112,10 +95,10 @@ impl Grant {
     pub fn edge(&self) -> HoldEdge {
         HoldEdge {
             owner: self.owner,
-            session: self.session,
-            actor: self.actor,
-            client_name: self.client_name.clone(),
-            mode: self.mode,
+            session: self.hold.session,
+            actor: self.hold.actor,
+            client_name: self.hold.client_name.clone(),
+            mode: self.hold.mode,
         }
     }
 }

@@ -2,17 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Caller, End, Former, Reply},
+    command::{Caller, End, Former, Reply, Stamped},
+    failure::StoreError,
     id::{FencingToken, OwnerId},
     name::LockName,
-    time::{Moment, StoreTime},
 };
 
 use super::{
-    decide::Verdict,
-    master::Outcome,
+    decide::{Tally, Verdict, Vote},
     round::{Masters, Round},
     script::{Ask, Said},
 };
@@ -21,13 +19,13 @@ use crate::clock;
 /// Release in flight.
 pub(super) struct Ending {
     round: Round,
-    sent_at: Moment,
     name: LockName,
-    ask: Ask,
+    caller: Caller,
     owner: OwnerId,
-    memory: Duration,
+    end: End,
     /// Whether it is repeated at silent masters, even if no master reports the hold.
     is_certain: bool,
+    heard: Heard,
 }
 
 /// Answers of the masters.
@@ -41,30 +39,32 @@ struct Heard {
     answered: Vec<usize>,
     others_wait: bool,
     held: bool,
-    at: Option<StoreTime>,
 }
 
 /// Result of a release.
 pub(super) struct Ended {
-    pub(super) result: Result<Reply, StoreError>,
-    pub(super) at: StoreTime,
-    pub(super) sent_at: Moment,
+    pub(super) result: Result<Stamped, StoreError>,
     /// Whether waiters of other coordinators were woken.
     pub(super) others_wait: bool,
 }
 
 impl Masters {
     /// Sends a release to all masters.
-    pub(super) fn end(&self, name: &LockName, caller: &Caller, owner: OwnerId, end: End) -> Ending {
-        let ask = release(caller, owner, end);
+    pub(super) fn end(
+        self: &Arc<Self>,
+        name: &LockName,
+        caller: &Caller,
+        owner: OwnerId,
+        end: End,
+    ) -> Ending {
         Ending {
-            sent_at: clock::now(),
-            round: self.ask(name, ask.clone()),
+            round: self.ask(name, Ask::release(caller, &owner, end)),
             name: name.clone(),
-            ask,
+            caller: caller.clone(),
             owner,
-            memory: caller.token_memory,
+            end,
             is_certain: false,
+            heard: Heard::default(),
         }
     }
 
@@ -78,8 +78,7 @@ impl Masters {
     ) {
         let mut ending = self.end(name, caller, owner, end);
         ending.is_certain = true;
-        let masters = Arc::clone(self);
-        tokio::spawn(async move { ending.outcome(&masters).await });
+        tokio::spawn(ending.outcome());
     }
 
     /// Takes a lock from its holder, and raises the token above every other.
@@ -87,214 +86,134 @@ impl Masters {
         self: &Arc<Self>,
         name: &LockName,
         caller: &Caller,
-    ) -> Result<(Reply, StoreTime), StoreError> {
-        let coordinator = caller.coordinator.clone();
-        let mut round = self.ask(name, Ask::ForceRelease { coordinator });
-        let mut at = StoreTime::from_micros(0);
+    ) -> Result<Stamped, StoreError> {
+        let mut round = self.ask(name, Ask::force_release(caller));
         let (mut newest, mut released) = (0, false);
         let mut former: Vec<Former> = Vec::new();
         let mut silent: Vec<usize> = (0..self.number()).collect();
-        while round.tally().attempt().is_none() {
-            let Some(answer) = round.next().await else {
-                break;
-            };
-            let Outcome::Said { reply, counts } = answer.outcome else {
-                round.tally().out();
-                continue;
-            };
-            at = at.max(reply.at);
-            silent.retain(|place| *place != answer.from);
+        let forced = round.verdict(Tally::attempt, |from, said, _| {
+            silent.retain(|place| *place != from);
             if let Said::Forced {
                 held,
                 newest: here,
                 former: of,
-            } = reply.said
+            } = said
             {
                 newest = newest.max(here);
                 released |= held;
                 let of = of.map(|(owner, coordinator)| Former { owner, coordinator });
                 former.extend(of.filter(|of| !former.contains(of)));
             }
-            if counts {
-                round.tally().yes();
-            } else {
-                round.tally().out();
-            }
-        }
-        if round.tally().attempt() != Some(Verdict::Agreed) {
-            return Err(self.undecided(&round));
+            Vote::Yes
+        });
+        if forced.await != Verdict::Agreed {
+            return Err(round.undecided());
         }
         if released {
             newest = (newest + 1)
-                .max(at.as_micros())
-                .max(caller.floor_at(at).get());
-            let raise = Ask::Raise {
-                token: FencingToken::new(newest),
-                memory: caller.token_memory,
-                ends: false,
-                ended: None,
-            };
-            let mut round = self.ask(name, raise);
-            if self.count(&mut round).await != Verdict::Agreed {
-                return Err(self.undecided(&round));
+                .max(round.at.as_micros())
+                .max(caller.floor_at(round.at).get());
+            let mut round = self.ask(name, Ask::raise(caller, newest, false, None));
+            let raised = round.verdict(Tally::attempt, |_, _, _| Vote::Yes).await;
+            if raised != Verdict::Agreed {
+                return Err(round.undecided());
             }
         }
         former.sort_unstable_by_key(|former| former.owner);
-        self.force_the_rest(name, caller, &former, silent);
-        let reply = Reply::Forced {
+        // Also at masters that had not answered. A master that did it meanwhile finds nothing.
+        for former in &former {
+            let ask = Ask::release(caller, &former.owner, End::Clean);
+            self.owe_all(name, ask, |place| silent.contains(&place));
+        }
+        Ok(round.stamp(Reply::Forced {
             former,
             released,
             token: FencingToken::new(newest),
-        };
-        Ok((reply, at))
+        }))
     }
 
-    /// Ends a forced hold also at masters that had not answered. A master that did it meanwhile finds nothing.
-    fn force_the_rest(
-        self: &Arc<Self>,
-        name: &LockName,
-        caller: &Caller,
-        former: &[Former],
-        silent: Vec<usize>,
-    ) {
+    /// Makes the chosen masters carry out a release as soon as they answer, until its hold must have expired.
+    fn owe_all(self: &Arc<Self>, name: &LockName, ask: Ask, chosen: impl Fn(usize) -> bool) {
+        let question = self.question(name, ask);
         let now = clock::now();
-        let gone_at = now.after(self.terms.hold);
-        for former in former {
-            let question = self.question(name, release(caller, former.owner, End::Clean));
-            for place in &silent {
-                self.owe(*place, Arc::clone(&question), now, gone_at, None);
-            }
+        for place in (0..self.number()).filter(|place| chosen(*place)) {
+            let gone_at = now.after(self.terms.hold);
+            self.owe(place, Arc::clone(&question), now, gone_at, None);
         }
-    }
-
-    /// Counts the masters that did what was asked.
-    async fn count(&self, round: &mut Round) -> Verdict {
-        loop {
-            if let Some(verdict) = round.tally().attempt() {
-                return verdict;
-            }
-            match round.next().await.map(|answer| answer.outcome) {
-                None => return Verdict::Undecided,
-                Some(Outcome::Said { counts: true, .. }) => round.tally().yes(),
-                Some(_) => round.tally().out(),
-            }
-        }
-    }
-
-    /// Returns the error of a command that some masters may have carried out.
-    pub(super) fn undecided(&self, round: &Round) -> StoreError {
-        round
-            .wrong_type()
-            .unwrap_or_else(|| StoreError::Indeterminate {
-                reason: self.why(round),
-            })
     }
 }
 
-fn release(caller: &Caller, owner: OwnerId, end: End) -> Ask {
-    Ask::Release {
-        owner,
-        coordinator: caller.coordinator.clone(),
-        is_unclean: end == End::Unclean,
-        memory: caller.token_memory,
+impl Heard {
+    fn judge(&mut self, from: usize, said: Said) -> Vote {
+        self.answered.push(from);
+        let Said::Released {
+            held,
+            closed_for,
+            token,
+            woken,
+        } = said
+        else {
+            return Vote::Out;
+        };
+        self.closed_for = self.closed_for.max(closed_for);
+        self.others_wait |= woken > 0;
+        self.held |= held;
+        if token.is_some() {
+            self.token = self.token.max(token);
+            self.raised.push(from);
+        }
+        if held { Vote::Yes } else { Vote::No }
     }
 }
 
 impl Ending {
     /// Waits for the result. Then, in the background, raises the token at masters that lacked the hold, and releases it at
     /// masters that did not answer.
-    pub(super) async fn outcome(mut self, masters: &Arc<Masters>) -> Ended {
-        let mut heard = Heard::default();
-        let verdict = loop {
-            if let Some(verdict) = self.round.tally().standing() {
-                break verdict;
-            }
-            if !self.hear(&mut heard).await {
-                break Verdict::Undecided;
-            }
-        };
+    pub(super) async fn outcome(mut self) -> Ended {
+        let heard = &mut self.heard;
+        let judge = |from, said, _| heard.judge(from, said);
+        let verdict = self.round.verdict(Tally::standing, judge).await;
+        let held = verdict == Verdict::Agreed;
         let result = match verdict {
-            Verdict::Agreed | Verdict::Refused => Ok(Reply::Released {
-                held: verdict == Verdict::Agreed,
+            Verdict::Agreed | Verdict::Refused => Ok(self.round.stamp(Reply::Released {
+                held,
                 waited: false,
-                closed_for: heard.closed_for.filter(|_| verdict == Verdict::Agreed),
-            }),
-            Verdict::Undecided => Err(masters.undecided(&self.round)),
+                closed_for: self.heard.closed_for.filter(|_| held),
+            })),
+            Verdict::Undecided => Err(self.round.undecided()),
         };
         let ended = Ended {
             result,
-            at: heard.at.unwrap_or_else(|| masters.time()),
-            sent_at: self.sent_at,
-            others_wait: heard.others_wait,
+            others_wait: self.heard.others_wait,
         };
-        let masters = Arc::clone(masters);
         tokio::spawn(async move {
-            while self.hear(&mut heard).await {}
-            self.see_to_the_rest(&heard, &masters, verdict == Verdict::Agreed);
+            let heard = &mut self.heard;
+            let mut judge = |from, said, _| heard.judge(from, said);
+            while self.round.hear(&mut judge).await {}
+            self.see_to_the_rest(held);
         });
         ended
     }
 
-    async fn hear(&mut self, heard: &mut Heard) -> bool {
-        let Some(answer) = self.round.next().await else {
-            return false;
-        };
-        let tally = self.round.tally();
-        let Outcome::Said { reply, counts } = answer.outcome else {
-            tally.out();
-            return true;
-        };
-        heard.answered.push(answer.from);
-        heard.at = heard.at.max(Some(reply.at));
-        if let Said::Released {
-            held,
-            closed_for,
-            token,
-            woken,
-        } = reply.said
-        {
-            heard.closed_for = heard.closed_for.max(closed_for);
-            heard.others_wait |= woken > 0;
-            heard.held |= held;
-            if token.is_some() {
-                heard.token = heard.token.max(token);
-                heard.raised.push(answer.from);
-            }
-            match (counts, held) {
-                (true, true) => tally.yes(),
-                (true, false) => tally.no(),
-                (false, _) => tally.out(),
-            }
-        } else {
-            tally.out();
-        }
-        true
-    }
-
-    fn see_to_the_rest(&self, heard: &Heard, masters: &Arc<Masters>, was_held: bool) {
-        let raise = heard.token.map(|token| Ask::Raise {
-            token: FencingToken::new(token.saturating_add(1)),
-            memory: self.memory,
-            // A hold that stood under this owner id on a majority has no other owner id any more.
-            ends: was_held,
-            // An earlier command may have set it again since its release there.
-            ended: Some(self.owner),
+    fn see_to_the_rest(&self, was_held: bool) {
+        let (heard, masters) = (&self.heard, &self.round.masters);
+        let raise = heard.token.map(|token| {
+            // A hold that stood under this owner id on a majority has no other owner id any more. An earlier command may have
+            // set it again since its release there.
+            let token = token.saturating_add(1);
+            Ask::raise(&self.caller, token, was_held, Some(&self.owner))
         });
         if let Some(raise) = raise.clone() {
             // The answers are not needed: this is a second line of defence, after the majority that has it.
             drop(masters.ask_some(&self.name, raise, |place| !heard.raised.contains(&place)));
         }
         if self.is_certain || heard.held || heard.token.is_some() {
-            let asks = [Some(self.ask.clone()), raise.filter(|_| was_held)];
-            let now = clock::now();
-            let gone_at = now.after(masters.terms.hold);
-            for ask in asks.into_iter().flatten() {
-                let question = masters.question(&self.name, ask);
-                for master in &masters.all {
-                    if !heard.answered.contains(&master.place) {
-                        masters.owe(master.place, Arc::clone(&question), now, gone_at, None);
-                    }
-                }
+            let release = Ask::release(&self.caller, &self.owner, self.end);
+            for ask in [Some(release), raise.filter(|_| was_held)]
+                .into_iter()
+                .flatten()
+            {
+                masters.owe_all(&self.name, ask, |place| !heard.answered.contains(&place));
             }
         }
     }

@@ -8,8 +8,9 @@ use std::{
     time::Duration,
 };
 
-use leasehold_core::failure::StoreError;
 use leasehold_core::{
+    command::{Executed, Reply, Stamped},
+    failure::StoreError,
     name::LockName,
     time::{Moment, StoreTime},
 };
@@ -19,9 +20,9 @@ use tokio::{
 };
 
 use super::{
-    decide::Tally,
-    master::{Answer, Master, Outcome, Patience, Question},
-    script::Ask,
+    decide::{Tally, Verdict, Vote, majority},
+    master::{Answer, Master, Outcome, Question},
+    script::{Ask, Said},
     standing::{Standing, Terms},
     undo::{Undoing, Undone},
 };
@@ -36,7 +37,8 @@ const MOST_OWED: usize = 4096;
 pub(super) struct Masters {
     pub(super) all: Vec<Arc<Master>>,
     pub(super) keys: Keys,
-    pub(super) patience: Patience,
+    /// The time-out of an answer.
+    pub(super) patience: Duration,
     pub(super) terms: Terms,
     /// One more than the largest token that this coordinator ever wrote back, even in a failed try.
     pub(super) floor: AtomicI64,
@@ -45,10 +47,13 @@ pub(super) struct Masters {
 
 /// Answers to a question, as they come in. Dropping it does not cancel the question.
 pub(super) struct Round {
+    pub(super) masters: Arc<Masters>,
+    pub(super) sent_at: Moment,
+    /// The latest time in a reply.
+    pub(super) at: StoreTime,
+    pub(super) tally: Tally,
     answers: mpsc::UnboundedReceiver<Answer>,
     left: usize,
-    until: Moment,
-    tally: Tally,
     troubles: Vec<(usize, StoreError)>,
 }
 
@@ -74,65 +79,37 @@ impl Masters {
     }
 
     /// Asks all masters. Questions about one lock arrive everywhere in the order of the calls.
-    pub(super) fn ask(&self, name: &LockName, ask: Ask) -> Round {
+    pub(super) fn ask(self: &Arc<Self>, name: &LockName, ask: Ask) -> Round {
         self.ask_some(name, ask, |_| true)
     }
 
     /// Asks the chosen masters; the others count as silent.
     pub(super) fn ask_some(
-        &self,
+        self: &Arc<Self>,
         name: &LockName,
         ask: Ask,
         chosen: impl Fn(usize) -> bool,
     ) -> Round {
-        let until = self.patience.until();
-        let question = self.question(name, ask);
         let (answer, answers) = mpsc::unbounded_channel();
-        let mut tally = Tally::new(self.number());
-        let mut left = 0;
+        let mut round = Round {
+            masters: Arc::clone(self),
+            sent_at: clock::now(),
+            at: StoreTime::from_micros(0),
+            tally: Tally::new(self.number()),
+            answers,
+            left: 0,
+            troubles: Vec::new(),
+        };
+        let question = self.question(name, ask);
         for master in &self.all {
             if chosen(master.place) {
-                left += 1;
-                master.ask(Arc::clone(&question), until, answer.clone());
+                round.left += 1;
+                master.ask(Arc::clone(&question), round.until(), answer.clone());
             } else {
-                tally.out();
+                round.tally.count(Vote::Out);
             }
         }
-        Round {
-            answers,
-            left,
-            until,
-            tally,
-            troubles: Vec::new(),
-        }
-    }
-
-    /// Returns why a question failed: the masters without a vote, or without an answer.
-    pub(super) fn why(&self, round: &Round) -> String {
-        let now = clock::now();
-        let mut parts = Vec::new();
-        for master in &self.all {
-            let trouble = round
-                .troubles
-                .iter()
-                .find(|(from, _)| *from == master.place);
-            if let Some(excuse) = excuse(master, now) {
-                parts.push(excuse);
-            } else if let Some((_, error)) = trouble {
-                parts.push(reason_of(error));
-            }
-        }
-        let silent = round.left;
-        if silent > 0 {
-            parts.push(format!("{silent} did not answer in time"));
-        }
-        format!(
-            "{votes} of {number} masters voted, and {needed} are needed: {parts}",
-            votes = round.tally.votes(),
-            number = self.number(),
-            needed = super::decide::majority(self.number()),
-            parts = parts.join("; "),
-        )
+        round
     }
 
     /// Makes a master carry out a release as soon as it answers, as long as that is useful. An attempt that this undoes counts
@@ -165,7 +142,8 @@ impl Masters {
                     return;
                 }
                 let (answer, mut answers) = mpsc::unbounded_channel();
-                master.ask(Arc::clone(&question), patience.until(), answer);
+                let until = clock::now().after(patience);
+                master.ask(Arc::clone(&question), until, answer);
                 if let Some(Answer {
                     outcome: Outcome::Said { .. },
                     ..
@@ -233,38 +211,129 @@ impl Round {
         if self.left == 0 {
             return None;
         }
-        let deadline = Instant::now() + clock::now().until(self.until);
+        let deadline = Instant::now() + clock::now().until(self.until());
         let answer = match timeout_at(deadline, self.answers.recv()).await {
             Ok(answer) => answer?,
             // Takes an answer that is there already: this process may have been late.
             Err(_) => self.answers.try_recv().ok()?,
         };
         self.left -= 1;
-        if let Outcome::Unsent(error) | Outcome::Unknown(error) | Outcome::Failed(error) =
-            &answer.outcome
-        {
-            self.troubles.push((answer.from, error.clone()));
+        match &answer.outcome {
+            Outcome::Said { reply, .. } => self.at = self.at.max(reply.at),
+            Outcome::Unsent(error) | Outcome::Unknown(error) | Outcome::Failed(error) => {
+                self.troubles.push((answer.from, error.clone()));
+            }
         }
         Some(answer)
     }
 
-    /// Returns the votes so far.
-    pub(super) fn tally(&mut self) -> &mut Tally {
-        &mut self.tally
+    /// Counts an answer. `judge` takes the place of the master, its reply, and whether the master has a vote, and returns the
+    /// vote, which counts only then. A master that did not reply is out.
+    pub(super) fn count(&mut self, answer: Answer, judge: impl FnOnce(usize, Said, bool) -> Vote) {
+        let vote = match answer.outcome {
+            Outcome::Said { reply, counts } => {
+                let vote = judge(answer.from, reply.said, counts);
+                if counts { vote } else { Vote::Out }
+            }
+            _ => Vote::Out,
+        };
+        self.tally.count(vote);
+    }
+
+    /// Waits for the next answer and counts it. Returns false when no more come.
+    pub(super) async fn hear(&mut self, judge: impl FnOnce(usize, Said, bool) -> Vote) -> bool {
+        match self.next().await {
+            Some(answer) => {
+                self.count(answer, judge);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Counts answers until the verdict is certain by a rule.
+    pub(super) async fn verdict(
+        &mut self,
+        rule: fn(&Tally) -> Option<Verdict>,
+        mut judge: impl FnMut(usize, Said, bool) -> Vote,
+    ) -> Verdict {
+        loop {
+            if let Some(verdict) = rule(&self.tally) {
+                return verdict;
+            }
+            if !self.hear(&mut judge).await {
+                return Verdict::Undecided;
+            }
+        }
     }
 
     /// Returns when silent masters are given up.
     pub(super) fn until(&self) -> Moment {
-        self.until
+        self.sent_at.after(self.masters.patience)
+    }
+
+    /// Returns a reply with the time of the masters' replies, and that of the question.
+    pub(super) fn stamp(&self, reply: Reply) -> Stamped {
+        stamped(reply, self.at, self.sent_at)
+    }
+
+    /// Returns the error of a question that was not carried out.
+    pub(super) fn unavailable(&self) -> StoreError {
+        let reason = self.why();
+        self.wrong_type()
+            .unwrap_or(StoreError::Unavailable { reason })
+    }
+
+    /// Returns the error of a command that some masters may have carried out.
+    pub(super) fn undecided(&self) -> StoreError {
+        let reason = self.why();
+        self.wrong_type()
+            .unwrap_or(StoreError::Indeterminate { reason })
+    }
+
+    /// Returns why the question failed: the masters without a vote, or without an answer.
+    fn why(&self) -> String {
+        let now = clock::now();
+        let masters = &self.masters;
+        let mut parts = Vec::new();
+        for master in &masters.all {
+            let mut troubles = self.troubles.iter();
+            let trouble = troubles.find(|(from, _)| *from == master.place);
+            if let Some(excuse) = excuse(master, now) {
+                parts.push(excuse);
+            } else if let Some((_, error)) = trouble {
+                parts.push(reason_of(error));
+            }
+        }
+        if self.left > 0 {
+            parts.push(format!("{} did not answer in time", self.left));
+        }
+        format!(
+            "{votes} of {number} masters voted, and {needed} are needed: {parts}",
+            votes = self.tally.votes(),
+            number = masters.number(),
+            needed = majority(masters.number()),
+            parts = parts.join("; "),
+        )
     }
 
     /// Returns the error of a master whose key holds something that is no lock.
-    pub(super) fn wrong_type(&self) -> Option<StoreError> {
-        let wrong =
-            |(_, error): &&(usize, StoreError)| matches!(error, StoreError::WrongType { .. });
-        self.troubles
-            .iter()
-            .find(wrong)
-            .map(|(_, error)| error.clone())
+    fn wrong_type(&self) -> Option<StoreError> {
+        let mut errors = self.troubles.iter().map(|(_, error)| error);
+        let wrong = errors.find(|error| matches!(error, StoreError::WrongType { .. }));
+        wrong.cloned()
+    }
+}
+
+/// Returns the result of a command.
+pub(super) fn stamped(reply: Reply, at: StoreTime, sent_at: Moment) -> Stamped {
+    Stamped {
+        executed: Executed {
+            reply,
+            at,
+            handed: Vec::new(),
+            more: false,
+        },
+        sent_at,
     }
 }

@@ -1,99 +1,33 @@
 //! Operations on one master, as script calls, and their replies.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, LazyLock},
     time::Duration,
 };
 
 use leasehold_core::{
-    command::{Loss, Resume},
+    command::{Acquire, Caller, End, Loss, Resume},
     id::{CoordinatorId, FencingToken, OwnerId},
     name::Value as LockValue,
     time::StoreTime,
 };
-use redis::{Cmd, Script, Value};
+use redis::{Cmd, ToRedisArgs, Value};
 
-use crate::measure;
+use crate::measure::Script;
 use crate::redis::{
-    encode::millis,
+    encode::{details, millis},
     fields::{Fields, Garbled},
     keys::{Key, Keys, LockKeys},
 };
 
 const COMMON: &str = include_str!("../../lua/quorum/common.lua");
 
-/// Operation on a master.
+/// Operation on a master: a script and its arguments, without those that differ from master to master.
 #[derive(Clone, Debug)]
-pub(super) enum Ask {
-    /// See `propose.lua`.
-    Propose {
-        owner: OwnerId,
-        lasts: Duration,
-        floor: FencingToken,
-        memory: Duration,
-        waiter: Option<CoordinatorId>,
-    },
-    /// See `write_back.lua`.
-    WriteBack {
-        owner: OwnerId,
-        token: FencingToken,
-        memory: Duration,
-        details: Arc<[u8]>,
-    },
-    /// See `extend.lua`.
-    Extend {
-        owner: OwnerId,
-        ttl: Duration,
-        memory: Duration,
-        coordinator: CoordinatorId,
-    },
-    /// See `restore.lua`.
-    Restore {
-        owner: OwnerId,
-        ttl: Duration,
-        memory: Duration,
-        record: Arc<[u8]>,
-        /// The owner ids that were replaced, one after the other.
-        former: Arc<[u8]>,
-    },
-    /// See `resume.lua`.
-    Resume {
-        resume: Arc<Resume>,
-        memory: Duration,
-        coordinator: CoordinatorId,
-    },
-    /// See `release.lua`.
-    Release {
-        owner: OwnerId,
-        coordinator: CoordinatorId,
-        is_unclean: bool,
-        memory: Duration,
-    },
-    /// See `undo.lua`.
-    Undo {
-        owner: OwnerId,
-        coordinator: CoordinatorId,
-        token: FencingToken,
-        /// Whether to wake other coordinators with waiters.
-        wakes: bool,
-    },
-    /// See `raise.lua`.
-    Raise {
-        token: FencingToken,
-        memory: Duration,
-        /// Whether it ends an older grant under any owner id.
-        ends: bool,
-        /// The owner id whose hold is ended in any case.
-        ended: Option<OwnerId>,
-    },
-    /// See `force_release.lua`.
-    ForceRelease { coordinator: CoordinatorId },
-    /// See `set_value.lua`.
-    SetValue { owner: OwnerId, value: LockValue },
-    /// See `set_count.lua`.
-    SetCount { owner: OwnerId, count: u32 },
-    /// See `look.lua`.
-    Look,
+pub(super) struct Ask {
+    script: Script,
+    arguments: Vec<Vec<u8>>,
 }
 
 /// Reply of a master.
@@ -159,22 +93,44 @@ struct Operation {
     hash: String,
 }
 
-static OPERATIONS: LazyLock<[Operation; 12]> = LazyLock::new(|| {
+static OPERATIONS: LazyLock<HashMap<Script, Operation>> = LazyLock::new(|| {
     [
-        include_str!("../../lua/quorum/propose.lua"),
-        include_str!("../../lua/quorum/write_back.lua"),
-        include_str!("../../lua/quorum/extend.lua"),
-        include_str!("../../lua/quorum/restore.lua"),
-        include_str!("../../lua/quorum/release.lua"),
-        include_str!("../../lua/quorum/raise.lua"),
-        include_str!("../../lua/quorum/force_release.lua"),
-        include_str!("../../lua/quorum/set_value.lua"),
-        include_str!("../../lua/quorum/set_count.lua"),
-        include_str!("../../lua/quorum/look.lua"),
-        include_str!("../../lua/quorum/undo.lua"),
-        include_str!("../../lua/quorum/resume.lua"),
+        (
+            Script::Propose,
+            include_str!("../../lua/quorum/propose.lua"),
+        ),
+        (
+            Script::WriteBack,
+            include_str!("../../lua/quorum/write_back.lua"),
+        ),
+        (Script::Extend, include_str!("../../lua/quorum/extend.lua")),
+        (
+            Script::Restore,
+            include_str!("../../lua/quorum/restore.lua"),
+        ),
+        (Script::Resume, include_str!("../../lua/quorum/resume.lua")),
+        (
+            Script::Release,
+            include_str!("../../lua/quorum/release.lua"),
+        ),
+        (Script::Undo, include_str!("../../lua/quorum/undo.lua")),
+        (Script::Raise, include_str!("../../lua/quorum/raise.lua")),
+        (
+            Script::ForceRelease,
+            include_str!("../../lua/quorum/force_release.lua"),
+        ),
+        (
+            Script::SetValue,
+            include_str!("../../lua/quorum/set_value.lua"),
+        ),
+        (
+            Script::SetCount,
+            include_str!("../../lua/quorum/set_count.lua"),
+        ),
+        (Script::Look, include_str!("../../lua/quorum/look.lua")),
     ]
-    .map(|operation| Operation::of([COMMON, operation].join("\n")))
+    .map(|(script, text)| (script, Operation::of([COMMON, text].join("\n"))))
+    .into()
 });
 
 static AGREE: LazyLock<Operation> =
@@ -189,7 +145,7 @@ const MARK_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 impl Operation {
     fn of(text: String) -> Self {
         Self {
-            hash: Script::new(&text).get_hash().to_owned(),
+            hash: redis::Script::new(&text).get_hash().to_owned(),
             text: text.into(),
         }
     }
@@ -197,7 +153,7 @@ impl Operation {
 
 /// Every script, to be loaded.
 pub(super) fn texts() -> Vec<Arc<str>> {
-    let all = OPERATIONS.iter().chain([&*AGREE, &*BOOTSTRAP]);
+    let all = OPERATIONS.values().chain([&*AGREE, &*BOOTSTRAP]);
     all.map(|operation| Arc::clone(&operation.text)).collect()
 }
 
@@ -230,160 +186,165 @@ pub(super) fn bootstrap(keys: &Keys, run: &str, declare: bool) -> Cmd {
 }
 
 impl Ask {
-    /// Returns its name among all scripts.
-    pub(super) fn script(&self) -> measure::Script {
-        match self {
-            Self::Propose { .. } => measure::Script::Propose,
-            Self::WriteBack { .. } => measure::Script::WriteBack,
-            Self::Extend { .. } => measure::Script::Extend,
-            Self::Restore { .. } => measure::Script::Restore,
-            Self::Resume { .. } => measure::Script::Resume,
-            Self::Release { .. } => measure::Script::Release,
-            Self::Undo { .. } => measure::Script::Undo,
-            Self::Raise { .. } => measure::Script::Raise,
-            Self::ForceRelease { .. } => measure::Script::ForceRelease,
-            Self::SetValue { .. } => measure::Script::SetValue,
-            Self::SetCount { .. } => measure::Script::SetCount,
-            Self::Look => measure::Script::Look,
+    fn new(script: Script) -> Self {
+        Self {
+            script,
+            arguments: Vec::new(),
         }
     }
 
-    fn place(&self) -> usize {
-        match self {
-            Self::Propose { .. } => 0,
-            Self::WriteBack { .. } => 1,
-            Self::Extend { .. } => 2,
-            Self::Restore { .. } => 3,
-            Self::Release { .. } => 4,
-            Self::Raise { .. } => 5,
-            Self::ForceRelease { .. } => 6,
-            Self::SetValue { .. } => 7,
-            Self::SetCount { .. } => 8,
-            Self::Look => 9,
-            Self::Undo { .. } => 10,
-            Self::Resume { .. } => 11,
-        }
+    fn arg(mut self, argument: impl ToRedisArgs) -> Self {
+        self.arguments.extend(argument.to_redis_args());
+        self
+    }
+
+    fn owner(self, owner: &OwnerId) -> Self {
+        self.arg(&owner.as_bytes()[..])
+    }
+
+    /// Returns a call of `propose.lua`. If the acquire waits, the master wakes its coordinator when the lock comes free.
+    pub(super) fn propose(caller: &Caller, acquire: &Acquire, floor: FencingToken) -> Self {
+        let waiter = if acquire.wait {
+            caller.coordinator.as_str()
+        } else {
+            ""
+        };
+        Self::new(Script::Propose)
+            .owner(&acquire.owner)
+            .arg(millis(acquire.ttl + acquire.lock_delay))
+            .arg(floor.get())
+            .arg(waiter)
+            .arg(millis(caller.token_memory))
+    }
+
+    /// Returns a call of `write_back.lua`.
+    pub(super) fn write_back(caller: &Caller, acquire: &Acquire, token: i64) -> Self {
+        let mut written = Vec::new();
+        // Writing to memory does not fail.
+        let _ = details(&mut written, caller, acquire);
+        Self::new(Script::WriteBack)
+            .owner(&acquire.owner)
+            .arg(token)
+            .arg(millis(caller.token_memory))
+            .arg(written)
+    }
+
+    /// Returns a call of `extend.lua`.
+    pub(super) fn extend(caller: &Caller, owner: &OwnerId, ttl: Duration) -> Self {
+        Self::new(Script::Extend)
+            .owner(owner)
+            .arg(millis(ttl))
+            .arg(millis(caller.token_memory))
+            .arg(caller.coordinator.as_str())
+    }
+
+    /// Returns a call of `restore.lua`; `former` has the owner ids that were replaced, one after the other.
+    pub(super) fn restore(
+        caller: &Caller,
+        owner: &OwnerId,
+        ttl: Duration,
+        record: &[u8],
+        former: &[u8],
+    ) -> Self {
+        Self::new(Script::Restore)
+            .owner(owner)
+            .arg(millis(ttl))
+            .arg(millis(caller.token_memory))
+            .arg(record)
+            .arg(former)
+    }
+
+    /// Returns a call of `resume.lua`.
+    pub(super) fn resume(caller: &Caller, resume: &Resume) -> Self {
+        Self::new(Script::Resume)
+            .owner(&resume.next)
+            .arg(former(resume))
+            .arg(millis(resume.ttl))
+            .arg(millis(caller.token_memory))
+            .arg(caller.coordinator.as_str())
+            .arg(&resume.session.as_bytes()[..])
+            .arg(resume.client_name.as_str())
+            .arg(resume.count)
+    }
+
+    /// Returns a call of `release.lua`.
+    pub(super) fn release(caller: &Caller, owner: &OwnerId, end: End) -> Self {
+        Self::new(Script::Release)
+            .owner(owner)
+            .arg(caller.coordinator.as_str())
+            .arg(if end == End::Unclean { "u" } else { "c" })
+            .arg(millis(caller.token_memory))
+    }
+
+    /// Returns a call of `undo.lua`; `wakes` says whether to wake other coordinators with waiters.
+    pub(super) fn undo(caller: &Caller, owner: &OwnerId, token: i64, wakes: bool) -> Self {
+        Self::new(Script::Undo)
+            .owner(owner)
+            .arg(caller.coordinator.as_str())
+            .arg(token)
+            .arg(u8::from(wakes))
+    }
+
+    /// Returns a call of `raise.lua`; `ends` says whether it ends an older grant under any owner id, and `ended` is the owner
+    /// id whose hold is ended in any case.
+    pub(super) fn raise(caller: &Caller, token: i64, ends: bool, ended: Option<&OwnerId>) -> Self {
+        Self::new(Script::Raise)
+            .arg(token)
+            .arg(millis(caller.token_memory))
+            .arg(u8::from(ends))
+            .arg(ended.map_or(&[][..], |owner| owner.as_bytes()))
+    }
+
+    /// Returns a call of `force_release.lua`.
+    pub(super) fn force_release(caller: &Caller) -> Self {
+        Self::new(Script::ForceRelease).arg(caller.coordinator.as_str())
+    }
+
+    /// Returns a call of `set_value.lua`.
+    pub(super) fn set_value(owner: &OwnerId, value: &LockValue) -> Self {
+        let ask = Self::new(Script::SetValue).owner(owner);
+        ask.arg(value.as_bytes())
+    }
+
+    /// Returns a call of `set_count.lua`.
+    pub(super) fn set_count(owner: &OwnerId, count: u32) -> Self {
+        Self::new(Script::SetCount).owner(owner).arg(count)
+    }
+
+    /// Returns a call of `look.lua`.
+    pub(super) fn look() -> Self {
+        Self::new(Script::Look)
+    }
+
+    /// Returns its name among all scripts.
+    pub(super) fn script(&self) -> Script {
+        self.script
     }
 
     /// Returns whether it is harmless, or must be done, however late it comes.
     pub(super) fn may_be_late(&self) -> bool {
         matches!(
-            self,
-            Self::Release { .. } | Self::Raise { .. } | Self::Undo { .. } | Self::Look
+            self.script,
+            Script::Release | Script::Raise | Script::Undo | Script::Look
         )
     }
 
     /// Returns the call. `not_after` is 0 for no deadline.
     pub(super) fn encode(&self, keys: &LockKeys, nonce: u64, not_after: i64) -> Cmd {
-        let (kinds, operation): (&[Key], _) = match self {
-            Self::Propose { .. }
-            | Self::Release { .. }
-            | Self::ForceRelease { .. }
-            | Self::Undo { .. } => (
-                &[Key::Lock, Key::Record, Key::Others],
-                &OPERATIONS[self.place()],
-            ),
-            _ => (&[Key::Lock, Key::Record], &OPERATIONS[self.place()]),
+        let kinds: &[Key] = match self.script {
+            Script::Propose | Script::Release | Script::ForceRelease | Script::Undo => {
+                &[Key::Lock, Key::Record, Key::Others]
+            }
+            _ => &[Key::Lock, Key::Record],
         };
         let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(&operation.hash).arg(kinds.len());
+        cmd.arg(&OPERATIONS[&self.script].hash).arg(kinds.len());
         for kind in kinds {
             keys.write(&mut cmd, *kind);
         }
         cmd.arg(nonce).arg(not_after);
-        match self {
-            Self::Propose {
-                owner,
-                lasts,
-                floor,
-                memory,
-                waiter,
-            } => {
-                cmd.arg(&owner.as_bytes()[..]).arg(millis(*lasts));
-                cmd.arg(floor.get());
-                cmd.arg(waiter.as_ref().map_or("", CoordinatorId::as_str));
-                cmd.arg(millis(*memory));
-            }
-            Self::WriteBack {
-                owner,
-                token,
-                memory,
-                details,
-            } => {
-                cmd.arg(&owner.as_bytes()[..]).arg(token.get());
-                cmd.arg(millis(*memory)).arg(&details[..]);
-            }
-            Self::Extend {
-                owner,
-                ttl,
-                memory,
-                coordinator,
-            } => {
-                cmd.arg(&owner.as_bytes()[..]).arg(millis(*ttl));
-                cmd.arg(millis(*memory)).arg(coordinator.as_str());
-            }
-            Self::Restore {
-                owner,
-                ttl,
-                memory,
-                record,
-                former,
-            } => {
-                cmd.arg(&owner.as_bytes()[..]).arg(millis(*ttl));
-                cmd.arg(millis(*memory)).arg(&record[..]).arg(&former[..]);
-            }
-            Self::Resume {
-                resume,
-                memory,
-                coordinator,
-            } => {
-                let from = resume.from.iter().flat_map(OwnerId::as_bytes);
-                let from: Vec<u8> = from.copied().collect();
-                cmd.arg(&resume.next.as_bytes()[..]).arg(from);
-                cmd.arg(millis(resume.ttl)).arg(millis(*memory));
-                cmd.arg(coordinator.as_str());
-                cmd.arg(&resume.session.as_bytes()[..]);
-                cmd.arg(resume.client_name.as_str()).arg(resume.count);
-            }
-            Self::Release {
-                owner,
-                coordinator,
-                is_unclean,
-                memory,
-            } => {
-                cmd.arg(&owner.as_bytes()[..]).arg(coordinator.as_str());
-                cmd.arg(if *is_unclean { "u" } else { "c" });
-                cmd.arg(millis(*memory));
-            }
-            Self::Undo {
-                owner,
-                coordinator,
-                token,
-                wakes,
-            } => {
-                cmd.arg(&owner.as_bytes()[..]).arg(coordinator.as_str());
-                cmd.arg(token.get()).arg(u8::from(*wakes));
-            }
-            Self::Raise {
-                token,
-                memory,
-                ends,
-                ended,
-            } => {
-                cmd.arg(token.get()).arg(millis(*memory));
-                cmd.arg(u8::from(*ends));
-                cmd.arg(ended.as_ref().map_or(&[][..], |owner| owner.as_bytes()));
-            }
-            Self::ForceRelease { coordinator } => {
-                cmd.arg(coordinator.as_str());
-            }
-            Self::SetValue { owner, value } => {
-                cmd.arg(&owner.as_bytes()[..]).arg(value.as_bytes());
-            }
-            Self::SetCount { owner, count } => {
-                cmd.arg(&owner.as_bytes()[..]).arg(*count);
-            }
-            Self::Look => {}
+        for argument in &self.arguments {
+            cmd.arg(argument);
         }
         cmd
     }
@@ -395,39 +356,39 @@ impl Ask {
             return Err(Garbled::Foreign);
         }
         let at = fields.time()?;
-        let said = match (fields.int()?, self) {
+        let said = match (fields.int()?, self.script) {
             (-1, _) => Said::Late,
-            (0, Self::Propose { .. }) => Said::Proposed {
+            (0, Script::Propose) => Said::Proposed {
                 token: fields.int()?,
                 stands: fields.flag()?,
             },
-            (2, Self::Propose { .. }) | (0, Self::Look) => Said::Holds(Found {
+            (2, Script::Propose) | (0, Script::Look) => Said::Holds(Found {
                 holder: fields.maybe_bytes()?,
                 left: fields.expiry()?,
                 record: fields.maybe_bytes()?,
-                former: match self {
-                    Self::Look => fields.bytes()?,
+                former: match self.script {
+                    Script::Look => fields.bytes()?,
                     _ => Vec::new(),
                 },
             }),
-            (0, Self::Extend { .. }) => Said::Extended {
+            (0, Script::Extend) => Said::Extended {
                 token: Some(fields.int()?).filter(|token| *token != 0),
             },
-            (0, Self::Resume { .. }) => Said::Resumed {
+            (0, Script::Resume) => Said::Resumed {
                 token: fields.int()?,
                 record: fields.bytes()?,
             },
-            (2, Self::Extend { .. }) => match fields.int()? {
+            (2, Script::Extend) => match fields.int()? {
                 0 => Said::Gone(Loss::Taken),
                 token => Said::Other { token },
             },
-            (0, Self::Release { .. }) => Said::Released {
+            (0, Script::Release) => Said::Released {
                 held: fields.flag()?,
                 closed_for: fields.non_zero()?,
                 token: Some(fields.int()?).filter(|token| *token != 0),
                 woken: fields.int()?,
             },
-            (0, Self::ForceRelease { .. }) => Said::Forced {
+            (0, Script::ForceRelease) => Said::Forced {
                 held: fields.flag()?,
                 newest: fields.int()?,
                 former: {
@@ -446,4 +407,14 @@ impl Ask {
         };
         Ok(Reply { said, at })
     }
+}
+
+/// Returns the owner ids that a resume replaces, one after the other.
+pub(super) fn former(resume: &Resume) -> Vec<u8> {
+    resume
+        .from
+        .iter()
+        .flat_map(OwnerId::as_bytes)
+        .copied()
+        .collect()
 }

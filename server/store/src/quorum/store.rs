@@ -9,7 +9,6 @@ use leasehold_core::{
     id::OwnerId,
     mode::Mode,
     name::{Invalid, LockName},
-    time::StoreTime,
     view::{NameEdges, NameView},
 };
 use tokio::sync::{mpsc, watch};
@@ -17,18 +16,19 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     board::Board,
+    change::changed,
     keeper::Keeper,
-    master::{Master, Patience},
+    master::Master,
     round::Masters,
     script::{self, Ask},
     standing::Terms,
     undo::Undoing,
     url::QuorumTarget,
-    waiting::{Lines, stamped},
+    waiting::Lines,
     wake,
 };
 use crate::{
-    Status, StoreUrlError, clock,
+    Status, StoreUrlError,
     feed::{self, Feed},
     redis::{
         keys::{Keys, wake_channel},
@@ -83,7 +83,7 @@ impl QuorumStore {
         let masters = Arc::new(Masters {
             all: all.collect(),
             keys: Keys::new(&options.key_prefix),
-            patience: Patience(options.timeout),
+            patience: options.timeout,
             terms: Terms {
                 hold: options.max_hold,
                 durable,
@@ -146,13 +146,15 @@ impl Inner {
         end: leasehold_core::command::End,
         answer: Answer,
     ) {
-        if self.leave(&name, &owner) {
+        let has_left = self.leave(&name, &owner);
+        let ending = self.masters.end(&name, caller, owner, end);
+        if has_left {
             // It may have been granted already, and queued again.
-            let ending = self.masters.end(&name, caller, owner, end);
             let (inner, of) = (Arc::clone(self), name.clone());
             tokio::spawn(async move {
-                let ended = ending.outcome(&inner.masters).await;
-                if matches!(ended.result, Ok(Reply::Released { held: true, .. })) {
+                let ended = ending.outcome().await.result;
+                let reply = ended.map(|stamped| stamped.executed.reply);
+                if matches!(reply, Ok(Reply::Released { held: true, .. })) {
                     inner.after_release(&of);
                 }
             });
@@ -161,23 +163,20 @@ impl Inner {
                 waited: true,
                 closed_for: None,
             };
-            let stamped = stamped(reply, self.masters.time(), clock::now());
-            return self.tell(&name, vec![(answer, Ok(stamped))]);
+            return self.tell(&name, vec![(answer, Ok(self.stamp(reply)))]);
         }
-        let ending = self.masters.end(&name, caller, owner, end);
         // This follows the release at every master.
         self.after_release(&name);
         let inner = Arc::clone(self);
         let of = name.clone();
         self.answer(name, answer, async move {
-            let ended = ending.outcome(&inner.masters).await;
+            let ended = ending.outcome().await;
             inner.lines.others_wait(&of, ended.others_wait);
-            Ok(stamped(ended.result?, ended.at, ended.sent_at))
+            ended.result
         });
     }
 
     async fn view(&self, name: &LockName, waiters: usize) -> Result<Stamped, StoreError> {
-        let sent_at = clock::now();
         let seen = self.masters.look(name).await?;
         let holder = seen.holder();
         let (waiters, waiter_count) = self.lines.waiters(name, waiters);
@@ -187,24 +186,21 @@ impl Inner {
             closed_for: seen.closed_for(),
             limit: None,
             permits_taken: 0,
-            token: seen.token.filter(|token| token.get() != 0),
+            token: seen.token(),
             waiters,
             waiter_count,
         };
-        let at = seen.at.unwrap_or_else(|| self.masters.time());
-        Ok(stamped(Reply::Seen(Box::new(view)), at, sent_at))
+        Ok(seen.round.stamp(Reply::Seen(Box::new(view))))
     }
 
     async fn edges(&self, name: &LockName) -> Result<Stamped, StoreError> {
-        let sent_at = clock::now();
         let seen = self.masters.look(name).await?;
         let edges = NameEdges {
             holders: seen.edge().into_iter().collect(),
             waiters: self.lines.edges(name),
             complete: true,
         };
-        let at = seen.at.unwrap_or_else(|| self.masters.time());
-        Ok(stamped(Reply::Edges(Box::new(edges)), at, sent_at))
+        Ok(seen.round.stamp(Reply::Edges(Box::new(edges))))
     }
 }
 
@@ -222,8 +218,6 @@ impl LockStore for QuorumStore {
         let inner = &self.inner;
         let masters = &inner.masters;
         let Command { name, caller, op } = command;
-        let sent_at = clock::now();
-        let at_once = move |(reply, at): (Reply, StoreTime)| stamped(reply, at, sent_at);
         match op {
             Op::Acquire(acquire) => match acquire.mode {
                 Mode::Exclusive => inner.line_up(name, caller, acquire, answer),
@@ -231,21 +225,14 @@ impl LockStore for QuorumStore {
                 Mode::Semaphore(_) => answer.give(Err(not_offered("a semaphore", ALONE))),
             },
             Op::Renew { owner, ttl } => {
-                let extension = masters.extend(&name, &caller, owner, ttl);
-                let masters = Arc::clone(masters);
-                inner.answer(name, answer, async move {
-                    let (reply, at, sent_at) = extension.outcome(&masters).await?;
-                    Ok(stamped(reply, at, sent_at))
-                });
+                let extension = masters.extend(&name, caller, owner, ttl);
+                inner.answer(name, answer, extension.outcome());
             }
             Op::Resume(resume) => inner.resume(name, caller, resume, answer),
             Op::Release { owner, end } => inner.release(name, &caller, owner, end, answer),
             Op::Refresh { oldest } => {
                 let refreshed = Arc::clone(inner).refresh(name.clone(), oldest);
-                let masters = Arc::clone(masters);
-                inner.answer(name, answer, async move {
-                    Ok(stamped(refreshed.await?, masters.time(), sent_at))
-                });
+                inner.answer(name, answer, refreshed);
             }
             Op::ForceRelease => {
                 let of = name.clone();
@@ -253,22 +240,16 @@ impl LockStore for QuorumStore {
                 inner.answer(name, answer, async move {
                     let forced = this.masters.force(&of, &caller).await;
                     this.draw_lots(of);
-                    forced.map(at_once)
+                    forced
                 });
             }
             Op::SetValue { owner, value } => {
-                let round = masters.ask(&name, Ask::SetValue { owner, value });
-                let masters = Arc::clone(masters);
-                inner.answer(name, answer, async move {
-                    masters.changed(round).await.map(at_once)
-                });
+                let round = masters.ask(&name, Ask::set_value(&owner, &value));
+                inner.answer(name, answer, changed(round));
             }
             Op::SetCount { owner, count } => {
-                let round = masters.ask(&name, Ask::SetCount { owner, count });
-                let masters = Arc::clone(masters);
-                inner.answer(name, answer, async move {
-                    masters.changed(round).await.map(at_once)
-                });
+                let round = masters.ask(&name, Ask::set_count(&owner, count));
+                inner.answer(name, answer, changed(round));
             }
             Op::Downgrade { .. } => {
                 answer.give(Err(not_offered("to share a lock that is held", ALONE)));
@@ -304,7 +285,7 @@ impl LockStore for QuorumStore {
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {
-        self.inner.masters.check_name(name)
+        self.inner.masters.keys.check(name)
     }
 
     fn status(&self) -> watch::Receiver<Status> {

@@ -13,8 +13,9 @@ use leasehold_core::{
 use super::{
     attempt::{Attempted, Granted},
     line::Place,
+    round::stamped,
     store::Inner,
-    waiting::{Asked, Told, Turn, place_number, stamped},
+    waiting::{Asked, Told, Turn, place_number, turn},
 };
 use crate::{clock, store::Answer};
 
@@ -24,22 +25,17 @@ impl Inner {
     pub(super) async fn drive(
         self: &Arc<Self>,
         name: &LockName,
-        mut turn: Turn,
+        mut next: Turn,
     ) -> Result<Option<Duration>, StoreError> {
         loop {
-            let Turn { acquire, caller } = &turn;
+            let Turn { acquire, caller } = &next;
             let attempted = match self.board.refused(&self.masters) {
                 Some(reason) => Attempted::Failed(StoreError::Unavailable { reason }),
-                None => {
-                    self.masters
-                        .attempt(name, caller, acquire, acquire.wait)
-                        .await
-                }
+                None => self.masters.attempt(name, caller, acquire).await,
             };
-            let (next, came_to) = self.settle(name, &turn, attempted);
-            match next {
-                Some(next) => turn = next,
-                None => return came_to,
+            match self.settle(name, &next, attempted) {
+                (Some(turn), _) => next = turn,
+                (None, came_to) => return came_to,
             }
         }
     }
@@ -48,10 +44,10 @@ impl Inner {
     fn settle(
         self: &Arc<Self>,
         name: &LockName,
-        turn: &Turn,
+        tried: &Turn,
         attempted: Attempted,
     ) -> (Option<Turn>, Result<Option<Duration>, StoreError>) {
-        let owner = &turn.acquire.owner;
+        let owner = &tried.acquire.owner;
         let mut told: Told = Vec::new();
         let mut unwanted = false;
         let mut handed = None;
@@ -77,13 +73,14 @@ impl Inner {
                         next = true;
                     }
                 }
-                let holder = HolderView::Ours(Box::new(view(turn, granted)));
+                let holder = HolderView::Ours(Box::new(view(tried, granted)));
                 told_busy(&mut told, leaving, Some(&holder), granted.at);
             }
             Attempted::Held {
                 holder,
                 expires_in,
                 at,
+                ..
             } => {
                 let (leaving, again) = line.blocked();
                 next = again;
@@ -130,17 +127,13 @@ impl Inner {
         if unwanted {
             // It has left meanwhile. Later commands follow this release at every master.
             self.masters
-                .give_back(name, &turn.caller, *owner, End::Clean);
+                .give_back(name, &tried.caller, *owner, End::Clean);
         }
         if let Some(granted) = handed {
             // Before another task can find that it has left the queue.
-            self.hand(name, turn, granted);
+            self.hand(name, tried, granted);
         }
-        let next = if next {
-            line.begin().map(Turn::of)
-        } else {
-            None
-        };
+        let next = if next { line.begin().map(turn) } else { None };
         if line.is_over() {
             lines.remove(name);
         }
@@ -172,9 +165,8 @@ impl Inner {
         tokio::spawn(async move {
             let seen = inner.masters.look(&name).await;
             let result = seen.map(|seen| {
-                let at = seen.at.unwrap_or_else(|| inner.masters.time());
                 let holder = seen.holder();
-                stamped(Reply::Busy { holder }, at, clock::now())
+                stamped(Reply::Busy { holder }, seen.round.at, clock::now())
             });
             inner.tell(&name, vec![(answer, result)]);
         });

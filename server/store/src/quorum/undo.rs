@@ -93,19 +93,14 @@ impl Drop for Undone {
 }
 
 impl Masters {
-    /// Notes that a token, if one was written back, is to be undone; `None` if none was: then no grant is in danger.
-    fn undone(self: &Arc<Self>, ask: &Ask) -> Option<Arc<Undone>> {
-        let Ask::Undo { owner, token, .. } = ask else {
-            return None;
-        };
-        if token.get() == 0 {
+    /// Notes that a token, if one was written back, is to be undone; `None` if it is 0: then no grant is in danger.
+    pub(super) fn undone(self: &Arc<Self>, owner: OwnerId, token: i64) -> Option<Arc<Undone>> {
+        if token == 0 {
             return None;
         }
-        self.undoing.begin(*owner, token.get());
-        Some(Arc::new(Undone {
-            masters: Arc::clone(self),
-            owner: *owner,
-        }))
+        self.undoing.begin(owner, token);
+        let masters = Arc::clone(self);
+        Some(Arc::new(Undone { masters, owner }))
     }
 
     /// Undoes an attempt at every master, in the background, also at those that have not answered yet.
@@ -113,6 +108,7 @@ impl Masters {
         self: &Arc<Self>,
         name: &LockName,
         undo: Ask,
+        undone: Option<Arc<Undone>>,
         gone_at: Moment,
         mut fates: Vec<Fate>,
         mut first: Round,
@@ -122,7 +118,6 @@ impl Masters {
         }
         // At once at masters that are known to need it: before the next try.
         let is_set = |place: usize| fates.get(place) == Some(&Fate::Set);
-        let undone = self.undone(&undo);
         let mut taken_back = self.ask_some(name, undo.clone(), is_set);
         let question = self.question(name, undo);
         let masters = Arc::clone(self);

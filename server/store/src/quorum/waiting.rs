@@ -8,19 +8,21 @@ use std::{
 
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Acquire, Caller, Executed, Reply, Resume},
+    command::{Acquire, Caller, Reply, Resume},
     id::OwnerId,
     name::LockName,
-    time::{Moment, StoreTime},
+    time::StoreTime,
     view::{EDGES, WaitEdge, WaiterView},
 };
 
 use super::{
     line::{Line, Place},
+    round::stamped,
     store::Inner,
 };
 use crate::{
     clock,
+    redis::decode::wait_edge,
     store::{Answer, Stamped},
 };
 
@@ -34,14 +36,13 @@ pub(super) struct Lines(Mutex<HashMap<LockName, Line<Asked>>>);
 /// Queued acquire.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) acquire: Acquire,
-    caller: Caller,
+    pub(super) turn: Turn,
     since: StoreTime,
     /// `Some` until it has been answered.
     pub(super) answer: Option<Answer>,
 }
 
-/// Acquire at the head of its queue.
+/// Acquire to carry out.
 #[derive(Clone, Debug)]
 pub(super) struct Turn {
     pub(super) acquire: Acquire,
@@ -57,7 +58,7 @@ impl Lines {
     /// Returns the first acquire of a name, if it begins now.
     fn begin(&self, name: &LockName) -> Option<Turn> {
         let mut lines = self.lock();
-        lines.get_mut(name)?.begin().map(Turn::of)
+        lines.get_mut(name)?.begin().map(turn)
     }
 
     /// Returns the first waiters of a name, and their number.
@@ -67,15 +68,8 @@ impl Lines {
             return (Vec::new(), 0);
         };
         let waiting = line.iter().filter(|place| place.waits);
-        let shown = waiting.clone().take(most).map(|place| WaiterView {
-            session: place.asked.acquire.session,
-            actor: place.asked.acquire.actor,
-            client_name: place.asked.acquire.client_name.clone(),
-            mode: place.asked.acquire.mode,
-            coordinator: place.asked.caller.coordinator.clone(),
-            since: place.asked.since,
-        });
-        let shown = shown.collect();
+        let shown = waiting.clone().take(most);
+        let shown = shown.map(|place| place.asked.view()).collect();
         (shown, u64::try_from(waiting.count()).unwrap_or(u64::MAX))
     }
 
@@ -84,15 +78,9 @@ impl Lines {
         let lines = self.lock();
         let places = lines.get(name).into_iter().flat_map(Line::iter);
         let waiting = places.filter(|place| place.waits).take(EDGES);
-        let edges = waiting.map(|place| WaitEdge {
-            owner: place.owner,
-            session: place.asked.acquire.session,
-            actor: place.asked.acquire.actor,
-            client_name: place.asked.acquire.client_name.clone(),
-            mode: place.asked.acquire.mode,
-            since: place.asked.since,
-        });
-        edges.collect()
+        waiting
+            .map(|place| wait_edge(place.owner, place.asked.view()))
+            .collect()
     }
 
     /// Notes whether waiters of other coordinators were woken by a release.
@@ -104,10 +92,22 @@ impl Lines {
 }
 
 impl Asked {
+    fn view(&self) -> WaiterView {
+        let Turn { acquire, caller } = &self.turn;
+        WaiterView {
+            session: acquire.session,
+            actor: acquire.actor,
+            client_name: acquire.client_name.clone(),
+            mode: acquire.mode,
+            coordinator: caller.coordinator.clone(),
+            since: self.since,
+        }
+    }
+
     /// Moves it to another stream.
     pub(super) fn taken_over(&mut self, caller: &Caller, resume: &Resume) {
-        self.caller = caller.clone();
-        let acquire = &mut self.acquire;
+        self.turn.caller = caller.clone();
+        let acquire = &mut self.turn.acquire;
         acquire.owner = resume.next;
         acquire.session = Some(resume.session);
         acquire.client_name = resume.client_name.clone();
@@ -117,13 +117,9 @@ impl Asked {
     }
 }
 
-impl Turn {
-    pub(super) fn of(place: &mut Place<Asked>) -> Self {
-        Self {
-            acquire: place.asked.acquire.clone(),
-            caller: place.asked.caller.clone(),
-        }
-    }
+/// Returns the acquire in a place.
+pub(super) fn turn(place: &mut Place<Asked>) -> Turn {
+    place.asked.turn.clone()
 }
 
 /// Answers to give once the queues are unlocked.
@@ -155,8 +151,7 @@ impl Inner {
                 owner,
                 waits,
                 asked: Asked {
-                    acquire,
-                    caller,
+                    turn: Turn { acquire, caller },
                     since: self.masters.time(),
                     // The first one, and one that does not wait, get the result as their answer.
                     answer: if is_first || !waits {
@@ -169,10 +164,10 @@ impl Inner {
             line.join(place);
         }
         let position = line.position(&owner).unwrap_or(0);
-        let turn = if is_stuck || position > 0 {
+        let next = if is_stuck || position > 0 {
             None
         } else {
-            line.begin().map(Turn::of)
+            line.begin().map(turn)
         };
         drop(lines);
         if let Some(answer) = answer {
@@ -182,6 +177,11 @@ impl Inner {
             };
             self.tell(&name, vec![(answer, Ok(self.stamp(reply)))]);
         }
+        self.spawn(name, next);
+    }
+
+    /// Carries an acquire out in the background.
+    fn spawn(self: &Arc<Self>, name: LockName, turn: Option<Turn>) {
         if let Some(turn) = turn {
             let inner = Arc::clone(self);
             tokio::spawn(async move { inner.drive(&name, turn).await });
@@ -211,11 +211,7 @@ impl Inner {
 
     /// Begins the first acquire of a name, which may have come free.
     pub(super) fn try_next(self: &Arc<Self>, name: &LockName) {
-        if let Some(turn) = self.lines.begin(name) {
-            let inner = Arc::clone(self);
-            let name = name.clone();
-            tokio::spawn(async move { inner.drive(&name, turn).await });
-        }
+        self.spawn(name.clone(), self.lines.begin(name));
     }
 
     /// Does the same after a release that was just sent; after a random pause if other coordinators wait too.
@@ -252,7 +248,8 @@ impl Inner {
         self: Arc<Self>,
         name: LockName,
         oldest: Option<OwnerId>,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<Stamped, StoreError> {
+        let sent_at = clock::now();
         let (attached, turn) = {
             let mut lines = self.lines.lock();
             let mut line = lines.get_mut(&name);
@@ -260,21 +257,23 @@ impl Inner {
                 line.as_ref()
                     .is_some_and(|line| line.position(&oldest).is_some())
             });
-            let turn = line.as_mut().filter(|line| line.is_stuck());
-            (attached, turn.and_then(|line| line.begin()).map(Turn::of))
+            let stuck = line.as_mut().filter(|line| line.is_stuck());
+            (attached, stuck.and_then(|line| line.begin()).map(turn))
         };
         let expires_in = match turn {
             Some(turn) => self.drive(&name, turn).await?,
             None => None,
         };
-        Ok(Reply::Refreshed {
+        let reply = Reply::Refreshed {
             current: Vec::new(),
             expires_in,
             attached,
-        })
+        };
+        Ok(stamped(reply, self.masters.time(), sent_at))
     }
 
-    fn stamp(&self, reply: Reply) -> Stamped {
+    /// Returns the result of a command that no master was asked about.
+    pub(super) fn stamp(&self, reply: Reply) -> Stamped {
         stamped(reply, self.masters.time(), clock::now())
     }
 
@@ -285,18 +284,6 @@ impl Inner {
             }
             answer.give(result);
         }
-    }
-}
-
-pub(super) fn stamped(reply: Reply, at: StoreTime, sent_at: Moment) -> Stamped {
-    Stamped {
-        executed: Executed {
-            reply,
-            at,
-            handed: Vec::new(),
-            more: false,
-        },
-        sent_at,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use leasehold_core::{
     command::{Acquire, Current, Executed, Former, Handed, Loss, Reply},
-    id::FencingToken,
+    id::{FencingToken, OwnerId},
     time::StoreTime,
     view::{HoldEdge, HoldView, HolderView, NameEdges, NameView, WaitEdge, WaiterView},
 };
@@ -122,7 +122,7 @@ fn long_answer(mut fields: Fields) -> Decoded<Reply> {
         8 => Reply::Edges(Box::new(NameEdges {
             complete: fields.flag()?,
             holders: fields.each(hold_edge)?,
-            waiters: fields.each(wait_edge)?,
+            waiters: fields.each(|mut edge| Ok(wait_edge(edge.owner()?, waiter(edge)?)))?,
         })),
         9 => {
             let token = fields.token()?;
@@ -256,15 +256,14 @@ fn hold_edge(mut fields: Fields) -> Decoded<HoldEdge> {
     })
 }
 
-fn wait_edge(mut fields: Fields) -> Decoded<WaitEdge> {
-    let owner = fields.owner()?;
-    let waiter = waiter(fields)?;
-    Ok(WaitEdge {
+/// Returns the edge of a waiter for the detector of deadlocks.
+pub(crate) fn wait_edge(owner: OwnerId, waiter: WaiterView) -> WaitEdge {
+    WaitEdge {
         owner,
         session: waiter.session,
         actor: waiter.actor,
         client_name: waiter.client_name,
         mode: waiter.mode,
         since: waiter.since,
-    })
+    }
 }

@@ -3,16 +3,9 @@
 use std::time::Duration;
 
 use leasehold_store::quorum::decide::{
-    Obstacle, Tally, Verdict, free_in, is_race, largest, majority, stands, token,
+    Obstacle, Tally, Verdict, Vote, free_in, is_race, largest, majority, stands, token,
 };
 use proptest::{collection::vec, prelude::*};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vote {
-    Yes,
-    No,
-    Out,
-}
 
 fn votes() -> impl Strategy<Value = Vec<Vote>> {
     vec(
@@ -24,11 +17,7 @@ fn votes() -> impl Strategy<Value = Vec<Vote>> {
 fn tally(masters: usize, votes: &[Vote]) -> Tally {
     let mut tally = Tally::new(masters);
     for vote in votes {
-        match vote {
-            Vote::Yes => tally.yes(),
-            Vote::No => tally.no(),
-            Vote::Out => tally.out(),
-        }
+        tally.count(*vote);
     }
     tally
 }
@@ -143,7 +132,7 @@ proptest! {
         tally.waive(waived);
         prop_assert_eq!(tally.votes(), masters - number(&votes, Vote::Out) - waived);
         tally.reopen(waived);
-        (0..waived).for_each(|_| tally.yes());
+        (0..waived).for_each(|_| tally.count(Vote::Yes));
         let yes = number(&votes, Vote::Yes) + waived;
         let agreed = tally.standing() == Some(Verdict::Agreed);
         prop_assert_eq!(agreed, yes >= majority(masters));

@@ -1,7 +1,7 @@
 //! Acquires, releases and losses of masters in any order: at no time do two hold the lock on a majority that votes, and
 //! tokens rise. A model of the masters, decided by the rules.
 
-use leasehold_store::quorum::decide::{Tally, Verdict, majority, token};
+use leasehold_store::quorum::decide::{Tally, Verdict, Vote, majority, token};
 use proptest::{collection::vec, prelude::*};
 
 const MASTERS: usize = 5;
@@ -59,9 +59,9 @@ proptest! {
                             proposed.push((master.counter + 1).max(i64::try_from(now).unwrap() * 1000));
                         }
                         match (reached(one, at) && master.votes_from <= now, is_free) {
-                            (true, true) => first.yes(),
-                            (true, false) => first.no(),
-                            _ => first.out(),
+                            (true, true) => first.count(Vote::Yes),
+                            (true, false) => first.count(Vote::No),
+                            _ => first.count(Vote::Out),
                         }
                     }
                     let token = token(proposed, None);
@@ -72,11 +72,11 @@ proptest! {
                         if is_first && reached(two, at) && is_ours && master.counter < token {
                             master.counter = token;
                             if master.votes_from <= now {
-                                second.yes();
+                                second.count(Vote::Yes);
                                 continue;
                             }
                         }
-                        second.out();
+                        second.count(Vote::Out);
                     }
                     if second.attempt() == Some(Verdict::Agreed) {
                         prop_assert!(current.is_none_or(|(_, until)| until <= now));
