@@ -16,6 +16,7 @@ pub use self::{
     histogram::{Histogram, Snapshot},
     script::Script,
 };
+use crate::clock;
 use leasehold_core::failure::StoreError;
 
 /// Bounds from 50 µs to 10 s: from a server in the same data centre to one in trouble.
@@ -217,13 +218,23 @@ impl Meter {
         }
     }
 
-    /// Notes the answer to a call without a command.
-    pub(crate) fn called(&self, script: Script, after: Duration) {
-        if let Some(measures) = &self.0 {
-            measures.scripts[script as usize]
-                .seconds
-                .observe_time(after, 1);
+    /// Waits for the answer to a call without a command, and notes its time or its failure.
+    pub(crate) async fn measure<T>(
+        &self,
+        script: Script,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let sent_at = clock::now();
+        let result = call.await;
+        match (&result, &self.0) {
+            (Ok(_), Some(measures)) => {
+                let after = sent_at.until(clock::now());
+                measures.script(script).seconds.observe_time(after, 1);
+            }
+            (Err(error), _) => self.failed(script, error),
+            (Ok(_), None) => {}
         }
+        result
     }
 
     /// Notes a failed command.

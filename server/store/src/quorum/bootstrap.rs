@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::Cmd;
 use tokio::time::timeout;
 
 use super::{
@@ -13,8 +13,9 @@ use super::{
 };
 use crate::{
     Status, StoreUrlError, TlsFiles,
+    measure::{Meter, Script},
     redis::{
-        errors::{call_error, link_error},
+        call,
         keys::Keys,
         link::{Link, LinkOptions},
     },
@@ -160,7 +161,7 @@ async fn ask(link: &Link, keys: &Keys, patience: Duration) -> Result<(String, Ca
     }
     let mut info = redis::cmd("INFO");
     info.arg("server");
-    let info: String = read(call(link, info).await?)?;
+    let info: String = call(link, info).await?;
     let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
     let run = run.ok_or("it does not tell its run_id")?.trim().to_owned();
     let mut candidate = stands(link, keys, &run, false).await?;
@@ -170,8 +171,7 @@ async fn ask(link: &Link, keys: &Keys, patience: Duration) -> Result<(String, Ca
 
 /// Asks for the state of a master's run, and declares it a first start if `declare`.
 async fn stands(link: &Link, keys: &Keys, run: &str, declare: bool) -> Result<Candidate, String> {
-    let reply = call(link, script::bootstrap(keys, run, declare)).await?;
-    let (served, is_first): (u8, u8) = read(reply)?;
+    let (served, is_first): (u8, u8) = call(link, script::bootstrap(keys, run, declare)).await?;
     Ok(Candidate {
         is_first: is_first != 0,
         knows_grants: served != 0,
@@ -186,7 +186,7 @@ async fn has_records(link: &Link, keys: &Keys) -> Result<bool, String> {
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(keys.record_pattern());
         scan.arg("COUNT").arg(KEYS_AT_A_TIME);
-        let (next, found): (u64, Vec<Vec<u8>>) = read(call(link, scan).await?)?;
+        let (next, found): (u64, Vec<Vec<u8>>) = call(link, scan).await?;
         if !found.is_empty() {
             return Ok(true);
         }
@@ -197,15 +197,9 @@ async fn has_records(link: &Link, keys: &Keys) -> Result<bool, String> {
     }
 }
 
-async fn call(link: &Link, command: Cmd) -> Result<Value, String> {
-    let replies = link.execute(0, vec![command]).await;
-    let replies = replies.map_err(|error| link_error(&error).to_string())?;
-    let reply = replies.items.into_iter().next();
-    reply
-        .unwrap_or(Ok(Value::Nil))
-        .map_err(|error| call_error(&error).to_string())
-}
-
-fn read<T: redis::FromRedisValue>(reply: Value) -> Result<T, String> {
-    redis::from_redis_value(reply).map_err(|error| error.to_string())
+async fn call<T: redis::FromRedisValue>(link: &Link, command: Cmd) -> Result<T, String> {
+    // Nothing is measured here.
+    let meter = Meter::default();
+    let called = call::call((link, &meter), Script::Agree, command).await;
+    called.map_err(|error| error.to_string())
 }

@@ -3,18 +3,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{Cmd, Value};
+use redis::Value;
 use tokio::time::timeout;
 
 use super::{
     board::Board,
-    list::call,
     master::Master,
     round::Masters,
     script,
     standing::{Agreement, Introduction, Run, Standing},
 };
-use crate::{Status, clock, measure::Script, redis::errors::link_error};
+use crate::{
+    Status, clock,
+    measure::Script,
+    redis::{call::call, errors::link_error},
+};
 
 /// Pause before a master that did not introduce itself is asked again.
 const RETRY: Duration = Duration::from_millis(100);
@@ -104,13 +107,8 @@ impl Keeper {
                 master.link
             )
         })?;
-        if let Some(Ok((seconds, micros))) = answers
-            .next()
-            .flatten()
-            .map(redis::from_redis_value::<(i64, i64)>)
-        {
-            let at = seconds.saturating_mul(1_000_000).saturating_add(micros);
-            master.observe_time(leasehold_core::time::StoreTime::from_micros(at), sent_at);
+        if let Some(time) = answers.next().flatten() {
+            master.clock.observe_reply(time, sent_at);
         }
         let introduction = read(
             &info,
@@ -149,10 +147,9 @@ impl Keeper {
         let keys = &self.masters.keys;
         let hold = (terms.hold_millis(), terms.hold * 4);
         let age = run.age(clock::now());
-        let command: Cmd = script::agree(keys, hold, serves, (run.id(), age));
-        let replies = call(master, Script::Agree, vec![command]).await;
-        let mut replies = replies.map_err(|error| error.to_string())?;
-        let reply = replies.pop().unwrap_or(Value::Nil);
+        let command = script::agree(keys, hold, serves, (run.id(), age));
+        let reply: Result<Value, _> = call(master.link(), Script::Agree, command).await;
+        let reply = reply.map_err(|error| error.to_string())?;
         let (hold, has_served, seen, is_first, has_voted): (u64, u8, u64, u8, u8) =
             redis::from_redis_value(reply).map_err(|_| {
                 let (agreement, mark) = (keys.agreement(), keys.mark());

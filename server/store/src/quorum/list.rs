@@ -1,19 +1,14 @@
 //! Pages of names: walks through one master after the other, and leaves out what an earlier one has too.
 
-use leasehold_core::failure::StoreError;
-use leasehold_core::name::Invalid;
-use redis::{Cmd, Value};
+use leasehold_core::{failure::StoreError, name::Invalid};
+use redis::Value;
 
 use super::{decide::majority, master::Master, round::Masters};
 use crate::{
-    clock,
     measure::Script,
-    redis::errors::{call_error, link_error},
+    redis::call::{SCANS, call_all, scan_once},
     store::{Page, unanswered},
 };
-
-/// Most `SCAN` calls for one page.
-const SCANS: usize = 10;
 
 impl Masters {
     /// See [`LockStore::list`](crate::LockStore::list). A page token is the number of the master and its cursor.
@@ -38,7 +33,7 @@ impl Masters {
                 break;
             };
             let scanned = if is_up(master) {
-                self.scan(master, prefix, cursor, size).await
+                scan_once(master.link(), &self.keys, prefix, cursor, size).await
             } else {
                 Err(unanswered())
             };
@@ -66,23 +61,6 @@ impl Masters {
         Ok(Ok(Page { names, next }))
     }
 
-    async fn scan(
-        &self,
-        master: &Master,
-        prefix: &str,
-        cursor: u64,
-        size: usize,
-    ) -> Result<(u64, Vec<Vec<u8>>), StoreError> {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(self.keys.pattern(prefix));
-        scan.arg("COUNT").arg(size).arg("TYPE").arg("string");
-        let reply = call(master, Script::Scan, vec![scan]).await?;
-        let reply = reply.into_iter().next().ok_or_else(unanswered)?;
-        redis::from_redis_value(reply).map_err(|error| StoreError::Garbled {
-            reason: error.to_string(),
-        })
-    }
-
     /// Returns those of these keys that no earlier master has.
     async fn new_ones(&self, place: usize, mut keys: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
         keys.retain(|key| self.keys.name_of(key).is_some());
@@ -95,7 +73,8 @@ impl Masters {
                 exists.arg(key);
                 exists
             });
-            let Ok(replies) = call(earlier, Script::Scan, asked.collect()).await else {
+            let asked = call_all(earlier.link(), Script::Scan, asked.collect());
+            let Ok(replies) = asked.await else {
                 continue;
             };
             let mut known = replies.into_iter().map(|reply| reply == Value::Int(1));
@@ -107,26 +86,6 @@ impl Masters {
 
 fn is_up(master: &Master) -> bool {
     master.link.status().borrow().is_up()
-}
-
-/// Sends commands that belong to no lock, measured as `script`.
-pub(super) async fn call(
-    master: &Master,
-    script: Script,
-    commands: Vec<Cmd>,
-) -> Result<Vec<Value>, StoreError> {
-    let sent_at = clock::now();
-    let result = match master.link.execute(0, commands).await {
-        Ok(replies) => {
-            master.meter.called(script, sent_at.until(clock::now()));
-            let replies = replies.items.into_iter();
-            replies
-                .map(|reply| reply.map_err(|error| call_error(&error)))
-                .collect()
-        }
-        Err(error) => Err(link_error(&error)),
-    };
-    result.inspect_err(|error| master.meter.failed(script, error))
 }
 
 fn parse(token: &str, masters: usize) -> Option<(usize, u64)> {

@@ -1,14 +1,10 @@
 //! Handle on one master: the commands to it, and whether its answers count.
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use futures_util::poll;
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
     name::LockName,
@@ -27,9 +23,9 @@ use crate::{
     measure::{Meter, Script},
     redis::{
         errors::{call_error, link_error, server_error},
-        fields::Garbled,
         keys::LockKeys,
         link::{ConnectionId, Link},
+        server_clock::ServerClock,
     },
 };
 
@@ -40,14 +36,11 @@ const IN_FLIGHT: usize = 4;
 pub(super) struct Master {
     pub(super) place: usize,
     pub(super) link: Link,
-    lane: Mutex<Lane<Item>>,
-    /// Held while a batch is taken out and handed to the connection, so that batches keep their order.
-    turn: tokio::sync::Mutex<()>,
+    lane: Lane<Item>,
     nonce: AtomicU64,
-    /// Most microseconds by which its wall clock is ahead of the local monotonic one; 0 while unknown.
-    ahead: AtomicI64,
+    pub(super) clock: ServerClock,
     membership: Mutex<Membership>,
-    pub(super) meter: Meter,
+    meter: Meter,
     /// Number of releases that it must carry out as soon as it answers.
     pub(super) owed: AtomicUsize,
 }
@@ -110,10 +103,9 @@ impl Master {
         Self {
             place,
             link,
-            lane: Mutex::default(),
-            turn: tokio::sync::Mutex::new(()),
+            lane: Lane::new(IN_FLIGHT),
             nonce: AtomicU64::new(1),
-            ahead: AtomicI64::new(0),
+            clock: ServerClock::default(),
             membership: Mutex::default(),
             meter,
             owed: AtomicUsize::new(0),
@@ -137,53 +129,30 @@ impl Master {
 
     fn push(self: &Arc<Self>, item: Item) {
         self.meter.queued();
-        let mut lane = self.lane();
-        lane.push(item);
-        if lane.in_flight < IN_FLIGHT {
-            lane.in_flight += 1;
-            drop(lane);
-            tokio::spawn(Arc::clone(self).drive());
-        }
-    }
-
-    async fn drive(self: Arc<Self>) {
-        loop {
-            let turn = self.turn.lock().await;
-            let batch = {
-                let mut lane = self.lane();
-                let batch = lane.take_batch();
-                if batch.is_empty() {
-                    lane.in_flight -= 1;
-                    return;
-                }
-                batch
-            };
-            let now = clock::now();
-            // Without the master's time, no deadline can be set, and it would carry the command out however late.
-            let has_a_clock = self.time().is_some();
-            let (batch, over): (Vec<_>, Vec<_>) = batch.into_iter().partition(|item| {
-                now < item.until && (has_a_clock || item.question.ask.may_be_late())
+        if self.lane.push(item) {
+            let master = Arc::clone(self);
+            tokio::spawn(async move {
+                let lane = &master.lane;
+                lane.drive(|batch| master.call(batch)).await;
             });
-            for item in over {
-                self.meter.left();
-                let reason = format!("{} takes too long", self.link);
-                self.fail(item, Outcome::Unsent, StoreError::Unavailable { reason });
-            }
-            let mut call = pin!(self.call(batch));
-            // The first poll hands it to the connection, which has room for more calls than can be in flight.
-            let polled = poll!(&mut call);
-            drop(turn);
-            if polled.is_pending() {
-                call.await;
-            }
         }
     }
 
     async fn call(self: &Arc<Self>, batch: Vec<Item>) {
+        let sent_at = clock::now();
+        // Without the master's time, no deadline can be set, and it would carry the command out however late.
+        let has_a_clock = self.clock.is_known();
+        let (batch, over): (Vec<_>, Vec<_>) = batch.into_iter().partition(|item| {
+            sent_at < item.until && (has_a_clock || item.question.ask.may_be_late())
+        });
+        for item in over {
+            self.meter.left();
+            let reason = format!("{} takes too long", self.link);
+            self.fail(item, Outcome::Unsent, StoreError::Unavailable { reason });
+        }
         if batch.is_empty() {
             return;
         }
-        let sent_at = clock::now();
         let tally = self.meter.sent(batch.iter().map(Item::script));
         let first = u64::try_from(batch.len()).unwrap_or(0);
         let first = self.nonce.fetch_add(first, Ordering::Relaxed);
@@ -219,7 +188,7 @@ impl Master {
         for ((nonce, mut item), reply) in answered {
             match self.read(&item.question, reply, nonce, replies.connection) {
                 Ok(reply) => {
-                    self.observe_time(reply.at, sent_at);
+                    self.clock.observe(reply.at, sent_at);
                     if reply.said == Said::Late && !item.again {
                         // After a step of its clock, a command looks late; the reply has the new time.
                         item.again = true;
@@ -251,16 +220,8 @@ impl Master {
                 |error| server_error(&question.name, &error),
             )
         })?;
-        question.ask.decode(reply, nonce).map_err(|garbled| {
-            let reason = match garbled {
-                Garbled::Foreign => "it answers another command",
-                Garbled::Shape(what) => what,
-            };
-            self.link.mark_bad(connection, reason);
-            StoreError::Garbled {
-                reason: reason.to_owned(),
-            }
-        })
+        let reply = question.ask.decode(reply, nonce);
+        reply.map_err(|garbled| self.link.garbled(connection, garbled))
     }
 
     /// Returns whether an answer over a connection counts.
@@ -271,22 +232,18 @@ impl Master {
 
     /// Returns when the caller gives up, by the master's clock, which is known.
     fn not_after(&self, until: Moment) -> i64 {
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        let until = i64::try_from(until.as_micros()).unwrap_or(i64::MAX);
-        ahead.saturating_add(until).max(1)
+        let until = self.clock.at(until);
+        until.map_or(1, |until| until.as_micros().max(1))
     }
 
     /// Returns its present time, if known.
     pub(super) fn time(&self) -> Option<StoreTime> {
-        let ahead = self.ahead.load(Ordering::Relaxed);
-        let now = i64::try_from(clock::now().as_micros()).unwrap_or(i64::MAX);
-        (ahead != 0).then(|| StoreTime::from_micros(ahead.saturating_add(now)))
+        self.clock.at(clock::now())
     }
 
-    pub(super) fn observe_time(&self, at: StoreTime, sent_at: Moment) {
-        let sent_at = i64::try_from(sent_at.as_micros()).unwrap_or(i64::MAX);
-        self.ahead
-            .store(at.as_micros().saturating_sub(sent_at), Ordering::Relaxed);
+    /// Returns its link, for commands that belong to no lock.
+    pub(super) fn link(&self) -> (&Link, &Meter) {
+        (&self.link, &self.meter)
     }
 
     pub(super) fn membership(&self) -> MutexGuard<'_, Membership> {
@@ -294,11 +251,6 @@ impl Master {
         self.membership
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lane(&self) -> MutexGuard<'_, Lane<Item>> {
-        // A panic elsewhere can't leave it torn: each use is a push, or a drain with its count.
-        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,21 +8,19 @@
 //! to the router.
 
 use std::{
-    pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use futures_util::poll;
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Command, Executed, Reply},
+    command::{Command, Reply},
     time::{Moment, StoreTime},
 };
-use redis::{Cmd, RedisResult, ServerError, Value};
+use redis::{Cmd, RedisResult, Value};
 
 use super::{
     acknowledge::Acknowledger,
@@ -30,7 +28,6 @@ use super::{
     decode::decode,
     encode::{LockScript, encode},
     errors::{call_error, link_error, server_error},
-    fields::Garbled,
     keys::LockKeys,
     link::{ConnectionId, Link},
     pending::{Pending, has_to_wait, take_handed},
@@ -50,10 +47,7 @@ const IN_FLIGHT: usize = 2;
 /// Lanes of a store.
 pub struct Lanes {
     link: Link,
-    lanes: Vec<Mutex<Lane<Item>>>,
-    /// One for each lane: held while a batch is taken out and handed to the connection, so that batches of two tasks keep
-    /// their order.
-    turns: Vec<Turn>,
+    lanes: Vec<Lane<Item>>,
     timeout: Duration,
     script: LockScript,
     meter: Meter,
@@ -66,8 +60,6 @@ pub struct Lanes {
     server_clock: ServerClock,
 }
 
-type Turn = tokio::sync::Mutex<()>;
-
 impl Lanes {
     /// Returns a lane for each connection of the link, which loads the script. A command without an answer within `timeout` is
     /// given up.
@@ -75,8 +67,7 @@ impl Lanes {
         let lanes = link.connections();
         Self {
             link,
-            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
-            turns: (0..lanes).map(|_| Turn::default()).collect(),
+            lanes: (0..lanes).map(|_| Lane::new(IN_FLIGHT)).collect(),
             timeout,
             script,
             meter: Meter::default(),
@@ -139,35 +130,12 @@ impl Lanes {
     pub(super) fn push(self: &Arc<Self>, item: Item) {
         let index = usize::from(item.keys.slot) % self.lanes.len();
         self.meter.queued();
-        let mut lane = self.lane(index);
-        lane.push(item);
-        if lane.in_flight < IN_FLIGHT {
-            lane.in_flight += 1;
-            drop(lane);
-            tokio::spawn(Arc::clone(self).drive(index));
-        }
-    }
-
-    /// Sends the commands of a lane until none waits.
-    async fn drive(self: Arc<Self>, index: usize) {
-        loop {
-            let turn = self.turns[index].lock().await;
-            let batch = {
-                let mut lane = self.lane(index);
-                let batch = lane.take_batch();
-                if batch.is_empty() {
-                    lane.in_flight -= 1;
-                    return;
-                }
-                batch
-            };
-            let mut call = pin!(self.call(index, batch));
-            // The first poll hands it to the connection, which has room for more calls than can be in flight.
-            let polled = poll!(&mut call);
-            drop(turn);
-            if polled.is_pending() {
-                call.await;
-            }
+        if self.lanes[index].push(item) {
+            let lanes = Arc::clone(self);
+            tokio::spawn(async move {
+                let lane = &lanes.lanes[index];
+                lane.drive(|batch| lanes.call(index, batch)).await;
+            });
         }
     }
 
@@ -260,9 +228,12 @@ impl Lanes {
             }
             None => Value::Nil,
         };
-        let results = match self.read(value, connection, &call) {
+        let results = match decode(value, call.nonce, call.items.len()) {
             Ok(results) => results,
-            Err(error) => return fail(call.items, &error, &self.meter),
+            Err(garbled) => {
+                let error = self.link.garbled(connection, garbled);
+                return fail(call.items, &error, &self.meter);
+            }
         };
         let mut pending = Vec::new();
         for (item, result) in call.items.into_iter().zip(results) {
@@ -305,14 +276,8 @@ impl Lanes {
             return;
         };
         let run = self.link.run(connection);
-        let asked_at = clock::now();
-        let mut result = acknowledger.confirm(first.slot(), run).await;
-        match &result {
-            Ok(()) => self
-                .meter
-                .called(Script::Wait, asked_at.until(clock::now())),
-            Err(error) => self.meter.failed(Script::Wait, error),
-        }
+        let asked = acknowledger.confirm(first.slot(), run);
+        let mut result = self.meter.measure(Script::Wait, asked).await;
         if result.is_ok() && self.link.run(connection).is_none() {
             result = Err(StoreError::Indeterminate {
                 reason: "the connection ended while replicas were asked to acknowledge it".into(),
@@ -360,25 +325,6 @@ impl Lanes {
         router.returned(items, refusal);
     }
 
-    /// Reads the reply to a call.
-    fn read(
-        &self,
-        value: Value,
-        connection: ConnectionId,
-        call: &Call,
-    ) -> Result<Vec<Result<Executed, ServerError>>, StoreError> {
-        decode(value, call.nonce, call.items.len()).map_err(|garbled| {
-            let reason = match garbled {
-                Garbled::Foreign => "it answers another command",
-                Garbled::Shape(what) => what,
-            };
-            self.link.mark_bad(connection, reason);
-            StoreError::Garbled {
-                reason: reason.to_owned(),
-            }
-        })
-    }
-
     fn answer(self: &Arc<Self>, mut item: Item, stamped: Stamped) {
         if stamped.executed.reply == Reply::Late && item.command.caller.not_after.is_none() {
             if !item.again {
@@ -417,19 +363,9 @@ impl Lanes {
         let Ok(mut replies) = self.link.execute(0, vec![redis::cmd("TIME")]).await else {
             return;
         };
-        if let Some(Ok(reply)) = replies.items.pop()
-            && let Ok((seconds, micros)) = redis::from_redis_value::<(i64, i64)>(reply)
-        {
-            let at = StoreTime::from_micros(seconds * 1_000_000 + micros);
-            self.server_clock.observe(at, sent_at);
+        if let Some(Ok(reply)) = replies.items.pop() {
+            self.server_clock.observe_reply(reply, sent_at);
         }
-    }
-
-    fn lane(&self, index: usize) -> MutexGuard<'_, Lane<Item>> {
-        // A panic elsewhere can't leave it torn: each use is a push, or a drain with its count.
-        self.lanes[index]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use leasehold_core::failure::StoreError;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 use tokio::{
     sync::{mpsc, watch},
@@ -15,6 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     dial::Purpose,
+    fields::Garbled,
     handshake::{RunId, load_script},
     listening::{Heard, Listener, Listening, forward_to},
     place::Place,
@@ -275,6 +277,18 @@ impl Link {
                 connection.generation,
                 Fault::new(DownCause::WrongReply, reason),
             );
+        }
+    }
+
+    /// Gives a connection up because of a garbled reply. Returns the error for the caller.
+    pub(crate) fn garbled(&self, connection: ConnectionId, garbled: Garbled) -> StoreError {
+        let reason = match garbled {
+            Garbled::Foreign => "it answers another command",
+            Garbled::Shape(what) => what,
+        };
+        self.mark_bad(connection, reason);
+        StoreError::Garbled {
+            reason: reason.to_owned(),
         }
     }
 

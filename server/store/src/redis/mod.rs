@@ -24,7 +24,7 @@ pub mod store;
 pub mod url;
 
 mod batch;
-mod call;
+pub(crate) mod call;
 mod dial;
 pub(crate) mod errors;
 mod feed;
@@ -36,7 +36,7 @@ mod place;
 mod replies;
 mod reroute;
 mod sentinel;
-mod server_clock;
+pub(crate) mod server_clock;
 mod slot;
 mod telling;
 mod upkeep;

@@ -24,7 +24,6 @@ use super::{
     router::{Common, Router},
 };
 use crate::{
-    clock,
     feed::Feed,
     measure::Script,
     store::{Answer, LockStore, Observer, Options, Page, WakeUp},
@@ -120,14 +119,8 @@ impl LockStore for ClusterStore {
         let key = self.keys.blocked();
         let send = async |command| {
             let meter = &self.router.common().meter;
-            let asked_at = clock::now();
-            let slot = self.keys.blocked_slot();
-            let reply = self.router.execute(slot, command).await;
-            match &reply {
-                Ok(_) => meter.called(Script::Blocked, asked_at.until(clock::now())),
-                Err(error) => meter.failed(Script::Blocked, error),
-            }
-            reply
+            let asked = self.router.execute(self.keys.blocked_slot(), command);
+            meter.measure(Script::Blocked, asked).await
         };
         self.board.exchange(&key, mine, send).await
     }
