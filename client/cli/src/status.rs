@@ -31,7 +31,7 @@ Exit codes:
 /// Options of `status`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct StatusOptions {
-    /// How long to wait for answers; a coordinator that has not answered by then counts as not serving
+    /// Time to wait for answers; a coordinator that has not answered by then counts as not serving
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
     timeout: Duration,
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::{ClientAuth, Config, ConfigError, cli::Draft, setting::position, settings::SETTINGS};
 
-/// Pairs of settings of which the first has no use without the second.
+/// Pairs of settings whose first has no use without the second.
 const NEEDS: [(&str, &str); 12] = [
     ("tls-cert", "tls-key"),
     ("tls-key", "tls-cert"),

@@ -32,7 +32,7 @@ struct CommandLine {
     /// TOML file to read settings from [environment: LEASEHOLD_CONFIG]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
-    /// Print the configuration in force, with where each value came from, and exit
+    /// Print the configuration in force with the source of each value, and exit
     #[arg(long)]
     print_config: bool,
     /// Print a commented configuration file with every setting and its default, and exit
@@ -42,14 +42,14 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Subcommands {
-    /// Print a new bearer token, and on the line below the line of the token file that admits it
+    /// Print a new bearer token, followed by the line for the token file that admits it
     NewToken {
         /// Caller that the token is for: its identity is token:NAME
         name: String,
     },
     /// Ask the coordinator that runs here with the same settings whether it is ready, and exit with 0 if it is, with 1 if not
     Probe,
-    /// Check the configuration and the files that it names, and exit: with 0 after "ok", with 64 after everything that is wrong.
+    /// Check the configuration and the files that it names, and exit with 0 after "ok", or with 64 after a list of the mistakes.
     /// Warns of certificates that expire within 14 days
     CheckConfig,
     /// Declare that all masters of a redis+quorum: store are started for the first time, so that they vote at once.
@@ -99,7 +99,7 @@ impl Default for Draft {
 }
 
 impl Draft {
-    /// Sets the setting at `place` of the table, or notes what is wrong with the value.
+    /// Sets the setting at `place` of the table, or notes the fault of the value.
     pub(super) fn set(&mut self, place: usize, text: &str, origin: Origin) {
         match (SETTINGS[place].set)(&mut self.config, text) {
             Ok(()) => self.origins[place] = origin,

@@ -4,13 +4,13 @@ use std::{error::Error, fmt, io, path::PathBuf};
 
 use super::Origin;
 
-/// Everything that is wrong with a configuration, each error on a line of its own. The text is for the operator: it names the
-/// setting, the origin of its value and what was expected, and never shows the store's URL, which may contain a password.
+/// All errors of a configuration, each on a line of its own. The text is for the operator: it names the setting, the origin of
+/// its value and the expected form, and never shows the store's URL, which may contain a password.
 #[derive(Debug)]
 pub struct ConfigErrors(pub(super) Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// Returns the errors, of which there is at least one.
+    /// Returns the errors, at least one.
     #[must_use]
     pub fn errors(&self) -> &[ConfigError] {
         &self.0
@@ -59,7 +59,7 @@ pub enum ConfigError {
         line: usize,
         /// Column in characters, counted from 1.
         column: usize,
-        /// The fault, and what was expected.
+        /// The fault, and the expected form.
         message: String,
     },
     /// A value can't be used for its setting.

@@ -23,7 +23,7 @@ pub(super) struct Setting {
     pub(super) value_name: &'static str,
     /// The lines of its documentation, each after a space.
     pub(super) lines: &'static str,
-    /// Reads a value. The error says what was expected.
+    /// Reads a value. The error names the expected form.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
     /// Returns the value as text that `set` reads, secrets redacted, or `None` if there is none.
     pub(super) show: fn(&Config) -> Option<String>,

@@ -44,8 +44,8 @@ settings! {
     "tls-client-ca" tls_client_ca: Option<PathBuf> = None, file("certificates (PEM)"),
         example: "/etc/leasehold/clients-ca.pem", live: true;
 
-    /// Whether a client must have a certificate of tls-client-ca. With required, the default if tls-client-ca is set, a client
-    /// without one fails its handshake; with optional, it connects. An expired or revoked certificate, or one of another
+    /// Rule for client certificates. With required, the default if tls-client-ca is set, a client without a certificate of
+    /// tls-client-ca fails its handshake; with optional, it connects. An expired or revoked certificate, or one of another
     /// authority, fails either way. With none, which excludes tls-client-ca, the coordinator asks for no certificate.
     "tls-client-auth" tls_client_auth: Option<ClientAuth> = None, optional(choice),
         example: "optional", live: true;
@@ -55,7 +55,7 @@ settings! {
     "tls-client-crl" tls_client_crl: Option<PathBuf> = None, file("revocation lists (PEM)"),
         example: "/etc/leasehold/clients-crl.pem", live: true;
 
-    /// Whether the admin port uses HTTPS, with the certificate tls-cert. It asks clients for no certificate.
+    /// Use HTTPS on the admin port, with the certificate tls-cert. The port asks clients for no certificate.
     "admin-tls" admin_tls: bool = false, boolean;
 
     /// File with the hashes of accepted bearer tokens: one line NAME sha256:HEX for each, optionally followed by
@@ -85,17 +85,17 @@ settings! {
     /// eight random characters, which differ at each start.
     "name" name: String = host_name(), display_name, value: "NAME", example: "coordinator-1";
 
-    /// Where locks are kept: memory: (this process, for one coordinator), redis://USER:PASSWORD@HOST:PORT/DATABASE,
-    /// redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER-NAME/DATABASE with a list of sentinels, which
-    /// may be followed by ?sentinel-user=…&sentinel-password=…, redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT with
-    /// some nodes of a cluster, or redis+quorum://USER:PASSWORD@HOST:PORT,HOST:PORT,HOST:PORT/DATABASE for several
-    /// independent masters, with ?durable=true if they write everything to disk before they answer; with rediss in
-    /// place of redis for TLS. A password is safer in the environment than in a flag, which every user of the
-    /// machine can see.
+    /// URL of the store that keeps the locks: memory: (this process, for one coordinator),
+    /// redis://USER:PASSWORD@HOST:PORT/DATABASE, redis+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER-NAME/DATABASE with a
+    /// list of sentinels, which may be followed by ?sentinel-user=…&sentinel-password=…,
+    /// redis+cluster://USER:PASSWORD@HOST:PORT,HOST:PORT with some nodes of a cluster, or
+    /// redis+quorum://USER:PASSWORD@HOST:PORT,HOST:PORT,HOST:PORT/DATABASE for several independent masters, with ?durable=true
+    /// if they write everything to disk before they answer; with rediss in place of redis for TLS. A password is safer in the
+    /// environment than in a flag, which every user of the machine can see.
     "store" store: StoreUrl = StoreUrl::default(), StoreUrl::parse;
 
-    /// File that holds nothing but the store's URL, in place of store: for a URL with a password. If both are set, the one of the
-    /// stronger layer counts; one layer may set only one of them.
+    /// File with the store's URL and nothing else, in place of store. Use it for a URL with a password. If both are set, the
+    /// setting of the stronger layer wins; one layer may set only one of them.
     "store-file" store_file: Option<PathBuf> = None, file("the store's URL"),
         example: "/etc/leasehold/store-url";
 
@@ -113,8 +113,8 @@ settings! {
     "store-key" store_key: Option<PathBuf> = None, file("a private key (PEM)"),
         example: "/etc/leasehold/redis-client.key";
 
-    /// Prefix of the key of every lock in Redis: at most 128 bytes, and not "lh:". Coordinators that serve the same locks need the
-    /// same prefix. An application that locks such keys by SET NX PX and Leasehold exclude each other.
+    /// Prefix of the key of every lock in Redis: at most 128 bytes, and not "lh:". Coordinators that serve the same locks need
+    /// the same prefix. Leasehold and an application that locks the same keys by SET NX PX exclude each other.
     "key-prefix" key_prefix: String = "lock:".to_owned(), key_prefix;
 
     /// Time within which the store must answer a command: 10ms to 1m. The coordinator replaces a connection that misses it
@@ -125,16 +125,17 @@ settings! {
     /// reports that it is not ready, and keeps trying.
     "require-store" require_store: bool = false, boolean;
 
-    /// Connections to Redis for commands: 1 to 64. Subscriptions use one more. One connection carries the most, because commands
-    /// in flight share messages. Each of several independent masters has one.
+    /// Connections to Redis for commands: 1 to 64. Subscriptions use one more. One connection has the highest throughput,
+    /// because commands in flight share messages. Each of several independent masters has one.
     "store-connections" store_connections: usize = 1, number(1, 64);
 
-    /// Replicas of the Redis master that must have a grant or a renewal before it counts: 0 to 16. It must be the number of
-    /// replicas that can be promoted to rule out that a fail-over grants a lock twice. With fewer replicas in step, the
-    /// coordinator grants nothing.
+    /// Replicas of the Redis master that must acknowledge a grant or a renewal before it counts: 0 to 16. Set it to the number
+    /// of replicas that can be promoted: then no fail-over grants a lock twice. With fewer replicas in step, the coordinator
+    /// grants nothing.
     "min-replicas" min_replicas: u32 = 0, number(0, 16);
 
-    /// Time within which min-replicas must have a grant: 1ms to 1s. The coordinator takes a later grant back and refuses it.
+    /// Time within which min-replicas must acknowledge a grant: 1ms to 1s. The coordinator takes a later grant back and refuses
+    /// it.
     "replica-timeout" replica_timeout: Duration = MILLI * 500, duration(MILLI, SECOND);
 
     /// Shortest TTL that a client may specify: 100ms to 24h.
@@ -188,14 +189,14 @@ settings! {
     /// stream that it concerns.
     "max-watchers" max_watchers: usize = 10_000, number(1, 1_000_000), live: true;
 
-    /// Requests per second of one identity, or of one address if callers show no identity: calls, opened streams, and requests on
-    /// sessions. As many may come at once. Heartbeats, renewals, releases, cancels and closes do not count and are never refused.
-    /// 1 to 1000000000, or 0 for any number.
+    /// Requests per second of one identity, or of one address if callers show no identity: calls, opened streams, and requests
+    /// on sessions. A burst may have the same number. Heartbeats, renewals, releases, cancels and closes do not count and are
+    /// never refused. 1 to 1000000000, or 0 for any number.
     "max-requests-per-second" max_requests_per_second: u32 = 100_000, number(0, 1_000_000_000), live: true;
 
-    /// Calls per second from one address, or one IPv6 network (/64), without a valid identity where the coordinator asks for one.
-    /// As many may come at once. The coordinator refuses further ones without checking signatures, but admits callers whose
-    /// identity it has verified before. 1 to 1000000, or 0 for any number.
+    /// Calls per second from one address, or one IPv6 network (/64), without a valid identity where the coordinator asks for
+    /// one. A burst may have the same number. The coordinator refuses further ones without checking signatures, but admits
+    /// callers whose identity it has verified before. 1 to 1000000, or 0 for any number.
     "max-failed-authentications-per-second" max_failed_authentications_per_second: u32 = 100, number(0, 1_000_000), live: true;
 
     /// Bytes of one message of a client: 65536 to 67108864. The largest messages that clients send, which resume a session, have at
@@ -208,31 +209,31 @@ settings! {
     /// Calls in flight on one connection: 1 to 1000000.
     "max-concurrent-streams" max_concurrent_streams: u32 = 10_000, number(1, 1_000_000);
 
-    /// Answers handed over for sending before a backlog begins: 8 to 1000000. The coordinator disconnects a client that reads no
-    /// answer for keepalive-timeout.
+    /// Answers handed over for sending before a backlog begins: 8 to 1000000. The coordinator disconnects a client that reads
+    /// no answer for the time of keepalive-timeout.
     "outbound-queue" outbound_queue: usize = 16, number(8, 1_000_000);
 
-    /// Whether the coordinator finds and ends deadlocks among the actors of sessions, about a second after they close. It reads
+    /// Find and end deadlocks among the actors of sessions, about a second after they close. For this, the coordinator reads
     /// locks only while an actor that holds something waits.
     "deadlock-detection" deadlock_detection: bool = true, boolean;
 
     /// Threads that serve clients: 1 to 1024, by default half of the processors. Redis carries out commands one by one, so a
-    /// single thread often keeps up with it, and answers soonest.
+    /// single thread often keeps up with it, and has the lowest latency.
     "worker-threads" worker_threads: usize = half_of_the_processors(), number(1, 1024), example: "1";
 
-    /// Measure durations, sizes of batches, and calls by method. Without it, /metrics shows only levels and plain counts, and the
-    /// rest stays at zero.
+    /// Measure durations, sizes of batches, and calls by method. Without it, /metrics shows only levels and plain counts; all
+    /// other metrics stay at zero.
     "metrics" metrics: bool = true, boolean;
 
-    /// What the coordinator logs to stderr: error, warn, info, debug, trace or off, or directives such as
-    /// "info,leasehold_server=debug".
+    /// Level of the log on stderr: error, warn, info, debug, trace or off, or directives such as "info,leasehold_server=debug".
     "log" log: String = "info".to_owned(), log_filter, value: "DIRECTIVES", live: true;
 
     /// Format of log lines: human (in colour on a terminal) or json (one object a line).
     "log-format" log_format: LogFormat = LogFormat::Human, choice;
 
-    /// Where traces are sent: the gRPC port of an OpenTelemetry collector, http://HOST:4317, or https://HOST:4317 for TLS with the
-    /// system's certificates. Without it, nothing is traced. OTEL_EXPORTER_OTLP_HEADERS has headers for the collector.
+    /// gRPC port of the OpenTelemetry collector that receives traces: http://HOST:4317, or https://HOST:4317 for TLS with the
+    /// system's certificates. Without it, the coordinator traces nothing. OTEL_EXPORTER_OTLP_HEADERS has headers for the
+    /// collector.
     "otlp-endpoint" otlp_endpoint: Option<String> = None, optional(endpoint),
         value: "URL", example: "http://127.0.0.1:4317";
 

@@ -1,4 +1,4 @@
-//! Readers of values from text, whose errors say what was expected.
+//! Readers of values from text, whose errors name the expected form.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 

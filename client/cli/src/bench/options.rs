@@ -68,15 +68,15 @@ pub(crate) struct BenchOptions {
     #[arg(long)]
     pub(crate) contended: bool,
 
-    /// How long each lock is held: 0 to the duration
+    /// Time for which a client holds each lock: 0 to the duration
     #[arg(long, value_name = "DURATION", default_value = "0ms", value_parser = duration)]
     pub(crate) hold: Duration,
 
-    /// How long to measure: 1s to 1h
+    /// Length of the measurement: 1s to 1h
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = measured)]
     pub(crate) duration: Duration,
 
-    /// How long to warm up before the measurement begins: 0 to 1h
+    /// Time to run before the measurement begins: 0 to 1h
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = warm_up)]
     pub(crate) warm_up: Duration,
 

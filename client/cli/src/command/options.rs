@@ -7,16 +7,16 @@ use crate::args::duration;
 /// Lease under which a command runs, and the command. The leadership of an election is a lock too.
 #[derive(clap::Args, Debug)]
 pub(crate) struct LeaseOptions {
-    /// How long the lock outlives the loss of contact, such as 10s or 2m [default: the coordinator's, 10s]
+    /// Time for which the lock outlives the loss of contact, such as 10s or 2m [default: the coordinator's, 10s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) ttl: Option<Duration>,
 
-    /// How long the lock stays closed if this process is killed or loses contact, so that its command is gone before
-    /// the next holder starts
+    /// Time for which the lock stays closed if this process is killed or loses contact, so that its command is gone before the
+    /// next holder starts
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "2s")]
     pub(crate) lock_delay: Duration,
 
-    /// How long to keep the lock when the connection breaks, to resume it over another one: at most the TTL
+    /// Time for which the lock outlives a broken connection, to be resumed over another one: at most the TTL
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "0s")]
     pub(crate) grace: Duration,
 

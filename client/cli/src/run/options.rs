@@ -39,7 +39,8 @@ its coordinator, reaches one again, or the coordinator shuts down. --quiet suppr
 
 With --wait, attempts to connect and to acquire are repeated until the wait is over, for example
 while the store is unreachable. A coordinator that stops answering during the wait gets one second
-more. Without --wait, a coordinator must be reachable at startup; an absent store is waited for.
+more. Without --wait, a coordinator must be reachable at startup; if its store is not, `leasehold
+run` waits for the store.
 
 Processes that leave the process group (setsid, daemons), or that the command leaves running when it
 ends, are not stopped: the lock is released when the command itself has ended.
@@ -84,7 +85,7 @@ pub(crate) struct RunOptions {
     #[command(flatten)]
     pub(crate) lease: LeaseOptions,
 
-    /// How long to wait for the lock, including the time to connect; 0 means do not wait [default: no limit]
+    /// Longest time to wait for the lock, including the time to connect; 0 means do not wait [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 

@@ -32,7 +32,8 @@ use leasehold_tests::{
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What is said without a coordinator. After a wanted change: `TRYCMD=overwrite cargo test -p leasehold snapshots`.
+/// Compares the output of commands that need no coordinator. After a wanted change: `TRYCMD=overwrite cargo test -p leasehold
+/// snapshots`.
 #[test]
 fn snapshots() {
     trycmd::TestCases::new()
@@ -51,8 +52,8 @@ fn leasehold(endpoint: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What runs in the background of a script ignores INT and QUIT, and so do its children: these tests too, unless it is
-/// undone.
+/// Restores the default handling of INT and QUIT. A script's background processes ignore both, and so do their children,
+/// including these tests.
 #[expect(
     unsafe_code,
     reason = "nothing else sets a child's signals back to their defaults"
@@ -119,7 +120,7 @@ async fn until_waiters(client: &Client, name: &str, count: u64) {
     }
 }
 
-/// Whether a process is there and not just waiting to be collected.
+/// Returns whether a process is there and not just waiting to be collected.
 fn lives(pid: &str) -> bool {
     let state = pid.parse().ok().and_then(process::state);
     state.is_some_and(|state| state != 'Z')
