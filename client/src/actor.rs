@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts over all sessions of this process, so that an actor that strays into another session is nobody else there.
+/// Number of the last actor. It counts over all sessions of this process, so that an actor used in another session is a new one
+/// there.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// Actor: a sequential flow inside a client, such as a task or a thread, that does one thing after the other. It is the unit

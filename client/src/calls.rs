@@ -41,7 +41,7 @@ struct Channels {
 }
 
 impl Calls {
-    /// Must be called within a Tokio runtime.
+    /// Makes the channels. Must be called within a Tokio runtime.
     pub(crate) fn new(settings: Settings) -> Result<Self, ConnectError> {
         let channels = settings.endpoints.urls().iter().map(|url| {
             Ok(Channels {
@@ -74,7 +74,8 @@ impl Calls {
         self.at(self.moved()).single.clone()
     }
 
-    /// Returns the channel for streams of events. A stream that nobody reads never delays another one, nor a single call.
+    /// Returns the channel for streams of events. A stream whose messages are not read never delays another one, nor a single
+    /// call.
     pub(crate) fn watching(&self) -> Channel {
         self.at(self.moved()).watching.clone()
     }

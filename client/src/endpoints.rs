@@ -44,13 +44,13 @@ impl Endpoints {
         &self.urls
     }
 
-    /// The URLs, separated by commas.
+    /// Returns the URLs, separated by commas.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// Returns the URL with the scheme and the port that were left out. Leaves alone what can't be completed to a URL.
+/// Returns the URL with its missing scheme and port filled in. Leaves text alone that can't become a URL.
 fn completed(given: &str) -> String {
     let url = match given.contains("://") {
         true => given.to_owned(),

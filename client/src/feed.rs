@@ -77,7 +77,7 @@ impl<M> Feed<M> {
         }
     }
 
-    /// Why nothing is told at present; none while it is, and before the first attempt has failed.
+    /// Returns the reason for which no events come at present; `None` while they come, and before the first attempt has failed.
     pub(crate) fn interruption(&self) -> Option<&Failure> {
         self.interruption.as_ref()
     }
@@ -147,7 +147,7 @@ impl<M> fmt::Debug for Feed<M> {
     }
 }
 
-/// Whether asking again would be answered in the same way. What a broken transport says is none of these, and neither
+/// Returns whether asking again would be answered in the same way. What a broken transport says is none of these, and neither
 /// is anything that a coordinator says while it, or its store, is in trouble.
 fn is_permanent(kind: FailureKind) -> bool {
     matches!(

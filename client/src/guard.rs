@@ -262,8 +262,8 @@ impl LockGuard {
         settle(name, answer).await
     }
 
-    /// Ends the hold here first, then tells the session: nobody may believe in it once the coordinator could hand it
-    /// on. Fails if it had ended before.
+    /// Ends the hold here first, then tells the session: this process must not believe in the hold once the coordinator could
+    /// hand it on. Fails if the hold had ended before.
     fn tell_released(&mut self, reply: Option<HoldReply>) -> Result<(), LostReason> {
         let ended = self.lease.end(Moment::now(), LostReason::Released);
         self.told = true;

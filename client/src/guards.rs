@@ -183,7 +183,7 @@ impl<'a> IntoIterator for &'a LockGuards {
     }
 }
 
-/// The first that is lost; of one that is suspended it is waited for what becomes of it.
+/// Returns the first lock that is lost, or `None` if all are held. Waits until a suspended lock is held again or lost.
 async fn first_settled_as_lost(watches: &[LockWatch]) -> Option<(&LockWatch, LostReason)> {
     for watch in watches {
         if let Err(reason) = watch.settled().await {

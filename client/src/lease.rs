@@ -33,9 +33,9 @@ pub enum LostReason {
     /// The lease ran out before it was renewed: the coordinator or its store was out of reach, or this process was
     /// paused. Decided by this process's own clock, or told by the coordinator, whichever came first.
     Expired,
-    /// The lock was gone from the store before its time: deleted by somebody, or the store lost data.
+    /// The lock was gone from the store before its time: a client deleted the key, or the store lost data.
     Deleted,
-    /// Somebody else's lock was found in its place.
+    /// Another client's lock was found in its place.
     Taken,
     /// An operator force-released it.
     Forced,
@@ -52,7 +52,7 @@ pub enum LostReason {
     /// The coordinator does not know any more who this client is: its token or certificate has expired, or was removed, and no
     /// newer one came in time for the session to go on with it.
     Unauthenticated,
-    /// Another stream resumed it, and this session did not ask for that: whoever knew its owner id has it now.
+    /// Another stream resumed it without a request of this session: a client that knew its owner id has it now.
     Resumed,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for LostReason {
 pub struct FencingToken(i64);
 
 impl FencingToken {
-    /// The number itself: positive, below 2^53 in practice.
+    /// Returns the number itself: positive, below 2^53 in practice.
     pub fn get(self) -> i64 {
         self.0
     }
@@ -215,7 +215,7 @@ impl Lease {
         }
     }
 
-    /// Changes the state, as it is at `now`. The first caller after the deadline ends the hold for everybody, so that an
+    /// Changes the state, as it is at `now`. The first caller after the deadline ends the hold for all callers, so that an
     /// answer "lost" is never taken back.
     fn with<T>(&self, now: Moment, change: impl FnOnce(&mut Inner) -> T) -> T {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -320,7 +320,8 @@ impl Lease {
         self.once(|now| (now != state).then_some(now)).await
     }
 
-    /// Every poll looks at the clock itself: after a pause of the process it must not matter who is woken first.
+    /// Waits until the state is a wanted one. Every poll reads the clock itself, so that after a pause of the process the order
+    /// of wake-ups does not matter.
     async fn once<T>(&self, wanted: impl Fn(LockState) -> Option<T>) -> T {
         loop {
             let mut notified = pin!(self.changed.notified());

@@ -230,7 +230,7 @@ mod tests {
         is_error::<TraceContextError>();
     }
 
-    /// Never run: that it compiles is the test.
+    /// Compiles; the test never runs it.
     #[expect(dead_code, reason = "its types are the test")]
     fn work_under_a_lock_can_be_spawned(client: &'static Client) {
         drop(is_send(client.lock("a").into_future()));

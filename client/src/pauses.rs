@@ -44,8 +44,8 @@ impl Pauses {
             .is_some_and(|since| now.since(since) >= self.max)
     }
 
-    /// The pause before the next attempt. What lived for a while starts the row anew; what ended as soon as it was
-    /// open does not, lest the two sides play ping-pong.
+    /// Returns the pause before the next attempt. A connection that was open for a while starts the row of pauses anew; one
+    /// that ended as soon as it was open does not, so that the two sides do not reconnect in a loop.
     pub(crate) fn pause(&mut self, now: Moment) -> Duration {
         if self.lived(now) {
             self.next = self.builder.build();
@@ -59,8 +59,8 @@ impl Pauses {
         self.next = self.builder.build();
     }
 
-    /// The same, after somebody has asked for a pause of at least so long: as much comes at random on top of that, lest all
-    /// who were asked come back at once.
+    /// Returns the pause before the next attempt, after the coordinator has asked for one of at least this length. Adds a
+    /// random time of its own, so that not all clients come back at once.
     pub(crate) fn pause_as_asked(&mut self, now: Moment, asked: Option<Duration>) -> Duration {
         let pause = self.pause(now);
         asked.map_or(pause, |asked| asked.min(LONGEST_ASKED) + pause)

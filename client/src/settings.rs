@@ -35,7 +35,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The defaults.
+    /// Returns the defaults.
     pub(crate) fn new(endpoints: Endpoints) -> Self {
         Self {
             endpoints,

@@ -43,8 +43,8 @@ pub struct TraceContext {
 pub struct TraceContextError;
 
 impl TraceContext {
-    /// The context of a span: the ids in the order in which they are written, and the flags, of which the lowest bit says
-    /// that it is sampled. None if one of the ids is zero: OpenTelemetry's mark of a context that is none.
+    /// Returns the context of a span: the ids in the order in which they are written, and the flags, whose lowest bit says that
+    /// the span is sampled. `None` if one of the ids is zero, which is OpenTelemetry's mark for the absence of a context.
     ///
     /// ```
     /// use leasehold_client::TraceContext;
@@ -63,9 +63,9 @@ impl TraceContext {
         })
     }
 
-    /// The same, with what vendors have attached (`tracestate`): it goes with calls, but not with what is asked on a
-    /// session, which has no room for it. What can't be sent, as it is longer than 512 bytes or not in visible ASCII
-    /// characters and spaces, is left out, as W3C wants it.
+    /// Returns the same context with the data of vendors (`tracestate`). It goes with calls, but not with requests on a
+    /// session, which have no room for it. A state that is longer than 512 bytes, or contains other characters than visible
+    /// ASCII and spaces, is left out, as W3C demands.
     ///
     /// ```
     /// use leasehold_client::TraceContext;
@@ -139,7 +139,7 @@ impl TraceSource {
         Self(Some(Arc::new(source)))
     }
 
-    /// The context of whoever calls this.
+    /// Returns the context of the caller.
     pub(crate) fn current(&self) -> Option<TraceContext> {
         let source = self.0.as_ref()?;
         // A guard that is dropped by a panic asks too, and a second one would end the process.

@@ -31,15 +31,15 @@ use crate::{
 
 /// Connections at the same time: this port is for a few probes and scrapers.
 const CONNECTIONS: usize = 256;
-/// How long a connection is kept: whoever does not read what it asked for takes no place for longer.
+/// Longest life of a connection. A client that does not read its responses takes no place for longer.
 const LIFE: Duration = Duration::from_secs(120);
 
-/// What those who accept it get, as Prometheus does.
+/// Content type for clients that accept it, such as Prometheus.
 const OPEN_METRICS_TYPE: &str = "application/openmetrics-text";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// What everybody else gets.
+/// Content type for all other clients.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// How long requests in progress get when the coordinator shuts down, or their connection is over.
+/// Time for requests in progress when the coordinator shuts down, or when their connection has reached its longest life.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
 
 const INDEX: &str = concat!(
@@ -60,7 +60,7 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// It serves.
+    /// Returns the state of a coordinator that serves.
     #[must_use]
     pub fn ready() -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Readiness {
         }
     }
 
-    /// It does not, because of `reason`.
+    /// Returns the state of a coordinator that does not serve, because of `reason`.
     #[must_use]
     pub fn not_ready(reason: impl Into<String>) -> Self {
         Self {

@@ -31,7 +31,7 @@ pub struct Admission {
 struct Shared {
     /// Number of acquires in flight.
     under_way: AtomicUsize,
-    /// Number of senders of which further acquires wait.
+    /// Number of senders that have further acquires waiting.
     waiting: AtomicUsize,
 }
 

@@ -32,7 +32,7 @@ impl Alarm {
         }
     }
 
-    /// Rings at the next opportunity, whatever it was set to: the time has jumped.
+    /// Rings at the next opportunity, at whatever time it was set: the clock has jumped.
     pub(crate) fn ring_soon(&mut self) {
         self.sleep.as_mut().reset(Instant::now());
     }

@@ -1,4 +1,4 @@
-//! Followers of what may change while the coordinator runs: the configuration, and the files that it names.
+//! Followers of everything that may change while the coordinator runs: the configuration, and the files that it names.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 

@@ -136,8 +136,8 @@ impl<S: Stream> Stream for Kept<S> {
 }
 
 impl Liveness {
-    /// A task, or a stream that one task reads, which the coordinator can't do without until `stop` is cancelled. `name` is told
-    /// to operators.
+    /// Watches over a task, or a stream that one task reads, which the coordinator can't do without until `stop` is cancelled.
+    /// Operators see `name`.
     #[must_use]
     pub fn keep<T>(&self, name: &'static str, stop: &CancellationToken, inner: T) -> Kept<T> {
         let part = Arc::new(Part {
@@ -173,7 +173,7 @@ impl Liveness {
         }
     }
 
-    /// Whether all of them are there and move.
+    /// Returns whether all of them are there and move.
     ///
     /// # Errors
     ///

@@ -227,7 +227,7 @@ fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// What was asked for, on stdout.
+/// Prints the requested text on stdout.
 fn print(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,

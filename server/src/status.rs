@@ -18,7 +18,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal; the message tells what happened, to what, and what to do.
+    /// Returns a refusal. The message names the event, its object and the remedy.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -29,7 +29,8 @@ impl Refusal {
         }
     }
 
-    /// The refusal of what is over a limit, named with the setting that sets it; `None` if it is no use to try again.
+    /// Returns the refusal of a request beyond a limit, which names the limit's setting. `retry_after` is `None` if another
+    /// attempt would fail too.
     pub fn over(
         reason: Reason,
         (setting, limit): (&'static str, impl ToString),
@@ -45,7 +46,7 @@ impl Refusal {
         }
     }
 
-    /// With the time after which it may be tried again.
+    /// Sets the time after which the request may be tried again.
     #[must_use]
     pub const fn retry_after(mut self, time: Duration) -> Self {
         self.retry_after = Some(time);
@@ -58,14 +59,14 @@ impl Refusal {
         self.reason
     }
 
-    /// With something that goes with the reason, as `docs/errors.md` lists it.
+    /// Adds a detail of the reason, as `docs/errors.md` lists it.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl ToString) -> Self {
         self.metadata.push((key, value.to_string()));
         self
     }
 
-    /// The refusal of an acquire of a semaphore with another limit than the one in force.
+    /// Returns the refusal of an acquire of a semaphore with another limit than the one in force.
     pub fn other_limit(name: &LockName, limit: u32) -> Self {
         let message = format!(
             "those who hold or wait for the semaphore {name:?} agree on a limit of {limit}; ask with that one",
@@ -74,7 +75,7 @@ impl Refusal {
         Self::new(Reason::LimitMismatch, message).with("limit", limit)
     }
 
-    /// A refusal for a field that is out of bounds; `what` completes the sentence "the field …".
+    /// Returns the refusal of a field that is out of bounds; `what` completes the sentence "the field …".
     pub fn field(field: &str, what: impl ToString) -> Self {
         let what = what.to_string();
         Self {
@@ -106,7 +107,7 @@ impl From<StoreError> for Refusal {
 mod tests {
     use super::Reason;
 
-    /// The cells of the table of reasons.
+    /// Returns the cells of the table of reasons.
     fn documented() -> Vec<Vec<&'static str>> {
         include_str!("../../docs/errors.md")
             .lines()

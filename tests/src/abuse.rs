@@ -10,9 +10,9 @@ use crate::{
     process::{ChildProcess, Lines},
 };
 
-/// How long an abuse may take until it is in full swing.
+/// Longest time until an abuse is in full swing.
 const SWING: Duration = Duration::from_secs(60);
-/// How long the abuser may take to say what it did.
+/// Longest time until the abuser reports its actions.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A process that abuses a coordinator, until it is stopped or dropped.

@@ -67,7 +67,7 @@ pub async fn until_only(
     .await;
 }
 
-/// Whether a key is what is known of a name's newest token, which outlives its locks.
+/// Returns whether a key is what is known of a name's newest token, which outlives its locks.
 pub fn is_token(key: &str) -> bool {
     key.starts_with("lh:") && key.contains(":token:")
 }
@@ -79,12 +79,12 @@ pub struct TtlAudit {
     task: JoinHandle<Result<Audited, String>>,
 }
 
-/// What an audit saw.
+/// Findings of an audit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Audited {
-    /// How many times it looked at everything.
+    /// The number of times that the audit looked at every key.
     pub passes: u64,
-    /// How many keys it looked at, in all.
+    /// The number of keys that it looked at in all.
     pub keys: u64,
 }
 

@@ -49,7 +49,7 @@ pub fn target_directory() -> PathBuf {
     profile.parent().expect("a profile is in target").to_owned()
 }
 
-/// Where the programs are, once they are built.
+/// Directory of the programs, once they are built.
 static BUILT: OnceLock<PathBuf> = OnceLock::new();
 
 /// `target/<profile>`: test programs are in `deps` below it.

@@ -334,7 +334,7 @@ pub async fn connect(
     dial(endpoint, ca, client)?.connect().await
 }
 
-/// How such a connection is made, for tests that want it otherwise.
+/// Returns the settings of such a connection, for tests that need others.
 ///
 /// # Errors
 ///

@@ -15,13 +15,13 @@ use crate::{
     wait,
 };
 
-/// How many masters there are at the start: nodes 0 to 2. Node 3 is the replica of node 0, and so on.
+/// Number of masters at the start: nodes 0 to 2. Node 3 is the replica of node 0, and so on.
 pub const MASTERS: usize = 3;
 
-/// How many slots a cluster has.
+/// Number of slots of a cluster.
 const SLOTS: u16 = 16_384;
 
-/// How long it may take until all nodes agree.
+/// Longest time until all nodes agree.
 const SETTLED: Duration = Duration::from_secs(30);
 
 /// Six nodes, told apart by their index. Killed on drop.
@@ -32,7 +32,7 @@ pub struct Cluster {
     password: Option<String>,
 }
 
-/// How to start a cluster.
+/// Options of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
     node_timeout: Duration,
@@ -344,12 +344,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// What a node knows of itself; none if it does not run.
+    /// Returns a node's view of itself; `None` if it does not run.
     fn own_line(&self, index: usize) -> Option<Line> {
         self.lines(index)?.into_iter().find(Line::is_myself)
     }
 
-    /// What a node knows of all; none if it does not run.
+    /// Returns a node's view of all nodes; `None` if it does not run.
     fn lines(&self, index: usize) -> Option<Vec<Line>> {
         if !self.nodes[index].is_running() {
             return None;

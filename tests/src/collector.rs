@@ -67,7 +67,7 @@ impl Collector {
         }
     }
 
-    /// Where it listens: `http://…`.
+    /// Returns its URL: `http://…`.
     pub fn endpoint(&self) -> String {
         self.endpoint.clone()
     }
@@ -103,7 +103,7 @@ impl Collector {
         .await
     }
 
-    /// Those spans of which this one is the parent, by when they began.
+    /// Returns the children of this span, in the order of their beginnings.
     pub fn parts_of(&self, parent: &Span) -> Vec<Span> {
         let mut parts = self.spans();
         parts.retain(|span| span.parent_span_id == parent.span_id);
@@ -112,7 +112,7 @@ impl Collector {
     }
 }
 
-/// What a span says of itself, as text.
+/// Returns an attribute of a span, as text.
 pub fn attribute(span: &Span, key: &str) -> Option<String> {
     let attribute = span.attributes.iter().find(|found| found.key == key)?;
     match attribute.value.as_ref()?.value.as_ref()? {

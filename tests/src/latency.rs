@@ -32,7 +32,7 @@ impl Latencies {
         added.expect("it grows as needed");
     }
 
-    /// How many were recorded.
+    /// Returns the number of recorded values.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }

@@ -128,12 +128,12 @@ impl ChildProcess {
         self.signal(Signal::TERM);
     }
 
-    /// Whether it is there and not stopped.
+    /// Returns whether it is there and not stopped.
     pub fn is_running(&self) -> bool {
         !matches!(self.state(), None | Some('T' | 't' | 'Z' | 'X'))
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status if it has ended.
     ///
     /// # Panics
     ///

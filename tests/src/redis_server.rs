@@ -21,7 +21,7 @@ pub struct RedisServer {
     options: RedisOptions,
 }
 
-/// How to start a Redis server.
+/// Options of a Redis server.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
     append_only: bool,
@@ -189,7 +189,7 @@ impl RedisServer {
         self.directory.path()
     }
 
-    /// Whether the process is there and not stopped.
+    /// Returns whether the process is there and not stopped.
     pub fn is_running(&self) -> bool {
         self.child.is_running()
     }

@@ -9,7 +9,7 @@ use crate::{
     wait,
 };
 
-/// How long replicas may take to be in step.
+/// Longest time until replicas are in step.
 const IN_STEP: Duration = Duration::from_secs(20);
 
 /// One master and its replicas, told apart by their index: 0 is the server that was the master at the start. Killed on

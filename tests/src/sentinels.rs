@@ -15,15 +15,15 @@ use crate::{
     wait,
 };
 
-/// What the sentinels call the master.
+/// Name that the sentinels give the master.
 pub const MASTER_NAME: &str = "locks";
 
 /// The users that sentinels and replicas log in as, so that they can be shut out without anybody else.
 const INSIDERS: [&str; 2] = ["sentinel", "replica"];
-/// What they log in with.
+/// Password with which the sentinels log in.
 const INSIDER_PASSWORD: &str = "insider";
 
-/// How long it may take until all of them know one another, and until a fail-over is through.
+/// Longest time until all sentinels know one another, and until a fail-over is complete.
 const SETTLED: Duration = Duration::from_secs(30);
 
 /// 1 master, 2 replicas and 3 sentinels, told apart by their index (server 0 is the master at the start). Killed on
@@ -157,7 +157,7 @@ impl Sentinels {
         hurry(&mut self.sentinels[index].connection());
     }
 
-    /// Which server is the master by the newest that any running sentinel knows.
+    /// Returns the number of the master, by the newest configuration that any running sentinel knows.
     ///
     /// # Panics
     ///
@@ -255,7 +255,7 @@ fn hurry(connection: &mut Connection) {
         .expect("a sentinel of Redis 7 can be hurried");
 }
 
-/// What a sentinel knows of the master.
+/// Returns a sentinel's view of the master.
 fn ask(connection: &mut Connection) -> HashMap<String, String> {
     let mut known: HashMap<String, String> = redis::cmd("SENTINEL")
         .arg("MASTER")

@@ -192,7 +192,7 @@ pub(crate) fn closed_unanswered() -> io::Error {
 
 const LOOKUP_FAILED: &str = "failed to lookup address information";
 
-/// The endpoint with another scheme, or a hint where the endpoint is not known.
+/// Returns the endpoint with another scheme, or a hint if the endpoint is not known.
 fn with_scheme(endpoint: &str, scheme: &str) -> String {
     let rest = endpoint.split_once("://").map_or("…", |(_, rest)| rest);
     format!("{scheme}://{rest}")

@@ -111,7 +111,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// No connection could be made.
+    /// Returns the error of a connection that could not be made.
     pub(crate) fn unreachable(endpoint: String, source: Box<dyn StdError + Send + Sync>) -> Self {
         match Cause::of(&*source) {
             Cause::Tls(_) => Self::Tls { endpoint, source },
@@ -120,7 +120,7 @@ impl ConnectError {
         }
     }
 
-    /// The stream broke before the session was open.
+    /// Returns the error of a stream that broke before the session was open.
     pub(crate) fn broke(endpoint: String, source: Failure) -> Self {
         if source.is_transport() {
             Self::unreachable(endpoint, source.into())

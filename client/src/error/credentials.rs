@@ -1,4 +1,4 @@
-//! Errors of what a client is made known by, and of what it trusts.
+//! Errors of the credentials that a client shows, and of the certificates that it trusts.
 
 use std::{io, path::PathBuf};
 
@@ -25,7 +25,7 @@ pub enum CredentialsError {
         /// The cause.
         source: io::Error,
     },
-    /// Something is not what it should be.
+    /// The contents of a file or a setting are invalid.
     #[error("{what} can't be used: {why}")]
     Invalid {
         /// The credential, and the file that it is from.
@@ -33,7 +33,7 @@ pub enum CredentialsError {
         /// The fault, or the expected form.
         why: String,
     },
-    /// A bearer token would be sent to another machine for everybody on the way to read; see
+    /// A bearer token would go unencrypted to another machine, where others on the network could read it; see
     /// [`ClientBuilder::allow_plaintext_credentials`](crate::ClientBuilder::allow_plaintext_credentials).
     #[error(
         "a bearer token is not sent unencrypted to another machine: {endpoint} has to be https://"

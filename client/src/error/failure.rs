@@ -141,8 +141,8 @@ impl Failure {
         self.0.kind
     }
 
-    /// The machine-readable reason that the documentation lists, for example `INVALID_FIELD`; empty where none was
-    /// given, as by a proxy in between.
+    /// Returns the machine-readable reason that the documentation lists, for example `INVALID_FIELD`; empty if there is none,
+    /// as in an answer of a proxy.
     pub fn reason(&self) -> &str {
         &self.0.reason
     }
@@ -157,7 +157,7 @@ impl Failure {
         &self.0.message
     }
 
-    /// For bad input: which fields, and what was wrong.
+    /// Returns the invalid fields of the request, and the fault of each.
     pub fn field_violations(&self) -> &[FieldViolation] {
         &self.0.field_violations
     }
@@ -268,20 +268,20 @@ impl Failure {
         false
     }
 
-    /// No call could be made to the coordinator at this endpoint.
+    /// Returns the failure of a call whose connection could not be made.
     pub(crate) fn unconnected(endpoint: &str, error: ConnectError) -> Self {
         let error = tonic::ConnectError(error.into());
         Self::at(endpoint, Status::from_error(error.into()))
     }
 
-    /// The coordinator at this endpoint did not answer in time.
+    /// Returns the failure of a call that the coordinator did not answer in time.
     pub(crate) fn unanswered(endpoint: &str, within: Duration) -> Self {
         let within = Rounded(within);
         let what = format!("the coordinator at {endpoint} did not answer within {within}");
         Self::at(endpoint, Status::deadline_exceeded(what))
     }
 
-    /// The coordinator broke the protocol.
+    /// Returns the failure for a coordinator that broke the protocol.
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Internal, "", message)
     }

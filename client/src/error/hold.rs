@@ -49,7 +49,7 @@ pub enum HoldError {
     },
 }
 
-/// A [`HoldError`] before somebody says which lock it is about.
+/// A [`HoldError`] without the lock's name.
 #[derive(Debug)]
 pub(crate) enum HoldFailure {
     Lost(LostReason),

@@ -52,9 +52,9 @@ pub enum FailureKind {
     InvalidArgument = "INVALID_ARGUMENT",
     /// There was no answer in time.
     DeadlineExceeded = "DEADLINE_EXCEEDED",
-    /// What was asked for does not exist.
+    /// The thing asked for does not exist.
     NotFound = "NOT_FOUND",
-    /// What was to be made exists already.
+    /// The thing to be created exists already.
     AlreadyExists = "ALREADY_EXISTS",
     /// The coordinator knows the caller and does not allow the request.
     PermissionDenied = "PERMISSION_DENIED",

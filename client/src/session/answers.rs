@@ -22,7 +22,7 @@ use crate::{
 pub(super) const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(10);
 
 impl<A, H> Machine<A, H> {
-    /// A message has come on this stream.
+    /// Handles a message on this stream.
     pub(super) fn message(&mut self, now: Moment, number: u64, message: v1::SessionResponse) {
         self.expire(now);
         if self.is_next(number) {

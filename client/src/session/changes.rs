@@ -22,7 +22,7 @@ pub(crate) enum Change {
 }
 
 impl<A, H> Machine<A, H> {
-    /// A guard changes something about its hold. `trace` is what it is part of.
+    /// Handles the request of a guard to change its hold. `trace` is the context that the change is part of.
     pub(super) fn change(
         &mut self,
         now: Moment,

@@ -1,4 +1,4 @@
-//! One connection of a session, on its way or made, with what is to be said on it.
+//! Connection of a session, in progress or made, with the requests to send on it.
 
 use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
 
@@ -57,7 +57,7 @@ impl Connection {
             .map_or_else(|| "".into(), |candidate| candidate.endpoint.clone())
     }
 
-    /// The next thing that happens; what is to be said goes out meanwhile. May be dropped and called again.
+    /// Waits for the next event, and sends the queued requests meanwhile. May be dropped and called again.
     async fn next(&mut self) -> Event {
         loop {
             tokio::select! {
@@ -70,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// Lets what is still to be said go out, and waits for the end.
+    /// Sends the queued requests, and waits for the end of the stream.
     pub(super) fn leave(mut self, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let ended = async {
@@ -91,7 +91,7 @@ fn is_end(message: &v1::SessionResponse) -> bool {
     matches!(message.response, Some(Response::Closed(_)))
 }
 
-/// The next event of a connection; never without one. May be dropped and called again.
+/// Waits for the next event of a connection, forever if there is none. May be dropped and called again.
 pub(super) async fn next_event(connection: &mut Option<Connection>) -> Event {
     match connection {
         Some(connection) => connection.next().await,

@@ -158,8 +158,8 @@ impl Driver {
         self.pause = (!elsewhere).then_some(pause);
     }
 
-    /// The coordinator stopped, and may be back any moment, or another one may be there. Attempts go on without the pauses
-    /// that they had come to while it was going away.
+    /// Handles the stop of the coordinator, which may be back at any moment, and may have a successor already. Attempts go on
+    /// without the pauses that had grown while it was going away.
     pub(super) fn current_stopped(&mut self, now: Moment) {
         self.next
             .take_if(|next| matches!(next.link, Link::Down(_) | Link::Finding(_)));

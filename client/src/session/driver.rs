@@ -1,4 +1,4 @@
-//! The task behind a session: it owns all of its state, feeds the machine and carries out what comes out of it.
+//! Task behind a session: owns all of its state, feeds the machine and executes its outputs.
 
 use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
 
@@ -43,7 +43,7 @@ pub(super) const MOST_OVERDUE: usize = 64;
 pub(super) type AcquireReply = oneshot::Sender<Result<Vec<LockGuard>, AcquireError>>;
 pub(crate) type HoldReply = oneshot::Sender<Result<(), HoldFailure>>;
 
-/// Somebody asks for a lock.
+/// Request for a lock.
 pub(super) struct AcquireCommand {
     pub(super) id: u64,
     pub(super) spec: AcquireSpec,

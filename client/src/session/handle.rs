@@ -68,7 +68,7 @@ struct Handle {
     notes: mpsc::UnboundedSender<Note>,
     last_acquire: AtomicU64,
     status: watch::Receiver<Status>,
-    /// For what is asked about locks without holding any.
+    /// The calls for requests about locks that need no hold.
     calls: Calls,
 }
 

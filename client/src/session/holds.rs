@@ -83,7 +83,7 @@ pub(super) struct Holds {
 
 /// Result of the release of a guard.
 pub(super) enum Removed {
-    /// The coordinator has to be told.
+    /// The coordinator still holds it and must be told.
     Release(Owned),
     /// It is gone already, for this reason.
     Gone(LostReason),
@@ -150,7 +150,7 @@ impl Holds {
         }
     }
 
-    /// The name and the owner id of a hold, while its guard has not lost it.
+    /// Returns the name and the owner id of a hold, unless its guard has lost it.
     pub(super) fn owned(&self, key: u64, now: Moment) -> Result<(Arc<str>, Vec<u8>), LostReason> {
         let guarded = self.by_key.get(&key).ok_or(LostReason::Released)?;
         guarded.lease.alive(now)?;
@@ -159,14 +159,15 @@ impl Holds {
         Ok((hold.owned.name.clone(), owner_id))
     }
 
-    /// The coordinator says that it does not hold this for us any more: every guard of it has lost it.
+    /// Handles the coordinator's message that it does not hold this lock for the session any more: every guard of it has lost
+    /// it.
     pub(super) fn lost(&mut self, owner_id: &[u8], now: Moment, reason: LostReason) {
         if let Some(number) = self.by_owner.get(owner_id) {
             self.forget(*number, now, reason);
         }
     }
 
-    /// Every guard of this hold has lost it, and the coordinator does not hold it for us.
+    /// Removes a hold that the coordinator does not have any more: every guard of it has lost it.
     pub(super) fn forget(&mut self, number: u64, now: Moment, reason: LostReason) {
         let Some(hold) = self.holds.remove(&number) else {
             return;
@@ -181,8 +182,8 @@ impl Holds {
         }
     }
 
-    /// The coordinator does not know the hold that it was asked about for this guard. Returns why the guard says that
-    /// it is lost.
+    /// Removes the hold of this guard, which the coordinator does not know. Returns the reason that the guard gives for the
+    /// loss.
     pub(super) fn gone(&mut self, key: u64, now: Moment, reason: LostReason) -> LostReason {
         let Some(guarded) = self.by_key.get(&key) else {
             return LostReason::Released;
@@ -192,14 +193,14 @@ impl Holds {
         lease.end(now, reason).err().unwrap_or(reason)
     }
 
-    /// A heartbeat was answered: whatever is still held is good until then at least.
+    /// Extends every hold after the answer to a heartbeat: all are good until then at least.
     pub(super) fn extend(&mut self, to: Moment) {
         for guarded in self.by_key.values() {
             guarded.lease.extend(to);
         }
     }
 
-    /// Ends what has passed its deadline; returns what to give back now.
+    /// Ends the holds that have passed their deadline; returns those to give back now.
     pub(super) fn expire(&mut self, now: Moment) -> Vec<Owned> {
         if self.check_at.is_none_or(|check_at| now < check_at) {
             return Vec::new();
@@ -232,7 +233,7 @@ impl Holds {
             .collect()
     }
 
-    /// The session has ended, and with it all it held.
+    /// Ends all holds with the session.
     pub(super) fn end_all(&mut self, now: Moment, reason: LostReason) {
         for number in self.numbers() {
             self.forget(number, now, reason);
@@ -240,8 +241,8 @@ impl Holds {
         self.check_at = None;
     }
 
-    /// The stream has ended, and with it all that the session held. What an attempt to resume it may have moved to
-    /// another stream is still to be given back there.
+    /// Ends all holds with the stream. A hold that an attempt to resume may have moved to another stream is still to be given
+    /// back there.
     pub(super) fn end_with_stream(&mut self, now: Moment) {
         for number in self.numbers() {
             let Some(hold) = self.holds.get(&number) else {
@@ -260,13 +261,13 @@ impl Holds {
         }
     }
 
-    /// The stream has ended; what is held may be resumed until then.
+    /// Suspends all holds after the end of the stream; the session may resume them until then.
     pub(super) fn suspend(&mut self, now: Moment, until: Moment) {
         self.suspend_each(now, |lease| lease.suspend(now, until));
     }
 
-    /// The stream has ended since the coordinator does not know any more who is there; what is held may be resumed until its
-    /// deadline.
+    /// Suspends all holds after the end of a stream whose coordinator no longer knows the client; the session may resume them
+    /// until their deadlines.
     pub(super) fn disown(&mut self, now: Moment) {
         self.suspend_each(now, |lease| lease.disown(now));
     }
@@ -281,7 +282,7 @@ impl Holds {
         }
     }
 
-    /// A stream that was asked to take holds over has ended, and may have been what they were on.
+    /// Handles the end of a stream that was asked to resume holds: the holds may have been on it.
     pub(super) fn attempt_dropped(&mut self, now: Moment, grace: Duration) {
         for hold in self
             .holds
@@ -319,12 +320,12 @@ impl Holds {
         resumable.collect()
     }
 
-    /// The owner ids of a hold, to change what is known of them.
+    /// Returns the owner ids of a hold, to change them.
     pub(super) fn ids(&mut self, number: u64) -> Option<&mut Ids> {
         self.holds.get_mut(&number).map(|hold| &mut hold.owned.ids)
     }
 
-    /// Another stream has taken this hold over. False if it is not known here any more.
+    /// Notes that another stream has resumed this hold. Returns whether the hold is still known here.
     pub(super) fn resumed(&mut self, number: u64, now: Moment, deadline: Moment) -> bool {
         let Some(hold) = self.holds.get_mut(&number) else {
             return false;
@@ -355,7 +356,7 @@ impl Holds {
         self.holds.keys().copied().collect()
     }
 
-    /// The coordinator does not hold it for this guard any more.
+    /// Removes a guard from its hold, because the coordinator does not hold it for this guard any more. Returns the hold.
     fn unlink(&mut self, number: u64, key: u64) -> Option<Owned> {
         let hold = self.holds.get_mut(&number)?;
         hold.keys.retain(|other| *other != key);
@@ -369,7 +370,7 @@ impl Holds {
 }
 
 impl Drop for Holds {
-    /// Whatever ends the session's task, be it the runtime's end, nobody must go on believing in a lock.
+    /// Ends every hold. However the session's task ends, even with the runtime, no guard may go on believing in its lock.
     fn drop(&mut self) {
         self.end_all(Moment::now(), LostReason::SessionEnded);
     }

@@ -32,7 +32,7 @@ impl Ids {
         &self.tried
     }
 
-    /// An attempt to resume it under `next` begins.
+    /// Begins an attempt to resume it under `next`.
     pub(super) fn attempt(&mut self, next: Vec<u8>) {
         self.next = Some(next);
     }
@@ -42,32 +42,32 @@ impl Ids {
         self.next.is_some()
     }
 
-    /// The attempt was not answered: it may have been carried out.
+    /// Ends an attempt without an answer: the coordinator may have carried it out.
     pub(super) fn unanswered(&mut self) {
         self.tried.extend(self.next.take());
         let surplus = self.tried.len().saturating_sub(MOST_TRIED);
         self.tried.drain(..surplus);
     }
 
-    /// The attempt was not carried out.
+    /// Ends an attempt that the coordinator declined.
     pub(super) fn declined(&mut self) {
         self.next = None;
     }
 
-    /// The attempt was carried out.
+    /// Ends an attempt that the coordinator carried out.
     pub(super) fn resumed(&mut self) {
         if let Some(next) = self.next.take() {
             *self = Self::new(next);
         }
     }
 
-    /// It may be known by another id than the confirmed one.
+    /// Returns whether the coordinator may know it by another id than the confirmed one.
     pub(super) fn in_doubt(&self) -> bool {
         self.next.is_some() || !self.tried.is_empty()
     }
 
-    /// The id at this place in the order in which it may have gone through them: what is under one of them was never
-    /// under a later one before.
+    /// Returns the id at this place in the order of the attempts. A hold that is under one of them was never under a later one
+    /// before.
     pub(super) fn nth(&self, index: usize) -> Option<&[u8]> {
         let in_order = std::iter::once(&self.confirmed)
             .chain(&self.tried)

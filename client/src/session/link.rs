@@ -29,7 +29,7 @@ type Starting = BoxFuture<Result<Response<Streaming<v1::SessionResponse>>, Statu
 pub(super) enum Link {
     /// Waiting to try again.
     Down(Pin<Box<Sleep>>),
-    /// Looking up what the endpoints stand for.
+    /// Resolving the endpoints to addresses.
     Finding(BoxFuture<Found>),
     Dialling(BoxFuture<Result<Channel, ConnectError>>),
     /// The stream has been asked for; its head has not come.
@@ -43,7 +43,7 @@ pub(super) enum Event {
     RetryDue,
     Found(Found),
     Dialled(Result<Channel, ConnectError>),
-    /// There is somebody who serves the stream.
+    /// The peer serves the stream.
     Started,
     Message(v1::SessionResponse),
     /// The stream has ended, with a status where it was not a plain end.
@@ -88,7 +88,7 @@ impl Link {
         }))
     }
 
-    /// The next thing that happens. May be dropped and called again at any time without losing anything.
+    /// Waits for the next event. May be dropped and called again at any time without losing anything.
     pub(super) async fn next(&mut self) -> Event {
         match self {
             Self::Down(pause) => {

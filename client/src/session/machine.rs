@@ -41,16 +41,16 @@ pub(super) enum Output<A, H> {
     /// Answer an acquire: one grant for each lock, in the order of the names.
     Acquired(A, Result<Vec<Granted>, AcquireError>),
     HoldDone(H, Result<(), HoldFailure>),
-    /// The session is open on this stream, which is the only one from now on: another is to be let go of when what was put
-    /// on it has been sent.
+    /// The session is open on this stream, and from now on only on it: leave any other stream once its queued requests have
+    /// been sent.
     Opened(u64, SessionInfo),
     /// The coordinator is going away at this moment.
     Draining(Moment),
-    /// Give up the stream: cut it, or, where it did not open in time, keep it until another one has opened, since
-    /// what it may still take over would be let go of with its end. The machine has forgotten it already.
+    /// Give up the stream. Cut it, unless it did not open in time: then keep it until another one has opened, because its end
+    /// would release the locks that it may still resume. The machine has forgotten it already.
     HangUp(u64, Option<ConnectError>),
-    /// The stream that was to be the next one is let go of when what was put on it has been sent and done, which the end
-    /// of the session waits for a while. The machine has forgotten it already.
+    /// Leave the stream that was to be the next one, once its queued requests have been sent and answered; the end of the
+    /// session waits for that for a while. The machine has forgotten it already.
     Leave(u64),
     /// End the driver: there is nothing left to do.
     Ended,
@@ -63,7 +63,7 @@ enum Ended {
     Left { grace: Duration },
     /// The coordinator no longer knows who the client is.
     Disowned,
-    /// The coordinator stopped, and left what was held to expire: guards stay held until their own deadlines.
+    /// The coordinator stopped, and left its keys to expire: guards stay held until their own deadlines.
     Stopped,
 }
 
@@ -123,9 +123,9 @@ pub(super) struct Machine<A, H> {
     pub(super) stream: Option<Stream>,
     pub(super) next: Option<Stream>,
     pub(super) last_stream: u64,
-    /// There is no stream, and until then what the last one held may be resumed.
+    /// If there is no stream: the time until which the session may resume the holds of the last one.
     pub(super) resume_until: Option<Moment>,
-    /// There is no stream since its coordinator stopped, and until then the store keeps what was held or waited for.
+    /// If there is no stream because its coordinator stopped: the time until which the store keeps the holds and places.
     pub(super) stopped_until: Option<Moment>,
     /// This process wants the session to end.
     pub(super) ending: bool,
@@ -221,8 +221,8 @@ impl<A, H> Machine<A, H> {
         self.stream_ended_with(now, number, Ended::Disowned);
     }
 
-    /// Handles the end of a stream whose coordinator stopped. The coordinator has left what was held on it to expire, and the
-    /// places in queues for as long as the store keeps them, so that nobody else can have any of it before that.
+    /// Handles the end of a stream whose coordinator stopped. The coordinator has left its keys to expire, and the store keeps
+    /// the places in queues for a while, so that no other client can have any of them before that.
     pub(super) fn stream_stopped(&mut self, now: Moment, number: u64) {
         self.stream_ended_with(now, number, Ended::Stopped);
     }
@@ -233,7 +233,7 @@ impl<A, H> Machine<A, H> {
         stream.is_some_and(|stream| stream.number == number && stream.draining.is_some())
     }
 
-    /// Returns whether a coordinator stopped so recently that what was held or waited for there can still be resumed.
+    /// Returns whether a coordinator stopped so recently that the session can still resume its holds and places there.
     pub(super) fn is_orphaned(&self, now: Moment) -> bool {
         let has_any = !self.holds.is_empty() || !self.waiting.is_empty();
         has_any && self.stopped_until.is_some_and(|until| now < until)
@@ -311,7 +311,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Does what is due at `now`.
+    /// Does everything that is due at `now`.
     pub(super) fn tick(&mut self, now: Moment) {
         self.expire(now);
         self.end_waits(now);

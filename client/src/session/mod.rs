@@ -1,4 +1,4 @@
-//! Sessions: one lease stream each, and everything that is held through it.
+//! Sessions: one lease stream each, and the holds on it.
 //!
 //! - `spec`: what is asked;
 //! - `machine`, `waits`, `answers`, `changes`, `releases`, `replies`, `stream`, `holds`, `ids`, `heartbeats`: what to do upon

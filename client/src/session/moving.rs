@@ -77,8 +77,8 @@ impl Fate {
 }
 
 impl<A, H> Machine<A, H> {
-    /// A connection has been made: the session is opened on it, at once or as soon as what the present stream was asked
-    /// has been answered. Returns the number of the new stream.
+    /// Opens the session on a new connection, at once or as soon as the present stream has answered its requests. Returns the
+    /// number of the new stream.
     pub(super) fn connected(&mut self, now: Moment, endpoint: Arc<str>) -> u64 {
         self.expire(now);
         self.last_stream += 1;
@@ -88,15 +88,15 @@ impl<A, H> Machine<A, H> {
         self.last_stream
     }
 
-    /// The credentials that the session was opened with have been replaced.
+    /// Notes that the credentials with which the session was opened have been replaced.
     pub(super) fn outdated(&mut self) {
         if let Some(stream) = &mut self.stream {
             stream.outdated = true;
         }
     }
 
-    /// Nobody has opened a session with the present credentials: the stream that there is goes on with those before, if it
-    /// has no other reason to be left. False if it can't.
+    /// Handles the failure of every attempt to open the session with the present credentials. The present stream goes on with
+    /// the former ones, unless there is another reason to leave it. Returns whether it goes on.
     pub(super) fn goes_on_outdated(&mut self, now: Moment) -> bool {
         let Some(stream) = &mut self.stream else {
             return false;
@@ -175,7 +175,7 @@ impl<A, H> Machine<A, H> {
         self.outputs.push_back(Output::HangUp(number, Some(error)));
     }
 
-    /// Something has come on the stream that the session is being opened on.
+    /// Handles a message on the stream that the session is being opened on.
     pub(super) fn message_of_next(&mut self, now: Moment, message: v1::SessionResponse) {
         match message.response {
             Some(Response::Opened(opened)) => self.opened_in_part(now, message.request_id, opened),
@@ -193,7 +193,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// No session was opened on the next stream.
+    /// Handles the end of the next stream, on which the session did not open.
     pub(super) fn attempt_failed(&mut self, now: Moment, fate: Fate) {
         let Some(next) = self.next.take() else {
             return;
@@ -228,7 +228,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// The session is open on the next stream, which takes the place of the former one.
+    /// Opens the session on the next stream, which replaces the former one.
     pub(super) fn opened(&mut self, now: Moment, opened: v1::SessionOpened) {
         let Some(next) = self.next.take() else {
             return;
@@ -253,7 +253,7 @@ impl<A, H> Machine<A, H> {
         self.wake_for_waits();
     }
 
-    /// Closes the stream that the session has moved from: whatever is still held on it belongs to nobody.
+    /// Closes the stream that the session has moved from: no guard owns the holds that are left on it.
     fn leave(&mut self, mut former: Stream, left_behind: bool) {
         // What is lost, but is to stay closed for its lock-delay, must not be released cleanly.
         if former.closing.is_none() && !left_behind {
@@ -321,7 +321,7 @@ impl<A, H> Machine<A, H> {
         acquires
     }
 
-    /// Nothing will be asked about what the last stream held, but to give back what may be held by another.
+    /// Fails all outstanding changes and releases of the last stream, except releases of holds that another stream may have.
     pub(super) fn give_up_unsent(&mut self) {
         for (.., reply) in std::mem::take(&mut self.unsent_changes) {
             self.hold_failed(Some(reply), HoldFailure::Unconfirmed);

@@ -1,4 +1,4 @@
-//! Giving locks back, and trying again where the coordinator could not serve it.
+//! Releases of locks, repeated if the coordinator could not serve them.
 //!
 //! Of a hold that has several guards, every release but the last only counts down, which no coordinator needs a store
 //! for: it can't fail. So what is repeated is the last release of a hold, done already or not, and takes nothing from
@@ -70,7 +70,8 @@ pub(super) struct Retry {
 }
 
 impl<A, H> Machine<A, H> {
-    /// A guard gives its lock back, or is gone: once for each guard, also for a lost one. `trace` is what that is part of.
+    /// Handles the release or the drop of a guard: once for each guard, even a lost one. `trace` is the context that it is part
+    /// of.
     pub(super) fn release(
         &mut self,
         now: Moment,
@@ -94,7 +95,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Once for each grant: a hold that was granted three times is given back three times.
+    /// Sends a release. A hold that was granted three times is released three times.
     pub(super) fn send_release(&mut self, release: Release) {
         let takes_changes = self.takes_changes();
         let Some(stream) = self.stream.as_mut().filter(|_| takes_changes) else {

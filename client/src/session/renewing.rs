@@ -52,7 +52,7 @@ impl Driver {
         }
     }
 
-    /// Nobody would open another session. False if the present one can't go on either.
+    /// Handles the failure of every attempt to open another session. Returns whether the present one can go on.
     pub(super) fn goes_on_outdated(&mut self, now: Moment) -> bool {
         let goes_on = self.machine.goes_on_outdated(now);
         if goes_on {

@@ -63,7 +63,7 @@ impl<A, H> Machine<A, H> {
         self.reply(reply, Err(failure));
     }
 
-    /// Answers, unless the caller was told before that it was not confirmed in time.
+    /// Answers, unless the caller was already told that its change was not confirmed in time.
     fn reply(&mut self, reply: Option<ReplyId>, result: Result<(), HoldFailure>) {
         if let Some((_, reply)) = reply.and_then(|id| self.replies.waiting.remove(&id)) {
             self.outputs.push_back(Output::HoldDone(reply, result));

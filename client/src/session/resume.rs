@@ -112,7 +112,7 @@ impl<A, H> Machine<A, H> {
         resumes
     }
 
-    /// The counts in the request are without what has been asked to be released already.
+    /// Marks the releases that the counts in the request take into account already.
     fn count_releases(&mut self, next: &Stream) {
         let resumes = |release: &Release| {
             let number = release.owned.number;
@@ -132,7 +132,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// The attempt to resume has come to nothing, as far as is known here.
+    /// Ends an attempt to resume that had no result that this session knows of.
     pub(super) fn settle_attempt(&mut self, fate: Fate) {
         let settle = |ids: &mut Ids| match fate {
             Fate::Declined => ids.declined(),
@@ -154,7 +154,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// A part of the answer has come.
+    /// Adds a part of the answer to `open`.
     pub(super) fn opened_in_part(&mut self, now: Moment, id: u64, part: v1::SessionOpened) {
         let Some(next) = &mut self.next else {
             return;
@@ -175,7 +175,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// The next stream is the session's from now on, with what it took over.
+    /// Makes the next stream the session's own, with the holds that it resumed.
     pub(super) fn take_over(
         &mut self,
         now: Moment,
@@ -326,7 +326,7 @@ impl<A, H> Machine<A, H> {
     }
 }
 
-/// One entry of `open`, and the next owner id in it.
+/// Returns one entry of `open`, and its next owner id.
 fn resume(
     name: &str,
     ids: &Ids,

@@ -16,7 +16,7 @@ use crate::{clock::Moment, endpoints::DEFAULT_PORT, error::ConnectError, setting
 /// For how long one that failed is tried last.
 const TROUBLED: Duration = Duration::from_secs(10);
 
-/// One coordinator, as far as can be told from here: one address of what an endpoint names.
+/// One coordinator, as far as this client can tell: one address of an endpoint.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Candidate {
     pub(crate) endpoint: Arc<str>,
@@ -68,7 +68,7 @@ impl Route {
             .sort_by_key(|candidate| failed_at.get(candidate).copied());
     }
 
-    /// The next to try in this round; none when it is over.
+    /// Returns the next candidate of this round; `None` when the round is over.
     pub(super) fn next(&mut self) -> Option<Candidate> {
         self.round.pop_front()
     }

@@ -1,4 +1,4 @@
-//! Specification of an acquire, apart from who asks.
+//! Specification of an acquire, without the caller.
 
 use std::{fmt, slice, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ pub(crate) struct AcquireSpec {
     pub(crate) wait: Option<Duration>,
     pub(crate) value: Vec<u8>,
     pub(crate) lock_delay: Duration,
-    /// 0: nobody.
+    /// 0 for no actor.
     pub(crate) actor: u64,
     pub(crate) reentrant: bool,
     /// Trace that the request is part of; none for the context from the client's source.
@@ -55,7 +55,7 @@ impl AcquireSpec {
         self.wait == Some(Duration::ZERO)
     }
 
-    /// The value is the caller's business.
+    /// Formats the specification without its value, which is the caller's business.
     pub(crate) fn debug(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(what)
             .field("name", &self.names.label())
@@ -67,7 +67,7 @@ impl AcquireSpec {
             .finish_non_exhaustive()
     }
 
-    /// The request, with what is left of the wait.
+    /// Returns the request, with the rest of the wait.
     pub(super) fn message(&self, wait: Option<Duration>) -> v1::SessionAcquire {
         let (mode, permits, limit) = match self.mode {
             Mode::Exclusive => (v1::LockMode::Exclusive, 0, 0),
@@ -115,7 +115,7 @@ impl Names {
                 .all(|(name, lock)| **name == *lock.name)
     }
 
-    /// For messages to people.
+    /// Returns the name, for messages to people.
     pub(crate) fn label(&self) -> Arc<str> {
         match self {
             Self::One(name) => name.clone(),

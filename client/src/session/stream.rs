@@ -21,7 +21,7 @@ pub(super) enum InFlight {
     Open,
     /// An acquire, by its number in the session.
     Acquire(u64),
-    /// An acquire that nobody waits for any more. Should it be granted, the lock is given back.
+    /// An acquire whose caller waits no longer. If it is granted, the session gives the lock back.
     Abandoned {
         /// The actor; 0 for none.
         actor: u64,
@@ -48,8 +48,8 @@ pub(super) struct Opened {
     pub(super) last_ack: Moment,
 }
 
-/// An actor that has abandoned acquires. Until they are answered, the coordinator takes it for waiting, or for holding
-/// what has been granted, and would refuse what it asks next.
+/// An actor that has abandoned acquires. Until the coordinator has answered them, it takes the actor for waiting or holding,
+/// and would refuse the actor's next acquires.
 #[derive(Default)]
 struct Abandoning {
     unanswered: usize,
@@ -63,7 +63,7 @@ pub(super) enum Hearing {
     Open,
     /// It is kept until the other stream has answered.
     Withheld(Vec<v1::SessionResponse>),
-    /// The other stream ended without an answer: nobody here knows what this coordinator holds.
+    /// The other stream ended without an answer: the session does not know which holds this coordinator still has.
     Deaf,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Stream {
     /// `close` was sent; the stream is cut if it has not ended by then.
     pub(super) closing: Option<Moment>,
     pub(super) in_flight: HashMap<u64, InFlight>,
-    /// By the number of the actor, which is not nobody.
+    /// By the number of the actor, never 0.
     abandoning: HashMap<u64, Abandoning>,
     last_request_id: u64,
 }

@@ -34,7 +34,7 @@ pub(super) struct Waiting<A> {
 }
 
 impl<A, H> Machine<A, H> {
-    /// Somebody asks for a lock. `id` is theirs, and rises with every acquire of this session.
+    /// Begins an acquire. `id` is the caller's, and rises with every acquire of this session.
     pub(super) fn acquire(&mut self, now: Moment, id: u64, spec: AcquireSpec, reply: A) {
         self.expire(now);
         if self.ending {
@@ -62,7 +62,7 @@ impl<A, H> Machine<A, H> {
         self.send_acquire(now, id);
     }
 
-    /// Nobody waits for this acquire any more. Does nothing once it has been answered.
+    /// Cancels an acquire whose caller waits no longer. Does nothing once it has been answered.
     pub(super) fn cancel(&mut self, now: Moment, id: u64) {
         self.expire(now);
         if let Some(waiting) = self.waiting.remove(&id) {
@@ -92,7 +92,7 @@ impl<A, H> Machine<A, H> {
         self.outputs.push_back(Output::Send(number, request));
     }
 
-    /// It has a place in the queue.
+    /// Notes that an acquire has a place in the queue.
     pub(super) fn queued(&mut self, id: u64, queued: v1::SessionQueued) {
         let in_flight = self
             .stream
@@ -108,7 +108,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// An abandoned acquire of this actor has been answered, and what it was granted was given back.
+    /// Sends the acquires of this actor that were held back, after an abandoned one has been answered and its grant given back.
     pub(super) fn send_held_back(&mut self, now: Moment, actor: u64) {
         let stream = self.stream.as_mut();
         let held_back = stream.map(|stream| stream.abandoned_answered(actor));
@@ -117,7 +117,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// The alarm looks at every wait again.
+    /// Sets the alarm for the earliest end of a wait.
     pub(super) fn wake_for_waits(&mut self) {
         self.waits_end_at = self.waiting.values().filter_map(Waiting::ends_at).min();
     }
@@ -153,7 +153,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Tells the coordinator that nobody waits for this any more, and remembers to give back a grant that crossed it.
+    /// Tells the coordinator that the caller waits no longer, and remembers to give back a grant that crosses the message.
     fn abandon(&mut self, waiting: &Waiting<A>) {
         if let (Some(stream), Some(acquire_request_id)) = (&mut self.stream, waiting.sent_as) {
             stream.abandon(acquire_request_id, waiting.spec.actor);
@@ -168,7 +168,7 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Asked from the start, on the next stream that takes acquires.
+    /// Asks for an acquire from the start, on the next stream that takes acquires.
     pub(super) fn ask_again(&mut self, acquire: u64) {
         if let Some(waiting) = self.waiting.get_mut(&acquire) {
             waiting.unsend();
@@ -186,7 +186,7 @@ impl<A, H> Machine<A, H> {
 }
 
 impl<A> Waiting<A> {
-    /// The stream that it was sent on does not serve it any more.
+    /// Notes that the stream that it was sent on does not serve it any more.
     pub(super) fn unsend(&mut self) {
         self.sent_as = None;
         self.queued = false;

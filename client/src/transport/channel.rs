@@ -64,7 +64,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `uri` is what whoever answers at the endpoint has to be a certified server of.
+    /// Returns a target. The server at the endpoint must have a certificate for `uri`.
     pub(crate) fn new(
         endpoint: Endpoint,
         uri: &Uri,

@@ -27,7 +27,8 @@ use crate::error::Mismatch;
 
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Connects by TCP to what the URL names, and where it is to be encrypted, by TLS to a server with a certificate of that name.
+/// Connects by TCP to the address in the URL, and if the URL asks for encryption, by TLS to a server with a certificate of its
+/// name.
 pub(super) struct Connector {
     tcp: HttpConnector,
     /// None where nothing is encrypted.

@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct CredentialSettings {
     pub(crate) tls: TlsSettings,
     pub(crate) token: Option<TokenSource>,
-    /// The token may go out on connections that everybody on the way can read.
+    /// The token may go over unencrypted connections, which others on the network can read.
     pub(crate) allow_plaintext: bool,
 }
 
@@ -80,12 +80,12 @@ impl Credentials {
         })))
     }
 
-    /// By what a connection to this URL is encrypted; none where it is not to be.
+    /// Returns the TLS of a connection to this URL; `None` if it is not to be encrypted.
     pub(super) fn tls(&self, uri: &Uri) -> Option<Arc<Tls>> {
         self.0.tls.clone().filter(|_| is_encrypted(uri))
     }
 
-    /// The value of the `authorization` header.
+    /// Returns the value of the `authorization` header.
     pub(super) fn authorization(&self) -> Option<HeaderValue> {
         self.0.token.as_ref().map(Token::header)
     }

@@ -14,8 +14,8 @@ use crate::error::CredentialsError;
 /// in steps.
 const UNSETTLED: Duration = Duration::from_secs(1);
 
-/// A value that is made of files. It is made anew when one of them has changed; what can't be made of them then, as of one
-/// that is half written, leaves the value as it was.
+/// Value made from files. It is made anew when one of them has changed. If it can't be made then, for example because a file is
+/// half written, it stays as it was.
 pub(super) struct FromFiles<T> {
     paths: Vec<PathBuf>,
     make: Box<dyn Fn() -> Result<T, CredentialsError> + Send + Sync>,

@@ -77,7 +77,7 @@ impl Tls {
         self.config.version()
     }
 
-    /// The name that must be in the certificate of whoever is behind this URL, at whatever address.
+    /// Returns the name that the certificate of the server behind this URL must have, whatever its address.
     pub(super) fn server_name(&self, uri: &Uri) -> Result<ServerName<'static>, CredentialsError> {
         match &self.server_name {
             Some(name) => Ok(name.clone()),

@@ -40,7 +40,7 @@ impl Token {
         }
     }
 
-    /// The value of the `authorization` header, as the file is now.
+    /// Returns the value of the `authorization` header, by the file's present contents.
     pub(super) fn header(&self) -> HeaderValue {
         match self {
             Self::Given(header) => header.clone(),

@@ -1,5 +1,5 @@
-//! Verdict on a connection's first bytes. HTTP/2 may report no more than that a connection was closed: what its stream
-//! found out reaches the caller this way.
+//! Verdict on a connection's first bytes. HTTP/2 may report no more than that a connection was closed; the verdict tells the
+//! caller what its stream found out.
 
 use std::{
     error::Error as StdError,
@@ -50,7 +50,8 @@ mod tests {
     use super::*;
     use crate::error::{Failure, Mismatch};
 
-    /// Returns what HTTP/2 says of a call that its connection's end cancelled: no word of the connection's own error.
+    /// Returns HTTP/2's error for a call that the end of its connection cancelled. It does not mention the connection's own
+    /// error.
     fn cancelled() -> io::Error {
         io::Error::new(io::ErrorKind::BrokenPipe, "operation was canceled")
     }

@@ -8,7 +8,7 @@ use std::{
 use super::{duration, time, token, unless_zero};
 use crate::{lease::FencingToken, proto::v1};
 
-/// How a lock is held, or how a waiter wants to hold it.
+/// Mode in which a lock is held, or in which a waiter wants to hold it.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {

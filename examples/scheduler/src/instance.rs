@@ -18,10 +18,10 @@ use crate::{
     ticks::{Period, Tick},
 };
 
-/// Where an instance finds the URL of Redis: it may hold a password, which does not belong on a command line.
+/// Environment variable with the URL of Redis. The URL may hold a password, which does not belong on a command line.
 pub(crate) const REDIS_URL: &str = "SCHEDULER_REDIS";
 
-/// What an instance is told.
+/// Arguments of an instance.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Orders {
     /// The election.
@@ -33,7 +33,7 @@ pub(crate) struct Orders {
     /// The coordinator.
     #[arg(long)]
     pub(crate) endpoint: String,
-    /// Which instance this is.
+    /// The number of this instance.
     #[arg(long)]
     pub(crate) number: u32,
     /// Milliseconds from tick to tick.
@@ -129,7 +129,7 @@ impl Scheduler {
     }
 }
 
-/// How a leader's turn went.
+/// End of a leader's term.
 enum Turn {
     Done,
     NothingDue,

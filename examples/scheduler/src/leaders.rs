@@ -8,17 +8,17 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::show::Show;
 
-/// How long it may take until somebody leads.
+/// Longest time until some instance leads.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// That an instance was elected.
+/// Term of an elected instance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Term {
     /// The instance that leads.
     pub(crate) instance: u32,
     /// Its fencing token.
     pub(crate) token: FencingToken,
-    /// When the observer heard of it.
+    /// The time at which the observer learnt of it.
     pub(crate) since: Instant,
 }
 
@@ -60,7 +60,7 @@ impl Leaders {
         Self { seen }
     }
 
-    /// All that was seen so far.
+    /// Returns everything seen so far.
     pub(crate) fn seen(&self) -> Seen {
         self.seen.borrow().clone()
     }
@@ -80,7 +80,7 @@ impl Leaders {
         self.term(|term| term.token >= token).await
     }
 
-    /// The newest term.
+    /// Returns the newest term.
     pub(crate) fn now(&self) -> anyhow::Result<Term> {
         let seen = self.seen.borrow();
         seen.terms.last().copied().context("nobody has led yet")

@@ -44,13 +44,13 @@ struct Cli {
     /// A coordinator; may be given more than once. By default two are started that keep their locks in that Redis
     #[arg(long, value_name = "URL")]
     endpoint: Vec<String>,
-    /// How many instances there are
+    /// Number of instances
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=32))]
     instances: u32,
     /// Milliseconds from tick to tick. A job takes a quarter of it
     #[arg(long, default_value_t = 100, value_name = "MS", value_parser = clap::value_parser!(u64).range(20..=10_000))]
     period: u64,
-    /// How many leaders are killed
+    /// Number of leaders to kill
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     kills: u32,
     #[command(subcommand)]

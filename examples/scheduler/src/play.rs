@@ -25,14 +25,14 @@ use crate::{
 
 /// The TTL of the instances: how long there is no leader after one was stopped, and no time at all after a death.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
-/// How many ticks are run in peace between two things that happen.
+/// Ticks that run without trouble between two disturbances.
 const PEACE: u32 = 5;
-/// How long anything may take before something must be wrong.
+/// Longest time that any step may take before something must be wrong.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often the table is looked at for something that is waited for.
+/// Interval at which the table is read while a step waits for something.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// What a demonstration is made of.
+/// Parts of a demonstration.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) redis: Service,
@@ -116,7 +116,7 @@ impl Stage {
 }
 
 impl Play<'_> {
-    /// From beginning to end; tells the last tick that was to be run.
+    /// Gives the demonstration from beginning to end; returns the last tick that was to be run.
     async fn give(&mut self) -> anyhow::Result<Tick> {
         for _ in 0..self.stage.instances {
             self.hire()?;
@@ -280,7 +280,7 @@ impl Play<'_> {
             .context("the leader runs no ticks")?
     }
 
-    /// Nothing happens for a while, and until the leader has run all that was due.
+    /// Lets a while pass undisturbed, until the leader has run all ticks that were due.
     async fn peace(&mut self) -> anyhow::Result<()> {
         sleep(self.period.length() * PEACE).await;
         self.run_up_to(self.period.now()).await
@@ -297,7 +297,7 @@ impl Play<'_> {
         timeout(PATIENCE, run).await.unwrap_or(Ok(()))
     }
 
-    /// The process of an instance, to end or stop it.
+    /// Returns the process of an instance, to end or stop it.
     fn take(&mut self, leader: Term) -> anyhow::Result<Process> {
         let process = self.instances.remove(&leader.instance);
         process.with_context(|| format!("there is no instance {}", leader.instance))
@@ -327,7 +327,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// What a tick is called where it is shown.
+    /// Returns the name to show for a tick.
     fn name(&self, tick: Tick) -> String {
         format!("tick {}", tick.saturating_sub(self.before_first))
     }

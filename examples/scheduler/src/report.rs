@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use crate::{leaders::Seen, play::TTL, table::Books, ticks::Tick};
 
-/// How the leader changed.
+/// Reason for which the leader changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// It was killed: while it ran this tick, or at any moment.
@@ -20,10 +20,10 @@ pub(crate) enum Kind {
     Resigned,
 }
 
-/// That another instance leads.
+/// Change of the leader to another instance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
-    /// How that came.
+    /// The reason for the change.
     pub(crate) kind: Kind,
     /// The fencing token of the leader before.
     pub(crate) from: i64,
@@ -33,7 +33,7 @@ pub(crate) struct Change {
     pub(crate) took: Duration,
 }
 
-/// How the demonstration went.
+/// Outcome of the demonstration.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     /// Milliseconds from tick to tick.
@@ -44,7 +44,7 @@ pub(crate) struct Outcome {
     pub(crate) books: Books,
     /// Every change of the leader, but for the first election.
     pub(crate) changes: Vec<Change>,
-    /// What each observer saw.
+    /// The leaders that each observer saw.
     pub(crate) seen: Vec<Seen>,
 }
 
@@ -149,8 +149,8 @@ impl Outcome {
         ]
     }
 
-    /// How many ticks this change made late: they had fallen due when the next leader began its first, and it began them
-    /// a period after that, or later, when it would have been the turn of others.
+    /// Returns the number of ticks that this change made late. A tick counts if it was due before the next leader began its
+    /// first one, and if that leader began it at least a period late, when other ticks were due.
     fn late(&self, change: &Change) -> usize {
         let term = || {
             let ticks = self.books.ticks.iter();
@@ -166,7 +166,7 @@ impl Outcome {
             .count()
     }
 
-    /// Whether the leader before did not get to the end of a tick.
+    /// Returns whether the leader before did not get to the end of a tick.
     fn was_cut_off(&self, change: &Change) -> bool {
         let Kind::Killed { running } = change.kind else {
             return false;
@@ -175,7 +175,7 @@ impl Outcome {
         run.is_some_and(|run| run.token != change.from)
     }
 
-    /// Whether all observers saw the same leaders, with rising tokens. One that was told that it may have missed some
+    /// Returns whether all observers saw the same leaders, with rising tokens. One that was told that it may have missed some
     /// need not have seen all of them.
     fn is_orderly(&self) -> bool {
         let tokens = |seen: &Seen| -> Vec<_> { seen.terms.iter().map(|t| t.token).collect() };
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// What is not kept if this is done to what is.
+    /// Returns the promises that this alteration of a good outcome breaks.
     fn broken(break_it: impl FnOnce(&mut Outcome)) -> Vec<&'static str> {
         let mut outcome = as_promised();
         break_it(&mut outcome);

@@ -11,19 +11,19 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    /// It starts now.
+    /// Starts the clock of the lines.
     pub(crate) fn start() -> Self {
         Self {
             started: Instant::now(),
         }
     }
 
-    /// Something happens.
+    /// Prints an event.
     pub(crate) fn line(self, what: impl fmt::Display) {
         println!("{:>6.2} s  {what}", self.started.elapsed().as_secs_f64());
     }
 
-    /// Somebody leads, or nobody does.
+    /// Prints the leader, or that there is none.
     pub(crate) fn leader(self, term: Option<&Term>) {
         match term {
             Some(Term {

@@ -22,7 +22,7 @@ pub(crate) struct Table {
     finish: Script,
 }
 
-/// What a leader is to do next.
+/// Next action of a leader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Next {
     /// This tick.
@@ -55,19 +55,19 @@ pub(crate) struct LateWrite {
     pub(crate) token: i64,
 }
 
-/// What the table says in the end.
+/// Contents of the table at the end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Books {
     /// The ticks that were run.
     pub(crate) ticks: BTreeMap<Tick, Run>,
-    /// How many runs there were.
+    /// The number of runs.
     pub(crate) runs: usize,
     /// The writes that were refused.
     pub(crate) late_writes: Vec<LateWrite>,
 }
 
 impl Table {
-    /// The table that is kept under this key.
+    /// Returns the table that is kept under this key.
     pub(crate) fn new(redis: MultiplexedConnection, key: impl Into<String>) -> Self {
         Self {
             redis,
@@ -77,7 +77,7 @@ impl Table {
         }
     }
 
-    /// The table's key.
+    /// Returns the table's key.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
@@ -121,7 +121,7 @@ impl Table {
         finish.invoke_async(&mut self.redis).await
     }
 
-    /// The tick that the leader with this token is running, if it is.
+    /// Returns the tick that the leader with this token is running, if any.
     pub(crate) async fn running(&mut self, token: FencingToken) -> RedisResult<Option<Tick>> {
         let fields = &["token", "running"];
         let (newest, running): (Option<i64>, Option<Tick>) =
@@ -129,12 +129,12 @@ impl Table {
         Ok(running.filter(|_| newest == Some(token.get())))
     }
 
-    /// The last tick that was run.
+    /// Returns the last tick that was run.
     pub(crate) async fn last(&mut self) -> RedisResult<Tick> {
         self.redis.hget(&self.key, "last").await
     }
 
-    /// What it says so far.
+    /// Returns its contents so far.
     pub(crate) async fn books(&mut self) -> RedisResult<Books> {
         let fields: HashMap<String, String> = self.redis.hgetall(&self.key).await?;
         let mut books = Books::default();

@@ -5,37 +5,37 @@ use std::time::{Duration, SystemTime};
 /// A tick: how many periods have passed since 1970. So all instances agree on its number, as far as their clocks agree.
 pub(crate) type Tick = u64;
 
-/// How often a job is due.
+/// Interval at which a job is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Period {
     millis: u64,
 }
 
 impl Period {
-    /// A period of so many milliseconds, at least 1.
+    /// Returns a period of so many milliseconds, at least 1.
     pub(crate) fn from_millis(millis: u64) -> Self {
         Self {
             millis: millis.max(1),
         }
     }
 
-    /// How long it is.
+    /// Returns its length.
     pub(crate) fn length(self) -> Duration {
         Duration::from_millis(self.millis)
     }
 
-    /// The newest tick that is due.
+    /// Returns the newest tick that is due.
     pub(crate) fn now(self) -> Tick {
         let millis = u64::try_from(since_1970().as_millis()).unwrap_or(u64::MAX);
         millis / self.millis
     }
 
-    /// How long it is until a tick is due; zero if it is.
+    /// Returns the time until a tick is due; zero if it is due already.
     pub(crate) fn until(self, tick: Tick) -> Duration {
         self.due(tick).saturating_sub(since_1970())
     }
 
-    /// How long a tick has been due; zero if it is not.
+    /// Returns the time since a tick was due; zero if it is not due yet.
     pub(crate) fn since(self, tick: Tick) -> Duration {
         since_1970().saturating_sub(self.due(tick))
     }
@@ -45,7 +45,7 @@ impl Period {
     }
 }
 
-/// By this machine's clock.
+/// Returns the time since 1970 by this machine's clock.
 fn since_1970() -> Duration {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.unwrap_or_default()

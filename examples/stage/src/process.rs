@@ -45,7 +45,7 @@ impl Process {
         self.child.stdout.take()
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit status if it has ended.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::process::Process;
 
-/// How long a server may take to start.
+/// Longest time that a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server that is there to use.
@@ -29,7 +29,7 @@ pub struct Service {
     _process: Option<Process>,
 }
 
-/// The Redis that was named, or one of our own.
+/// Returns the given Redis, or starts one.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub async fn redis(url: Option<String>) -> anyhow::Result<Service> {
     bail!("failed to start redis-server: no port stayed free for it");
 }
 
-/// A connection to Redis.
+/// Returns a connection to Redis.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub async fn connect(url: &str) -> anyhow::Result<MultiplexedConnection> {
     connection.context("failed to connect to Redis")
 }
 
-/// None if something else has taken the port.
+/// Starts a Redis. Returns `None` if another program has taken the port.
 async fn start_redis() -> anyhow::Result<Option<Service>> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
         .local_addr()?
@@ -103,7 +103,7 @@ async fn start_redis() -> anyhow::Result<Option<Service>> {
     bail!("redis-server did not answer within {PATIENCE:?}");
 }
 
-/// The coordinator that was named, or one of our own that keeps its locks in this Redis.
+/// Returns the given coordinator, or starts one that keeps its locks in this Redis.
 ///
 /// # Errors
 ///

@@ -43,10 +43,10 @@ struct Cli {
     /// A coordinator. By default a leasehold-server is started that keeps its locks in that Redis
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// How many items there are
+    /// Number of items in stock
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(i64).range(100..=100_000))]
     stock: i64,
-    /// How many worker processes sell them
+    /// Number of worker processes that sell them
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=64))]
     workers: u32,
     /// Milliseconds that a worker thinks between reading the stock and writing it

@@ -15,9 +15,9 @@ use crate::{
     worker::{Manner, REDIS_URL},
 };
 
-/// How long a part may take before something must be wrong.
+/// Longest time that a part may take before something must be wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a worker is killed.
+/// Interval at which a worker is killed.
 const KILL_EVERY: Duration = Duration::from_millis(100);
 /// The TTL of most workers: longer than anything that happens to them, so that a lock that comes free earlier than that
 /// was released.
@@ -25,7 +25,7 @@ const TTL: Duration = Duration::from_secs(10);
 /// The TTL of the worker that stops: how long the others have to wait for it.
 const SHORT_TTL: Duration = Duration::from_secs(1);
 
-/// What the parts have in common.
+/// Servers and settings that the parts share.
 #[derive(Debug)]
 pub(crate) struct Market {
     pub(crate) redis: Service,
@@ -35,7 +35,7 @@ pub(crate) struct Market {
     pub(crate) think: Duration,
 }
 
-/// How a part went.
+/// Outcome of a part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     pub(crate) offered: i64,
@@ -45,7 +45,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Sold what there was, and no more.
+    /// Returns whether the workers sold exactly the stock.
     pub(crate) fn is_exact(&self) -> bool {
         self.books.sold == self.offered && self.books.stock == 0
     }
@@ -152,7 +152,7 @@ impl Market {
     }
 }
 
-/// The worker that is in the middle of a sale; none if there was nobody for a while.
+/// Returns the worker that is in the middle of a sale; `None` if there was none for a while.
 async fn at_the_counter(shop: &mut Shop) -> anyhow::Result<Option<u32>> {
     for _ in 0..100 {
         let worker = shop.at_the_counter().await?;

@@ -21,7 +21,7 @@ pub(crate) struct Shop {
 #[derive(Debug)]
 pub(crate) struct Refused;
 
-/// How business went.
+/// Sales so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Books {
     pub(crate) stock: i64,
@@ -33,7 +33,7 @@ pub(crate) struct Books {
 }
 
 impl Shop {
-    /// The shop that is kept under this key.
+    /// Returns the shop that is kept under this key.
     pub(crate) fn new(redis: MultiplexedConnection, key: impl Into<String>) -> Self {
         Self {
             redis,
@@ -43,7 +43,7 @@ impl Shop {
         }
     }
 
-    /// The shop's key, which is also the name of its lock.
+    /// Returns the shop's key, which is also the name of its lock.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
@@ -95,7 +95,7 @@ impl Shop {
         Ok(sold.then_some(()).ok_or(Refused))
     }
 
-    /// The worker that is in the middle of a sale.
+    /// Returns the worker that is in the middle of a sale.
     pub(crate) async fn at_the_counter(&mut self) -> RedisResult<Option<u32>> {
         let fields: HashMap<String, String> = self.redis.hgetall(&self.key).await?;
         // Those who died in the middle are still listed; the newest token is that of who is at it.
@@ -104,7 +104,7 @@ impl Shop {
         Ok(worker)
     }
 
-    /// How business went so far.
+    /// Returns the sales so far.
     pub(crate) async fn books(&mut self) -> RedisResult<Books> {
         let fields: HashMap<String, String> = self.redis.hgetall(&self.key).await?;
         let number = |field: &str| {

@@ -10,10 +10,10 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::shop::{Refused, Shop};
 
-/// Where a worker finds the URL of Redis: it may hold a password, which does not belong on a command line.
+/// Environment variable with the URL of Redis. The URL may hold a password, which does not belong on a command line.
 pub(crate) const REDIS_URL: &str = "STOCK_REDIS";
 
-/// What a worker is told.
+/// Arguments of a worker.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Orders {
     /// The shop, and its lock.
@@ -22,10 +22,10 @@ pub(crate) struct Orders {
     /// The coordinator.
     #[arg(long)]
     pub(crate) endpoint: String,
-    /// Which worker this is.
+    /// The number of this worker.
     #[arg(long)]
     pub(crate) number: u32,
-    /// How to sell.
+    /// The way to sell.
     #[arg(long)]
     pub(crate) manner: Manner,
     /// Milliseconds from reading the stock to writing it.
@@ -36,7 +36,7 @@ pub(crate) struct Orders {
     pub(crate) ttl: u64,
 }
 
-/// How to sell.
+/// Way to sell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Manner {
     /// Without a lock.
@@ -57,7 +57,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     }
 }
 
-/// Read, think, write: what others write in between is overwritten, and the same item is sold again.
+/// Reads, thinks, writes: overwrites what others write in between, so that the same item is sold again.
 async fn sell_unlocked(mut shop: Shop, orders: &Orders) -> anyhow::Result<()> {
     loop {
         let stock = shop.look_unprotected().await?;
@@ -69,7 +69,7 @@ async fn sell_unlocked(mut shop: Shop, orders: &Orders) -> anyhow::Result<()> {
     }
 }
 
-/// The same, while holding the lock. Reading and writing carry its fencing token.
+/// Does the same while it holds the lock. Reads and writes carry its fencing token.
 async fn sell_locked(mut shop: Shop, orders: &Orders) -> anyhow::Result<()> {
     let client = Client::builder()
         .client_name(format!("stock worker {}", orders.number))

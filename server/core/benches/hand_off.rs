@@ -57,8 +57,8 @@ fn report(who: &str, cycle: impl Fn(u64) -> Duration) {
     }
 }
 
-/// The time of one cycle: a release that hands on what was released, and an acquire that joins the queue. All hold and want
-/// the same, of which there is enough for so many holders.
+/// Returns the time of one cycle: a release that hands the lock on, and an acquire that joins the queue. All callers want the
+/// same mode, of which there is enough for this number of holders.
 fn hand_offs(waiters: u64, mode: Mode, holders: u64, dead: bool) -> Duration {
     let (here, gone) = (caller("here"), caller("gone"));
     let mut lock = LockState::default();
@@ -91,7 +91,7 @@ fn hand_offs(waiters: u64, mode: Mode, holders: u64, dead: bool) -> Duration {
     each(began.elapsed(), CYCLES)
 }
 
-/// The time of one cycle: of many readers, one releases, and another is granted the lock at once.
+/// Returns the time of one cycle: one of many readers releases, and another is granted the lock at once.
 fn readers_come_and_go(readers: u64) -> Duration {
     let here = caller("here");
     let mut lock = LockState::default();
@@ -107,8 +107,8 @@ fn readers_come_and_go(readers: u64) -> Duration {
     each(began.elapsed(), CYCLES)
 }
 
-/// The time of one cycle for each reader: a writer releases, all readers that wait are granted the lock, as many at once
-/// as one command does; others queue behind the next writer; and all readers release.
+/// Returns the time of one cycle for each reader. In a cycle a writer releases, all waiting readers are granted the lock, as
+/// many at once as one command grants, others queue behind the next writer, and all readers release.
 fn readers_between_writers(readers: u64) -> Duration {
     let here = caller("here");
     let mut lock = LockState::default();

@@ -43,8 +43,8 @@ pub struct Caller {
     /// One more than the largest token of any name that the store has reported to it. At most the store's time plus the
     /// memory counts: see [`Caller::floor_at`].
     pub floor: FencingToken,
-    /// How long the store remembers the name's token, from the token's own time or from now, whichever is later; and owner
-    /// ids that a resume replaced, from now on.
+    /// The time for which the store remembers the name's token, from the token's own time or from now, whichever is later. It
+    /// remembers owner ids that a resume replaced for the same time, from now on.
     pub token_memory: Duration,
     /// The time, by the store's clock, at which the sender gives up: a command that arrives later does nothing, except a
     /// release, view or look. `None` lets the store decide.
@@ -80,8 +80,7 @@ pub enum Op {
         /// The new TTL from now on; the hold's lock-delay is added.
         ttl: Duration,
     },
-    /// Ends whatever the owner id stands for, a hold or a place in the queue, and hands the lock on. Answered by
-    /// [`Reply::Released`].
+    /// Ends the hold or the place in the queue that has this owner id, and hands the lock on. Answered by [`Reply::Released`].
     Release {
         /// The hold or waiter.
         owner: OwnerId,
@@ -244,7 +243,7 @@ pub enum WakeUp {
 pub struct Stamped {
     /// Its effect.
     pub executed: Executed,
-    /// Time of sending, by the coordinator's clock: whatever it extended lasts at least from here.
+    /// Time of sending, by the coordinator's clock: every extended hold lasts at least from here.
     pub sent_at: Moment,
 }
 

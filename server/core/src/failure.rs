@@ -38,7 +38,7 @@ pub enum StoreError {
     NotOffered {
         /// The feature.
         what: &'static str,
-        /// The reason, and what is offered instead.
+        /// The reason, and the alternative.
         why: &'static str,
     },
     /// The store's answer was malformed.

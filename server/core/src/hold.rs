@@ -121,7 +121,7 @@ impl Holders {
         self.ends.is_empty() && self.closed_until.is_none()
     }
 
-    /// Returns what the holds and lock-delays take.
+    /// Returns the room that the holds and lock-delays take.
     pub(crate) fn taken(&self) -> Taken {
         if self.closed_until.is_some() {
             return Taken::All;

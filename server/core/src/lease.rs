@@ -29,7 +29,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// A lease whose `open`, heartbeat 0, was received at `now`.
+    /// Opens a lease whose `open`, heartbeat 0, was received at `now`.
     pub fn open(ttl: Duration, now: Moment) -> Self {
         Self {
             ttl,
@@ -39,12 +39,12 @@ impl Lease {
         }
     }
 
-    /// The session's TTL.
+    /// Returns the session's TTL.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// The last heartbeat that was received.
+    /// Returns the number of the last heartbeat that was received.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -69,14 +69,14 @@ impl Lease {
         self.heard_at.after(self.ttl).max(self.promised_until)
     }
 
-    /// Until when the client may believe that it holds something, though its clock be slower than ours: what was taken off
-    /// its promises for that is counted in.
+    /// Returns the time until which the client may believe in a hold, even if its clock is slower than ours: the margin that
+    /// was taken off its promises for that is added again.
     pub fn promised_until(&self) -> Moment {
         self.promised_until
     }
 
-    /// For how long after *sending* the heartbeat that was received at `heard_at` the client may hold on to what stands
-    /// in the store until `standing` (`None`: it holds nothing). `None` if nothing is left to promise.
+    /// Returns the time, counted from *sending* the heartbeat that was received at `heard_at`, for which the client may rely on
+    /// its holds. They stand in the store until `standing` (`None`: it has no holds). `None` if no time is left to promise.
     pub fn promise(&mut self, heard_at: Moment, standing: Option<Moment>) -> Option<Duration> {
         let left = standing.map_or(self.ttl, |standing| heard_at.until(standing).min(self.ttl));
         let valid_for = left

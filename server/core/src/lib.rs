@@ -1,4 +1,4 @@
-//! The rules of Leasehold: what a lock is, who gets it next, how long a lease may be believed.
+//! The rules of Leasehold: the state of a lock, the order of its waiters, and the validity of a lease.
 //!
 //! Everything here is deterministic: time and ids are passed in, nothing does I/O, sleeps or draws random numbers.
 //!

@@ -35,7 +35,7 @@ impl LockName {
         Ok(Self(text.into()))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -65,7 +65,7 @@ impl ClientName {
         Ok(Self(text.into()))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -76,7 +76,7 @@ impl ClientName {
 pub struct Value(Arc<[u8]>);
 
 impl fmt::Debug for Value {
-    /// Shows the length alone: what is in it is the client's business.
+    /// Shows the length alone: the contents are the client's business.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Value({} bytes)", self.0.len())
     }
@@ -98,7 +98,7 @@ impl Value {
         Ok(Self(bytes.into()))
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Queue of one name: order of the waiters, of which only the living are served.
+//! Queue of one name: its waiters in order. Only those whose coordinators live are served.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -29,7 +29,7 @@ impl LockTable {
         self.on(command, now, LockState::apply)
     }
 
-    /// Executes a command, and returns what watchers must be told.
+    /// Executes a command, and returns the changes for watchers.
     pub fn apply_and_tell(&mut self, command: &Command, now: StoreTime) -> (Executed, Telling) {
         self.on(command, now, LockState::apply_and_tell)
     }

@@ -1,4 +1,4 @@
-//! Policy in force: the identities that are let in, and their permissions.
+//! Policy in force: the admitted identities, and their permissions.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::SystemTime};
 

@@ -1,5 +1,5 @@
 //! Cache of signed tokens that were verified recently, by their hashes. A hit costs no signature check, so that a known caller
-//! is let in whatever others at its address send.
+//! is admitted whatever others at its address send.
 
 use std::{
     collections::HashMap,

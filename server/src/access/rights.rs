@@ -46,7 +46,7 @@ impl Rights {
         &self.caller
     }
 
-    /// Returns what it may do.
+    /// Returns its permissions.
     #[must_use]
     pub fn granted(&self) -> &Granted {
         &self.granted

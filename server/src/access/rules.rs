@@ -156,7 +156,7 @@ impl Prefixes {
 pub struct Rules(Vec<Arc<Rule>>);
 
 impl Rules {
-    /// Returns a set of these rules. They deny whatever none of them permits.
+    /// Returns a set of these rules. They deny everything that no rule permits.
     #[must_use]
     pub fn new(rules: &[Rule]) -> Self {
         Self(rules.iter().cloned().map(Arc::new).collect())

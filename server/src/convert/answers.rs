@@ -13,7 +13,7 @@ use leasehold_core::{
 use leasehold_proto::v1;
 use prost_types::Timestamp;
 
-/// A duration for the wire; one too long for it, which no bound lets happen, is the longest.
+/// Encodes a duration. Replaces one that is too long for the wire, which no bound admits, by the longest.
 pub fn wire_duration(duration: Duration) -> prost_types::Duration {
     duration.try_into().unwrap_or(prost_types::Duration {
         seconds: i64::MAX,
@@ -21,7 +21,7 @@ pub fn wire_duration(duration: Duration) -> prost_types::Duration {
     })
 }
 
-/// A moment of the store's clock for the wire.
+/// Encodes a moment of the store's clock.
 fn wire_time(time: StoreTime) -> Timestamp {
     let micros = u64::try_from(time.as_micros()).unwrap_or(0);
     (SystemTime::UNIX_EPOCH + Duration::from_micros(micros)).into()
@@ -74,7 +74,7 @@ fn waiter(position: u64, waiter: &WaiterView) -> v1::Waiter {
     }
 }
 
-/// Everything that can be seen of a lock.
+/// Encodes the full view of a lock.
 pub fn lock_view(name: &LockName, view: &NameView) -> v1::LockView {
     let ours = view.holders.iter().filter_map(|holder| match holder {
         HolderView::Ours(hold) => Some(hold),
@@ -108,7 +108,7 @@ pub fn lock_view(name: &LockName, view: &NameView) -> v1::LockView {
     }
 }
 
-/// Something that happened to a lock.
+/// Encodes an event of a lock.
 pub fn lock_event(event: &Event) -> v1::LockEvent {
     let token = match &event.holder {
         Some(HolderView::Ours(hold)) => hold.token.get(),
@@ -190,7 +190,7 @@ pub fn lost_reason(loss: Loss) -> v1::LostReason {
     }
 }
 
-/// Lost locks in messages of bounded size: a thousand names of the longest kind stay below 1 MiB.
+/// Encodes lost locks in messages of bounded size: a thousand names of the longest kind stay below 1 MiB.
 pub fn lost_messages(locks: Vec<v1::LostLock>) -> Vec<v1::SessionLost> {
     locks
         .chunks(1000)
@@ -200,7 +200,7 @@ pub fn lost_messages(locks: Vec<v1::LostLock>) -> Vec<v1::SessionLost> {
         .collect()
 }
 
-/// A loss in the metrics.
+/// Returns the label of a loss in the metrics.
 pub fn lost_reason_label(loss: Loss) -> &'static str {
     match loss {
         Loss::Expired => "expired",

@@ -24,7 +24,7 @@ const MAX_METADATA_KEY: usize = 64;
 /// Most bytes of a metadata value.
 const MAX_METADATA_VALUE: usize = 256;
 
-/// A lock's name.
+/// Checks a lock's name.
 pub fn lock_name(field: &str, name: &str, store: &Store) -> Result<LockName, Refusal> {
     let name = LockName::parse(name).map_err(|invalid| Refusal::field(field, invalid))?;
     store
@@ -33,7 +33,7 @@ pub fn lock_name(field: &str, name: &str, store: &Store) -> Result<LockName, Ref
     Ok(name)
 }
 
-/// An owner id.
+/// Checks an owner id.
 pub fn owner_id(field: &str, bytes: &[u8]) -> Result<OwnerId, Refusal> {
     OwnerId::parse(bytes).ok_or_else(|| {
         let what = format!(
@@ -44,7 +44,7 @@ pub fn owner_id(field: &str, bytes: &[u8]) -> Result<OwnerId, Refusal> {
     })
 }
 
-/// A TTL, the default where unset.
+/// Checks a TTL; the default if unset.
 pub fn ttl(
     field: &str,
     ttl: Option<prost_types::Duration>,
@@ -58,7 +58,7 @@ pub fn ttl(
     }
 }
 
-/// A lock-delay, none where unset.
+/// Checks a lock-delay; none if unset.
 pub fn lock_delay(
     field: &str,
     delay: Option<prost_types::Duration>,
@@ -70,7 +70,7 @@ pub fn lock_delay(
         .map_err(|invalid| Refusal::field(field, invalid))
 }
 
-/// A wait, `default` where unset.
+/// Checks a wait; `default` if unset.
 pub fn wait(
     field: &str,
     wait: Option<prost_types::Duration>,
@@ -92,17 +92,17 @@ pub fn wait(
     })
 }
 
-/// A value.
+/// Checks a value.
 pub fn value(field: &str, bytes: &[u8]) -> Result<Value, Refusal> {
     Value::parse(bytes).map_err(|invalid| Refusal::field(field, invalid))
 }
 
-/// A client's name.
+/// Checks a client's name.
 pub fn client_name(field: &str, name: &str) -> Result<ClientName, Refusal> {
     ClientName::parse(name).map_err(|invalid| Refusal::field(field, invalid))
 }
 
-/// How a lock is to be held; `path` comes before the names of the fields.
+/// Converts a lock's mode; `path` comes before the names of the fields.
 pub fn mode(path: &str, mode: i32, permits: u32, limit: u32) -> Result<Mode, Refusal> {
     let field = |name: &str| format!("{path}{name}");
     let asked = v1::LockMode::try_from(mode).map_err(|_| {
@@ -133,7 +133,7 @@ pub fn mode(path: &str, mode: i32, permits: u32, limit: u32) -> Result<Mode, Ref
     })
 }
 
-/// The names of an acquire on a session: the first, and others that are all different.
+/// Checks the names of an acquire on a session. Returns the first, and the others, all different.
 pub fn lock_names(
     request: &v1::SessionAcquire,
     store: &Store,
@@ -189,7 +189,7 @@ pub fn metadata(
     Ok(())
 }
 
-/// A page size, 100 where unset.
+/// Checks a page size; 100 if unset.
 pub fn page_size(field: &str, size: i32, max: usize) -> Result<usize, Refusal> {
     match usize::try_from(size) {
         Ok(0) => Ok(max.min(100)),

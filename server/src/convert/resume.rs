@@ -21,7 +21,7 @@ const MAX_TOKEN: i64 = 1 << 53;
 /// Most locks of one `opened`: so many names of the longest kind stay below 1 MiB.
 const LOCKS_OF_ONE: usize = 1000;
 
-/// A session's grace, none where unset.
+/// Checks a session's grace; none if unset.
 pub fn disconnect_grace(
     field: &str,
     grace: Option<prost_types::Duration>,
@@ -65,8 +65,8 @@ impl Resumptions {
         Ok(())
     }
 
-    /// All of it that may be taken over, and what its client is told of the rest. That is left alone: whether there is such a
-    /// lock, and whose it is, makes no difference.
+    /// Returns the entries that the client may resume, and the answers to the others. The locks of the others are left alone:
+    /// the answer does not depend on whether there is such a lock, and who holds it.
     pub fn finish(self, may_be: impl Fn(&LockName) -> bool) -> (Vec<Resumption>, Vec<LostLock>) {
         let all = self.list.into_iter();
         let (permitted, denied): (Vec<_>, Vec<_>) =
@@ -129,8 +129,8 @@ impl Resumptions {
         })
     }
 
-    /// An owner id that the lock may be held or waited for under. No other entry may name it, or a chain of entries would
-    /// resume one lock again and again.
+    /// Checks an owner id under which the client may hold or wait for the lock. Fails if another entry names it, because a
+    /// chain of entries could resume one lock again and again.
     fn former(&self, field: &str, bytes: &[u8]) -> Result<OwnerId, Refusal> {
         let owner = owner_id(field, bytes)?;
         if self.named.contains(&owner) {
@@ -184,7 +184,7 @@ fn held(field: &str, hold: ResumedHold) -> Result<Resumed, Refusal> {
     })
 }
 
-/// What an `open` is answered by, in messages of bounded size.
+/// Returns the answer to an `open`, in messages of bounded size.
 pub fn opened_messages(
     opened: SessionOpened,
     resumed: Vec<ResumedLock>,

@@ -1,4 +1,4 @@
-//! Messages of a session: what a client asks, checked, and what the session answers, for the wire.
+//! Messages of a session: the client's requests, checked, and the session's answers, encoded for the wire.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ pub fn heading(request: &v1::SessionRequest) -> Heading<'_> {
     }
 }
 
-/// An acquire.
+/// Checks an acquire.
 fn acquire(
     request_id: u64,
     request: v1::SessionAcquire,
@@ -111,7 +111,7 @@ fn acquire(
     })
 }
 
-/// A request, whose fields this checks. `closer` is who closes the session if the request does.
+/// Checks the fields of a request, and returns it. `closer` is the cause named if the request closes the session.
 pub fn request(
     request: v1::SessionRequest,
     coordinator: &Coordinator,
@@ -163,7 +163,7 @@ pub fn request(
     })
 }
 
-/// Surroundings on which answers depend, beside what the session says.
+/// Surroundings on which answers depend, in addition to the session's own state.
 #[derive(Debug)]
 pub struct Surroundings {
     /// The session's id.
@@ -174,7 +174,7 @@ pub struct Surroundings {
     pub coordinator: Coordinator,
     /// The client's permissions.
     pub granted: Granted,
-    /// What the client asked to resume and may not: the session does not know of it.
+    /// The locks that the client asked to resume without the right to: the session does not know of them.
     pub denied: Vec<LostLock>,
 }
 
@@ -395,7 +395,7 @@ impl Surroundings {
     }
 }
 
-/// The refusal of an owner id that is another lock's.
+/// Returns the refusal of an owner id that is another lock's.
 pub fn not_its_name(field: &str) -> Refusal {
     Refusal::field(
         field,

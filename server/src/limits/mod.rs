@@ -227,7 +227,7 @@ impl Limits {
         place.ok_or_else(|| self.too_many_waiters(name))
     }
 
-    /// The refusal of an acquire that would wait for this name beyond `max-waiters-per-name`.
+    /// Returns the refusal of an acquire that would wait for this name beyond `max-waiters-per-name`.
     pub fn too_many_waiters(&self, name: &LockName) -> Refusal {
         let limit = self.config().max_waiters_per_name;
         Refusal::over(

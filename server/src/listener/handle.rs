@@ -135,27 +135,27 @@ impl ConnectionHandle {
         }
     }
 
-    /// The connection's number, counted from 1 since the listener's start.
+    /// Returns the connection's number, counted from 1 since the listener's start.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.link.id
     }
 
-    /// The address of the other end.
+    /// Returns the address of the other end.
     #[must_use]
     pub fn peer_addr(&self) -> SocketAddr {
         self.link.peer
     }
 
-    /// The certificates with which the client has identified itself, its own first; `None` without TLS, and where it has shown
-    /// none. They were good at the handshake, which is over before any request is read:
+    /// Returns the certificates with which the client has identified itself, its own first; `None` without TLS, and if it has
+    /// shown none. They were good at the handshake, which is over before any request is read:
     /// [`ClientTrust`](crate::tls::ClientTrust) tells whether they still are.
     #[must_use]
     pub fn peer_certificates(&self) -> Option<Arc<[CertificateDer<'static>]>> {
         self.link.peer_certificates.get().cloned()
     }
 
-    /// Whom the client's certificate names; `None` if it has shown none, or one that names nobody.
+    /// Returns the identity in the client's certificate; `None` if it has shown no certificate, or one without an identity.
     pub(crate) fn certificate(&self) -> Option<Arc<Shown>> {
         let shown = self.link.shown.get_or_init(|| {
             let chain = self.peer_certificates()?;

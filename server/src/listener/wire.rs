@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// In how many turns a connection on which so many calls have begun reads what is there.
+    /// Returns the number of turns in which a connection with this number of begun calls reads its input.
     async fn turns(calls: usize, cancels: usize) -> usize {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap())

@@ -1,4 +1,4 @@
-//! Streams on which only the coordinator speaks: what happens to locks, who leads.
+//! Streams on which only the coordinator sends: events of locks, and leaders of elections.
 
 use futures_util::{StreamExt, stream, stream::BoxStream};
 use leasehold_store::{LockStore, Status as StoreStatus, Store};
@@ -9,7 +9,7 @@ use tonic::Status;
 use super::streams::draining;
 use crate::status::{Reason, Refusal};
 
-/// What such a stream gives.
+/// Messages of such a stream.
 pub(super) type ServerStream<T> = BoxStream<'static, Result<T, Status>>;
 
 /// Source of a stream's messages.
@@ -17,12 +17,13 @@ pub(super) trait Source: Send + 'static {
     /// A message.
     type Message: Send + 'static;
 
-    /// The next one; `None` when the coordinator stops. It may be dropped at any point.
+    /// Returns the next message; `None` when the coordinator stops. The future may be dropped at any point.
     fn next(&mut self) -> impl Future<Output = Option<Self::Message>> + Send;
 }
 
-/// Gives what a source has, until the client goes, or the coordinator, which tells it to go elsewhere, or its right to it is
-/// `lost`. A client that does not read costs what its source keeps for it, and no more. `kept` is dropped with the stream.
+/// Streams the messages of a source until the client or the coordinator goes away, or until the client's right to them is
+/// `lost`. A coordinator that goes away tells the client to go elsewhere. A client that does not read costs no more than its
+/// source keeps for it. `kept` is dropped with the stream.
 pub(super) fn tell<S: Source>(
     source: S,
     gone: CancellationToken,
@@ -49,7 +50,7 @@ pub(super) fn tell<S: Source>(
     messages.chain(last).boxed()
 }
 
-/// Refuses what the store does not offer, or what can't begin while it is out of reach.
+/// Checks that the store offers feeds, and that one can begin now.
 pub(super) fn check_feeds(store: &Store) -> Result<(), Refusal> {
     store.offers_feeds()?;
     match &*store.status().borrow() {

@@ -33,13 +33,13 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     timeout(LONG, what).await.unwrap()
 }
 
-/// How a session's request stream ended, as its handler saw it.
+/// End of a session's request stream, as its handler saw it.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) by_peer: bool,
     pub(crate) status: Option<Status>,
     pub(crate) connection: ConnectionHandle,
-    /// What the connection said at that moment.
+    /// The connection's ending at that moment.
     pub(crate) ending: Option<Ending>,
     pub(crate) messages: usize,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Ended {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) connection: ConnectionHandle,
-    /// Where to send to the client.
+    /// The channel to the client.
     pub(crate) outbound: mpsc::Sender<Result<SessionResponse, Status>>,
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn heartbeat() -> SessionRequest {
     }
 }
 
-/// What the proxy does to the one connection that it forwards.
+/// Fault that the proxy inflicts on the one connection that it forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Closes towards the server, as a process that exits.

@@ -13,7 +13,7 @@ use plotters::{
 
 const PANEL: (u32, u32) = (560, 380);
 const LEGEND: i32 = 22;
-/// What the drawing's style sheet replaces, so that a page in dark colours is readable as well.
+/// Stand-in for the drawing's text colour, which the style sheet replaces so that a page in dark colours is readable as well.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const PAPER: RGBColor = RGBColor(253, 254, 253);
 /// Readable on both.

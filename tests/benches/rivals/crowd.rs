@@ -23,7 +23,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(10);
 /// Above the ids of other requests.
 const HEARTBEAT_IDS: u64 = 1 << 32;
 
-/// What all sessions are to do; they go from one to the next together.
+/// Phase of all sessions, which they enter together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Live,
@@ -39,15 +39,16 @@ pub(crate) struct Crowd {
     running: JoinSet<anyhow::Result<Kept>>,
 }
 
-/// What became of the locks of sessions.
+/// Fate of the sessions' locks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) granted: usize,
-    /// Those that the coordinator said were lost.
+    /// The locks that the coordinator reported as lost.
     pub(crate) told_lost: usize,
-    /// Those that were not held any more when they were released at the end.
+    /// The locks that were not held any more when they were released at the end.
     pub(crate) found_lost: usize,
-    /// How often a client's own deadline passed before a heartbeat was answered: it had to believe its locks lost.
+    /// The number of times that a client's own deadline passed before a heartbeat was answered, so that it had to believe its
+    /// locks lost.
     pub(crate) lapses: usize,
     pub(crate) heartbeats: usize,
 }
@@ -142,7 +143,7 @@ struct Session {
     stream: Stream,
     heartbeats: Interval,
     sequence: u64,
-    /// When heartbeats that are not answered yet were sent; the `open` is the first.
+    /// The times at which the unanswered heartbeats were sent; the `open` is the first.
     sent: VecDeque<(u64, Instant)>,
     /// Until when the client may believe in what it holds.
     good_until: Option<Instant>,

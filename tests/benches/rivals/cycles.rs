@@ -13,7 +13,7 @@ use crate::{
     stream::Stream,
 };
 
-/// What a run of cycles came to.
+/// Figures of a run of cycles.
 pub(crate) struct Cycles {
     pub(crate) per_second: f64,
     pub(crate) times: Distribution,

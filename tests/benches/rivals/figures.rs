@@ -36,7 +36,7 @@ impl Spread {
     }
 }
 
-/// What is to be reached.
+/// Target of a figure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
     AtLeast(f64),
@@ -70,7 +70,7 @@ pub(crate) struct Check {
     /// After the number; empty for a ratio.
     pub(crate) unit: &'static str,
     pub(crate) digits: usize,
-    /// What a ratio is of; empty where there is nothing to say.
+    /// The basis of a ratio; empty if there is nothing to say.
     pub(crate) from: String,
 }
 
@@ -111,11 +111,11 @@ pub(crate) struct Row {
     pub(crate) number: &'static str,
     pub(crate) work: String,
     pub(crate) checks: Vec<Check>,
-    /// What was seen beside it: who, and what of it.
+    /// Further observations: the subject, and the finding.
     pub(crate) beside: Vec<(String, String)>,
     /// Its lines in the table that compares everybody.
     pub(crate) compared: Vec<Comparison>,
-    /// What the figures mean for a user: the topic, and a sentence or two.
+    /// The meaning of the figures for a user: the topic, and a sentence or two.
     pub(crate) meaning: Option<(&'static str, String)>,
     /// Everything, for programs.
     pub(crate) raw: Value,

@@ -27,12 +27,12 @@ pub(crate) struct HandOffs {
     pub(crate) gaps: Distribution,
     /// The longest wait, also of those who still waited at the end.
     pub(crate) worst_wait: Duration,
-    /// How long a hold really was: timers are coarse.
+    /// The mean of the actual holds: timers are coarse.
     pub(crate) mean_hold: Duration,
     /// Grants to a client of another coordinator than the one before.
     pub(crate) crossings: u64,
     pub(crate) spent: Spent,
-    /// What was spent while everybody waited and nothing was released.
+    /// The resources spent while all clients waited and no lock was released.
     pub(crate) waiting: Option<Spent>,
 }
 

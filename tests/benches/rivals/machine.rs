@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use serde_json::{Value, json};
 
-/// Where and with what.
+/// Machine and programs of a measurement.
 pub(crate) struct Machine {
     /// Names and what they are.
     pub(crate) facts: Vec<(&'static str, String)>,

@@ -29,12 +29,12 @@ pub(crate) struct Options {
     /// Give a part up when it takes longer than so many seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 180.0)]
     part_limit: f64,
-    /// What cargo passes to every benchmark.
+    /// Flag that cargo passes to every benchmark.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What can be measured by itself: a row of the table, or a curve of the growth.
+/// Part that can be measured by itself: a row of the table, or a curve of the growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
     /// acquire and release, 64 clients, one at a time each
@@ -71,7 +71,7 @@ pub(crate) enum Part {
 }
 
 impl Options {
-    /// Whether `part` was asked for.
+    /// Returns whether `part` was asked for.
     pub(crate) fn wants(&self, part: Part) -> bool {
         let growth = [
             Part::Waiters,
@@ -116,14 +116,14 @@ impl Options {
     }
 }
 
-/// How large and long everything is.
+/// Sizes and durations of all measurements.
 pub(crate) struct Sizes {
-    /// How often a figure and its limit are measured, in turns.
+    /// The number of times that a figure and its limit are measured, in turns.
     pub(crate) repetitions: usize,
     pub(crate) warm_up: Duration,
     /// In which what opening sessions and acquiring locks set off comes to rest.
     pub(crate) settle: Duration,
-    /// How long cycles are counted.
+    /// The time for which cycles are counted.
     pub(crate) cycles: Duration,
     pub(crate) hand_off: Duration,
     /// Row 5: how many wait, how long they contend, and for how many seconds they only wait.

@@ -34,7 +34,7 @@ impl Rival {
     }
 }
 
-/// What the program said of one run.
+/// Report of the program on one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Told(Value);
 
@@ -55,7 +55,7 @@ impl Told {
         }
     }
 
-    /// How the rival was set up.
+    /// Returns the settings of the rival.
     pub(crate) fn settings(&self) -> String {
         let settings = self.0.get("settings").and_then(Value::as_str);
         settings.map_or_else(String::new, |settings| format!("; {settings}"))
@@ -76,12 +76,12 @@ impl Told {
     }
 }
 
-/// Where the program is, if it is anywhere.
+/// Program that measures rivals, if it was built.
 pub(crate) struct Peers {
     program: Maybe<PathBuf>,
     /// Of whatever was measured.
     pub(crate) versions: Vec<String>,
-    /// How each was set up, once for each way.
+    /// The settings of each rival, once for each way to use it.
     pub(crate) settings: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl Peers {
         self.ask("handoff", rival, sizes).await
     }
 
-    /// What goes wrong with a rival is told in its place, and ours is measured all the same.
+    /// Measures a rival. A failure is reported in place of the figure, and the rest of the measurement goes on.
     async fn ask(
         &mut self,
         what: &'static str,

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::{handoff::HandOffs, pipeline::RELEASE, stage::Stage};
 
-/// How long a client sleeps until it asks again.
+/// Time that a client sleeps before it asks again.
 pub(crate) const EVERY: Duration = Duration::from_millis(50);
 const NAME: &str = "polled";
 

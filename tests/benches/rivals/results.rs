@@ -30,7 +30,7 @@ pub(crate) struct Results {
     pub(crate) distributions: Vec<Panel>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) machine: Machine,
-    /// How rivals were set up.
+    /// The settings of the rivals.
     pub(crate) settings: Vec<String>,
     pub(crate) quick: bool,
     directory: PathBuf,

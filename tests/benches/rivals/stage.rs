@@ -29,18 +29,19 @@ pub(crate) struct Reading {
     pub(crate) rss_kib: f64,
 }
 
-/// What Redis counted of one command. A script's commands are counted in its own time too, and by their own names.
+/// Redis's count of one command. The commands of a script count in the script's time too, and by their own names.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Command {
     pub(crate) calls: f64,
     pub(crate) micros: f64,
 }
 
-/// What was spent between two readings.
+/// Resources spent between two readings.
 #[derive(Clone, Debug)]
 pub(crate) struct Spent {
     pub(crate) seconds: f64,
-    /// What coordinators asked of the store, counted before it is coalesced; none if they do not count it.
+    /// The operations that coordinators asked of the store, counted before they are coalesced; `None` if the coordinators do
+    /// not count them.
     pub(crate) operations: Option<f64>,
     /// Calls of scripts, after coalescing.
     pub(crate) scripts: Command,
@@ -193,7 +194,7 @@ impl Spent {
         command.unwrap_or_default().calls
     }
 
-    /// What a cycle or hand-off took, where `count` of them were counted.
+    /// Returns the resources spent on each cycle or hand-off, of which `count` were counted.
     pub(crate) fn each(&self, count: u64) -> String {
         let count = count.max(1) as f64;
         format!(
@@ -215,7 +216,7 @@ impl Spent {
         )
     }
 
-    /// What Redis did, by command.
+    /// Returns the work of Redis, by command.
     pub(crate) fn by_command(&self) -> String {
         // Our own questions and the connections' greetings are not what is measured.
         let commands = self.commands.iter().filter(|(name, _)| *name != "info");

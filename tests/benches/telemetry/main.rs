@@ -12,7 +12,7 @@ use leasehold_tests::{
 };
 use serde_json::Value;
 
-/// What is measured: what it is called, and how.
+/// Loads to measure: the name, and the arguments of `leasehold bench`.
 const LOADS: [(&str, &str); 3] = [
     ("64 clients", "--clients 64"),
     ("16 clients, 16 in flight", "--clients 16 --in-flight 16"),
@@ -67,7 +67,7 @@ fn main() {
     report(format_args!("{spans} spans came"));
 }
 
-/// What one measurement came to.
+/// Figures of one measurement.
 struct Measured {
     /// Cycles a second.
     cycles: f64,

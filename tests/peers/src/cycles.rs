@@ -13,12 +13,12 @@ use crate::rival::{Rival, Session};
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(3);
 
-/// What a run of cycles came to.
+/// Figures of a run of cycles.
 #[derive(Debug)]
 pub struct Cycles {
     /// Cycles a second, over those that ended within the measured time.
     pub per_second: f64,
-    /// How long each of them took.
+    /// The durations of the cycles.
     pub times: Distribution,
 }
 

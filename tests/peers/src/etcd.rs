@@ -18,7 +18,7 @@ use crate::rival::{self, Grant, Rival};
 const TTL: i64 = 300;
 const START: Duration = Duration::from_secs(20);
 const ATTEMPTS: u32 = 5;
-/// What statfs(2) calls a file system that is in memory, where fsync costs nothing.
+/// Type that statfs(2) gives for a file system in memory, where fsync costs nothing.
 const TMPFS: u64 = 0x0102_1994;
 
 /// A running etcd. Ended, by its process id, on drop.

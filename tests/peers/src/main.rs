@@ -38,10 +38,10 @@ enum Measurement {
         /// Whom to measure
         #[arg(long)]
         rival: Name,
-        /// How many clients
+        /// Number of clients
         #[arg(long)]
         clients: NonZeroUsize,
-        /// How many cycles each has in flight
+        /// Number of cycles that each client has in flight
         #[arg(long)]
         depth: NonZeroUsize,
     },
@@ -50,10 +50,10 @@ enum Measurement {
         /// Whom to measure
         #[arg(long)]
         rival: Name,
-        /// How many clients want the name
+        /// Number of clients that want the name
         #[arg(long)]
         waiters: NonZeroUsize,
-        /// How long each holds it, in milliseconds
+        /// Time for which each client holds the name, in milliseconds
         #[arg(long)]
         hold_ms: u64,
     },
@@ -173,7 +173,7 @@ fn failed(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What clap says, without its hints.
+/// Returns the error message of clap without its hints.
 fn usage(said: &str) -> String {
     let hints = ["Usage:", "For more information"];
     let lines = said

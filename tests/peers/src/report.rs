@@ -5,14 +5,14 @@ use serde::Serialize;
 
 use crate::{cycles, handoff};
 
-/// Whose figures these are.
+/// Figures, and the rival that they belong to.
 #[derive(Debug, Serialize)]
 pub struct Measured<T> {
     /// The rival's name.
     pub rival: String,
     /// Its version, as it says itself or as its package is locked.
     pub version: String,
-    /// How it was set up.
+    /// The settings of the rival.
     pub settings: String,
     /// The figures.
     #[serde(flatten)]
@@ -28,7 +28,7 @@ pub struct CycleFigures {
     pub p50_us: f64,
     /// 99 of 100 cycles took no longer, in microseconds.
     pub p99_us: f64,
-    /// How many were measured.
+    /// The number of measured cycles.
     pub cycles: u64,
     /// The distribution: shares from 0 to at most 0.9999, and the microseconds that they did not exceed.
     pub quantiles: Vec<(f64, f64)>,
@@ -43,9 +43,9 @@ pub struct HandOffFigures {
     pub p99_us: f64,
     /// The longest wait, in milliseconds; 5000 is a lower bound, since it is of somebody who waited all the time.
     pub worst_wait_ms: f64,
-    /// How long a hold really was, in milliseconds.
+    /// The mean of the actual holds, in milliseconds.
     pub mean_hold_ms: f64,
-    /// How many gaps were measured: grants that followed a release.
+    /// The number of measured gaps: grants that followed a release.
     pub grants: u64,
     /// The distribution of the gaps: shares from 0 to at most 0.9999, and the microseconds that they did not exceed.
     pub quantiles: Vec<(f64, f64)>,

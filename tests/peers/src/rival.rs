@@ -4,7 +4,7 @@ use std::future::Future;
 
 /// A lock service that runs for this measurement alone.
 pub trait Rival {
-    /// How its clients use it.
+    /// Session of a client.
     type Session: Session;
 
     /// Whether it keeps a queue of who waits for a name: otherwise its clients poll.
@@ -13,7 +13,7 @@ pub trait Rival {
     /// The version of what is measured.
     fn version(&self) -> &str;
 
-    /// How it was set up, in words for the reader of a table.
+    /// Returns the settings of the rival, in words for the reader of a table.
     fn settings(&self) -> String;
 
     /// Begins what one client has of its own: its connection and its lease, where the rival's users have those for each
@@ -24,8 +24,8 @@ pub trait Rival {
     /// If the service does not answer.
     fn session(&self) -> impl Future<Output = anyhow::Result<Self::Session>> + Send;
 
-    /// How many acquires the service knows of: those that hold, and those that it has queued. 0 once everything was
-    /// released.
+    /// Returns the number of acquires that the service knows of: those that hold, and those that it has queued. 0 once every
+    /// lock was released.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ pub trait Rival {
 
 /// One client. A clone is the same client with another request in flight.
 pub trait Session: Clone + Send + 'static {
-    /// What a release needs.
+    /// Hold of a lock, as its release needs it.
     type Hold: Send;
 
     /// Waits for as long as it takes until this client holds `name`.
@@ -59,7 +59,7 @@ pub trait Session: Clone + Send + 'static {
 /// A lock that was granted.
 #[derive(Debug)]
 pub struct Grant<H> {
-    /// What its release needs.
+    /// The hold to release.
     pub hold: H,
     /// Its fencing token, where the rival has such: a number that rises with every grant of a name.
     pub token: Option<i64>,

@@ -13,7 +13,7 @@ const TTL: Duration = Duration::from_secs(30);
 /// One attempt: with this count nothing is ever delayed.
 const ONCE: (u32, Duration) = (1, Duration::from_millis(1));
 
-/// What a client does when a name is taken.
+/// Reaction of a client to a taken name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It fails: nobody else asks for the name.

@@ -100,12 +100,12 @@ impl Coordinator {
         CoordinatorOptions::new()
     }
 
-    /// Where it serves gRPC: `http://…`, or `https://…` if it has a certificate.
+    /// Returns the URL of its gRPC port: `http://…`, or `https://…` if it has a certificate.
     pub fn endpoint(&self) -> String {
         self.endpoint.clone()
     }
 
-    /// Where it serves metrics and probes: `http://…`.
+    /// Returns the URL of its admin port, for metrics and probes: `http://…`.
     pub fn admin_endpoint(&self) -> String {
         self.admin_endpoint.clone()
     }

@@ -14,7 +14,7 @@ use tokio::{
 
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What `/metrics` said.
+/// Contents of `/metrics`.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     /// By name with labels, as in the text format.

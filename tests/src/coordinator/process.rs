@@ -16,10 +16,10 @@ use tempfile::TempDir;
 use super::Metrics;
 use crate::{binaries, process::ChildProcess, raw, wait};
 
-/// How long a coordinator may take until it says where it listens.
+/// Longest time until a coordinator reports its ports.
 const START: Duration = Duration::from_secs(10);
 
-/// How to start a coordinator process.
+/// Options of a coordinator process.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct CoordinatorOptions {
@@ -145,12 +145,12 @@ pub struct CoordinatorProcess {
 }
 
 impl CoordinatorProcess {
-    /// Where it serves gRPC: `http://…`, or `https://…` if it has a certificate.
+    /// Returns the URL of its gRPC port: `http://…`, or `https://…` if it has a certificate.
     pub fn endpoint(&self) -> String {
         self.endpoint.clone()
     }
 
-    /// Where it serves its page and metrics: `http://…`, or `https://…` with `--admin-tls`.
+    /// Returns the URL of its admin port: `http://…`, or `https://…` with `--admin-tls`.
     pub fn admin_endpoint(&self) -> String {
         self.admin_endpoint.clone()
     }
@@ -195,7 +195,7 @@ impl CoordinatorProcess {
         .await;
     }
 
-    /// Whether it is ready to serve; if not, what it says instead.
+    /// Returns whether it is ready to serve; if not, what it says instead.
     ///
     /// # Errors
     ///
@@ -249,7 +249,7 @@ impl CoordinatorProcess {
         self.child.terminate();
     }
 
-    /// What it has logged so far.
+    /// Returns its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

@@ -32,7 +32,7 @@ pub enum Direction {
     ToClient,
 }
 
-/// What happens to the bytes of one direction.
+/// Treatment of the bytes of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flow {
     /// They are passed on.
@@ -44,7 +44,7 @@ pub enum Flow {
     Discard,
 }
 
-/// How to end connections.
+/// Way to end connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// In order, as a process does that ends.
@@ -80,7 +80,7 @@ pub struct FaultProxy {
     rules: watch::Sender<Rules>,
     cuts: watch::Sender<Option<(u64, Cut)>>,
     listening: Arc<Notify>,
-    /// How many connections there have been: the next one's number.
+    /// The number of connections so far, which is the next one's number.
     accepted: Arc<AtomicU64>,
     connections: TaskTracker,
     ended: CancellationToken,
@@ -129,7 +129,7 @@ impl FaultProxy {
         Self::start(address.expect("the endpoint is http://ADDRESS:PORT")).await
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -139,7 +139,7 @@ impl FaultProxy {
         format!("http://{}", self.address)
     }
 
-    /// How many connections go through it now.
+    /// Returns the number of connections that it forwards now.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
@@ -179,7 +179,7 @@ impl FaultProxy {
         self.rules.send_modify(|rules| rules.delay = delay);
     }
 
-    /// Whether new connections are refused. Those that are there are left alone.
+    /// Returns whether new connections are refused. Those that are there are left alone.
     pub async fn set_refuse(&self, refuse: bool) {
         let done = self.listening.notified();
         if self.rules.send_if_modified(|rules| {
@@ -215,7 +215,7 @@ struct Accept {
     rules: watch::Receiver<Rules>,
     cuts: watch::Receiver<Option<(u64, Cut)>>,
     listening: Arc<Notify>,
-    /// How many connections there have been: the next one's number.
+    /// The number of connections so far, which is the next one's number.
     accepted: Arc<AtomicU64>,
     connections: TaskTracker,
     ended: CancellationToken,

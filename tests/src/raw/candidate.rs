@@ -17,7 +17,7 @@ use tonic::{Status, Streaming, transport::Channel};
 
 use super::{PROMPT, parse, wire, with_token};
 
-/// What a candidate is told: `Ok(None)` is the end of its stream in order.
+/// Message for a candidate: `Ok(None)` is the orderly end of its stream.
 pub type Told = Result<Option<Response>, Status>;
 
 /// A candidacy, which is read all the time. Dropping it resets the stream, and closes the connection if it has one of its
@@ -31,12 +31,12 @@ pub struct RawCandidate {
     _task: AbortOnDropHandle<()>,
 }
 
-/// That a candidate leads.
+/// Term of a candidate that leads.
 #[derive(Clone, Copy, Debug)]
 pub struct Term {
     /// The fencing token.
     pub token: i64,
-    /// When it was told.
+    /// The time at which the message came.
     pub at: Instant,
 }
 
@@ -132,7 +132,7 @@ impl RawCandidate {
         })
     }
 
-    /// What was said when the candidacy was taken in.
+    /// Returns the first answer to the campaign.
     pub fn campaigning(&self) -> &Campaigning {
         &self.campaigning
     }
@@ -245,7 +245,7 @@ struct Heart {
     responses: Streaming<CampaignResponse>,
     /// Not kept open by this.
     requests: mpsc::WeakSender<CampaignRequest>,
-    /// When each heartbeat was sent; 0 is the campaign.
+    /// The times at which the heartbeats were sent; 0 is the campaign.
     sent: Vec<Instant>,
     good: watch::Sender<Option<Instant>>,
     tell: mpsc::UnboundedSender<(Instant, Told)>,

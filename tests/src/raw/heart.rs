@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{PROMPT, RawSession, parse};
 
-/// When each heartbeat was sent; the `open` is the first.
+/// Times at which the heartbeats were sent; the `open` is the first.
 #[derive(Debug, Default)]
 pub(super) struct Heart {
     sent: Mutex<Vec<Instant>>,

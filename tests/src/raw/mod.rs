@@ -34,7 +34,7 @@ pub use self::{
     resumes::{Resumed, fresh_owner_id, resume_again, resume_hold, resume_wait},
 };
 
-/// How long a helper waits for an answer that should come at once.
+/// Longest time that a helper waits for an answer that should come at once.
 pub const PROMPT: Duration = Duration::from_secs(5);
 
 /// A lease stream that a test speaks itself. Dropping it resets the stream, and closes the connection if it has one of
@@ -51,7 +51,7 @@ pub struct RawSession {
     traceparent: String,
 }
 
-/// What a granted acquire gave.
+/// Locks and validity of a granted acquire.
 #[derive(Clone, Debug)]
 pub struct Granted {
     /// The lock.
@@ -331,7 +331,7 @@ impl RawSession {
         self.answer(0, limit).await
     }
 
-    /// What the coordinator has sent of itself and was read, but not asked for.
+    /// Returns the unsolicited messages of the coordinator that were read, but not yet asked for by the test.
     pub fn unread_unasked(&self) -> Vec<&SessionResponse> {
         let is_news = |message: &&SessionResponse| {
             let is_ack = matches!(message.response, Some(Response::Heartbeat(_)));

@@ -123,7 +123,7 @@ impl RawSession {
         id
     }
 
-    /// What an acquire came to in the end; `queued` is passed over.
+    /// Waits for the final answer to an acquire; skips `queued`.
     ///
     /// # Panics
     ///

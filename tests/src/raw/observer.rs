@@ -17,14 +17,14 @@ pub struct RawObserver {
     _task: AbortOnDropHandle<()>,
 }
 
-/// What an observer was told.
+/// Message for an observer.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When it came.
+    /// The time at which it came.
     pub at: Instant,
-    /// Who leads from then on.
+    /// The leader from then on.
     pub leader: Option<Leader>,
-    /// That there may have been others in between.
+    /// Whether there may have been other leaders in between.
     pub skipped: bool,
 }
 

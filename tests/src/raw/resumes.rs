@@ -17,16 +17,16 @@ use tonic::Status;
 
 use super::{PROMPT, RawSession, connect, parse, wire};
 
-/// What an `open` that resumes was answered by, in however many messages.
+/// Answer to an `open` that resumes, in one or more messages.
 #[derive(Debug)]
 pub struct Resumed {
     /// The first message, without its locks.
     pub opened: SessionOpened,
-    /// What was taken over.
+    /// The locks that were resumed.
     pub resumed: Vec<ResumedLock>,
-    /// What was not.
+    /// The locks that were refused.
     pub refused: Vec<LostLock>,
-    /// How many messages it was.
+    /// The number of messages.
     pub messages: usize,
     /// Until when the client may believe in its holds, if there are any.
     pub good_until: Option<Instant>,

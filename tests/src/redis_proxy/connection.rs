@@ -28,13 +28,13 @@ enum Due {
     Lost(Loss),
 }
 
-/// What is to be passed on of what was read, and whether the connection ends after that.
+/// Bytes to pass on, and whether the connection ends after them.
 struct Passed {
     bytes: Vec<u8>,
     end: bool,
 }
 
-/// What becomes of replies.
+/// Treatment of replies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Replies {
     Pass,
@@ -219,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// Whether a message that Redis sends of itself is passed on.
+    /// Returns whether a message that Redis sends of itself is passed on.
     fn on_push(&mut self, words: &[&[u8]]) -> bool {
         match words {
             [kind, channel, _] if *kind == b"message" && channel.starts_with(WAKE_UPS) => {}

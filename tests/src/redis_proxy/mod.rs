@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::connection::Connection;
 
-/// What becomes of a script call that is to be lost, and of its connection.
+/// Way in which a script call is lost, and the fate of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// It is carried out; the connection ends instead of its reply.
@@ -34,7 +34,7 @@ pub enum Loss {
     RequestLate,
 }
 
-/// Which script call is to be lost.
+/// Choice of the script call to lose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// The first that holds these bytes anywhere.
@@ -45,7 +45,7 @@ pub enum Call {
     Next,
 }
 
-/// What becomes of the connections by which the client listens for wake-ups. Others are left alone.
+/// Treatment of the connections by which the client listens for wake-ups. Other connections are left alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listening {
     /// They work.
@@ -57,7 +57,7 @@ pub enum Listening {
     Silent,
 }
 
-/// Which wake-ups are dropped on their way to the client.
+/// Wake-ups that the proxy drops on their way to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WakeUps {
     /// None.
@@ -69,7 +69,7 @@ pub enum WakeUps {
     Drop,
 }
 
-/// What has happened so far.
+/// Counts of events so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Script calls that came from the client.
@@ -107,11 +107,11 @@ struct State {
 #[derive(Clone, Copy, Debug, Default)]
 struct Orders {
     listening: Listening,
-    /// Those with smaller numbers end.
+    /// Connections with smaller numbers end.
     cut_below: u64,
-    /// Those with smaller numbers are silent.
+    /// Connections with smaller numbers are silent.
     silent_below: u64,
-    /// How often it was ordered to deliver what was kept back until then.
+    /// The number of orders to deliver the requests kept back so far.
     deliveries: u64,
 }
 
@@ -162,12 +162,12 @@ impl RedisProxy {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What has happened so far.
+    /// Returns the counts of events so far.
     pub fn counts(&self) -> Counts {
         self.shared.state().counts
     }
@@ -182,22 +182,22 @@ impl RedisProxy {
         self.shared.state().wake_ups = wake_ups;
     }
 
-    /// How many script calls have been passed on to Redis since the last loss.
+    /// Returns the number of script calls that have been passed on to Redis since the last loss.
     pub fn calls_since_loss(&self) -> u64 {
         self.shared.state().calls_since_loss
     }
 
-    /// How many command connections are set up and work.
+    /// Returns the number of command connections that are set up and work.
     pub fn ready(&self) -> usize {
         self.shared.state().ready
     }
 
-    /// How many connections are still open that a loss fell on, but for those whose replies were only late.
+    /// Returns the number of open connections that suffered a loss, except those whose replies were only late.
     pub fn broken(&self) -> usize {
         self.shared.state().broken
     }
 
-    /// How many subscription connections have subscribed and work.
+    /// Returns the number of subscription connections that have subscribed and work.
     pub fn subscribed(&self) -> usize {
         self.shared.state().subscribed
     }
@@ -219,7 +219,7 @@ impl RedisProxy {
         self.order_present(|orders| &mut orders.silent_below);
     }
 
-    /// What was kept back until now reaches Redis, as soon as its client has closed the connection.
+    /// Delivers the requests kept back until now to Redis, as soon as their client has closed the connection.
     pub fn deliver(&self) {
         let modify = |orders: &mut Orders| orders.deliveries += 1;
         self.shared.orders.send_modify(modify);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{INSIDER_PASSWORD, INSIDERS, Sentinels};
 use crate::{redis_server::RedisOptions, replicas::Replicas};
 
-/// How to start them.
+/// Options of the servers and sentinels.
 #[derive(Clone, Debug)]
 pub struct SentinelsOptions {
     pub(super) down_after: Duration,
@@ -43,7 +43,7 @@ impl SentinelsOptions {
         self
     }
 
-    /// What the Redis servers ask clients for.
+    /// Sets the password that the Redis servers ask clients for.
     #[must_use]
     pub fn redis_password(mut self, password: &str) -> Self {
         self.redis = self.redis.map(|options| options.password(password));
@@ -51,7 +51,7 @@ impl SentinelsOptions {
         self
     }
 
-    /// What the sentinels ask clients, and one another, for.
+    /// Sets the password that the sentinels ask clients, and one another, for.
     #[must_use]
     pub fn sentinel_password(mut self, password: &str) -> Self {
         self.sentinel_password = Some(password.to_owned());

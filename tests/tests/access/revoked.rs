@@ -11,7 +11,7 @@ use tonic::Code;
 
 use super::site::{Site, TTL, missing, table};
 
-/// How much later than promised the next may have it, on a busy machine.
+/// Tolerated delay after the promised time of the next grant, on a busy machine.
 const LATE: Duration = Duration::from_secs(3);
 
 fn rules(mine: &[&str]) -> String {

@@ -21,7 +21,7 @@ use tonic_types::StatusExt;
 
 /// The TTL of sessions whose end is waited for.
 pub(super) const TTL: Duration = Duration::from_secs(2);
-/// How long a change of a file may take to be noticed and heeded.
+/// Longest time until the coordinator obeys a changed file.
 pub(super) const NOTICED: Duration = Duration::from_secs(8);
 
 /// A coordinator with tokens, and a configuration that can be put in force anew.
@@ -104,7 +104,7 @@ impl Site {
         fs::rename(new, self.file(name)).unwrap();
     }
 
-    /// Where it serves.
+    /// Returns the URL at which it serves.
     pub(super) fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -199,7 +199,7 @@ impl Caller {
         RawCandidate::try_campaign_as(self.channel.clone(), token, (election, b""), TTL).await
     }
 
-    /// Whether it is let in at all.
+    /// Returns whether it is let in at all.
     pub(super) async fn is_known(&self) -> Result<(), Status> {
         let request = self.says(leasehold_proto::v1::ListSessionsRequest::default());
         self.admin().list_sessions(request).await.map(drop)
@@ -233,7 +233,7 @@ pub(super) fn reason(status: &Status) -> String {
     )
 }
 
-/// What a refusal for want of a permission says was missing: which one, and on which name.
+/// Returns the missing permission and the name that a refusal mentions.
 pub(super) fn missing(status: &Status) -> (String, String) {
     assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status:?}");
     let details = status.get_error_details();

@@ -23,7 +23,7 @@ use super::site::{Caller, Site, TTL, missing, reason, table};
 
 type Outcome = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
 
-/// What an RPC needs.
+/// Permission that an RPC needs.
 #[derive(Clone, Copy)]
 enum Needs {
     /// Nothing at all.
@@ -243,7 +243,7 @@ fn rpcs() -> Vec<Rpc> {
     ]
 }
 
-/// What a request on a session is answered by, as if it were a call.
+/// Sends a request on a session and returns its answer, as if it were a call.
 async fn on_session(caller: &Caller, request: Request) -> Result<(), Status> {
     let mut session = caller.try_session().await?;
     session.say_open(TTL).await;

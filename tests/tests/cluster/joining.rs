@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::{half_moved::open, site::LIMIT};
 
-/// What the store says of itself when it has tried.
+/// Returns the reason for which the store says that it could not connect.
 async fn complaint(url: String) -> String {
     let (store, _wake_ups) = leasehold_store::open(Options {
         url,

@@ -151,7 +151,7 @@ fn owner(name: &str, number: u8) -> OwnerId {
     OwnerId::from_bytes(bytes)
 }
 
-/// How many plain messages the nodes have sent one another.
+/// Returns the number of plain messages that the nodes have sent one another.
 pub(crate) fn on_the_bus(cluster: &Cluster) -> u64 {
     let sent = cluster.nodes().iter().map(|node| {
         let mut info = redis::cmd("CLUSTER");
@@ -164,12 +164,12 @@ pub(crate) fn on_the_bus(cluster: &Cluster) -> u64 {
     sent.sum()
 }
 
-/// How many channels of slots this coordinator listens to.
+/// Returns the number of slot channels that this coordinator listens to.
 fn listened_to(cluster: &Cluster, coordinator: &str) -> usize {
     channels(cluster, &format!("*:wake:{coordinator}"))
 }
 
-/// How many channels of slots that match a pattern somebody listens to.
+/// Returns the number of slot channels that match a pattern and have a listener.
 pub(crate) fn channels(cluster: &Cluster, pattern: &str) -> usize {
     let of_node = cluster.nodes().iter().map(|node| {
         let mut channels = redis::cmd("PUBSUB");

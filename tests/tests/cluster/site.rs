@@ -115,7 +115,7 @@ pub(crate) fn a_name_on_each() -> [String; MASTERS] {
     std::array::from_fn(|master| names_on(master).next().unwrap())
 }
 
-/// How long something takes.
+/// Returns the result of an operation, and the time that it took.
 pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
     let began = Instant::now();
     let result = work.await;

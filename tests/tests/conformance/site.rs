@@ -24,11 +24,11 @@ use super::{
 
 /// The TTL of sessions that nothing happens to.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
-/// How late anything may be on a busy machine: a lost message is made up for within a second or two.
+/// Tolerated delay of any event on a busy machine: the coordinator makes up for a lost message within a second or two.
 pub(crate) const LATE: Duration = Duration::from_secs(5);
-/// How long what is left over may take to be cleaned up.
+/// Longest time until leftovers are cleaned up.
 const CLEAN: Duration = Duration::from_secs(8);
-/// How often every key is looked at, for one without a TTL.
+/// Interval at which the audit looks at every key for one without a TTL.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Coordinator processes on a store.
@@ -110,7 +110,7 @@ impl Site {
         self.channels[at % self.channels.len()].clone()
     }
 
-    /// Where a coordinator serves.
+    /// Returns the URL at which a coordinator serves.
     pub(crate) fn endpoint(&self, at: usize) -> String {
         self.coordinators[at % self.coordinators.len()].endpoint()
     }
@@ -140,7 +140,7 @@ impl Site {
         ElectionServiceClient::new(self.channel(at))
     }
 
-    /// What a coordinator shows of a lock.
+    /// Returns a coordinator's view of a lock.
     pub(crate) async fn view(&self, at: usize, name: &str) -> LockView {
         let name = name.to_owned();
         let shown = self.admin(at).get_lock(GetLockRequest { name }).await;
@@ -240,8 +240,8 @@ impl Stranger {
     }
 }
 
-/// What outlives the locks for a while: tokens, which owner ids were replaced, what was written for replicas to acknowledge,
-/// what the masters of a quorum were told to agree on, and how long each of them has been seen to run.
+/// Returns whether a key may outlive the locks for a while: tokens, replaced owner ids, writes for replicas to acknowledge,
+/// agreements of the masters of a quorum, and the time for which each master has been seen to run.
 fn may_stay(key: &str) -> bool {
     let kinds = [
         ":token:",

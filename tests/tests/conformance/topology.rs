@@ -23,7 +23,7 @@ pub(crate) enum Topology {
     Quorum,
 }
 
-/// What a store offers beside exclusive locks, which all do.
+/// Features of a store beyond exclusive locks, which all stores have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offers {
     /// Shared locks, semaphores, and making an exclusive hold a shared one.
@@ -53,12 +53,12 @@ impl Topology {
         }
     }
 
-    /// How many coordinators can share it.
+    /// Returns the number of coordinators that can share it.
     pub(crate) fn coordinators(self) -> usize {
         if self == Self::Memory { 1 } else { 2 }
     }
 
-    /// What coordinators are told about it beside its URL.
+    /// Returns the arguments of the coordinators for it, besides its URL.
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Replicated => &["--min-replicas", "2"],
@@ -87,7 +87,7 @@ impl Topology {
 }
 
 impl Servers {
-    /// What `--store` is given, by which coordinators come as the [user](user) that documentation gives them.
+    /// Returns the value of `--store`, with which coordinators log in as the documented [user](user).
     pub(crate) fn url(&self) -> String {
         let url = match self {
             Self::None => "memory:".to_owned(),

@@ -25,7 +25,7 @@ pub(crate) fn make(server: &RedisServer, in_cluster: bool) {
     set.exec(&mut server.connection()).unwrap();
 }
 
-/// What the document says after the user's name, and what it adds to that in a cluster.
+/// Returns the documented rules of the user, with those that a cluster needs in addition.
 fn rules(in_cluster: bool) -> Vec<&'static str> {
     let mut rules: Vec<&str> = line("user ").split(' ').skip(2).collect();
     if in_cluster {
@@ -52,7 +52,7 @@ pub(crate) fn was_enough(server: &RedisServer) {
     assert!(refused.is_empty(), "{refused:?}");
 }
 
-/// What only happens in a cluster: a coordinator is sent on to where a slot is being moved.
+/// Moves a slot of a cluster, so that a coordinator is redirected.
 pub(crate) async fn while_a_slot_moves(site: &Site, cluster: &Cluster) {
     const NAME: &str = "moved";
     let slot = cluster.slot_of(&format!("lock:{NAME}"));
@@ -76,7 +76,7 @@ pub(crate) async fn while_a_slot_moves(site: &Site, cluster: &Cluster) {
     session.close().await;
 }
 
-/// Those as well that a script only comes to in rare cases.
+/// Checks every command of the scripts against the document, including those that a script rarely runs.
 #[test]
 fn every_command_of_the_scripts_is_in_the_document() {
     let redis = RedisServer::start();
@@ -106,7 +106,7 @@ fn every_command_of_the_scripts_is_in_the_document() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// What a script calls: `call('HGET', …)`, and the like.
+/// Returns the commands that a script calls: `call('HGET', …)`, and the like.
 fn commands(script: &str) -> BTreeSet<String> {
     let quoted = script.split("('").skip(1);
     let words = quoted.filter_map(|rest| Some(rest.split_once('\'')?.0));

@@ -13,7 +13,7 @@ use crate::{
 
 const SESSIONS: usize = 8;
 const ROUNDS: usize = 40;
-/// That each actor holds at a time.
+/// Number of locks that each actor holds at a time.
 const HELD: usize = 3;
 /// Names that are waited for, and by how many each.
 const WAITED_FOR: usize = 12;

@@ -174,7 +174,7 @@ async fn reentrant_holds(site: &Site) {
     scene.goes_on(twice).await;
 }
 
-/// Who only waits for a deadlock of others is not accused, though it came last and holds something.
+/// Checks that an actor that only waits for a deadlock of others is no victim, though it came last and holds a lock.
 async fn onlookers(site: &Site) {
     let mut scene = Scene::set(site, 3).await;
     let (one, other) = ((0, 1), (1, 1));

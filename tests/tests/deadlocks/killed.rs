@@ -19,7 +19,7 @@ const CLAIM: Duration = Duration::from_secs(3);
 /// For another coordinator to find that a hold has run out.
 const REFRESH: Duration = Duration::from_secs(1);
 const MARGIN: Duration = Duration::from_secs(1);
-/// How long Redis keeps the places of a dead coordinator's waiters, and what it told.
+/// Time for which Redis keeps the places of a dead coordinator's waiters, and its publication.
 const KEPT: Duration = Duration::from_secs(12);
 
 /// One that holds its own lock, and waits for the next one's.
@@ -77,8 +77,8 @@ async fn tellers(site: &Site) -> u64 {
     fields.saturating_sub(1)
 }
 
-/// What becomes of a survivor: it is granted what it waits for, or, where `may_be_accused`, is told of the deadlock that it
-/// was in as far as anybody knew, and begins again. Gives whether it was accused. What it waits for is not free before
+/// Waits for the end of a survivor's wait: the survivor is granted the lock, or, if `may_be_accused`, it is aborted because of
+/// the deadlock, as far as any coordinator knew, and begins again. Returns whether it was aborted. The lock is not free before
 /// `held_until`.
 async fn survive(
     member: Member,

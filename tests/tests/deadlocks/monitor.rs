@@ -17,12 +17,12 @@ pub(crate) struct Monitor {
     redis: redis::aio::MultiplexedConnection,
 }
 
-/// How much was asked.
+/// Counts of commands.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
     /// Commands of coordinators, each of which carries out many operations at a time.
     pub(crate) calls: u64,
-    /// Those, and those inside scripts, that name what coordinators tell one another of blocked actors.
+    /// Commands, including those inside scripts, about the publications of blocked actors.
     pub(crate) of_blocked: u64,
     /// Commands that publish a wait for [`PUBLISHED`].
     pub(crate) published: u64,
@@ -57,7 +57,7 @@ impl Monitor {
         }
     }
 
-    /// What has been asked since the start.
+    /// Returns the counts since the start.
     pub(crate) async fn finish(mut self) -> Asked {
         let mut end = redis::cmd("ECHO");
         let said: String = end.arg(END).query_async(&mut self.redis).await.unwrap();

@@ -27,17 +27,17 @@ pub(crate) struct Scene {
     clients: Vec<Client>,
     held: Vec<(Who, GrantedLock)>,
     waiting: Vec<(Who, Waiting)>,
-    /// When the newest wait was asked for.
+    /// The time at which the newest wait was asked for.
     closed: Instant,
     /// Every owner id and ticket that was told.
     secrets: Vec<Vec<u8>>,
 }
 
-/// How a deadlock ended.
+/// End of a deadlock.
 pub(crate) struct Ended {
-    /// How long after its last wait had been asked for.
+    /// The time since its last wait was asked for.
     pub(crate) after: Duration,
-    /// What the victim was told.
+    /// The message that the victim got.
     pub(crate) message: String,
 }
 
@@ -125,7 +125,7 @@ impl Scene {
         who
     }
 
-    /// Whether nobody has been answered, once all that the coordinators had to say so far was read.
+    /// Returns whether nobody has been answered, once all that the coordinators had to say so far was read.
     pub(crate) async fn all_wait(&mut self) -> bool {
         for client in &mut self.clients {
             client.heartbeat().await;
@@ -225,7 +225,7 @@ impl Scene {
     }
 }
 
-/// Whether a text has these bytes in it, as they are or in one of the usual ways of writing them.
+/// Returns whether a text has these bytes in it, as they are or in one of the usual ways of writing them.
 fn tells(text: &str, bytes: &[u8]) -> bool {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let text = text.to_lowercase();

@@ -13,7 +13,7 @@ use crate::client::Client;
 pub(crate) const TTL: Duration = Duration::from_secs(20);
 /// A store that answers late is not what this suite is about.
 const UNHURRIED: [&str; 1] = ["--store-timeout=10s"];
-/// How long what is left over may take to be cleaned up.
+/// Longest time until leftovers are cleaned up.
 const CLEAN: Duration = Duration::from_secs(5);
 
 /// Coordinator processes on one store, and a connection to each.
@@ -77,7 +77,7 @@ impl Site {
         sum
     }
 
-    /// How many waits were ended because of a deadlock.
+    /// Returns the number of waits that were ended because of a deadlock.
     pub(crate) async fn deadlocks(&self) -> f64 {
         self.sum("leasehold_deadlocks_total").await
     }

@@ -8,7 +8,7 @@ use leasehold_core::{
     watch::{Change, Telling},
 };
 
-/// How far times left may be apart: Redis rounds to milliseconds.
+/// Tolerated difference between times left: Redis rounds to milliseconds.
 pub(crate) const TOLERANCE: Duration = Duration::from_millis(2);
 
 /// Whether two answers agree.
@@ -20,7 +20,7 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
-    /// What is worse, if anything.
+    /// Returns the worse of two comparisons.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Same, other) | (Self::Apart(..), other @ Self::Different(_)) => other,

@@ -30,7 +30,7 @@ const APPROACH: Duration = Duration::from_millis(9);
 /// exclusive one ends, and so does whoever it is shared with after a downgrade.
 const SAME_TIME: Duration = Duration::from_millis(3);
 
-/// How a history ended.
+/// End of a history.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Every answer was the same.
@@ -48,16 +48,16 @@ pub(crate) struct History {
     state: LockState,
     /// The server's clock less ours, when it was last heard from.
     ahead: i64,
-    /// How many were answered alike.
+    /// The number of commands that were answered alike.
     commands: usize,
     seen: Seen,
     seed: u64,
     began: Since,
-    /// How far the times were apart at most that Redis had because it was interrupted.
+    /// The largest difference between times that Redis had because it was interrupted.
     apart: Duration,
-    /// Where it is told what its commands change.
+    /// The listener for the events that its commands cause.
     ear: Option<Ear>,
-    /// How many operations were told of alike.
+    /// The number of operations whose events were alike.
     told: usize,
 }
 
@@ -213,7 +213,7 @@ impl History {
         StoreTime::from_micros(micros(clock::now()) + self.ahead)
     }
 
-    /// Who holds the lock or waits for it.
+    /// Returns the owner ids that hold the lock or wait for it.
     fn known(&self) -> Vec<OwnerId> {
         match self.ask(Op::Edges, self.now()) {
             Reply::Edges(edges) => {
@@ -225,7 +225,7 @@ impl History {
         }
     }
 
-    /// What can be seen of the name.
+    /// Returns the view of the name.
     fn view(&self, at: StoreTime) -> NameView {
         match self.ask(Op::View { waiters: 0 }, at) {
             Reply::Seen(view) => *view,
@@ -233,7 +233,7 @@ impl History {
         }
     }
 
-    /// What the rules answer to an operation, which changes nothing here.
+    /// Returns the answer of the rules to an operation, without a change here.
     fn ask(&self, op: Op, at: StoreTime) -> Reply {
         let nobody = Caller {
             coordinator: CoordinatorId::new("nobody"),
@@ -261,7 +261,7 @@ impl History {
     }
 }
 
-/// Whether two holds end nearly at the same time.
+/// Returns whether two holds end nearly at the same time.
 fn ends_together(view: &NameView) -> bool {
     let ends: Vec<Duration> = view
         .holders
@@ -275,7 +275,7 @@ fn ends_together(view: &NameView) -> bool {
         .any(|ends| ends[0].abs_diff(ends[1]) <= SAME_TIME)
 }
 
-/// Whether Redis may have forgotten what it knew of a hold, with its token, since the hold was only ever taken again.
+/// Returns whether Redis may have forgotten what it knew of a hold, with its token, since the hold was only ever taken again.
 fn may_be_unknown(view: &NameView, at: StoreTime) -> bool {
     view.holders.iter().any(|holder| match holder {
         HolderView::Ours(hold) => hold.acquired_at.after(TOKEN_MEMORY) <= at,

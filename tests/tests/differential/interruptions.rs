@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) struct Interruptions {
     redis: MultiplexedConnection,
-    /// What has been read of it: the number of each call, rising, and how long it took.
+    /// The slow log as read so far: the number of each call, rising, and its duration.
     calls: Arc<Mutex<Vec<(i64, Duration)>>>,
 }
 
@@ -60,7 +60,7 @@ impl Interruptions {
             .map_or(Since::START, |call| Since(call.0))
     }
 
-    /// How long the longest call took since then; at most [`LONG`] if none is on record.
+    /// Returns the duration of the longest call since then; at most [`LONG`] if none is on record.
     pub(crate) async fn longest(&self, since: Since) -> Duration {
         let calls = self.read().await;
         calls

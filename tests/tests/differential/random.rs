@@ -20,7 +20,7 @@ const OWNERS: u8 = 8;
 /// The limit that nearly all agree on, and another.
 const LIMIT: u32 = 4;
 const OTHER_LIMIT: u32 = 3;
-/// How long tokens are remembered, at least: some waves and a bit more than a third.
+/// Shortest time for which tokens are remembered: some waves and a bit more than a third.
 pub(crate) const TOKEN_MEMORY: Duration = Duration::from_millis(6_186);
 
 /// An operation, often on one of these, who hold the lock or wait for it. Looks are for the feed.

@@ -82,7 +82,7 @@ const EVERYTHING: [&str; 67] = [
     "told: a hold with a lock-delay",
 ];
 
-/// How often each of it did.
+/// Number of times that each case occurred.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(BTreeMap<&'static str, usize>);
 

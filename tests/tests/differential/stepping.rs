@@ -50,7 +50,7 @@ struct Stepping<'a> {
     /// Whether the clock also steps back. Then nothing is resumed: Redis keeps replaced owner ids that it had not yet swept
     /// when the clock had passed their time, which is harmless, and the rules do not.
     steps_back: bool,
-    /// When the record would have ended if the memory counted from its last use alone.
+    /// The time at which the record would have ended if the memory counted from its last use alone.
     memory_passed_at: StoreTime,
 }
 

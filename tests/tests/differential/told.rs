@@ -26,7 +26,7 @@ pub(crate) struct Ears {
 
 type Routes = Arc<Mutex<HashMap<LockName, mpsc::UnboundedSender<Told>>>>;
 
-/// What is told of one name.
+/// Listener for the events of one name.
 pub(crate) struct Ear {
     feed: FeedId,
     subject: Subject,

@@ -13,13 +13,13 @@ use leasehold_core::{
 };
 use rand::{Rng, rngs::StdRng};
 
-/// How long a wave is, in µs.
+/// Length of a wave, in µs.
 const LENGTH: i64 = 544_000;
 
 /// The waves of one history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waves {
-    /// When one began; each history has its own.
+    /// The beginning of one wave; each history has its own.
     began: i64,
 }
 
@@ -34,7 +34,7 @@ impl Waves {
         }
     }
 
-    /// How long a command has to wait that would like to be sent now.
+    /// Returns the time that a command has to wait before it may be sent.
     pub(crate) fn wait(self, now: StoreTime) -> Duration {
         let passed = (now.as_micros() - self.began).rem_euclid(LENGTH);
         if passed < LENGTH / 8 {

@@ -31,7 +31,7 @@ fn start_with(endpoint: &str, options: &str, stderr: Stdio) -> ChildProcess {
     ChildProcess::spawn("leasehold bench", command)
 }
 
-/// How it ended, and its JSON.
+/// Waits for the end of the command, and returns its exit status and its JSON.
 async fn end(mut bench: ChildProcess) -> (ExitStatus, Value) {
     let mut printed = String::new();
     let mut out = bench.take_stdout();

@@ -16,10 +16,10 @@ use tonic::{
 use tonic_types::StatusExt;
 
 const TTL: Duration = Duration::from_secs(60);
-/// What a call has for its message.
+/// Time within which the message of a call must be complete.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// What a call ends with whose client says this and goes on as if it were to say more.
+/// Returns the status of a call whose client sends these bytes and then goes on as if it were to send more.
 async fn end(channel: Channel, path: &'static str, says: Option<Vec<u8>>) -> Status {
     let mut grpc = Grpc::new(channel);
     grpc.ready().await.unwrap();

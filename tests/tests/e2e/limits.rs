@@ -22,7 +22,7 @@ use tonic_types::StatusExt;
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// That a call was refused for a limit.
+/// Asserts that a call was refused because of a limit.
 #[track_caller]
 fn assert_over(status: &Status, reason: &str, (setting, limit): (&str, &str), retry: bool) {
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");

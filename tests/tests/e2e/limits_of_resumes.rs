@@ -38,7 +38,7 @@ async fn try_open(
     Ok((session, resumed))
 }
 
-/// What a stream that was not opened is over: the reason, the setting, and its limit.
+/// Returns the reason, the setting and its limit from the refusal of a stream.
 #[track_caller]
 fn over(status: &Status) -> (String, String, String) {
     let details = status.get_error_details();

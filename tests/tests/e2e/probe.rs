@@ -4,7 +4,7 @@ use std::process::Output;
 
 use leasehold_tests::{Authority, Coordinator, ports::free_port, raw::PROMPT, wait};
 
-/// What a probe of the admin port at this address comes to.
+/// Runs a probe of the admin port at this address, and returns its exit code and its output.
 fn probe(admin: &str) -> (Option<i32>, String) {
     probe_with(admin, &[])
 }

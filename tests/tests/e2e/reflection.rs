@@ -14,7 +14,7 @@ use tonic_health::pb::{
 };
 use tonic_reflection::pb::{v1, v1alpha};
 
-/// What reflection itself adds.
+/// Prefix of the services that reflection itself adds.
 const OWN: &str = "grpc.reflection.";
 
 fn assert_services(listed: Vec<String>) {

@@ -23,10 +23,10 @@ const LONG: Duration = Duration::from_secs(30);
 /// A hold of the unary call at one coordinator, which another handed to it.
 struct HandedOn {
     redis: RedisServer,
-    /// Where it is held.
+    /// The coordinator at which it is held.
     coordinator: CoordinatorProcess,
     _other: CoordinatorProcess,
-    /// What was published when it was granted.
+    /// The message that was published at its grant.
     published: (String, Vec<u8>),
     response: AcquireResponse,
     /// Before it was granted.

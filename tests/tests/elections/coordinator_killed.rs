@@ -26,7 +26,7 @@ async fn candidate(site: &Site, at: usize, election: &str, value: &str) -> RawCa
     RawCandidate::campaign(site.channel(at), election, value.as_bytes(), TTL).await
 }
 
-/// What is left of the leader's TTL in Redis.
+/// Returns the rest of the leader's TTL in Redis.
 async fn left(connection: &mut MultiplexedConnection, election: &str) -> Duration {
     let mut life = redis::cmd("PTTL");
     life.arg(format!("lock:{election}"));

@@ -12,10 +12,10 @@ use crate::site::{LATE, Site};
 
 /// Renewed every second.
 const TTL: Duration = Duration::from_secs(3);
-/// How long a stranger keeps what it stole, in milliseconds.
+/// Time for which a stranger keeps the lock that it stole, in milliseconds.
 const STOLEN: u64 = 1_500;
 
-/// How a leader is deposed.
+/// Way in which a leader is deposed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum How {
     Stolen,
@@ -34,7 +34,7 @@ impl How {
         }
     }
 
-    /// How soon it is found out: at the next renewal, or at once.
+    /// Returns the longest time until the leader learns of it: at the next renewal, or at once.
     fn bound(self) -> Duration {
         match self {
             Self::Forced => LATE,

@@ -18,7 +18,7 @@ const SHORT: Duration = Duration::from_secs(2);
 /// An operation is two commands at most, each of which is given up after the default `store-timeout` of a second.
 const BOUND: Duration = Duration::from_millis(2_500);
 
-/// What was asked, and how it ended.
+/// Runs a request, and prints its name and duration.
 async fn timed<T>(what: &str, asked: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let ended = tokio::time::timeout(BOUND, asked).await;
@@ -46,7 +46,7 @@ async fn leader(channel: Channel) {
     unavailable(&answer.unwrap_err());
 }
 
-/// Who begins to observe what nobody did is told nothing, or that it can't.
+/// Checks that a new observer of an election that no one observes gets no message, or a refusal.
 async fn observe(channel: Channel, has_to_be_refused: bool) {
     let mut elections = ElectionServiceClient::new(channel);
     let election = "silent/unseen".to_owned();
@@ -60,7 +60,7 @@ async fn observe(channel: Channel, has_to_be_refused: bool) {
     }
 }
 
-/// Whether anything was resigned is not known.
+/// Returns whether anything was resigned is not known.
 async fn resign(mut candidate: RawCandidate) {
     candidate.ask_resign().await;
     let (_, end) = timed("resign", candidate.next(PROMPT)).await;

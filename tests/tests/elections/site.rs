@@ -24,11 +24,11 @@ use tonic::transport::Channel;
 
 /// The TTL of candidates that nothing happens to.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
-/// How late anything may be on a busy machine.
+/// Tolerated delay of any event on a busy machine.
 pub(crate) const LATE: Duration = Duration::from_secs(2);
-/// How long what is left over may take to be cleaned up.
+/// Longest time until leftovers are cleaned up.
 const CLEAN: Duration = Duration::from_secs(5);
-/// How often every key is looked at, for one without a TTL.
+/// Interval at which the audit looks at every key for one without a TTL.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Sites that measure are alone, others stand beside each other.
@@ -68,7 +68,7 @@ struct Place {
 pub(crate) struct Site {
     places: Vec<Place>,
     redis: RedisServer,
-    /// What its first coordinator reaches Redis through, where that is to fail.
+    /// The proxy between its first coordinator and Redis, if that connection is to fail.
     pub(crate) proxy: Option<FaultProxy>,
     looking: TtlAudit,
     _turn: Turn,
@@ -120,7 +120,7 @@ impl Site {
         }
     }
 
-    /// Where a coordinator serves. Numbers go round, here and below.
+    /// Returns the URL at which a coordinator serves. Numbers wrap around, here and below.
     pub(crate) fn endpoint(&self, at: usize) -> &str {
         &self.places[at % self.places.len()].endpoint
     }
@@ -168,7 +168,7 @@ impl Site {
         client.unwrap()
     }
 
-    /// Who leads, by what a coordinator says.
+    /// Returns the leader by a coordinator's account.
     pub(crate) async fn leader(&self, at: usize, election: &str) -> Option<Leader> {
         let election = election.to_owned();
         let mut elections = ElectionServiceClient::new(self.channel(at));
@@ -180,7 +180,7 @@ impl Site {
         AdminServiceClient::new(self.channel(at))
     }
 
-    /// What a coordinator shows of an election's lock.
+    /// Returns a coordinator's view of an election's lock.
     pub(crate) async fn view(&self, at: usize, election: &str) -> LockView {
         let name = election.to_owned();
         let shown = self.admin(at).get_lock(GetLockRequest { name }).await;
@@ -209,7 +209,7 @@ impl Site {
         assert!(forced.unwrap().into_inner().released);
     }
 
-    /// Whether no newer token is known.
+    /// Returns whether no newer token is known.
     pub(crate) async fn is_current(&self, at: usize, election: &str, token: i64) -> bool {
         let request = CheckTokenRequest {
             name: election.to_owned(),

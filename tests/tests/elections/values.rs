@@ -18,7 +18,7 @@ fn bytes(first: u8, count: usize) -> Vec<u8> {
 }
 
 impl Site {
-    /// Whoever asks, and however, is told of this value.
+    /// Asserts that every way of asking gives this value.
     async fn has_value(&self, election: &str, value: &[u8]) {
         for at in 0..2 {
             assert_eq!(self.leader(at, election).await.unwrap().value, value);

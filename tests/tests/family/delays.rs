@@ -23,9 +23,9 @@ const SHORT: Duration = Duration::from_secs(2);
 /// One name in each mode, and another that only strangers try.
 struct Case {
     held: Want,
-    /// What does not fit until the delay is over.
+    /// A request that does not fit until the delay is over.
     blocked: SessionAcquire,
-    /// What may be held beside what ended, if anything.
+    /// A request that fits beside the hold that ended, if there is one.
     fits: Option<SessionAcquire>,
     permits: u32,
 }
@@ -82,7 +82,7 @@ impl Case {
         }
     }
 
-    /// What a coordinator shows while it is closed and nobody else holds it.
+    /// Checks the coordinator's view while the name is closed and has no other holder.
     async fn is_shown(&self, site: &Site, at: usize, most: Duration) {
         let view = site
             .seen(at, self.name(), "a time to be closed for", |view| {

@@ -84,7 +84,7 @@ async fn killed(site: &Site, pair: &Pair) {
     next.close().await;
 }
 
-/// What was taken on the way is free at once, not only when the rest could have been had.
+/// A lock taken on the way is free at once, even before the rest could have been granted.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_death_of_who_waits_for_the_second_name_frees_the_first_at_once() {
     everywhere(async |site| {

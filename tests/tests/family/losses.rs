@@ -17,7 +17,7 @@ use crate::{
 /// Of sessions whose renewals are to find a loss: those come every third of it.
 const TTL: Duration = Duration::from_secs(3);
 
-/// What is held of a name together, and what somebody waits for behind.
+/// Requests that hold a name together, and one that waits behind them.
 struct Case {
     name: String,
     held: Vec<Want>,

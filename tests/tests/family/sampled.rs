@@ -33,7 +33,7 @@ enum Part {
     Permits(u32),
 }
 
-/// How many are inside, the one that asks among them.
+/// Numbers of holders by their own account, including the one that asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Inside {
     writers: i64,
@@ -80,7 +80,7 @@ impl Part {
     }
 }
 
-/// Where holders say that they hold.
+/// Counters in Redis to which holders add themselves.
 struct Counters {
     redis: MultiplexedConnection,
     name: String,

@@ -236,7 +236,7 @@ async fn a_key_deleted_while_another_name_is_waited_for_is_taken_again_before_th
     .await;
 }
 
-/// What was taken on the way was never the client's: its end is clean, whoever ends it.
+/// A lock taken on the way never belonged to the client, so its end is clean, whatever the cause.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_delay_does_not_apply_to_what_was_never_granted() {
     everywhere(async |site| {

@@ -17,13 +17,13 @@ use tonic::transport::Channel;
 
 /// The TTL of sessions that nothing happens to.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
-/// How late anything may be on a busy machine.
+/// Tolerated delay of any event on a busy machine.
 pub(crate) const LATE: Duration = Duration::from_secs(2);
 /// The same of what does not wait for a coordinator's next refresh, which comes once a second.
 pub(crate) const AT_ONCE: Duration = Duration::from_millis(900);
-/// How long what is left over may take to be cleaned up.
+/// Longest time until leftovers are cleaned up.
 const CLEAN: Duration = Duration::from_secs(5);
-/// How often every key is looked at, for one without a TTL.
+/// Interval at which the audit looks at every key for one without a TTL.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Coordinator processes on one store.
@@ -68,7 +68,7 @@ impl Site {
         self.channels[at % self.channels.len()].clone()
     }
 
-    /// Where a coordinator serves. Numbers go round, here and below.
+    /// Returns the URL at which a coordinator serves. Numbers wrap around, here and below.
     pub(crate) fn endpoint(&self, at: usize) -> String {
         self.coordinators[at % self.coordinators.len()].endpoint()
     }
@@ -97,7 +97,7 @@ impl Site {
         LockServiceClient::new(self.channel(at))
     }
 
-    /// What a coordinator shows of a lock.
+    /// Returns a coordinator's view of a lock.
     pub(crate) async fn view(&self, at: usize, name: &str) -> LockView {
         let name = name.to_owned();
         let mut admin = AdminServiceClient::new(self.channel(at));
@@ -129,7 +129,7 @@ impl Site {
         .await;
     }
 
-    /// Whether an acquire is granted at once; what it took is given back.
+    /// Returns whether an acquire is granted at once; what it took is given back.
     pub(crate) async fn is_free_for(&self, at: usize, acquire: SessionAcquire) -> bool {
         use leasehold_proto::v1::session_response::Response;
         let mut session = self.session(at).await;

@@ -14,7 +14,7 @@ use crate::{
     want::{Pair, pairs},
 };
 
-/// How long is waited.
+/// Time that a request waits.
 const WAIT: Duration = Duration::from_millis(600);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +106,7 @@ async fn cancelled(site: &Site, pair: &Pair) {
     behind.close().await;
 }
 
-/// Who waits in front of others that would fit leaves: they are let in at once, though nobody has released anything.
+/// The waiters behind one that leaves are granted the lock at once if they fit, though no holder has released it.
 #[tokio::test(flavor = "multi_thread")]
 async fn those_behind_a_waiter_that_leaves_are_let_in_at_once() {
     everywhere(async |site| {

@@ -23,7 +23,7 @@ const CLAIM: Duration = Duration::from_secs(3);
 const REFRESH: Duration = Duration::from_secs(1);
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// Who was granted, and when.
+/// Client that was granted the lock, and the time of the grant.
 struct Grant {
     at: Instant,
     coordinator: usize,

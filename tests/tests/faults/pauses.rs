@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold_proto::v1::{LostReason, session_response::Response};
 use leasehold_tests::{Coordinator, RawSession, RedisServer, alone::alone, raw::PROMPT, report};
 
-/// How soon what was held up is made good.
+/// Longest time to make up for a delay.
 const AT_ONCE: Duration = Duration::from_millis(1_500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 const DELAY: Duration = Duration::from_millis(120);
 const LOCKS: usize = 12;
 const ROUNDS: usize = 20;
-/// How long names have been contended when the coordinator is asked to end, in the first round, and longer in the next.
+/// Time for which names are contended before the coordinator is asked to end, in the first round. Later rounds take longer.
 const FIRST_PHASE: Duration = Duration::from_millis(440);
 const STEP: Duration = Duration::from_millis(15);
 const AT_A_TIME: usize = 5;

@@ -3,10 +3,10 @@
 use std::{collections::HashMap, fmt, fmt::Write, fs};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hot_path/baseline.txt");
-/// How much dearer a piece may get unnoticed.
+/// Factor by which the cost of a piece may rise unnoticed.
 const TOLERANCE: f64 = 1.05;
 
-/// What one cycle of a piece costs.
+/// Cost of one cycle of a piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     pub(crate) allocations: f64,

@@ -14,7 +14,7 @@ use baseline::{Baseline, Cost};
 /// A piece of the hot path: its name, and what one cycle of it cost.
 type Piece = (&'static str, fn() -> Cost);
 
-/// What is counted. A cycle is an acquire and its release.
+/// Pieces that are counted. A cycle is an acquire and its release.
 const PIECES: [Piece; 6] = [
     ("rules, uncontended", pieces::rules_uncontended),
     ("rules, 100 waiters", pieces::rules_contended),

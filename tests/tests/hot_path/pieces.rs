@@ -121,7 +121,7 @@ pub(crate) fn rules_contended() -> Cost {
     })
 }
 
-/// What the coordinator's end of a stream does: two requests read, two answers written.
+/// Measures the coordinator's end of a stream: reading two requests and writing two answers.
 pub(crate) fn wire() -> Cost {
     let asked = |request| SessionRequest {
         request_id: 1,
@@ -203,7 +203,7 @@ pub(crate) fn to_redis() -> Cost {
     per_cycle(each)
 }
 
-/// What Redis replied to them into answers.
+/// Measures the conversion of Redis's replies into answers.
 pub(crate) fn from_redis() -> Cost {
     let redis = RedisServer::start();
     let mut connection = redis.connection();

@@ -21,7 +21,7 @@ use crate::TTL;
 /// Longer than any history.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What a client heard.
+/// Message for a client.
 #[derive(Debug)]
 pub(crate) enum News {
     /// It waits.
@@ -36,7 +36,7 @@ pub(crate) enum News {
     Unasked(Response),
 }
 
-/// What a client heard, and when.
+/// Message for a client, with the time at which it came.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) client: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Event {
     pub(crate) news: News,
 }
 
-/// How a client asks, and how it gives back.
+/// Way in which a client acquires and releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// By a session.
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
     Dying,
 }
 
-/// What a client is to do.
+/// Order to a client.
 enum Order {
     Acquire,
     Release(GrantedLock),

@@ -59,7 +59,7 @@ pub(crate) const THREE: Cast = &[
     session(2),
 ];
 
-/// How many coordinators a history needs.
+/// Returns the number of coordinators that a history needs.
 pub(crate) fn places(cast: Cast) -> usize {
     cast.iter().map(|role| role.place + 1).max().unwrap()
 }
@@ -71,12 +71,12 @@ pub(crate) fn crossings(cast: Cast) -> Vec<usize> {
         .collect()
 }
 
-/// What a history came to.
+/// Result of a history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Played {
     /// The longest time from a release to the next grant; or to a first grant, from its acquire.
     pub(crate) worst: Duration,
-    /// How often a client was passed over, whose coordinator had been silent.
+    /// The number of times that a client was passed over because its coordinator had been silent.
     pub(crate) passed_over: usize,
     /// Script calls.
     pub(crate) calls: u64,
@@ -92,7 +92,7 @@ struct History<'a> {
     lock: String,
     clients: Vec<Client>,
     referee: Referee,
-    /// When each client asked.
+    /// The time at which each client asked.
     asked: Vec<Instant>,
     granted: Vec<String>,
     worst: Duration,

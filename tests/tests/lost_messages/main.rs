@@ -28,7 +28,7 @@ use leasehold_tests::redis_proxy::Loss;
 const STORE_TIMEOUT: Duration = Duration::from_millis(750);
 /// A call whose reply comes so late has been given up, while its connection has not.
 const REPLY_LATE: Loss = Loss::ReplyAfter(STORE_TIMEOUT.saturating_add(Duration::from_millis(300)));
-/// How often waiters are refreshed, which makes good for what was lost.
+/// Interval at which coordinators refresh their waiters, which makes up for lost messages.
 const REFRESH: Duration = Duration::from_secs(1);
 /// A coordinator whose refreshes have not come for so long may be passed over.
 const DEAD_AFTER: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(2);
 const SILENCE: Duration = Duration::from_secs(1).saturating_add(STORE_TIMEOUT);
 /// Dialling again, and a machine with other things to do. Without a silence, a grant is still due before a claim ends.
 const SLACK: Duration = Duration::from_secs(1);
-/// How long anything else may take.
+/// Longest time for anything else.
 const PROMPT: Duration = Duration::from_secs(5);
 /// Of sessions and unary holds: what is only ended by this counts as leaked.
 const TTL: Duration = Duration::from_secs(60);

@@ -13,7 +13,7 @@ use crate::{
     clients::{Event, News},
 };
 
-/// What became of an acquire at first.
+/// First answer to an acquire.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum First {
     Queued,
@@ -25,11 +25,11 @@ pub(crate) enum First {
 /// nobody is told anything else.
 pub(crate) struct Referee {
     events: mpsc::UnboundedReceiver<Event>,
-    /// Whose coordinator may be silent for so long that it counts as dead.
+    /// The clients whose coordinator may be silent for so long that it counts as dead.
     silenced: Vec<usize>,
-    /// Who waits, in order, and since when.
+    /// The waiters, in order, each with the time since which it waits.
     waiting: VecDeque<(usize, Instant)>,
-    /// Who holds the lock: from the grant until its release is sent.
+    /// The holder of the lock: from the grant until its release is sent.
     holder: Option<usize>,
     passed_over: usize,
     last_token: i64,
@@ -65,17 +65,17 @@ impl Referee {
         self.waiting.iter().map(|(client, _)| *client)
     }
 
-    /// How often somebody was passed over.
+    /// Returns the number of times that a client was passed over.
     pub(crate) fn passed_over(&self) -> usize {
         self.passed_over
     }
 
-    /// Who waits and knows that it does.
+    /// Returns the waiters that know that they wait.
     pub(crate) fn queued(&self) -> impl Iterator<Item = usize> + '_ {
         self.waiting().filter(|client| self.queued.contains(client))
     }
 
-    /// Whose turn it is.
+    /// Returns the client whose turn it is.
     pub(crate) fn next(&self) -> Option<usize> {
         self.holder.or_else(|| self.waiting().next())
     }
@@ -90,7 +90,7 @@ impl Referee {
         assert_eq!(self.holder.take(), Some(client));
     }
 
-    /// What became of an acquire at first; none if nothing has been heard after `limit`.
+    /// Returns the first answer to an acquire; `None` if none has come after `limit`.
     pub(crate) async fn first(&mut self, client: usize, limit: Duration) -> Option<First> {
         let queued = |referee: &Self| {
             if referee.failed.iter().any(|(failed, _)| *failed == client) {

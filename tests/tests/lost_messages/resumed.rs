@@ -32,7 +32,7 @@ const SHORT: Duration = Duration::from_secs(3);
 /// The request under which the new stream tells of the place.
 const WAIT: u64 = 77;
 
-/// What a client takes over.
+/// Locks that a client resumes.
 struct Moving {
     name: String,
     held: GrantedLock,

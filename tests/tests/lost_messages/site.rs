@@ -20,7 +20,7 @@ use crate::{PROMPT, STORE_TIMEOUT, TTL};
 
 /// Command connections of a coordinator.
 const CONNECTIONS: usize = 2;
-/// What must be back at zero when everything has been released.
+/// Metrics that must be zero again when every lock has been released.
 const GAUGES: [&str; 4] = [
     "leasehold_holds",
     "leasehold_waiters",
@@ -35,7 +35,7 @@ pub(crate) struct Place {
     pub(crate) channel: Channel,
 }
 
-/// What a history plays on.
+/// Servers, coordinators and proxies of a history.
 pub(crate) struct Site {
     pub(crate) places: Vec<Place>,
     /// A coordinator that no history is played on and nothing is lost of.
@@ -100,7 +100,7 @@ impl Site {
         site
     }
 
-    /// What all proxies have seen.
+    /// Returns the sum of all proxies' counts.
     pub(crate) fn counts(&self) -> Counts {
         self.places.iter().map(|place| place.proxy.counts()).fold(
             Counts::default(),
@@ -157,7 +157,7 @@ impl Site {
         }
     }
 
-    /// What is seen of a name by who has nothing to do with it.
+    /// Returns the view of a name that an uninvolved coordinator gives.
     pub(crate) async fn view(&self, name: &str) -> LockView {
         let mut admin = AdminServiceClient::new(self.observer.clone());
         let name = name.to_owned();
@@ -165,7 +165,7 @@ impl Site {
         response.into_inner().lock.unwrap()
     }
 
-    /// Who waits, by client name, in the order of the queue in Redis.
+    /// Returns the waiters, by client name, in the order of the queue in Redis.
     pub(crate) async fn queue(&self, name: &str) -> Vec<String> {
         let waiters = self.view(name).await.waiters;
         waiters

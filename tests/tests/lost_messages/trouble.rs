@@ -35,7 +35,7 @@ pub(crate) fn points(cast: Cast) -> Vec<Point> {
     acquires.chain(releases).chain(confirmations).collect()
 }
 
-/// What goes wrong.
+/// Fault to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// Nothing.
@@ -79,7 +79,7 @@ impl Trouble {
         }
     }
 
-    /// How long a grant may take from the release before it, and a release until it is answered.
+    /// Returns the longest time from a release to the next grant, and from a release to its answer.
     pub(crate) fn limit(self) -> Duration {
         let silence = match self {
             Self::Lose(_, loss) | Self::LoseTwo(_, loss) | Self::DropWakeUpAndLose(_, loss) => {
@@ -90,7 +90,7 @@ impl Trouble {
         REFRESH + silence + SLACK
     }
 
-    /// Where calls are lost, and how.
+    /// Returns the point at which calls are lost, and the way.
     fn loses(self) -> Option<(Point, Loss)> {
         match self {
             Self::Lose(point, loss) | Self::LoseTwo(point, loss) => Some((point, loss)),
@@ -98,7 +98,7 @@ impl Trouble {
         }
     }
 
-    /// How many calls are lost.
+    /// Returns the number of calls that are lost.
     pub(crate) fn losses(self) -> u64 {
         match self {
             Self::Lose(..) | Self::DropWakeUpAndLose(..) => 1,
@@ -107,7 +107,7 @@ impl Trouble {
         }
     }
 
-    /// Whether a call is kept back that may be delivered in the end.
+    /// Returns whether a call is kept back that may be delivered in the end.
     pub(crate) fn keeps(self) -> bool {
         matches!(self.loses(), Some((_, Loss::RequestLate)))
     }
@@ -123,18 +123,18 @@ impl Trouble {
             .collect()
     }
 
-    /// Whether this client's acquire fails.
+    /// Returns whether this client's acquire fails.
     pub(crate) fn fails_acquire(self, client: usize) -> bool {
         matches!(self.loses(), Some((Point::Acquire(of), _)) if of == client)
     }
 
-    /// Whether this client's release fails at first. One that has died does not hear of it.
+    /// Returns whether this client's release fails at first. One that has died does not hear of it.
     pub(crate) fn fails_release(self, cast: Cast, client: usize) -> bool {
         matches!(self.loses(), Some((Point::Release(of), _)) if of == client)
             && cast[client].kind != Kind::Dying
     }
 
-    /// Whether the call after the first that is lost is the client's own second try, rather than its coordinator's.
+    /// Returns whether the call after the first that is lost is the client's own second try, rather than its coordinator's.
     pub(crate) fn goes_on_with_client(self, cast: Cast) -> bool {
         matches!(self, Self::LoseTwo(Point::Release(of), _) if cast[of].kind == Kind::Unary)
     }
@@ -246,7 +246,7 @@ impl Trouble {
     }
 }
 
-/// How long it takes until a loss is known.
+/// Returns the time until a loss is known.
 fn silence(loss: Loss) -> Duration {
     match loss {
         Loss::ReplyCut | Loss::RequestCut => Duration::ZERO,

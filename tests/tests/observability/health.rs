@@ -129,7 +129,7 @@ async fn until_ready(coordinator: &CoordinatorProcess) {
     assert_eq!(metrics.sum("leasehold_ready"), 1.0);
 }
 
-/// What it says over gRPC of each service; they agree.
+/// Returns the health of the services over gRPC. Asserts that all have the same.
 async fn health(coordinator: &CoordinatorProcess) -> ServingStatus {
     let mut health = HealthClient::new(coordinator.channel().await);
     let mut said = Vec::new();

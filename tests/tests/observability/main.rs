@@ -9,5 +9,5 @@ mod work;
 
 use std::time::Duration;
 
-/// How long anything may take that follows a look at the coordinator's health, on a busy machine.
+/// Longest time until the coordinator's health shows a change, on a busy machine.
 const SEEN: Duration = Duration::from_secs(20);

@@ -127,7 +127,7 @@ async fn without_metrics_there_are_levels_and_counts_alone() {
     assert_eq!(metrics.find("leasehold_store_script_seconds_count"), None);
 }
 
-/// How many calls of a method ended so, and how many of those were timed.
+/// Returns the number of calls of a method that ended with this code, and the number of those that were timed.
 fn calls(metrics: &Metrics, method: &str, code: &str) -> [f64; 2] {
     let labels = [format!("method=\"{method}\""), format!("code=\"{code}\"")];
     let labels = [&*labels[0], &*labels[1]];

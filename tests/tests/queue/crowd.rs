@@ -28,7 +28,7 @@ pub(crate) const WAITERS: usize = 300;
 pub(crate) const TTL: Duration = Duration::from_secs(4);
 /// So many ask at a time, so that the coordinators' acquires mix in Redis, however slow the coordinators are.
 const AT_A_TIME: usize = 16;
-/// How long Redis keeps the places of a dead coordinator's waiters, from their last refresh.
+/// Time for which Redis keeps the places of a dead coordinator's waiters, from their last refresh.
 const PLACES_KEPT: Duration = Duration::from_secs(10);
 const MARGIN: Duration = Duration::from_secs(2);
 

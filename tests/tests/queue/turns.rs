@@ -9,9 +9,9 @@ use tokio::{
     task::JoinSet,
 };
 
-/// How long everybody holds the lock.
+/// Time for which each member holds the lock.
 const HOLD: Duration = Duration::from_millis(5);
-/// How long to wait for the next thing to happen: more than any of the bounds that are asserted.
+/// Longest time to wait for the next event: longer than any of the asserted bounds.
 const LIMIT: Duration = Duration::from_secs(12);
 
 /// One of a crowd.
@@ -24,8 +24,8 @@ pub(crate) struct Member {
     pub(crate) ticket: Vec<u8>,
 }
 
-/// What happens to members. One channel carries all of it, and each member sends what it is about to do before it does
-/// it: so a grant is read after the release that made it possible, or exclusion is broken.
+/// Events of members. One channel carries all of them, and each member reports an action before it takes it: so a grant is read
+/// after the release that made it possible, unless exclusion is broken.
 enum Event {
     Granted {
         grant: Grant,
@@ -55,15 +55,15 @@ pub(crate) struct Turns {
     tasks: JoinSet<()>,
     coordinators: usize,
     newest_token: i64,
-    /// When whoever held the lock before all of them let go.
+    /// The time at which the first holder, before all members, released the lock.
     began: Instant,
-    /// Who holds the lock, and how to have it let go.
+    /// The holder of the lock, and the channel that makes it release it.
     holder: Option<(usize, Option<oneshot::Sender<()>>)>,
-    /// How many have closed their sessions.
+    /// The number of members that have closed their sessions.
     left: usize,
     /// All grants so far.
     pub(crate) grants: Vec<Grant>,
-    /// Whose stream ended before its turn was over.
+    /// The members whose streams ended before their turns were over.
     pub(crate) cut_off: Vec<usize>,
 }
 
@@ -134,7 +134,7 @@ impl Turns {
         }
     }
 
-    /// Whether somebody holds the lock who was not let go.
+    /// Returns whether somebody holds the lock who was not let go.
     fn is_held(&self) -> bool {
         matches!(self.holder, Some((_, Some(_))))
     }
@@ -177,7 +177,7 @@ impl Turns {
         }
     }
 
-    /// Who was granted, in order.
+    /// Returns the members that were granted the lock, in order.
     pub(crate) fn granted(&self) -> Vec<usize> {
         self.grants.iter().map(|grant| grant.number).collect()
     }
@@ -210,7 +210,7 @@ impl Turns {
         (same, cross)
     }
 
-    /// How long all turns took.
+    /// Returns the duration of all turns together.
     pub(crate) fn took(&self) -> Duration {
         let last = self.grants.last().and_then(|grant| grant.ended);
         last.map_or(Duration::ZERO, |ended| ended - self.began)
@@ -269,7 +269,7 @@ impl Member {
         }
     }
 
-    /// What it is told next, apart from answers to heartbeats; none if its stream has ended.
+    /// Returns the next message, apart from answers to heartbeats; `None` if the stream has ended.
     async fn next(&mut self) -> Option<Response> {
         loop {
             let message = self.session.next(PROMPT).await.ok().flatten()?;

@@ -11,7 +11,7 @@ use crate::site::{
     take,
 };
 
-/// How many scripts it has been asked to run.
+/// Returns the number of scripts that a server was asked to run.
 fn scripts_run(server: &RedisServer) -> u64 {
     let stats: String = redis::cmd("INFO")
         .arg("commandstats")

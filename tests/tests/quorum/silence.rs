@@ -8,7 +8,7 @@ use leasehold_tests::{Latencies, Masters};
 
 use crate::site::{PATIENCE, acquire, down, release, released, run, store, take, try_run, up};
 
-/// How many locks are taken while two masters are hung.
+/// Number of locks that are taken while two masters are hung.
 const TAKEN: u8 = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

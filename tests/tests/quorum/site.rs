@@ -12,15 +12,15 @@ use leasehold_store::{LockStore, Options, Stamped, Status, Store, StoreError, op
 use leasehold_tests::{Masters, RedisProxy, RedisServer, wait};
 use redis::Commands;
 
-/// How long each master is waited for: longer than a busy machine keeps anybody from running.
+/// Time to wait for each master: longer than a busy machine keeps any process from running.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 /// With this a master never takes too long.
 pub(crate) const UNHURRIED: Duration = Duration::from_secs(30);
 /// The longest TTL. A master that comes back has no vote for four times that.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(1);
-/// How long tokens and replaced owner ids are remembered: longer than any test holds a lock.
+/// Time for which tokens and replaced owner ids are remembered: longer than any test holds a lock.
 pub(crate) const MEMORY: Duration = Duration::from_secs(120);
-/// How long anything may take on a busy machine.
+/// Longest time for any event on a busy machine.
 pub(crate) const PROMPT: Duration = Duration::from_secs(10);
 
 /// Returns how to open a store on them.
@@ -207,7 +207,7 @@ pub(crate) fn released(held: bool) -> Reply {
     }
 }
 
-/// What the key of the lock `x` holds on a master.
+/// Returns the contents of the key of the lock `x` on a master.
 pub(crate) fn key(server: &RedisServer) -> Option<Vec<u8>> {
     server.connection().get("lock:x").unwrap()
 }

@@ -8,7 +8,7 @@ use leasehold_tests::{
 };
 use redis::aio::MultiplexedConnection;
 
-/// How long replicas get.
+/// Time within which replicas must acknowledge.
 pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_millis(400);
 /// The TTL of sessions.
 pub(crate) const TTL: Duration = Duration::from_secs(6);
@@ -109,7 +109,7 @@ impl Site {
         coordinators_clients(&mut master).await.len()
     }
 
-    /// What the master says is left of a lock; none if it is gone.
+    /// Returns the rest of a lock's TTL at the master; `None` if the lock is gone.
     pub(crate) async fn left_at_the_master(&self, name: &str) -> Option<Duration> {
         let mut master = self.redis.server(0).async_connection().await;
         let mut left = redis::cmd("PTTL");

@@ -11,7 +11,7 @@ use leasehold_tests::{
 
 use crate::site::{REPLICA_TIMEOUT, Site, TTL, as_fast, give_back, heartbeats, take};
 
-/// How late anything may be on a busy machine.
+/// Tolerated delay of any event on a busy machine.
 const LATE: Duration = Duration::from_secs(1);
 /// So many of everything that is measured.
 const NUMBER: usize = 40;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold_client::{Client, ClientBuilder};
 use leasehold_tests::{Coordinator, CoordinatorProcess, RedisServer, queue::queue_order, wait};
 
-/// How long a coordinator that goes away gives its clients.
+/// Time that a coordinator gives its clients to leave when it shuts down.
 pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
 pub(crate) struct Site {
@@ -32,7 +32,7 @@ impl Site {
         }
     }
 
-    /// Where all of them are.
+    /// Returns the URLs of all coordinators.
     pub(crate) fn endpoints(&self) -> String {
         let endpoints: Vec<_> = self
             .coordinators
@@ -42,7 +42,7 @@ impl Site {
         endpoints.join(",")
     }
 
-    /// Where one of them is.
+    /// Returns the URL of one coordinator.
     pub(crate) fn endpoint(&self, at: usize) -> String {
         self.coordinators[at].endpoint()
     }

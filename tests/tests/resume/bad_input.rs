@@ -68,7 +68,7 @@ fn with_grace(seconds: i64) -> SessionOpen {
     }
 }
 
-/// What is wrong, the field that is named for it, and the `open`s.
+/// Returns the bad inputs: the mistake, the field that the error names, and the `open`s.
 fn cases() -> Vec<(&'static str, &'static str, Vec<SessionOpen>)> {
     let one = |resume| vec![open(vec![hold("good"), resume])];
     let again = hold("again");
@@ -251,7 +251,7 @@ fn cases() -> Vec<(&'static str, &'static str, Vec<SessionOpen>)> {
     ]
 }
 
-/// How a stream ends that these messages do not open.
+/// Returns the status of a stream that these messages fail to open.
 async fn refused(coordinator: &Coordinator, opens: Vec<SessionOpen>) -> Status {
     let mut session = RawSession::stream(connect(&coordinator.endpoint()).await)
         .await

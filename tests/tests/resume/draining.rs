@@ -79,7 +79,7 @@ async fn clients_leave_a_draining_coordinator_with_all_that_they_have() {
     site.nothing_is_left().await;
 }
 
-/// What `/readyz` says, whatever it says.
+/// Returns the answer of `/readyz`, with any status.
 async fn readyz(address: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();

@@ -10,9 +10,9 @@ use leasehold_tests::{
 
 /// The TTL of sessions that nothing happens to.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
-/// How late anything may be on a busy machine.
+/// Tolerated delay of any event on a busy machine.
 pub(crate) const LATE: Duration = Duration::from_secs(2);
-/// How long what is left over may take to be cleaned up.
+/// Longest time until leftovers are cleaned up.
 pub(crate) const CLEAN: Duration = Duration::from_secs(5);
 
 /// Coordinator processes on a Redis server of their own.
@@ -42,7 +42,7 @@ impl Site {
         }
     }
 
-    /// Where a coordinator serves.
+    /// Returns the URL at which a coordinator serves.
     pub(crate) fn endpoint(&self, at: usize) -> String {
         self.coordinators[at].endpoint()
     }
@@ -59,7 +59,7 @@ impl Site {
         session
     }
 
-    /// What a coordinator shows of a lock.
+    /// Returns a coordinator's view of a lock.
     pub(crate) async fn view(&self, at: usize, name: &str) -> LockView {
         let name = name.to_owned();
         let mut admin = AdminServiceClient::new(connect(&self.endpoint(at)).await);
@@ -91,7 +91,7 @@ impl Site {
         Duration::new(seconds, micros * 1000)
     }
 
-    /// How long Redis keeps the key of a lock from now on.
+    /// Returns the time for which Redis keeps the key of a lock from now on.
     pub(crate) async fn expires_in(&self, name: &str) -> Duration {
         let mut connection = self.redis.async_connection().await;
         let mut ask = redis::cmd("PTTL");

@@ -41,7 +41,7 @@ impl Known<'_> {
     }
 }
 
-/// Whoever is known by a token, a signed token or a certificate does everything with it.
+/// Does everything that a caller with a token, a signed token or a certificate can do.
 pub(super) async fn known(site: &Guarded, at: usize) {
     let certified = site.channel(at, true).await;
     let open = site.channel(at, false).await;
@@ -136,7 +136,7 @@ async fn denied(caller: &Known<'_>, name: &str) {
         .message(&session.refusal(asked, LIMIT).await);
 }
 
-/// Whoever is not known, by something that is nearly right.
+/// Calls with credentials that are nearly right, and are refused.
 pub(super) async fn refused(site: &Guarded, at: usize) {
     let channel = site.channel(at, false).await;
     for _ in 0..ROUNDS {

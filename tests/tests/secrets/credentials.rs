@@ -22,9 +22,9 @@ use super::site::Secrets;
 pub(super) const ISSUER: &str = "https://issuer.example";
 pub(super) const AUDIENCE: &str = "locks";
 
-/// Where the secret number begins in a P-256 key as PKCS #8 (RFC 5915), and how long it is.
+/// Place of the secret number in a P-256 key as PKCS #8 (RFC 5915).
 const NUMBER: std::ops::Range<usize> = 36..68;
-/// What is before it.
+/// Bytes before the secret number.
 const BEFORE: [u8; 2] = [4, 32];
 
 /// Notes a private key in the forms that it may leak in: whole, its number alone, the lines of its file.
@@ -47,7 +47,7 @@ pub(super) fn note_key_of(secrets: &Secrets, issued: &Issued) {
     note_key(secrets, &fs::read_to_string(&issued.key).unwrap());
 }
 
-/// Whoever signs tokens.
+/// Issuer of signed tokens.
 pub(super) struct Signer {
     key: EncodingKey,
     number: Vec<u8>,
@@ -76,12 +76,12 @@ impl Signer {
         json!({"kty": "EC", "kid": "ec", "crv": "P-256", "x": x, "y": y})
     }
 
-    /// What coordinators are given to check its tokens with.
+    /// Returns the public key with which coordinators check its tokens.
     pub(super) fn public(&self) -> String {
         json!({"keys": [self.jwk()]}).to_string()
     }
 
-    /// What they must never be given.
+    /// Returns the private key, which coordinators must never get.
     pub(super) fn private(&self) -> String {
         let mut jwk = self.jwk();
         jwk["d"] = URL_SAFE_NO_PAD.encode(&self.number).into();

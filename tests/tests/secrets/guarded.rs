@@ -36,7 +36,7 @@ pub(super) struct Guarded {
     pub(super) signer: Signer,
     /// Certified the coordinators.
     pub(super) servers: Authority,
-    /// What they serve with.
+    /// The certificate of the coordinators.
     pub(super) server: Issued,
     /// A client's certificate.
     pub(super) client: Issued,
@@ -190,7 +190,7 @@ impl Guarded {
         }
     }
 
-    /// Where no secret may be.
+    /// Returns every place in which no secret may be.
     pub(super) fn places(&self) -> Vec<(String, Vec<u8>)> {
         let traces = Told::default();
         for request in self.collector.requests() {

@@ -14,7 +14,7 @@ use super::{
 
 const ROUNDS: usize = 6;
 
-/// Whatever is logged is told.
+/// Collector of everything that is logged.
 struct Log(Told);
 
 impl io::Write for Log {

@@ -19,7 +19,7 @@ use leasehold_tests::{
 
 use super::{LIMIT, site::Site};
 
-/// How often each kind of client does what it does.
+/// Number of rounds of each kind of client.
 const ROUNDS: usize = 12;
 /// A wait that nobody ends.
 const SHORT: Duration = Duration::from_millis(30);

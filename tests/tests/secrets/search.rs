@@ -5,7 +5,7 @@ use std::{collections::HashSet, fmt};
 /// Something that nobody else may learn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Secret {
-    /// What it is.
+    /// The kind of secret.
     pub(crate) kind: &'static str,
     pub(crate) bytes: Vec<u8>,
 }
@@ -30,7 +30,7 @@ impl fmt::Debug for Found {
     }
 }
 
-/// How many bytes of a form are looked up at once; no form is shorter.
+/// Number of bytes of a form that are looked up at once; no form is shorter.
 const WINDOW: usize = 12;
 
 /// The ways in which bytes are written.

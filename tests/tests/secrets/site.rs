@@ -20,7 +20,7 @@ use tonic::{Request, Status, transport::Channel};
 
 use super::{LIMIT, search::Secret};
 
-/// What is secret so far.
+/// Secrets known so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Secrets(Arc<Mutex<HashSet<Secret>>>);
 
@@ -39,7 +39,7 @@ impl Secrets {
     }
 }
 
-/// What was told to somebody who may not learn a secret by it: errors, what operators are told.
+/// Texts shown to readers who may not learn a secret: errors, and the output for operators.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told(Arc<Mutex<Vec<u8>>>);
 
@@ -81,7 +81,7 @@ pub(crate) struct Site {
     metrics: Told,
 }
 
-/// What the tests call a bearer token.
+/// Returns a fresh bearer token, and notes it as secret.
 pub(crate) fn fresh_token(secrets: &Secrets) -> String {
     let bytes = [fresh_owner_id(), fresh_owner_id()].concat();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -214,7 +214,7 @@ impl Site {
         }
     }
 
-    /// Where no secret may be.
+    /// Returns every place in which no secret may be.
     pub(crate) fn places(&self) -> Vec<(String, Vec<u8>)> {
         let traces = Told::default();
         for request in self.collector.requests() {

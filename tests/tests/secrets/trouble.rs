@@ -48,7 +48,7 @@ pub(crate) async fn silence(site: &Site) {
     site.error(&status);
 }
 
-/// Those who speak something else, or come with tokens that are wrong.
+/// Connects as clients that speak another protocol, or that bring wrong tokens.
 pub(crate) async fn strangers(site: &Site) {
     for at in 0..2 {
         let endpoint = site.endpoint(at);

@@ -6,13 +6,13 @@ use leasehold_proto::v1::{SessionFailure, session_response::Response};
 use leasehold_tests::{CoordinatorProcess, RawSession, RedisServer, Sentinels, raw::Granted, wait};
 use tonic::Code;
 
-/// How long a session's locks last without a heartbeat. Fail-overs take a few seconds.
+/// TTL of the sessions. Fail-overs take a few seconds.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// By how much service may be back later than the sentinels themselves have failed over.
 pub(crate) const BEHIND: Duration = Duration::from_secs(2);
 
-/// How long anything may take that depends on a fail-over.
+/// Longest time for anything that depends on a fail-over.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A session that keeps itself alive.
@@ -84,7 +84,7 @@ pub(crate) async fn is_left(server: &RedisServer) {
     .await;
 }
 
-/// Whether a server has a lock.
+/// Returns whether a server has a lock.
 pub(crate) async fn has(server: &RedisServer, name: &str) -> bool {
     let mut exists = redis::cmd("EXISTS");
     exists.arg(format!("lock:{name}"));

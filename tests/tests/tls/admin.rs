@@ -52,12 +52,12 @@ impl Site {
         endpoint.trim_start_matches("https://").parse().unwrap()
     }
 
-    /// Whoever trusts an authority, and speaks HTTP/1.1.
+    /// Returns the settings of a client that trusts an authority and speaks HTTP/1.1.
     fn trusting(authority: &Authority) -> Arc<ClientConfig> {
         client(authority, BOTH, HTTP1, None)
     }
 
-    /// What is answered to somebody at `path`.
+    /// Returns the answer to a client that requests `path`.
     async fn get(&self, client: Arc<ClientConfig>, path: &str) -> io::Result<String> {
         let mut stream = soon(hello(self.address(), client)).await?;
         soon(ask(&mut stream, path)).await

@@ -118,7 +118,7 @@ pub(crate) fn serve(mut connection: Connection) -> Served {
     }
 }
 
-/// What is awaited must happen soon.
+/// Awaits an event that must happen soon.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     match timeout(PATIENCE, what).await {
         Ok(value) => value,
@@ -171,5 +171,5 @@ pub(crate) async fn hello(
     TlsConnector::from(client).connect(name, socket).await
 }
 
-/// How long a handshake may take in the tests of one that stalls.
+/// Longest time for a handshake, in the tests of one that stalls.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(300);

@@ -13,7 +13,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Site {
     pub(crate) servers: Authority,
     pub(crate) clients: Authority,
-    /// What the coordinator serves with.
+    /// The certificate of the coordinator.
     pub(crate) server: Issued,
     pub(crate) coordinator: Coordinator,
 }
@@ -57,13 +57,13 @@ impl Site {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         let endpoint = self.coordinator.endpoint();
         endpoint.trim_start_matches("https://").parse().unwrap()
     }
 
-    /// Whether a client gets an answer.
+    /// Returns whether a client gets an answer.
     pub(crate) async fn ask(&self, client: Option<&Issued>) -> Result<(), Status> {
         ask(&self.servers, &self.coordinator.endpoint(), client).await
     }
@@ -83,7 +83,7 @@ impl Site {
     }
 }
 
-/// Whether a client gets an answer that trusts an authority.
+/// Returns whether a client gets an answer that trusts an authority.
 pub(crate) async fn ask(
     trusted: &Authority,
     endpoint: &str,

@@ -25,7 +25,7 @@ fn sampled() -> String {
     format!("00-{TRACE}-{ASKING}-01")
 }
 
-/// That of one that does not.
+/// Returns the context of a caller that is not sampled.
 fn unsampled() -> String {
     format!("00-{TRACE}-{ASKING}-00")
 }

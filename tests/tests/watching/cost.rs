@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use crate::{site::Site, watch::Watch};
 use std::time::Duration;
 
-/// How often Redis has carried out a command.
+/// Returns the number of calls of a command that Redis has carried out.
 async fn calls(redis: &mut MultiplexedConnection, command: &str) -> u64 {
     let mut info = redis::cmd("INFO");
     let info: String = info.arg("commandstats").query_async(redis).await.unwrap();

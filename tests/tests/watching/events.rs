@@ -16,7 +16,7 @@ use LockEventKind::{
     Downgraded, Expired, Forced, Granted, Lost, Queued, Released, ValueChanged, Withdrawn,
 };
 
-/// How far the clocks of this process and of Redis may seem apart.
+/// Tolerated difference between the clocks of this process and of Redis.
 const APART: Duration = Duration::from_secs(1);
 
 /// Checks that an event is of a moment since then; returns how late it came.

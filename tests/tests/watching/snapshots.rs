@@ -21,7 +21,7 @@ use crate::{
     watch::{Known, Watch},
 };
 
-/// What is held, as a listing has it.
+/// Returns the held locks as a listing shows them.
 async fn listed(site: &Site, prefix: &str) -> BTreeMap<String, Vec<i64>> {
     let mut admin = site.admin(0).await;
     let (mut held, mut page_token) = (BTreeMap::new(), String::new());

@@ -40,7 +40,7 @@ impl Watch {
         message.expect("the stream goes on").response.unwrap()
     }
 
-    /// How the stream ends.
+    /// Returns the status with which the stream ends.
     pub(crate) async fn end(&mut self) -> Status {
         loop {
             match timeout(PROMPT, self.stream.message()).await {
@@ -90,7 +90,7 @@ impl Watch {
     }
 }
 
-/// What a watcher makes of what it is told: who holds each lock, by token.
+/// A watcher's knowledge from its messages: the holders of each lock, by token.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) holders: BTreeMap<String, Vec<i64>>,

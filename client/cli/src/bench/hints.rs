@@ -1,4 +1,4 @@
-//! Warnings about the figures, such as a busy client machine. States only what is certain.
+//! Warnings about the figures, such as a busy client machine. Every warning states a certain fact.
 
 use std::{net::IpAddr, time::Duration};
 

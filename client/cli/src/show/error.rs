@@ -143,7 +143,7 @@ mod tests {
         FailureKind::Unauthenticated,
     ];
 
-    /// The rows of the table of reasons: reason, code and retry.
+    /// Returns the rows of the table of reasons: reason, code and retry.
     fn documented() -> Vec<[&'static str; 3]> {
         let table = PAGE.split("| reason | code | retry |").nth(1).unwrap();
         let rows = table.lines().skip(2).map_while(|line| {

@@ -44,7 +44,7 @@ fn wire_ms(millis: u64) -> Option<prost_types::Duration> {
     Some(wire(ms(millis)))
 }
 
-/// What came out, in words.
+/// An output of the machine, for comparison.
 #[derive(PartialEq, Debug)]
 enum Seen {
     Open,
@@ -197,7 +197,7 @@ impl Session {
         self.seen()
     }
 
-    /// Whether the lease is held, or why not.
+    /// Returns whether the lease is held, or why not.
     fn held(&self, now: u64, index: usize) -> Result<(), LostReason> {
         self.lease(index).alive(at(now)).map(|_| ())
     }

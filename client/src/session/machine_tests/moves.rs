@@ -6,7 +6,7 @@ use super::{
 };
 use crate::lease::LockState;
 
-/// What an `open` asks to be taken over: confirmed, tried and next owner ids of each.
+/// Locks that an `open` resumes: the confirmed, tried and next owner ids of each.
 pub(super) type Resumes = Vec<(Vec<u8>, Vec<Vec<u8>>, Vec<u8>)>;
 
 impl Session {

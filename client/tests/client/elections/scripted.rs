@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use super::{LIMIT, next};
 
-/// What one call of `Observe` is told. If it does not end with an error, it stays open.
+/// Responses to one call of `Observe`. Unless the last is an error, the call stays open.
 type Script = Vec<Result<v1::ObserveResponse, Status>>;
 
 /// An election service that says what it is told to, and refuses for the time being what comes after that.

@@ -21,11 +21,11 @@ use tokio::{
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Code, Request, Response, Status, Streaming, transport::Server};
 
-/// What it has seen, and what it says.
+/// Record of the requests, and the responses to give.
 #[derive(Clone)]
 pub(crate) struct Gate {
     state: Arc<Mutex<State>>,
-    /// How often all streams have been ended.
+    /// The number of times that all streams have been ended.
     cut: watch::Sender<u32>,
     _serving: Arc<Serving>,
 }
@@ -34,9 +34,9 @@ pub(crate) struct Gate {
 struct State {
     /// With which credentials sessions were asked for.
     seen: Vec<String>,
-    /// Which credentials are taken; any if none.
+    /// The only credentials to accept; `None` accepts any.
     taken: Option<String>,
-    /// What every session is refused with.
+    /// The error with which every session is refused.
     refusal: Option<Status>,
 }
 

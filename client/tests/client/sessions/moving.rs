@@ -14,7 +14,7 @@ fn two(redis: &RedisServer) -> [CoordinatorProcess; 2] {
     [(); 2].map(|()| Coordinator::process().store(redis.url()).start())
 }
 
-/// Which of these endpoints the client's session is at.
+/// Returns the index of the endpoint at which the client's session is.
 async fn place(client: &Client, endpoints: &[String]) -> usize {
     let own = client.default_session().info().unwrap().session_id;
     for (index, endpoint) in endpoints.iter().enumerate() {

@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{LIMIT, waiters};
 
-/// How such a port ends a connection.
+/// Way in which such a port ends a connection.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum End {
     AtOnce,

@@ -30,7 +30,7 @@ pub enum Input {
         /// The time until then.
         after: Duration,
     },
-    /// More waiters of a name can be granted it than one command does, whoever's waiters they are.
+    /// More waiters of a name can be granted it than one command grants, at whatever coordinators they are.
     Look {
         /// The lock.
         name: LockName,
@@ -55,9 +55,9 @@ pub enum Output {
         /// The operation.
         op: Op,
     },
-    /// Tells whoever has this owner id here.
+    /// Tell the task that has this owner id here.
     Tell(OwnerId, RegistryEvent),
-    /// Hands a grant on that nobody here knows of.
+    /// Hand on a grant that no task here knows of.
     Discard(LockName, OwnerId),
 }
 

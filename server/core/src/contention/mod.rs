@@ -1,5 +1,5 @@
-//! Contended names of one coordinator, as a state machine without I/O: their queues in the store are kept alive, and what a
-//! lost message would have told is found out.
+//! Contended names of one coordinator, as a state machine without I/O. It keeps their queues in the store alive, and finds out
+//! what a lost message would have said.
 //!
 //! Each name that somebody waits for here is refreshed once a second, and as soon as what is in its way has expired. Messages
 //! of the store only make this faster: whatever they tell is confirmed first.
@@ -37,7 +37,7 @@ const EXPIRY_SLACK: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 struct Sent {
     name: LockName,
-    /// The refresh of which it is a part, unless that is over by now.
+    /// The refresh that it is part of, unless that is over by now.
     refresh: Option<u64>,
     purpose: Purpose,
 }
@@ -52,7 +52,7 @@ enum Purpose {
     Join(Arc<Acquire>),
 }
 
-/// The names that somebody waits for at this coordinator.
+/// The names for which at least one caller waits at this coordinator.
 #[derive(Debug, Default)]
 pub struct ContendedNames {
     names: HashMap<LockName, Contended>,
@@ -72,7 +72,7 @@ impl ContendedNames {
         self.names.len()
     }
 
-    /// Returns whether nobody waits.
+    /// Returns whether no caller waits.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

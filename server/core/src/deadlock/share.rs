@@ -25,7 +25,7 @@ pub const COORDINATOR: usize = 256 << 10;
 pub struct Candidate {
     /// Its session, and its number there.
     pub who: (SessionId, Actor),
-    /// Whose session it is.
+    /// The caller that the session belongs to.
     pub caller: Arc<str>,
     /// Bytes that its waits take.
     pub bytes: usize,
@@ -83,7 +83,7 @@ pub const fn bytes(name: usize) -> usize {
     16 + 8 + 16 + 2 + name
 }
 
-/// Chooses actors, in an order in which everybody has a turn. The same lot gives the same order.
+/// Chooses actors, in an order in which every caller has a turn. The same lot gives the same order.
 pub fn choose(candidates: Vec<Candidate>, lot: &RandomState) -> (Vec<(SessionId, Actor)>, Omitted) {
     let mut omitted = Omitted::default();
     let all = candidates.into_iter().map(|candidate| Ranked {

@@ -45,7 +45,7 @@ impl LockState {
         self.carry_out(caller, op, now, None)
     }
 
-    /// Executes a command, and returns what watchers must be told.
+    /// Executes a command, and returns the changes for watchers.
     pub fn apply_and_tell(
         &mut self,
         caller: &Caller,

@@ -40,7 +40,7 @@ pub enum Change {
     Released {
         /// The hold; `None` if its record is gone.
         hold: Option<Box<HoldView>>,
-        /// Time for which what it took stays closed, if it does.
+        /// Time for which the lock stays closed after its hold, if it does.
         closed_for: Option<Duration>,
     },
     /// A hold among several expired. The expiry of a single hold is not reported.

@@ -1,4 +1,4 @@
-//! Mirror of all watched locks, from what the store told of them.
+//! Mirror of all watched locks, made from the store's reports.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -16,7 +16,7 @@ use crate::{
     view::NameView,
 };
 
-/// Time after which a look that was neither reported nor has failed is made again.
+/// Time after which the mirror looks again at a name, if the first look was neither reported nor has failed.
 const LOST_LOOK: Duration = Duration::from_secs(5);
 
 /// State of all watched locks at a coordinator, from the store's reports in order.

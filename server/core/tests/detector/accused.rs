@@ -54,7 +54,7 @@ fn left(town: &Town) -> Town {
     left
 }
 
-/// Whoever is in the way of whom.
+/// Returns the parties that block each party.
 fn in_the_way(town: &Town) -> Ways {
     let mut ways = Ways::new();
     for line in &town.lines {
@@ -93,7 +93,7 @@ fn knots(town: &Town) -> BTreeSet<BTreeSet<Party>> {
     ways.values().filter(is_knot).cloned().collect()
 }
 
-/// Whose wait, for which name, and whether its end helps anybody by itself.
+/// Returns the victim of a knot: the number of the name, the wait, and whether its end lets another party go on by itself.
 fn victim(town: &Town, knot: &BTreeSet<Party>) -> (usize, Edge, bool) {
     let lines = town.lines.iter().enumerate();
     let waits: Vec<(usize, Edge)> = lines
@@ -111,7 +111,7 @@ fn victim(town: &Town, knot: &BTreeSet<Party>) -> (usize, Edge, bool) {
     (name, edge, false)
 }
 
-/// Whether another actor of the knot goes on, in one way or another, once this one has.
+/// Returns whether another actor of the knot goes on, in one way or another, once this one has.
 fn lets_go_on(town: &Town, knot: &BTreeSet<Party>, edge: &Edge) -> bool {
     let mut after = town.clone();
     after.end(|other| other.who == edge.who);

@@ -81,7 +81,7 @@ proptest! {
         prop_assert_eq!(doomed_actors(&after), BTreeSet::new());
     }
 
-    /// Where only one wait ends at a time, nobody is stuck after as many rounds as there are actors.
+    /// If only one wait ends at a time, no actor is stuck after as many rounds as there are actors.
     #[test]
     fn one_end_at_a_time_helps_all_too(town in town()) {
         let mut town = town;

@@ -57,7 +57,7 @@ fn look() -> impl Strategy<Value = Look> {
     (order, prop::collection::vec(steps(1), NAMES), 0..NAMES)
 }
 
-/// What happens first, the earlier look, what happens between, and the later look.
+/// Steps before the earlier look, that look, steps between the looks, and the later look.
 pub(crate) type Script = (Vec<Step>, Look, Vec<Step>, Look);
 
 pub(crate) fn script() -> impl Strategy<Value = Script> {
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// Whether an actor waits, or believes that it does. One is not as sequential as it should be.
+    /// Returns whether an actor waits, or believes that it does. One is not as sequential as it should be.
     fn is_busy(&self, who: Who) -> bool {
         let waits = self.town.waits().any(|edge| edge.who == who);
         let unheard = self
@@ -201,7 +201,7 @@ impl World {
         pick(self.town.holds().filter(idle), nth)
     }
 
-    /// What coordinators publish: they don't know of hand-offs that they have not heard of.
+    /// Returns the waits that coordinators publish. They do not know of hand-offs whose messages have not arrived.
     fn blocked(&self) -> Vec<BlockedWait> {
         let mut published = self.town.blocked();
         for (name, line) in self.town.lines.iter().enumerate() {
@@ -233,14 +233,14 @@ fn pick<'a, T: Copy + 'a>(from: impl Iterator<Item = &'a T>, nth: usize) -> Opti
     (!all.is_empty()).then(|| *all[nth % all.len()])
 }
 
-/// What a script comes to.
+/// Result of a script.
 pub(crate) struct Played {
     pub(crate) before: Pass,
     pub(crate) now: Pass,
-    /// Who was stuck when the earlier pass had ended, and when the later began, whether or not they held something just
-    /// then: one that is not as sequential as it should be may let go of one thing and take another meanwhile.
+    /// The actors that were stuck when the earlier pass had ended, and those when the later one began. An actor counts even if
+    /// it held nothing just then: one that breaks the rule of sequential use may release one lock and take another meanwhile.
     pub(crate) truly: [BTreeSet<Who>; 2],
-    /// Who was stuck when the later had ended.
+    /// The actors that were stuck when the later pass had ended.
     pub(crate) at_the_end: BTreeSet<Who>,
 }
 
@@ -267,7 +267,7 @@ pub(crate) fn stuck_actors(before: &Pass, now: &Pass) -> BTreeSet<Who> {
 proptest! {
     #![proptest_config(config())]
 
-    /// Whoever is found stuck was so all the time between the passes, and nobody else is accused.
+    /// An actor that is found stuck was stuck all the time between the passes, and only such an actor is a victim.
     #[test]
     fn nobody_is_found_stuck_who_was_not(script in script()) {
         let played = play(&script);

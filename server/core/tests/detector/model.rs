@@ -15,7 +15,7 @@ pub(crate) fn party(edge: &Edge) -> Party {
     (edge.who, id)
 }
 
-/// Those who wait, and are granted nothing whatever happens.
+/// Returns the waiting parties that are granted nothing, whatever happens.
 pub(crate) fn doomed(town: &Town) -> BTreeSet<Party> {
     let waiting: BTreeSet<Party> = town.waits().map(party).collect();
     let running = town.holds().map(party);

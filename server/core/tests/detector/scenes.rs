@@ -10,7 +10,7 @@ use crate::{
     town::{A, B, C, D, S, Town, UNARY, Who, X, actor, nobody, permits},
 };
 
-/// Who is stuck, and whose waits are to end.
+/// Returns the stuck actors, and those whose waits are to end.
 fn look(town: &Town) -> (Vec<Who>, Vec<Who>) {
     let pass = town.pass();
     let stuck = stuck(&pass, &pass);

@@ -10,7 +10,7 @@ use leasehold_core::deadlock::find;
 use crate::town::{S, Town, X, actor, nobody};
 
 const ACTORS: u32 = 1000;
-/// Where there is a victim for every second of them.
+/// Actors of a crowd in which every second one is a victim.
 const CROWD: u32 = 300;
 
 /// Each holds a name of its own, and waits for another's.

@@ -78,7 +78,7 @@ pub(crate) struct Edge {
     pub(crate) mode: Mode,
     /// Its owner id or ticket.
     pub(crate) id: u32,
-    /// When it joined the queue.
+    /// The time at which it joined the queue.
     pub(crate) since: u32,
 }
 
@@ -164,14 +164,14 @@ impl Town {
         self.lines.iter().flat_map(|line| &line.queue)
     }
 
-    /// Whether a coordinator would publish the waits of these.
+    /// Returns whether a coordinator would publish the waits of these.
     pub(crate) fn is_blocked(&self, who: Who) -> bool {
         who.is_actor()
             && self.holds().any(|edge| edge.who == who)
             && self.waits().any(|edge| edge.who == who)
     }
 
-    /// What coordinators publish.
+    /// Returns the waits that coordinators publish.
     pub(crate) fn blocked(&self) -> Vec<BlockedWait> {
         let waits = self.lines.iter().enumerate();
         waits
@@ -204,7 +204,7 @@ impl Town {
 }
 
 impl Line {
-    /// Whether there is room for one more. Not by the rules' own `Taken`, which the detector uses.
+    /// Returns whether there is room for one more. Not by the rules' own `Taken`, which the detector uses.
     pub(crate) fn fits(&self, mode: Mode) -> bool {
         let all = |kind: fn(Mode) -> bool| self.holds.iter().all(|hold| kind(hold.mode));
         match mode {
@@ -236,7 +236,7 @@ pub(crate) fn name(number: usize) -> LockName {
     LockName::parse(&text).unwrap()
 }
 
-/// What a client calls itself.
+/// Returns the name of an actor's client.
 fn client_name(who: Who) -> ClientName {
     ClientName::parse(&format!("client {}", who.session)).unwrap()
 }

@@ -26,7 +26,7 @@ const COMMANDS: usize = 50_000;
 /// Histories that these take, and more.
 const HISTORIES: u32 = 1_000;
 
-/// What is remembered of a name's tokens.
+/// Record of a name's tokens.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
     newest: Option<(FencingToken, StoreTime)>,

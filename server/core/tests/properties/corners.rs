@@ -55,7 +55,7 @@ pub(crate) fn corners(steps: &[Step]) -> Vec<&'static str> {
     met
 }
 
-/// How an acquire was answered.
+/// Returns the name of the case by which an acquire was answered.
 fn of_acquire(
     event: &Event,
     (owner, asked, wait): (Owner, Mode, bool),
@@ -107,7 +107,7 @@ fn of_acquire(
     })
 }
 
-/// What came of a command about a hold.
+/// Returns the name of the case that a command about a hold met.
 fn of_hold(
     event: &Event,
     before: &Model,
@@ -182,7 +182,7 @@ fn of_hold(
     })
 }
 
-/// What came of a refresh, or of a force release.
+/// Returns the name of the case that a refresh or a force release met.
 fn of_coordinator(event: &Event, before: &Model, after: &Model) -> Option<&'static str> {
     let closed = before
         .ledger

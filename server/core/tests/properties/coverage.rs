@@ -9,7 +9,7 @@ use proptest::{
 
 use crate::{corners::corners, steps::steps};
 
-/// What is worth meeting, by the number of histories in 300 that must meet it.
+/// Cases that random histories must meet, each with the number of histories in 300 that must meet it.
 const CORNERS: &[(&str, usize)] = &[
     ("granted at once", 250),
     ("granted to a waiter here", 70),

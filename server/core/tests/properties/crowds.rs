@@ -24,7 +24,7 @@ use crate::{
 /// The TTL of one that is to run out. Coordinators that were heard of before it are still alive when it does.
 const A_SECOND: Duration = Duration::from_secs(1);
 
-/// How a crowd is let in.
+/// Event that lets a crowd in.
 #[derive(Clone, Copy, Debug)]
 enum Opening {
     /// Whom it waits for releases.
@@ -44,7 +44,7 @@ enum Opening {
 }
 
 impl Opening {
-    /// Whether whom it waits for runs out.
+    /// Returns whether whom it waits for runs out.
     fn by_time(self) -> bool {
         matches!(self, Self::Refresh | Self::Join | Self::Ask)
     }

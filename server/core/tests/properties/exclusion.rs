@@ -30,8 +30,8 @@ proptest! {
         }
     }
 
-    /// Whoever is told that it holds does, nobody is told that it lost a lock before its time was over, and nothing is
-    /// renewed after it was.
+    /// A caller that is told that it holds a lock does hold it. No caller is told that it lost a lock before the lock's time
+    /// was over, and no lock is renewed after it was.
     #[test]
     fn a_hold_lasts_as_long_as_was_promised_and_no_longer(steps in steps(160)) {
         let mut world = World::new();

@@ -15,8 +15,8 @@ use crate::{
     world::World,
 };
 
-/// What a coordinator is to be told of: who holds it alone through it, or those of its waiters that were handed the lock and
-/// have not been renewed since.
+/// Returns the holds that a refresh reports to a coordinator: its exclusive holds, and the grants to its waiters that have not
+/// been renewed since the hand-off.
 fn due(model: &Model, by: usize, world: &World) -> Vec<Current> {
     let holds = model.ledger.holds.iter();
     let mut holds: Vec<&Hold> = holds
@@ -58,7 +58,8 @@ proptest! {
         }
     }
 
-    /// Whoever asks for a downgrade knows that it holds, though it has not renewed. Those who came in with it are told of.
+    /// A hold that asked for a downgrade is not reported, though it has not renewed: its client knows that it holds. The holds
+    /// that were let in with it are reported.
     #[test]
     fn a_downgrade_is_not_told(by in 0..COORDINATORS, readers in 0..5_usize) {
         let mut world = World::new();

@@ -38,12 +38,12 @@ impl Owner {
         Self(name.as_str().parse().unwrap())
     }
 
-    /// That of an acquire under it.
+    /// Returns the actor of an acquire under this owner id.
     pub(crate) fn actor(self) -> Actor {
         Actor::new(self.0 as u64 % 3)
     }
 
-    /// How many times a hold is held that is resumed under it.
+    /// Returns the hold count of a hold that is resumed under this owner id.
     pub(crate) fn count(self) -> u32 {
         self.0 as u32 % 4
     }
@@ -58,7 +58,7 @@ pub(crate) struct Asked {
     pub(crate) ask: Ask,
 }
 
-/// What a stream takes over, and under which owner id.
+/// Owner ids of a hold or place that a stream resumes, and the one that replaces them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Resumption {
     pub(crate) from: Owner,
@@ -73,7 +73,7 @@ impl Resumption {
     }
 }
 
-/// What was asked of a name.
+/// Command about a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Deed {
     /// Whether it is to wait may be another than before.
@@ -95,7 +95,7 @@ pub(crate) struct Event {
     pub(crate) name: usize,
     pub(crate) by: usize,
     pub(crate) at: StoreTime,
-    /// How long the command asked for tokens, and owner ids that a resume replaced, to be remembered.
+    /// The time for which the command asked the store to remember tokens, and owner ids that a resume replaced.
     pub(crate) memory: Duration,
     pub(crate) deed: Deed,
     pub(crate) reply: Reply,
@@ -114,12 +114,12 @@ pub(crate) struct Handed {
 }
 
 impl Event {
-    /// Whether nobody holds the name afterwards and no lock-delay keeps it closed.
+    /// Returns whether nobody holds the name afterwards and no lock-delay keeps it closed.
     pub(crate) fn is_free(&self) -> bool {
         self.after.holders.is_empty() && self.after.closed_for.is_none()
     }
 
-    /// Who waits for the name afterwards, in order.
+    /// Returns the waiters of the name afterwards, in order.
     pub(crate) fn waiters(&self) -> Vec<Owner> {
         let waiters = self.after.waiters.iter();
         waiters
@@ -127,7 +127,7 @@ impl Event {
             .collect()
     }
 
-    /// Who was handed the name, in order.
+    /// Returns the waiters that were handed the name, in order.
     pub(crate) fn handed_to(&self) -> Vec<Owner> {
         self.handed.iter().map(|handed| handed.owner).collect()
     }

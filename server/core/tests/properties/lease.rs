@@ -14,7 +14,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// What it shows, in microseconds, at a true time in microseconds.
+    /// Returns the time that it shows, in microseconds, at a true time in microseconds.
     fn shows(self, at: f64) -> Moment {
         Moment::from_micros((at * self.rate) as u64)
     }
@@ -83,18 +83,18 @@ fn beats() -> impl Strategy<Value = Vec<Beat>> {
     vec(beat, 1..20)
 }
 
-/// What was promised for a heartbeat, as true times in microseconds.
+/// Promise made for a heartbeat, as true times in microseconds.
 #[derive(Debug)]
 struct Promise {
     /// For how long.
     valid_for: Duration,
-    /// When the client stops believing in what it holds.
+    /// The time at which the client stops believing in its locks.
     client: f64,
-    /// When the store lets go of it, going by the renewal that the promise rests on.
+    /// The time at which the store drops the locks, by the renewal that the promise rests on.
     store: f64,
-    /// When the coordinator takes the client for silent, should this have been its last heartbeat.
+    /// The time at which the coordinator takes the client for silent, if this was its last heartbeat.
     silent: f64,
-    /// When the coordinator thinks that the client has stopped believing.
+    /// The time at which the coordinator thinks that the client has stopped believing.
     lingered: f64,
 }
 

@@ -16,7 +16,7 @@ use crate::{
     steps::Ask,
 };
 
-/// Whether holders like these may hold a lock at the same time.
+/// Returns whether holders like these may hold a lock at the same time.
 pub(crate) fn go_together(modes: &[Mode]) -> bool {
     let same_limit = |pair: &[Mode]| pair[0].limit() == pair[1].limit();
     let permits: u64 = modes.iter().map(|mode| u64::from(mode.permits())).sum();
@@ -35,10 +35,10 @@ pub(crate) struct Hold {
     pub(crate) coordinator: usize,
     pub(crate) from: StoreTime,
     pub(crate) until: StoreTime,
-    /// What it asked for is kept from others for so much longer.
+    /// The time for which the lock stays closed after an unclean end.
     pub(crate) lock_delay: Duration,
     pub(crate) count: u32,
-    /// How many bytes its value has.
+    /// The length of its value in bytes.
     pub(crate) value: usize,
     /// Whether it was found to be over, when its value and its client's name were removed.
     pub(crate) is_anonymous: bool,
@@ -69,7 +69,8 @@ impl Hold {
     }
 }
 
-/// What an unclean end leaves behind: nobody's, and taken all the same. Of an exclusive hold it keeps everybody out.
+/// Lock-delay that an unclean end leaves behind. It has no holder, but keeps taken what the hold had taken; that of an
+/// exclusive hold keeps out every caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ghost {
     pub(crate) owner: Owner,
@@ -83,7 +84,7 @@ pub(crate) struct Grant {
     pub(crate) hold: Hold,
     /// The holds that were believed in at that moment.
     pub(crate) beside: Vec<Hold>,
-    /// What a lock-delay kept at that moment: ghosts, and holds that have run out.
+    /// The modes that lock-delays kept taken at that moment: those of ghosts, and of holds that have run out.
     pub(crate) closed: Vec<Mode>,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct Ledger {
     pub(crate) ghosts: Vec<Ghost>,
     /// The owner ids that stand for nothing any more, and until when that is remembered.
     replaced: HashMap<Owner, StoreTime>,
-    /// What contradicts the holds that stand.
+    /// The events that contradict the holds that stand.
     pub(crate) contradictions: Vec<String>,
 }
 
@@ -159,19 +160,19 @@ impl Ledger {
         made
     }
 
-    /// Whether there is room for one more like this.
+    /// Returns whether there is room for one more like this.
     pub(crate) fn fits(&self, mode: Mode) -> bool {
         let holds = self.holds.iter().map(|hold| hold.mode);
         let ghosts = self.ghosts.iter().map(|ghost| ghost.mode);
         go_together(&holds.chain(ghosts).chain([mode]).collect::<Vec<_>>())
     }
 
-    /// Whether a resume gave what it stood for another owner id.
+    /// Returns whether a resume gave what it stood for another owner id.
     pub(crate) fn is_replaced(&self, owner: Owner) -> bool {
         self.replaced.contains_key(&owner)
     }
 
-    /// What a resume does to the holds that stand.
+    /// Applies a resume to the holds that stand.
     fn resume(&mut self, event: &Event, asked: &[Asked], found: Found) {
         let (by, at) = (event.by, event.at);
         let Deed::Resume(resumption) = event.deed else {
@@ -222,7 +223,7 @@ impl Ledger {
         self.holds.iter_mut().find(|hold| hold.owner == owner)
     }
 
-    /// What an event does to the holds that stand.
+    /// Applies an event to the holds that stand.
     fn change(&mut self, event: &Event, asked: &[Asked]) {
         let (by, at) = (event.by, event.at);
         match (event.deed, &event.reply) {
@@ -302,7 +303,8 @@ impl Ledger {
         }
     }
 
-    /// Whoever is told that it holds must hold; who holds must not be told otherwise; and a renewal is told why not.
+    /// Checks the reply to an event: a caller that is told that it holds does hold, a holder is never told otherwise, and a
+    /// refused renewal names the right reason.
     fn check(&mut self, event: &Event, asked: &[Asked], found: Found) {
         let told = match (event.deed, &event.reply) {
             (Deed::Renew(owner, _), reply @ (Reply::Renewed | Reply::Lost(_))) => {

@@ -21,7 +21,7 @@ use crate::{
     world::{TOKEN_MEMORY, World},
 };
 
-/// When the last trace of anything is gone that is not used any more.
+/// Time after which the last trace of every unused thing is gone.
 const ALL_GONE: Duration = TOKEN_MEMORY.saturating_add(PLACES_KEPT);
 
 proptest! {

@@ -8,8 +8,8 @@ use crate::{config, history::Deed, model::Model, steps::steps, world::World};
 proptest! {
     #![proptest_config(config())]
 
-    /// Whoever can be seen to hold or to wait, or has left permits closed, is of the limit that can be seen, and no more
-    /// permits are taken than that.
+    /// All holders, waiters and closed permits that can be seen have the limit that can be seen, and no more permits are taken
+    /// than that.
     #[test]
     fn everybody_is_of_one_limit(steps in steps(160)) {
         let mut world = World::new();

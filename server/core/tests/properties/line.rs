@@ -23,14 +23,14 @@ pub(crate) struct Waiting {
     pub(crate) since: StoreTime,
 }
 
-/// Who waits for one name, in the order in which they came, and when each coordinator last showed that it lives.
+/// Waiters of one name, in order of arrival, and the last sign of life of each coordinator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) waiters: Vec<Waiting>,
     /// Of the first that asked for permits since the line was empty.
     pub(crate) limit: Option<u32>,
     signs: HashMap<usize, StoreTime>,
-    /// What was not in order.
+    /// The violations of the order.
     pub(crate) complaints: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ impl Line {
         self.check(waiters == event.waiters(), "others wait", event);
     }
 
-    /// Those whose coordinators live.
+    /// Returns the waiters whose coordinators live.
     pub(crate) fn living(&self, now: StoreTime) -> impl Iterator<Item = &Waiting> {
         let lives =
             move |waiter: &&Waiting| now < self.signs[&waiter.coordinator].after(DEAD_AFTER);

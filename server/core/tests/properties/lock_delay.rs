@@ -23,8 +23,8 @@ const MOMENT: Duration = Duration::from_micros(1);
 proptest! {
     #![proptest_config(config())]
 
-    /// Where a hold ran out, or was ended because its client was lost, nobody is granted the name before its lock-delay
-    /// has passed as well but those who could have held it beside that hold.
+    /// After a hold ran out, or ended because its client was lost, the name is granted before the end of the lock-delay only to
+    /// callers that could have held it beside that hold.
     #[test]
     fn an_unclean_end_keeps_what_was_taken_closed(steps in steps(160)) {
         let mut world = World::new();
@@ -105,8 +105,8 @@ proptest! {
         prop_assert_eq!((after.after.closed_for, after.after.permits_taken), (None, u64::from(next.permits())));
     }
 
-    /// Whose reply was lost may take the lock once more beside what its own lock-delay keeps. When that ends uncleanly too,
-    /// only the later end counts, and what it took is closed once.
+    /// A client whose reply was lost may take the lock once more beside what its own lock-delay keeps. When that hold ends
+    /// uncleanly too, only the later end counts, and its permits are closed once.
     #[test]
     fn a_second_end_takes_the_place_of_the_first(
         left in select(vec![Mode::Shared, permits(1, 3)]),
@@ -131,7 +131,7 @@ proptest! {
         prop_assert_eq!((seen.closed_for, seen.permits_taken, seen.limit), (None, 0, None));
     }
 
-    /// What ran out meanwhile is handed on by the next refresh, not by an end that closes something.
+    /// A hold that ran out meanwhile is handed on by the next refresh, not by an end that closes something.
     #[test]
     fn an_end_that_closes_something_hands_nothing_on(clean in any::<bool>()) {
         let mut world = World::new();

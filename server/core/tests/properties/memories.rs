@@ -40,7 +40,7 @@ impl Newest {
 struct Grants {
     newest: [Newest; NAMES],
     tokens: HashMap<Owner, i64>,
-    /// How often a token was ahead of the clock by more than a millisecond.
+    /// The number of times that a token was ahead of the clock by more than a millisecond.
     ahead: usize,
 }
 

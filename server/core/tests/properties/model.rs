@@ -20,7 +20,7 @@ use crate::{
     world::{coordinator, value_of},
 };
 
-/// What a resume is about.
+/// Target of a resume.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Found {
     Hold(Owner),
@@ -59,7 +59,7 @@ impl Model {
         grants
     }
 
-    /// What a resume is to take over.
+    /// Returns the target of a resume.
     fn found(&self, event: &Event) -> Found {
         let Deed::Resume(resumption) = event.deed else {
             return Found::Nothing;
@@ -89,7 +89,7 @@ impl Model {
         }
     }
 
-    /// Whether the next living waiter could be granted the name.
+    /// Returns whether the next living waiter could be granted the name.
     pub(crate) fn next_fits(&self, now: StoreTime) -> bool {
         let next = self.line.first_living(now);
         next.is_some_and(|next| self.ledger.fits(next.mode))
@@ -109,21 +109,21 @@ impl Model {
         self.permits().1.or(self.line.limit)
     }
 
-    /// When the first of what is in the way runs out.
+    /// Returns the time until the first hold or lock-delay that blocks it runs out.
     pub(crate) fn expires_in(&self, now: StoreTime) -> Option<Duration> {
         let holds = self.ledger.holds.iter().map(Hold::over);
         let ghosts = self.ledger.ghosts.iter().map(|ghost| ghost.until);
         holds.chain(ghosts).min().map(|first| now.until(first))
     }
 
-    /// Those who hold it, who runs out first before the others.
+    /// Returns the holders, the first to run out first.
     pub(crate) fn holders(&self) -> Vec<Hold> {
         let mut holds = self.ledger.holds.clone();
         holds.sort_unstable_by_key(|hold| (hold.over(), hold.owner));
         holds
     }
 
-    /// What an operator is to see.
+    /// Returns the view that an operator should see.
     pub(crate) fn view(
         &self,
         asked: &[Asked],
@@ -154,7 +154,7 @@ impl Model {
         }
     }
 
-    /// What the detector of deadlocks is to see.
+    /// Returns the edges that the deadlock detector should see.
     pub(crate) fn edges(&self, asked: &[Asked], now: StoreTime) -> NameEdges {
         let holders = self.holders();
         let complete = holders.len() <= EDGES;

@@ -18,8 +18,8 @@ use crate::{
 proptest! {
     #![proptest_config(config())]
 
-    /// Whatever happened before: if the coordinators go on refreshing, each waiter's turn comes, in order, within the time
-    /// for which those before it may hold, although nobody releases anything.
+    /// After any history: if the coordinators go on refreshing, each waiter is granted the name in order, within the time for
+    /// which the waiters before it may hold it, although no holder releases anything.
     #[test]
     fn every_waiters_turn_comes(steps in steps(80)) {
         let mut world = World::new();

@@ -8,9 +8,9 @@ use leasehold_core::{
 };
 use proptest::{collection::vec, prelude::*};
 
-/// How many names there are.
+/// Number of names.
 pub(crate) const NAMES: usize = 2;
-/// How many coordinators there are.
+/// Number of coordinators.
 pub(crate) const COORDINATORS: usize = 3;
 /// The longest TTL and the longest lock-delay that is asked for.
 pub(crate) const LONGEST: Duration = Duration::from_secs(20);
@@ -78,7 +78,7 @@ pub(crate) enum Step {
     Remember(Duration),
 }
 
-/// What an acquire asks for.
+/// Terms of an acquire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub(crate) mode: Mode,
@@ -105,11 +105,11 @@ impl Ask {
 /// An owner id that has been used on a name, counted from the newest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who {
-    /// That of one of the last grants.
+    /// The owner id of one of the last grants.
     Granted(usize),
-    /// That of one of the last acquires.
+    /// The owner id of one of the last acquires.
     Asked(usize),
-    /// That of one of the last holds that were ended.
+    /// The owner id of one of the last holds that were ended.
     Ended(usize),
 }
 
@@ -124,7 +124,8 @@ pub(crate) fn a_mode() -> impl Strategy<Value = Mode> {
     prop::sample::select(vec![Mode::Exclusive, Mode::Shared, some[0], some[1]])
 }
 
-/// How often each mode is asked for: exclusive, shared, semaphore. Where they are too even, nothing is ever held together.
+/// Weights of the modes in acquires: exclusive, shared, semaphore. With even weights only, no lock would ever be held by
+/// several callers.
 const MIXES: [[u32; 3]; 4] = [[3, 3, 3], [2, 9, 1], [1, 1, 9], [9, 2, 1]];
 
 /// Up to `most` steps in a time that never runs backwards.

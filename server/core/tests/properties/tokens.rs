@@ -79,7 +79,7 @@ proptest! {
         }
     }
 
-    /// Where the store loses its data, as long as its clock goes on.
+    /// Tokens rise even if the store loses its data, as long as its clock goes on.
     #[test]
     fn tokens_rise_over_lost_data_by_the_clock(lives in vec(steps(40), 1..5)) {
         let mut world = World::new();
@@ -97,8 +97,8 @@ proptest! {
         }
     }
 
-    /// Where the store loses its data and its clock is behind, as long as the granting coordinator has seen the last
-    /// token: its floor is one more than the largest that it has seen of any name.
+    /// Tokens rise even if the store loses its data and its clock is behind, as long as the granting coordinator has seen the
+    /// last token: its floor is one more than the largest token that it has seen of any name.
     #[test]
     fn tokens_rise_over_lost_data_by_the_floor(
         lives in vec(steps_with_clock_set_back(40, Duration::from_secs(1_000_000)), 1..5),

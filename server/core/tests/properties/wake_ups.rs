@@ -15,7 +15,7 @@ use crate::{
     world::World,
 };
 
-/// Whether a command had the lock in its hands: it asked for it, freed some of it, gave up a place, or looked whether
+/// Returns whether a command had the lock in its hands: it asked for it, freed some of it, gave up a place, or looked whether
 /// somebody fits. `before` is what was known before it.
 fn hands_on(event: &Event, before: &Model, grants: &[Grant]) -> bool {
     match (event.deed, &event.reply) {

@@ -17,7 +17,7 @@ use crate::{
     steps::{Ask, COORDINATORS, LONGEST, Step, Who},
 };
 
-/// How long tokens are remembered: as a coordinator would ask for, given the longest TTL.
+/// Time for which tokens are remembered: what a coordinator would ask for, given the longest TTL.
 pub(crate) const TOKEN_MEMORY: Duration = LONGEST.saturating_mul(2);
 
 /// Several names in a store, and what was done to them.
@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) now: StoreTime,
     pub(crate) asked: Vec<Asked>,
     pub(crate) token_memory: Duration,
-    /// How many commands were carried out, looks at a name not counted.
+    /// The number of commands that were carried out, views not counted.
     pub(crate) commands: usize,
     /// Given to the commands that are sent now.
     not_after: Option<StoreTime>,
@@ -34,7 +34,7 @@ pub(crate) struct World {
     ended: HashMap<usize, Vec<Owner>>,
     resumed: HashMap<usize, Vec<Resumption>>,
     floors: Option<[i64; COORDINATORS]>,
-    /// What was told of each name, in order, while anybody watches.
+    /// The events of each name, in order, while anybody watches.
     told: Option<Vec<(LockName, Telling)>>,
 }
 
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// What was told since this was asked for.
+    /// Returns the events since the last call.
     pub(crate) fn told(&mut self) -> Vec<(LockName, Telling)> {
         self.told.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -290,7 +290,7 @@ impl World {
         }
     }
 
-    /// What can be seen of a name at this moment.
+    /// Returns the view of a name at this moment.
     pub(crate) fn view(&mut self, name: usize) -> NameView {
         let op = Op::View {
             waiters: usize::MAX,
@@ -301,7 +301,7 @@ impl World {
         }
     }
 
-    /// Who waits for whom on a name at this moment.
+    /// Returns the waits-for edges of a name at this moment.
     pub(crate) fn edges(&mut self, name: usize) -> NameEdges {
         match self.send(name, 0, &Op::Edges).reply {
             Reply::Edges(edges) => *edges,

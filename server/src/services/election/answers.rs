@@ -4,19 +4,19 @@ use std::collections::VecDeque;
 
 use leasehold_proto::v1::{Campaigning, SessionOpened, campaign_response::Response as Say};
 
-/// The answers of one candidacy. Nothing on its stream names the request that it answers, so those that are owed are given
-/// in the order in which they were asked for; and before all else, the client is told that it was taken in.
+/// Answers of one candidacy. An answer on its stream does not name its request, so the answers are given in the order of the
+/// requests. Before all others comes the one that the candidacy has begun.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// The session, until the client is told of it.
+    /// The session, until the client knows of it.
     untold: Option<SessionOpened>,
     is_announced: bool,
     ready: VecDeque<Say>,
-    /// What is said when everything before it was.
+    /// The answers that wait until all before them were sent.
     owed: VecDeque<Owed>,
 }
 
-/// An answer that has its place in the order, and may be there or not.
+/// Place of an answer in the order, and the answer once it is known.
 #[derive(Debug)]
 struct Owed {
     request_id: u64,
@@ -24,12 +24,12 @@ struct Owed {
 }
 
 impl Answers {
-    /// Notes the session that the client is to be told of. Everything else waits until then.
+    /// Notes the session that the client is to learn of. All other answers wait until then.
     pub(super) fn opened(&mut self, session: SessionOpened) {
         self.untold = Some(session);
     }
 
-    /// Tells the client that it was taken in, once.
+    /// Tells the client once that its candidacy has begun.
     pub(super) fn announce(&mut self, position: u64) {
         if let Some(opened) = self.untold.take() {
             self.is_announced = true;
@@ -40,8 +40,7 @@ impl Answers {
                 session_id: opened.session_id,
                 coordinator: opened.coordinator,
             }));
-            // What was answered while it did not lead is said before it does: a heartbeat that was acknowledged then
-            // promises nothing of the leadership.
+            // Answers from before the leadership go first: a heartbeat that was acknowledged then promises nothing of it.
             while let Some(answer) = self.owed.front_mut().and_then(|owed| owed.answer.take()) {
                 self.ready.push_back(answer);
                 self.owed.pop_front();
@@ -49,7 +48,7 @@ impl Answers {
         }
     }
 
-    /// Says something that waits for nothing but the announcement.
+    /// Gives an answer that waits for nothing but the announcement.
     pub(super) fn say(&mut self, say: Say) {
         if self.is_announced {
             self.ready.push_back(say);
@@ -58,12 +57,12 @@ impl Answers {
         }
     }
 
-    /// Notes that an answer to this request comes here, or is it already.
+    /// Reserves the place of an answer to this request, which may be known already.
     pub(super) fn owe(&mut self, request_id: u64, answer: Option<Say>) {
         self.owed.push_back(Owed { request_id, answer });
     }
 
-    /// An answer that is owed is there.
+    /// Gives the answer for a reserved place.
     pub(super) fn fulfil(&mut self, request_id: u64, answer: Say) {
         let owed = self
             .owed
@@ -74,12 +73,12 @@ impl Answers {
         }
     }
 
-    /// Returns how many wait to be given.
+    /// Returns the number of answers that wait to be sent.
     pub(super) fn len(&self) -> usize {
         self.ready.len() + self.owed.len()
     }
 
-    /// What is said next, if anything can be now.
+    /// Returns the next answer, if one can be sent now.
     pub(super) fn next(&mut self) -> Option<Say> {
         if let Some(say) = self.ready.pop_front() {
             return Some(say);

@@ -240,7 +240,8 @@ impl Campaign {
         self.step_back()
     }
 
-    /// What ends the candidacy where it stands. What the store has not answered is left until it has.
+    /// Returns the request that ends the candidacy in its present state; `None` until the store has answered the acquire, and
+    /// after the candidacy's end.
     fn step_back(&self) -> Option<SessionRequest> {
         match self.stage {
             Stage::Waiting => {

@@ -26,7 +26,7 @@ fn view(text: &str) -> (LockName, LockView) {
     (name(text), view)
 }
 
-/// What is said next, in short.
+/// Returns the next message, in short.
 async fn said(watcher: &mut Watcher) -> String {
     match watcher.next().await.response.clone().unwrap() {
         Response::Lock(view) => format!("lock {}", view.name),
@@ -56,7 +56,7 @@ fn one(prefix: &str) -> Scene {
 }
 
 impl Scene {
-    /// What is said next, where everybody has turns.
+    /// Returns the next message, while all watchers have turns.
     async fn said(&mut self) -> String {
         self.watchers.give_turns(1);
         said(&mut self.watcher).await

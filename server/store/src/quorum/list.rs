@@ -11,7 +11,8 @@ use crate::{
 };
 
 impl Masters {
-    /// See [`LockStore::list`](crate::LockStore::list). A page token is the number of the master and its cursor.
+    /// Lists locks, as [`LockStore::list`](crate::LockStore::list) says. A page token is the number of the master and its
+    /// cursor.
     pub(super) async fn list(
         &self,
         prefix: &str,

@@ -151,7 +151,7 @@ impl Operation {
     }
 }
 
-/// Every script, to be loaded.
+/// Returns every script, to be loaded.
 pub(super) fn texts() -> Vec<Arc<str>> {
     let all = OPERATIONS.values().chain([&*AGREE, &*BOOTSTRAP]);
     all.map(|operation| Arc::clone(&operation.text)).collect()

@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(read(&newer), None);
     }
 
-    /// The arguments of the call after the number of keys: key, coordinator, version, publication, what is known.
+    /// Returns the arguments of the call after the number of keys: key, coordinator, version, publication, known publications.
     fn arguments(question: &Question) -> Vec<Vec<u8>> {
         let arguments = question.command.args_iter().skip(3);
         arguments

@@ -96,8 +96,8 @@ pub enum LinkStatus {
     },
     /// Every connection is up.
     Up {
-        /// How many times a connection has come up since the start. When it rises, replies may have been lost, or Redis may
-        /// have come back without its data, even if no `Down` was seen in between.
+        /// The number of times that a connection has come up since the start. When it rises, replies may have been lost, or
+        /// Redis may have come back without its data, even if no `Down` was seen in between.
         epoch: u64,
     },
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::feed::{Subject, Told};
 
-/// The lock key that a message begins with.
+/// Returns the lock key at the beginning of a message.
 pub(super) fn lock_of(payload: &[u8]) -> Option<&[u8]> {
     let rest = payload.strip_prefix(b"*5\r\n$");
     let rest = rest.or_else(|| payload.strip_prefix(b"*6\r\n$"))?;
@@ -22,7 +22,7 @@ pub(super) fn lock_of(payload: &[u8]) -> Option<&[u8]> {
     rest.get(end + 2..)?.get(..length)
 }
 
-/// Whether a message, from the channel of a slot, is for one feed alone, and if so whether that has this channel.
+/// Returns whether a message, from the channel of a slot, is for one feed alone, and if so whether that has this channel.
 pub(super) fn is_for_feed(payload: &[u8], channel: &[u8]) -> Option<bool> {
     let end = [b"\r\n", channel, b"\r\n"].concat();
     payload
@@ -81,7 +81,7 @@ fn change(mut fields: Fields) -> Decoded<Change> {
     })
 }
 
-/// A count, nothing where the script said `false`.
+/// Reads a count; `None` if the script said `false`.
 fn optional_count(fields: &mut Fields) -> Decoded<Option<u64>> {
     match fields.next()? {
         Value::Nil => Ok(None),

@@ -114,7 +114,7 @@ impl Upkeep {
         }
     }
 
-    /// A server that only refuses still answers what is in flight. Everything else is cut off.
+    /// Returns whether the server may still answer the commands in flight: only one that refuses does. The others are cut off.
     fn may_still_answer(&self, fault: &Fault) -> bool {
         matches!(self.purpose, Purpose::Commands { .. })
             && matches!(
@@ -219,7 +219,7 @@ fn warn_of_eviction(target: &RedisTarget, policy: Option<String>, warned_of: &mu
     *warned_of = policy;
 }
 
-/// The pause after this many failures in a row, shortened at random by up to half so that many coordinators do not come
+/// Returns the pause after this many failures in a row, shortened at random by up to half so that many coordinators do not come
 /// back all at once.
 fn pause(failures: u32) -> Duration {
     let pause = SHORTEST_PAUSE

@@ -12,7 +12,7 @@ use crate::{
     stage::{Spent, Stage},
 };
 
-/// What a run came to.
+/// Figures of a run.
 pub(crate) struct Held {
     pub(crate) locks: usize,
     sessions: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Those that were told or found lost. A client whose own deadline passed had to believe that all were.
+    /// Returns the number of locks that were reported or found lost. If a client's own deadline passed, all of its locks count.
     pub(crate) fn lost(&self) -> usize {
         self.kept.told_lost + self.kept.found_lost + self.kept.lapses * (self.locks / self.sessions)
     }

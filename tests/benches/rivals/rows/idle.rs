@@ -19,7 +19,7 @@ pub(crate) const SHARED: usize = 100;
 /// File descriptors of a process beside those of its clients.
 const OTHERS: u64 = 200;
 
-/// What a run came to.
+/// Figures of a run.
 #[derive(Clone)]
 pub(crate) struct Idle {
     pub(crate) sessions: usize,

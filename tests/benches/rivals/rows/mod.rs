@@ -9,10 +9,10 @@ pub(crate) mod rates;
 
 use crate::{chart::Panel, options::Sizes, peers::Peers};
 
-/// What all rows use, and what they leave for the page beside the table.
+/// Resources that all rows share, and their results for the page beside the table.
 pub(crate) struct Bench {
     pub(crate) sizes: Sizes,
-    /// Where the echo serves.
+    /// The address of the echo server.
     pub(crate) echo: String,
     pub(crate) peers: Peers,
     /// Distributions, to be drawn.

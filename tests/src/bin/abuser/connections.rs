@@ -9,9 +9,9 @@ use tokio::{
 
 use crate::{http2, ready, tally::Tally};
 
-/// How many are open at a time.
+/// Number of connections that are open at a time.
 const CONNECTIONS: usize = 10_000;
-/// How many are opened each millisecond, at most.
+/// Number of connections to open each millisecond, at most.
 const EACH_MILLISECOND: usize = 3;
 
 /// Keeps ten thousand connections open. Half of them say nothing at all; the others finish the handshake, and answer no ping

@@ -22,10 +22,10 @@ use crate::{http2, ready, tally::Tally};
 /// Sessions that flood, and callers of the unary API.
 const SESSIONS: usize = 10;
 const CALLERS: usize = 10;
-/// What each session has in flight.
+/// Number of requests that each session has in flight.
 const IN_FLIGHT: usize = 256;
 
-/// What is asked for.
+/// Names that are asked for.
 #[derive(Clone, Copy, Debug)]
 enum Names {
     One,

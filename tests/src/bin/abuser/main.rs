@@ -21,7 +21,7 @@ use anyhow::{Context, bail};
 use tally::Tally;
 use tokio::sync::oneshot;
 
-/// How much of the machine the abusers get: what is left. They would have machines of their own.
+/// Niceness of the abusers. They get the processor time that is left over, since real abusers would have machines of their own.
 const NICE: i32 = 19;
 /// No run is longer, whoever forgets to end it.
 const LONGEST: Duration = Duration::from_secs(120);

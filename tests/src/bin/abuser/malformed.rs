@@ -22,8 +22,8 @@ use crate::{
 /// Connections at a time, and how long each rests after it was closed.
 const GARBAGE: (usize, Duration) = (16, Duration::from_millis(20));
 const HUGE: (usize, Duration) = (8, Duration::from_millis(50));
-/// How long an answer is waited for. What is wrong with a connection is answered by its end, what is wrong with a call by
-/// the call's.
+/// Longest time to wait for an answer. The server answers a malformed connection by its end, and a malformed call by the call's
+/// end.
 const ANSWER: Duration = Duration::from_millis(300);
 /// The largest message that is taken in.
 const LARGEST: usize = 2 * 1024 * 1024;

@@ -12,12 +12,12 @@ use crate::{
     tally::Tally,
 };
 
-/// How many of each kind.
+/// Number of connections of each kind.
 const EACH: usize = 250;
 /// A byte comes so often.
 const BYTE: Duration = Duration::from_millis(500);
 
-/// What is said slowly.
+/// Part of the protocol that a client sends slowly.
 #[derive(Clone, Copy)]
 enum Slowly {
     Preface,

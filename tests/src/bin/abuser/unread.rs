@@ -21,7 +21,7 @@ use crate::{
     tally::Tally,
 };
 
-/// What the kernel keeps for such a client: as little as it can.
+/// Size of the receive buffer of such a client: as small as the kernel allows.
 const RECEIVE_BUFFER: u32 = 4096;
 /// Connections with sessions; each asks for a lock that somebody has, over and over.
 const SESSIONS: usize = 40;

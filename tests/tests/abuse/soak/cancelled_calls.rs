@@ -132,7 +132,7 @@ async fn ten_thousand_cancelled_calls_leave_the_session_on_their_connection_aliv
     .await;
 }
 
-/// How long a connection that begins like this is left open.
+/// Returns the time for which the server leaves open a connection that begins like this.
 async fn closed_after(address: String, beginning: &'static [u8]) -> Duration {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let began = Instant::now();

@@ -10,16 +10,16 @@ use leasehold_tests::{Latencies, stalls::Stalls};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{sync::watch, task::JoinSet};
 
-/// How many work on a name of their own, and how many share names, so many each.
+/// Numbers of clients with a name of their own, of clients that share names, and of clients that share each such name.
 const ALONE: usize = 80;
 const SHARING: usize = 20;
 const SHARED_BY: usize = 5;
 /// The parts of a measurement. The machine itself may stand still in one of them; an abuse disturbs most.
 const PARTS: u32 = 3;
-/// How long a lock is held.
+/// Time for which a client holds a lock.
 const WORK: Duration = Duration::from_millis(2);
 
-/// What was measured in a while.
+/// Latencies of one measurement.
 pub(crate) struct Measured {
     /// From the wish for a free lock until it is held, and from the wish to be rid of it until it is given back.
     pub(crate) own: Latencies,

@@ -60,14 +60,14 @@ const SETTLE: Duration = Duration::from_secs(1);
 const ABUSE: Duration = Duration::from_secs(3);
 /// The short form divides both times by this.
 const SHORTER: u32 = 2;
-/// What the short form compares: its parts have fifty samples of shared names, too few for the 99th percentile.
+/// Quantile that the short form compares: its parts have fifty samples of shared names, too few for the 99th percentile.
 const SHORT_QUANTILE: f64 = 0.9;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 impl Abuse {
-    /// What `docs/limits.md` says that the coordinator needs at most.
+    /// Returns the most memory that the coordinator needs according to `docs/limits.md`.
     fn memory(&self) -> u64 {
         64 * MIB
             + (CONNECTIONS + self.connections) * 48 * KIB
@@ -80,7 +80,7 @@ impl Abuse {
 /// One of the kinds of names that a measurement keeps apart.
 type Of = fn(&Measured) -> &Latencies;
 
-/// What is compared, with its name.
+/// Latencies to compare, with their names.
 const NAMES: [(&str, Of); 2] = [
     ("own names", |measured| &measured.own),
     ("shared names", |measured| &measured.shared),

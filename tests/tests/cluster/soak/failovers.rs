@@ -8,7 +8,7 @@ use tokio::{task::block_in_place, time::timeout};
 use super::load::{BOUND, Holders, Load};
 use crate::site::{LIMIT, Site, a_name_on_each, slot_of};
 
-/// How many fail-overs, in the full form and in the short one.
+/// Number of fail-overs, in the full form and in the short one.
 const FAIL_OVERS: (usize, usize) = (25, 6);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

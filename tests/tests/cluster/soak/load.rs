@@ -21,7 +21,7 @@ const WORKERS: usize = 8;
 /// Names that all of them want.
 const SHARED: usize = 6;
 const TTL: Duration = Duration::from_secs(10);
-/// How long an acquire of a shared name waits.
+/// Time for which an acquire of a shared name waits.
 const WAIT: Duration = Duration::from_secs(3);
 /// The longest that anything may take: what an acquire waits, and the store's time-out a few times over.
 pub(crate) const BOUND: Duration = Duration::from_secs(8);
@@ -32,7 +32,7 @@ pub(crate) struct Load {
     workers: JoinSet<Done>,
 }
 
-/// What they did.
+/// Results of the workers.
 #[derive(Default)]
 pub(crate) struct Done {
     pub(crate) cycles: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Done {
     pub(crate) doubled: Vec<String>,
 }
 
-/// Who has each shared name, and the newest token of each.
+/// Record of the holder and the newest token of each shared name.
 #[derive(Default)]
 struct Referee {
     holders: HashMap<String, usize>,

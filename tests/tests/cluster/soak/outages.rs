@@ -9,13 +9,13 @@ use tokio::{task::block_in_place, time::timeout};
 use super::load::{BOUND, Done, Holders, Load};
 use crate::site::{LIMIT, Site, names_on, slot_of, timed};
 
-/// What the nodes take to agree that one is gone, and to choose another: their time-out of 1 s, the same again until they
-/// tell one another, and a delay before the vote; and what we take to hear of it.
+/// Longest time until a failed master is replaced. The nodes need their time-out of 1 s to miss it, the same again to tell one
+/// another, and a delay before the vote; then the coordinator has to learn of the result.
 const REPLACED: Duration = Duration::from_secs(8);
 /// Cycles by which the others are measured.
 const CYCLES: usize = 200;
 
-/// How long an acquire and its release take on the nodes that nothing happens to.
+/// Measures acquire and release on the nodes that are not disturbed.
 async fn measure(session: &Session, what: &str) -> Latencies {
     let mut latencies = Latencies::new(what);
     let names = names_on(1)

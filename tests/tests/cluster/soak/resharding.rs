@@ -8,7 +8,7 @@ use tokio::task::block_in_place;
 use super::load::{BOUND, Holders, Load};
 use crate::site::{Site, errors, slot_of};
 
-/// How many rounds, in the full form and in the short one.
+/// Number of rounds, in the full form and in the short one.
 const ROUNDS: (usize, usize) = (2, 1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,7 +24,7 @@ use crate::{
 /// The memory of coordinators that remember tokens for a short time, and of one that does so for long.
 const SHORT: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(3600);
-/// How far ahead of the clock tokens are, within the long memory.
+/// Lead of the tokens over the clock, within the long memory.
 const AHEAD: Duration = Duration::from_secs(1800);
 
 /// The use that a coordinator with a short memory makes of a hold before it is released.

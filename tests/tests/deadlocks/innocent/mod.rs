@@ -12,7 +12,7 @@ use leasehold_tests::report;
 
 use crate::{client::Client, site::Site};
 
-/// How long each of them is kept up, from when all is set up.
+/// Time for which each scene is kept up once it is set up.
 const LENGTH: Duration = Duration::from_secs(6);
 /// Within this everything comes that has to; how soon is not the point here.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -17,7 +17,7 @@ use crate::{
 const DEADLOCKS: u32 = 60;
 /// They begin, and close, at all phases of the coordinators' looks.
 const SPREAD: u64 = 1_200;
-/// How long the coordinators remember what they told one another, in milliseconds.
+/// Time for which the coordinators remember one another's publications, in milliseconds.
 const KEPT_FOR: i64 = 10_000;
 /// After the last deadlock has ended.
 const FORGOTTEN: Duration = Duration::from_secs(2);

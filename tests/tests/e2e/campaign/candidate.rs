@@ -99,12 +99,12 @@ impl Candidate {
         sequence
     }
 
-    /// When a heartbeat was sent; 0 is the campaign.
+    /// Returns the time at which a heartbeat was sent; 0 is the campaign.
     pub(super) fn sent(&self, sequence: u64) -> Instant {
         self.beats[usize::try_from(sequence).unwrap()]
     }
 
-    /// When the last heartbeat was sent.
+    /// Returns the time at which the last heartbeat was sent.
     pub(super) fn last_sent(&self) -> Instant {
         *self.beats.last().unwrap()
     }

@@ -21,7 +21,7 @@ use tonic::Status;
 /// So long that whatever is left behind is still there when it is looked for.
 const LONG: Duration = Duration::from_secs(30);
 
-/// What operators see of an election.
+/// Returns an operator's view of an election.
 async fn look(endpoint: &str, election: &str) -> LockView {
     try_look(endpoint, election).await.unwrap()
 }
@@ -33,7 +33,7 @@ async fn try_look(endpoint: &str, election: &str) -> Result<LockView, Status> {
     Ok(response.into_inner().lock.unwrap_or_default())
 }
 
-/// Who leads, by what operators see.
+/// Returns the leader in an operator's view.
 async fn leader(endpoint: &str, election: &str) -> Option<Holder> {
     let mut holders = look(endpoint, election).await.holders;
     assert!(holders.len() <= 1, "two leaders: {holders:?}");

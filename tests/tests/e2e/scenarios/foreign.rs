@@ -11,10 +11,10 @@ use leasehold_tests::{ChildProcess, Coordinator, RawSession, RedisServer, python
 use redis::aio::MultiplexedConnection;
 
 const LIMIT: Duration = Duration::from_secs(10);
-/// How late a waiter may be that nobody wakes: foreign clients publish nothing, so it looks again at times.
+/// Tolerated delay of a waiter that is not woken: foreign clients publish nothing, so the waiter polls at times.
 const POLL: Duration = Duration::from_secs(2);
 
-/// What such clients send, to the letter.
+/// Script that such clients send, to the letter.
 const COMPARE_AND_DELETE: &str = "if redis.call(\"get\",KEYS[1]) == ARGV[1] then return redis.call(\"del\",KEYS[1]) else return 0 end";
 
 async fn set_nx_px(redis: &mut MultiplexedConnection, key: &str, uuid: &str, millis: u64) -> bool {

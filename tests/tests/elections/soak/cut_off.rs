@@ -27,12 +27,12 @@ use crate::site::{LATE, Site};
 const TTL: Duration = Duration::from_secs(2);
 const RUNS: usize = 50;
 const AT_ONCE: usize = 25;
-/// How often a leader is asked whether it leads.
+/// Interval at which the test asks a leader whether it leads.
 const ASK: Duration = Duration::from_micros(500);
-/// What is taken off every promise: 1 % of the TTL and 2 ms. Whoever is woken later than that was kept from running.
+/// Margin taken off every promise: 1 % of the TTL and 2 ms. A leader that wakes later than that was kept from running.
 const TAKEN_OFF: Duration = Duration::from_millis(22);
 
-/// What one run showed.
+/// Result of one run.
 struct Run {
     /// From when the leader last said that it leads to when the next was elected, both by this machine's clock.
     believed: Duration,
@@ -46,7 +46,7 @@ fn cut_off(proxy: &FaultProxy) {
     proxy.set_flow(Direction::ToClient, Flow::Discard);
 }
 
-/// When a leader began to be asked for the last time that it said yes.
+/// Returns the time just before the last question that a leader answered with yes.
 fn last_yes(watch: &LeadershipWatch) -> SystemTime {
     let mut last = None;
     loop {

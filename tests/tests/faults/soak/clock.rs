@@ -25,11 +25,11 @@ use redis::{Script, aio::MultiplexedConnection};
 use tonic::Code;
 
 const TTL: Duration = Duration::from_secs(10);
-/// How long tokens are remembered: twice the longest TTL.
+/// Time for which tokens are remembered: twice the longest TTL.
 const MEMORY: Duration = Duration::from_secs(20);
 /// Longer than any lease and than tokens are remembered.
 const HOUR: Duration = Duration::from_secs(3600);
-/// How long anything may take that a jump has upset.
+/// Longest time for anything to recover from a jump of the clock.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Two coordinators and a Redis server whose clock the test moves.

@@ -23,7 +23,7 @@ async fn clients(redis: &mut MultiplexedConnection) -> usize {
     list.lines().count()
 }
 
-/// How many scripts Redis has run.
+/// Returns the number of scripts that Redis has run.
 async fn scripts(redis: &mut MultiplexedConnection) -> u64 {
     let mut info = redis::cmd("INFO");
     info.arg("commandstats");

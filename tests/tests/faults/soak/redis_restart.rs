@@ -38,7 +38,7 @@ async fn hold(
     sessions
 }
 
-/// When the coordinator was first seen connected to Redis again.
+/// Waits until the coordinator is connected to Redis again, and returns the time.
 async fn reconnected(redis: &RedisServer) -> Instant {
     let mut connection = redis.async_connection().await;
     wait::until(

@@ -24,7 +24,7 @@ async fn livez(coordinator: &CoordinatorProcess) -> String {
     String::from_utf8(output.unwrap().stdout).unwrap()
 }
 
-/// Whatever is being done to it: it lives, for so long.
+/// Asserts that the coordinator stays alive for this time, whatever is done to it.
 async fn lives(coordinator: &CoordinatorProcess, what: &str, long: Duration) {
     let until = Instant::now() + long;
     while Instant::now() < until {

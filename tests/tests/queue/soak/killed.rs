@@ -79,7 +79,7 @@ fn dying(crowd: &Crowd) -> &CoordinatorProcess {
     &crowd.coordinators[DYING]
 }
 
-/// What is left of the lock's TTL in Redis.
+/// Returns the rest of the lock's TTL in Redis.
 async fn left(connection: &mut MultiplexedConnection) -> Duration {
     let mut life = redis::cmd("PTTL");
     let left: i64 = life.arg(KEY).query_async(connection).await.unwrap();

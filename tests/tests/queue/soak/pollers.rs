@@ -14,7 +14,7 @@ const TTL_MS: u32 = 10_000;
 const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// How long to wait before asking again.
+/// Pause before a client asks again.
 #[derive(Clone, Copy)]
 pub(crate) enum Pause {
     /// Always the same.

@@ -31,14 +31,14 @@ use tokio::{sync::Semaphore, task::JoinSet};
 const NAME: &str = "read";
 const READERS: usize = 200;
 const WRITERS: usize = 5;
-/// How long everybody holds the lock.
+/// Time for which each client holds the lock.
 const HOLD: Duration = Duration::from_millis(400);
 const ROUNDS: usize = 6;
 /// Of every session.
 const TTL: Duration = Duration::from_secs(20);
 /// So many ask at a time.
 const AT_A_TIME: usize = 16;
-/// How long half of the writers may wait at most, by what is ahead of them.
+/// Bound on the median wait of writers, relative to the holds ahead of them.
 const BOUND: f64 = 1.2;
 
 struct Member {
@@ -91,7 +91,7 @@ struct Turn {
     held: Duration,
 }
 
-/// Who is inside, by their own account.
+/// Holders of the lock, by their own account.
 #[derive(Default)]
 struct Inside {
     readers: AtomicUsize,
@@ -155,12 +155,12 @@ fn writers(order: &[Vec<u8>], turns: &HashMap<Vec<u8>, (bool, Turn)>) -> Vec<(In
     writers
 }
 
-/// What a round was like.
+/// Figures of a round.
 struct Served {
     members: Vec<Member>,
     /// Everybody's first turn, by ticket, and whether it was a writer's.
     turns: HashMap<Vec<u8>, (bool, Turn)>,
-    /// When the first reader was let in again.
+    /// The time at which the first reader was let in again.
     again: Option<Instant>,
 }
 

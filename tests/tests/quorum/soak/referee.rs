@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-/// What is known of each name.
+/// Record of the grants of each name.
 #[derive(Debug, Default)]
 pub(crate) struct Referee {
     names: Mutex<HashMap<String, Known>>,
@@ -16,7 +16,7 @@ pub(crate) struct Referee {
 struct Known {
     token: i64,
     grants: u64,
-    /// Who holds it for certain, by its token, and until when.
+    /// The certain holder of the name: its token, and the end of its hold.
     holder: Option<(i64, Instant)>,
 }
 
@@ -75,7 +75,7 @@ impl Referee {
         }
     }
 
-    /// How many grants there were.
+    /// Returns the number of grants.
     pub(crate) fn grants(&self) -> u64 {
         self.names().values().map(|known| known.grants).sum()
     }

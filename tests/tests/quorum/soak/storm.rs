@@ -20,7 +20,7 @@ use crate::{
     site::{MAX_TTL, PROMPT},
 };
 
-/// How many grants there are at least, and for how many seconds it goes on at least, in the full form and in the short one.
+/// Smallest number of grants, and shortest duration in seconds, in the full form and in the short one.
 const FULL: (u64, u64) = (10_000, 30);
 const SHORT: (u64, u64) = (2_000, 10);
 /// For how long it goes on at most.
@@ -170,7 +170,7 @@ async fn work(
     }
 }
 
-/// Whether a session was ended for its silence, by what became of it.
+/// Returns whether a session was ended for its silence, by what became of it.
 async fn was_silent(session: Option<RawSession>, panic: Option<&String>) -> bool {
     const SILENCE: &str = "SESSION_SILENT";
     let Some(says) = panic else { return false };
@@ -189,7 +189,7 @@ async fn was_silent(session: Option<RawSession>, panic: Option<&String>) -> bool
     says.contains(SILENCE)
 }
 
-/// Whether the session was told that it lost something.
+/// Returns whether the session was told that it lost something.
 fn is_lost(session: &RawSession) -> bool {
     let is_loss = |response: &&leasehold_proto::v1::SessionResponse| {
         matches!(response.response, Some(Response::Lost(_)))

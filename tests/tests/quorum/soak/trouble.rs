@@ -13,7 +13,7 @@ use crate::site::MAX_TTL;
 /// For how long a master that comes back has no vote, and a while for coordinators to see that it has one again.
 const ABSTENTION: Duration = Duration::from_millis(5500);
 
-/// What is done to masters, and how often it was.
+/// Faults of masters, each with the number of times that it occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trouble {
     Killed,

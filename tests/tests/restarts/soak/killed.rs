@@ -8,7 +8,7 @@ use leasehold_tests::{Latencies, alone::alone};
 use crate::site::{Site, clients};
 
 const CLIENTS: usize = 200;
-/// How late anything may be on a busy machine.
+/// Tolerated delay of any event on a busy machine.
 const LATE: Duration = Duration::from_secs(2);
 
 async fn locks(clients: &[Client], prefix: &str) -> Vec<LockGuard> {

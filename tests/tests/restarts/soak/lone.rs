@@ -26,7 +26,7 @@ const CLIENTS: usize = 100;
 /// Contended by so many clients each.
 const TOGETHER: usize = 5;
 const TTL: Duration = Duration::from_secs(10);
-/// How long it drains: as it has nowhere to send its clients, all of this passes in each restart.
+/// Time that it drains. It has nowhere to send its clients, so all of this time passes in each restart.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Longer than a client may take to acquire anything.
 const PATIENCE: Duration = Duration::from_secs(60);

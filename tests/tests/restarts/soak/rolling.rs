@@ -22,7 +22,7 @@ const TOGETHER: usize = 6;
 /// Longer than a client may take to acquire anything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the clients have seen.
+/// Record of the clients' events.
 #[derive(Default)]
 struct Seen {
     cycles: AtomicU64,

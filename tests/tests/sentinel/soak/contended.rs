@@ -19,9 +19,9 @@ use tonic::Code;
 
 use crate::scene::LIMIT;
 
-/// How long a session's locks last without a renewal that counts: less than a fail-over may take.
+/// TTL of the sessions: less than a fail-over may take.
 const TTL: Duration = Duration::from_secs(4);
-/// How long an acquire waits.
+/// Time for which an acquire waits.
 const WAIT: Duration = Duration::from_secs(1);
 /// Sessions at each coordinator that give back soon, and those that hold on, with renewals; and the names of each kind.
 const SOON: usize = 12;
@@ -42,19 +42,19 @@ struct Hold {
     until: Instant,
 }
 
-/// What the sessions were told.
+/// Record of the messages for the sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     holds: BTreeMap<String, Vec<Hold>>,
-    /// When acquires were refused, and the reasons.
+    /// The times and the reasons of refused acquires.
     pub(crate) refused: Vec<(Instant, String)>,
-    /// How many grants were handed on to a waiter.
+    /// The number of grants that were handed on to a waiter.
     pub(crate) handed: usize,
-    /// How many deadlines were moved by renewals.
+    /// The number of deadlines that renewals moved.
     pub(crate) renewed: usize,
-    /// How many holds ended because their deadline had come.
+    /// The number of holds that ended because their deadline had come.
     pub(crate) expired: usize,
-    /// What was told to be lost before its deadline.
+    /// The holds that were reported as lost before their deadline.
     pub(crate) early: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ impl Seen {
         self.early.extend(other.early);
     }
 
-    /// When grants were told of, in order.
+    /// Returns the times at which grants were reported, in order.
     pub(crate) fn told(&self) -> Vec<Instant> {
         let holds = self.holds.values().flatten();
         let mut told: Vec<_> = holds.map(|hold| hold.told).collect();
@@ -78,7 +78,7 @@ impl Seen {
         told
     }
 
-    /// How many acquires were refused for this reason.
+    /// Returns the number of acquires that were refused for this reason.
     pub(crate) fn refused_for(&self, reason: &str) -> usize {
         let refused = self.refused.iter();
         refused.filter(|(_, why)| why == reason).count()
@@ -135,7 +135,7 @@ impl Contended {
         }
     }
 
-    /// How many grants there were.
+    /// Returns the number of grants.
     pub(crate) fn grants(&self) -> u64 {
         self.grants.load(Ordering::Relaxed)
     }

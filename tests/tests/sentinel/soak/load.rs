@@ -14,12 +14,12 @@ use crate::scene::{LIMIT, session};
 
 const TASKS: usize = 16;
 
-/// What the load saw.
+/// Results of the load.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// When each granted acquire began and was answered.
+    /// The beginning and the answer of each granted acquire.
     pub(crate) granted: Vec<(Instant, Instant)>,
-    /// How long each failed one took.
+    /// The duration of each failed acquire.
     pub(crate) failed: Vec<Duration>,
     /// The tokens of each name, in the order of the grants.
     tokens: BTreeMap<String, Vec<i64>>,

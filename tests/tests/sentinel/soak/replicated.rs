@@ -13,17 +13,17 @@ use tokio::{sync::watch, task::JoinSet};
 use super::contended::{Contended, Seen};
 use crate::scene::{BEHIND, LIMIT, failed_over, take};
 
-/// How many fail-overs, in the full form and in the short one.
+/// Number of fail-overs, in the full form and in the short one.
 const FAIL_OVERS: (usize, usize) = (4, 2);
-/// How long replicas get.
+/// Time within which replicas must acknowledge.
 const REPLICA_TIMEOUT: Duration = Duration::from_millis(400);
 /// For how long the master goes on without replicas before it is killed, in every other fail-over: for longer than what had
 /// been acknowledged before takes to be told, and not for long enough to be taken for down.
 const BY_ITSELF: Duration = Duration::from_millis(800);
-/// How long locks last in the partition: longer than it and the fail-over usually do, so that the new master has replicas
-/// before the lock's deadline.
+/// TTL of the locks in the partition: longer than it and the fail-over usually take, so that the new master has replicas before
+/// the lock's deadline.
 const TTL: Duration = Duration::from_secs(12);
-/// How late anything may be on a busy machine.
+/// Tolerated delay of any event on a busy machine.
 const LATE: Duration = Duration::from_secs(1);
 
 const NOT_REPLICATED: &str = "NOT_REPLICATED";
@@ -247,7 +247,7 @@ impl Asking {
         Self { stop, tasks }
     }
 
-    /// How long refusals took.
+    /// Returns the durations of the refusals.
     async fn stop(self) -> Latencies {
         self.stop.send_replace(true);
         let mut refused = Latencies::new("acquires of free locks refused at the old master");

@@ -27,7 +27,7 @@ use crate::{
 const CROWD: usize = 1000;
 /// Streams of one connection.
 const TOGETHER: usize = 100;
-/// How often something changes.
+/// Number of changes.
 const CHANGES: usize = 20;
 /// Within this, a change reaches the last of them. A build without optimisations takes some ten times as long for each
 /// message: its figure says little, and only what is broken is to be found by it.
@@ -43,7 +43,7 @@ struct Change {
     is_over: bool,
 }
 
-/// Who has heard of the newest change, and when the last of them did.
+/// The newest change, the number of watchers that have received it, and the time at which the last of them did.
 #[derive(Debug, Default)]
 struct Heard(Mutex<(Change, usize, Option<Instant>)>);
 
@@ -58,7 +58,7 @@ impl Heard {
         }
     }
 
-    /// When the last of all of them heard of this.
+    /// Waits until all watchers have received this change, and returns the time at which the last of them did.
     async fn all(&self, change: Change) -> Instant {
         wait::until("all to hear of it", Duration::from_secs(10), || async {
             let heard = *self.0.lock().unwrap();

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// When the tests look.
+/// Returns the time at which the tests look.
 fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000)
 }

@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// What the program around the session does.
+    /// Acts as the program that uses the session.
     fn act(&mut self, index: usize) {
         let (moment, calm) = (self.time(), self.calm);
         if !calm && self.dice.once_in(40) {

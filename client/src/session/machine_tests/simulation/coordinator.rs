@@ -15,7 +15,7 @@ pub(super) struct Lock {
 
 pub(super) struct Hold {
     pub(super) owner: Vec<u8>,
-    /// Whose it is: of the session on which connection, and of which actor there.
+    /// The connection of the session that holds it.
     pub(super) connection: usize,
     actor: u64,
     mode: LockMode,
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// How each of the names fits, if all of them do.
+    /// Returns the fit of each name, if all of them fit.
     fn fit(&self, index: usize, waiter: &Waiter) -> Result<Vec<Fit>, Fit> {
         let fits = waiter
             .names
@@ -321,7 +321,7 @@ impl World {
         }
     }
 
-    /// Who holds a name at the same time must be allowed to.
+    /// Checks that all holders of a name may hold it at the same time.
     pub(super) fn check_locks(&self) {
         for Lock { holds, .. } in &self.locks {
             let permits: u32 = holds.iter().map(|hold| hold.permits).sum();

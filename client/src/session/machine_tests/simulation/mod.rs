@@ -66,7 +66,7 @@ struct Connection {
     grace_until: Option<u64>,
     up: Pipe<v1::SessionRequest>,
     down: Pipe<v1::SessionResponse>,
-    /// What the coordinator had heard last: which heartbeat, and when. None once it has ended the session.
+    /// The number and the time of the last heartbeat that the coordinator received. `None` once it has ended the session.
     heard: Option<(u64, u64)>,
     waiting: Vec<Waiter>,
 }
@@ -84,12 +84,12 @@ struct Client {
     guards: Vec<(u64, Arc<Lease>)>,
     /// By the numbers of their streams.
     connections: Vec<(u64, usize)>,
-    /// Those that did not open in time.
+    /// The connections that did not open in time.
     overdue: Vec<usize>,
     dial_at: u64,
     asleep_until: u64,
     black_hole_until: u64,
-    /// What it sends arrives, but nothing reaches it.
+    /// Until then, requests arrive, but no response reaches the client.
     deaf_until: u64,
     acquires: u64,
 }

@@ -71,7 +71,7 @@ fn fails(campaign: &mut Campaign) -> String {
     status.get_details_error_info().unwrap().reason
 }
 
-/// What a message asks of the session, and what is answered right away.
+/// Gives the campaign a message, and returns the request to the session and the immediate answers.
 fn hear(campaign: &mut Campaign, ask: Ask) -> (Option<(u64, Request)>, Vec<Say>) {
     let asked = campaign.hear(CampaignRequest { request: Some(ask) });
     let asked = asked.map(|asked| (asked.request_id, asked.request.unwrap()));

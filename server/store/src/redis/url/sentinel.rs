@@ -24,7 +24,7 @@ pub struct SentinelUrl {
     access: Access,
 }
 
-/// Whether a store URL is meant to be one with sentinels.
+/// Returns whether a store URL is meant to be one with sentinels.
 pub(crate) fn is_sentinel(url: &str) -> bool {
     let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
     split_scheme(scheme).is_some_and(|(_, kind)| kind.eq_ignore_ascii_case(KIND))
@@ -73,17 +73,17 @@ impl SentinelUrl {
         })
     }
 
-    /// The sentinels, in the order of the URL; at least one.
+    /// Returns the sentinels, in the order of the URL; at least one.
     pub fn sentinels(&self) -> &[RedisTarget] {
         &self.sentinels
     }
 
-    /// The name by which the sentinels know the master.
+    /// Returns the name by which the sentinels know the master.
     pub fn master(&self) -> &str {
         &self.master
     }
 
-    /// The database number that each connection selects.
+    /// Returns the database number that each connection selects.
     pub fn database(&self) -> u32 {
         self.access.database
     }

@@ -79,7 +79,7 @@ impl RedisTarget {
         Access::new(login, database, wants_tls, tls.into())?.target(&host, port)
     }
 
-    /// A server of this access.
+    /// Returns a server of this access.
     pub(super) fn new(host: &str, port: u16, access: &Access, tls: Option<Tls>) -> Self {
         Self {
             host: host.into(),
@@ -91,7 +91,7 @@ impl RedisTarget {
         }
     }
 
-    /// The same, as a sentinel.
+    /// Returns the same server as a sentinel.
     pub(super) fn into_sentinel(self) -> Self {
         Self {
             kind: Kind::Sentinel,
@@ -99,7 +99,7 @@ impl RedisTarget {
         }
     }
 
-    /// The same, as a node of a cluster.
+    /// Returns the same server as a node of a cluster.
     pub(super) fn into_node(self) -> Self {
         Self {
             kind: Kind::Node,
@@ -107,17 +107,17 @@ impl RedisTarget {
         }
     }
 
-    /// The host: a DNS name, an IPv4 address, or an IPv6 address without brackets.
+    /// Returns the host: a DNS name, an IPv4 address, or an IPv6 address without brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The TCP port, never 0.
+    /// Returns the TCP port, never 0.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// `host:port` as people write it, an IPv6 host in brackets.
+    /// Returns `host:port` as people write it, an IPv6 host in brackets.
     pub fn address(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -126,17 +126,17 @@ impl RedisTarget {
         }
     }
 
-    /// The database number that each connection selects.
+    /// Returns the database number that each connection selects.
     pub fn database(&self) -> u32 {
         self.database
     }
 
-    /// The ACL user that each connection logs in as; `None` without a login, or for Redis's `default` user.
+    /// Returns the ACL user that each connection logs in as; `None` without a login, or for Redis's `default` user.
     pub fn user(&self) -> Option<&str> {
         self.login.as_ref()?.user.as_deref()
     }
 
-    /// Whether connections are encrypted (`rediss://`).
+    /// Returns whether connections are encrypted (`rediss://`).
     pub fn uses_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -145,7 +145,7 @@ impl RedisTarget {
         self.kind
     }
 
-    /// Whether this is the same host and port.
+    /// Returns whether this is the same host and port.
     pub(in crate::redis) fn is_same_server(&self, other: &Self) -> bool {
         (&self.host, self.port) == (&other.host, other.port)
     }

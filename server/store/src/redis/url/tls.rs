@@ -18,14 +18,14 @@ use crate::WatchedFiles;
 /// Files (PEM) for connections with TLS. The default names none: what this machine trusts is trusted, and nothing is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Whose certificates are trusted, in place of the authorities that this machine trusts.
+    /// The file of trusted certificate authorities, in place of those that this machine trusts.
     pub ca: Option<PathBuf>,
     /// The certificate with which we identify ourselves where a server asks for one, and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl From<Option<&Path>> for TlsFiles {
-    /// An authority, if any, and no identity.
+    /// Returns the files of an authority, if any, without an identity.
     fn from(ca: Option<&Path>) -> Self {
         Self {
             ca: ca.map(Into::into),
@@ -35,7 +35,7 @@ impl From<Option<&Path>> for TlsFiles {
 }
 
 impl TlsFiles {
-    /// Whether none is named.
+    /// Returns whether none is named.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -119,7 +119,7 @@ impl TlsSettings {
 }
 
 impl fmt::Debug for TlsSettings {
-    /// The files alone: there is a key in what was read.
+    /// Shows the names of the files alone: the contents include a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.files.fmt(f)
     }

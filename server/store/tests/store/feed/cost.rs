@@ -8,7 +8,7 @@ use leasehold_store::{FeedItem, LockStore, Subject};
 use super::world::{World, acquire, command, follow, heard, named, next, release};
 use crate::server::RedisServer;
 
-/// How often each command has been carried out.
+/// Returns the number of calls of each command.
 fn calls(server: &mut RedisServer) -> HashMap<String, u64> {
     let info: String = server.admin("INFO commandstats");
     let mut sums = HashMap::new();

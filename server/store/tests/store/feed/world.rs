@@ -159,7 +159,7 @@ pub(crate) async fn told(feed: &mut Feed) -> Told {
     }
 }
 
-/// What is told next, in few words: for whom, the lock, and what.
+/// Returns the next event in few words: its audience, the lock, and the change.
 pub(crate) async fn heard(feed: &mut Feed) -> String {
     let Told {
         subject,

@@ -13,7 +13,7 @@ use crate::server::{
     RedisServer, command, run, script, until_down, until_down_for, until_up, until_up_after,
 };
 
-/// What "at once" may take on a machine that is busy with other tests too.
+/// Longest time that counts as at once on a machine that is busy with other tests too.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// Asserts that a command fails at once, unsent.

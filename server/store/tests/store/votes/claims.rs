@@ -7,7 +7,7 @@ use leasehold_store::quorum::{
 };
 use proptest::{collection::vec, prelude::*};
 
-/// What a master says, and whether it has a vote; `None`: nothing.
+/// Answer of a master, and whether it has a vote; `None` if it does not answer.
 type Said = Option<(Claim, bool)>;
 
 fn said() -> impl Strategy<Value = Said> {
@@ -73,7 +73,7 @@ proptest! {
         }
     }
 
-    /// What is decided stands whatever else is said.
+    /// A decision stands whatever the other masters answer.
     #[test]
     fn a_decision_is_certain(said in all(), heard in 0_usize..9) {
         let heard = heard.min(said.len());
@@ -86,8 +86,8 @@ proptest! {
         }
     }
 
-    /// What is set again is a token that a voter has, nowhere where it is already or can't be, and where a majority has a
-    /// token none but that.
+    /// A token is written again only if a voter has it, only to masters that lack it and can take it, and only if a majority
+    /// has no other token.
     #[test]
     fn it_is_set_where_it_lacks(said in all()) {
         let claims = claims(said.len(), &said);

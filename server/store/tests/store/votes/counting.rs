@@ -69,7 +69,7 @@ proptest! {
         prop_assert!(2 * majority(masters) > masters);
     }
 
-    /// What stands is given up only if no majority could have it, though all that are silent did.
+    /// A grant that may stand is given up only if no majority could have it, even if all silent masters had granted it.
     #[test]
     fn nothing_is_given_up_that_may_stand(votes in votes()) {
         let verdict = tally(votes.len(), &votes).standing().unwrap();
@@ -123,7 +123,7 @@ proptest! {
         prop_assert!(undone.is_none_or(|undone| written > undone));
     }
 
-    /// Who had only missed something has not voted, and may vote again.
+    /// A master that had only missed something has not voted, and may vote again.
     #[test]
     fn a_no_that_is_waived_is_as_if_it_had_not_been_said(votes in votes(), waived in 0_usize..5) {
         let masters = votes.len();

@@ -35,10 +35,10 @@ struct Member {
     random: StdRng,
 }
 
-/// What became of one of them.
+/// Results of one member.
 #[derive(Default)]
 struct Served {
-    /// How many times it had all that it wanted.
+    /// The number of times that it had all the locks that it wanted.
     turns: u64,
     /// For how long it waited until it had.
     waits: Vec<Duration>,

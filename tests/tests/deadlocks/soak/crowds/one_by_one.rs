@@ -20,7 +20,7 @@ const GROUP: usize = 20;
 const NAMES: usize = 11;
 const LONGEST_HOLD: Duration = Duration::from_millis(150);
 
-/// What deadlocks lasted that one of the crowd was the victim of.
+/// Durations of the deadlocks in which a member was the victim.
 type Accused = Vec<Duration>;
 
 async fn take_one_by_one(

@@ -18,11 +18,11 @@ pub(super) struct Referee {
 
 #[derive(Default)]
 struct Book {
-    /// Who holds a name.
+    /// The holder of each name.
     holders: HashMap<usize, usize>,
-    /// What somebody waits for.
+    /// The name that each member waits for.
     waits: HashMap<usize, usize>,
-    /// Who is in a deadlock, and since when.
+    /// The members in a deadlock, each with the time since which it is in one.
     stuck: HashMap<usize, Instant>,
     deadlocks: u64,
 }
@@ -64,7 +64,7 @@ impl Referee {
         assert_eq!(self.book().holders.remove(&name), Some(who));
     }
 
-    /// How many deadlocks there were. Nobody is in one any more.
+    /// Returns the number of deadlocks. Asserts that none is left.
     pub(super) fn deadlocks(&self) -> u64 {
         let book = self.book();
         assert!(book.stuck.is_empty(), "{:?}", book.stuck);

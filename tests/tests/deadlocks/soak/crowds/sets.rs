@@ -25,7 +25,7 @@ const LONG_HOLDS: (u32, u32) = (1, 60);
 const LOOKED_AT: Duration = Duration::from_secs(1);
 const FREE: usize = usize::MAX;
 
-/// Who holds each name, by what the clients do.
+/// The holder of each name, by the clients' own account.
 type Holders = [AtomicUsize];
 
 async fn take_sets(mut member: Member, holders: Arc<Holders>, until: Instant) -> Served {
