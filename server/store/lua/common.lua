@@ -9,7 +9,7 @@
 --
 -- The keys of a lock:
 --       lock      string  the owner id of the one hold, 'lh:many' for those that share it or hold permits, 'lh:closed',
---                         or whatever a foreign locker wrote; expires
+--                         or the text of a foreign locker; expires
 --       record    string  the newest token of the name, when it was minted (µs), 8 bytes each; then owner id and
 --                         details (see hold.lua) of the grant that it was minted for, if any. They are of a hold only
 --                         while lock holds that owner id. Outlives the hold
@@ -47,7 +47,7 @@ local me, memory                   -- the caller's coordinator id; how long to r
 local mine                         -- how details begin that the caller has confirmed, with no lock-delay
 local newest, stamp                -- a token minted now, and how a record with it begins
 local newest_memory                -- how long to remember that one (ms, text)
-local watch                        -- the functions of watch.lua, while anybody follows locks of this database
+local watch                        -- the functions of watch.lua, while a feed follows locks of this database
 local late                         -- whether the caller has given up, so that little is to be done
 local full                         -- the error of Redis while it is out of memory, nil while it is not
 local time = call('TIME')

@@ -24,7 +24,7 @@ local MOST_REPLACED = 128 -- replaced owner ids that are remembered of a name; r
 -- and that feed's channel.
 local changes, looked
 
-local holder -- what the lock was found to hold: false for nothing
+local holder -- value of the lock as found: false for nothing
 local many   -- the functions of many.lua, while it is held together
 
 -- Reads details at a place in a text: state, lock-delay, coordinator, session, extras, client name, where the value

@@ -25,7 +25,7 @@ local function save_state(...)
   call('HSET', waiters, STATE, cmsgpack.pack({ next_place, kept_at, attached, queue_limit }), ...)
 end
 
--- What a coordinator's waiters from a place on sort after, and all its waiters before.
+-- Returns the member that a coordinator's waiters from a place on sort after, and its earlier waiters before.
 local function from(coordinator, place) return coordinator .. '\0' .. pack('>I8', place) end
 local function beyond(coordinator) return '(' .. coordinator .. '\1' end
 
@@ -73,7 +73,7 @@ local function count(place)
   return sum
 end
 
--- Removes some of the waiters who have lost their places.
+-- Removes some of the waiters that have lost their places.
 local function purge(coordinator, sign)
   local gone = call('ZRANGEBYLEX', queue, '[' .. from(coordinator, 0), '(' .. from(coordinator, sign[2]),
     'LIMIT', '0', AT_ONCE)

@@ -1,7 +1,7 @@
--- Sets how many times a hold is held.
+-- Sets the hold count of a hold.
 --
 -- KEYS  lock, record
--- ARGV  k: owner id, how many times
+-- ARGV  k: owner id, hold count
 -- Reply CHANGED | NO_HOLD if it was lost before
 
 local function set_count(owner, times)

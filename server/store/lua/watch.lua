@@ -1,24 +1,24 @@
--- Tells those who follow locks what operations change. The functions for it are made where anybody listens to the gate,
--- as every feed does.
+-- Reports the changes of operations to feeds. The script makes these functions only while the gate has a subscriber, which
+-- every feed is.
 --
 -- Channels:
 --       GATE                see gate.lua; nothing is ever published there
---       EVERYTHING          what happens to any lock
---       EVERYTHING:lock     to one
--- and a feed has one of its own. keys.rs makes them, and the lines that go ahead of the script with the first two.
+--       EVERYTHING          changes of all locks
+--       EVERYTHING:lock     changes of one lock
+-- and each feed has one of its own. keys.rs makes them, and the lines before the script that define the first two.
 --
 -- On a cluster from version 7 on, lh:{tag}:watch of each slot replaces the last two and those of feeds: only the slot's
--- node hears of it, whereas the bus carries a message on any other channel to every node. If nobody listens to the slot,
--- as at a node that is just being given it, the script uses the others.
+-- node gets its messages, whereas the bus carries a message on any other channel to every node. If the slot's channel has no
+-- subscriber, as at a node that is just being given the slot, the script uses the others.
 --
--- A message is {lock, now (µs), {change, …}, how many wait after it or false, false or what was seen (as view.lua replies
--- it, from the holders on)} in RESP, and has no owner ids. What was seen is told to its feed alone, without changes; on the
--- channel of a slot, the name of the feed's own channel ends the message. A change is one of these; hold is what view_hold
--- gives, or false where nothing is known of it, waiter what view_waiter does:
+-- A message is {lock, now (µs), {change, …}, number of waiters after it or false, false or a view (as view.lua replies it,
+-- from the holders on)} in RESP, and has no owner ids. A view goes only to the feed that asked for it, without changes; on the
+-- channel of a slot, the name of the feed's own channel ends the message. A change is one of these, where hold is the result
+-- of view_hold, or false for an unknown hold, and waiter is that of view_waiter:
 --       'granted', hold
 --       'queued', waiter, position
 --       'withdrawn', waiter
---       'released', hold, ms for which what it took stays closed (0: it does not)
+--       'released', hold, ms for which the lock stays closed (0: it does not)
 --       'expired', hold
 --       'lost', hold, DELETED | TAKEN | EXPIRED
 --       'forced', hold
@@ -28,12 +28,12 @@
 
 local format, try = string.format, redis.pcall
 local functions = {}
-local one = EVERYTHING .. ':' -- what the channels of single locks begin with
+local one = EVERYTHING .. ':' -- prefix of the channels of single locks
 local are_all_followed
-local listened_to = {}        -- lock → whether anybody listens to its channel, as far as that was asked
-local of_slot                 -- the channel of the slot, where anybody listens to that
+local listened_to = {}        -- lock → whether its channel has a subscriber, as far as that was asked
+local of_slot                 -- the channel of the slot, if it has a subscriber
 
--- Asks at once whether anybody follows the slot, everything, or one of some of KEYS, which are locks. The last key is none.
+-- Looks for subscribers of the slot, or else of everything and of locks among KEYS. The last key is no lock.
 function functions.ask(from, to)
   if IS_CLUSTER and (redis.REDIS_VERSION_NUM or 0) >= 0x070000 then
     local channel = 'lh:' .. KEYS[#KEYS]:match('{.-}') .. ':watch'
@@ -63,7 +63,7 @@ local function is_listened_to(of)
   return listened_to[of]
 end
 
--- Whether anybody follows a lock.
+-- Returns whether a feed follows a lock.
 function functions.follows(of)
   return of_slot or are_all_followed or is_listened_to(of)
 end
@@ -88,7 +88,7 @@ local function message(...)
   return table.concat(parts)
 end
 
--- Tells what an operation changed on the lock at hand.
+-- Reports the changes of an operation on the present lock.
 function functions.tell(changes, waiting)
   local told = message(changes, waiting, false)
   if of_slot then
@@ -99,7 +99,7 @@ function functions.tell(changes, waiting)
   if is_listened_to(lock) then try('PUBLISH', one .. lock, told) end
 end
 
--- Tells a feed what was seen of it: {channel, view}. Gives whether anybody hears it.
+-- Sends a feed a view of the present lock: {channel, view}. Returns whether the feed receives it.
 function functions.show(looked, waiting)
   local channel, view = looked[1], { unpack(looked[2], 3) }
   local heard_by

@@ -1,8 +1,8 @@
--- Declares the present run of a master to be a first start, unless votes of the master were counted. A script of its own: it is
--- about no lock.
+-- Declares the present run of a master to be a first start, unless votes of the master were counted. A separate script,
+-- because it concerns no lock.
 --
 -- KEYS  agreement, mark  see agree.lua
--- ARGV  1 the run that answers now, 2 1 to declare it, 0 to tell how it stands, 3 how long to keep the mark (ms)
+-- ARGV  1 the run that answers now, 2 1 to declare it, 0 only to report, 3 the time to keep the mark (ms)
 -- Reply {1 if the master's votes were counted, 1 if its present run is declared to be a first start}
 
 local call, agreement, mark = redis.call, KEYS[1], KEYS[2]

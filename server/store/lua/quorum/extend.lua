@@ -1,9 +1,9 @@
--- Extends a hold where it is. Never creates a key: that is up to restore.lua.
+-- Extends a hold on a master that has it. Never creates a key: only restore.lua does.
 --
 -- KEYS  lock, record
--- ARGV  owner id, TTL (ms; the hold's lock-delay comes on top), how long to remember the token (ms), coordinator id
+-- ARGV  owner id, TTL (ms; the hold's lock-delay comes on top), the time to remember the token (ms), coordinator id
 -- Reply DONE, token, or 0 if the record is not this hold's: then it does not count before restore.lua has written it
---       | MISSING | TAKEN, token of what stands here instead, or 0 | EXPIRED (no more than the lock-delay was left)
+--       | MISSING | TAKEN, token of the hold that stands here instead, or 0 | EXPIRED (no more than the lock-delay was left)
 --       | REPLACED
 
 local owner, ttl, me = ARGV[3], tonumber(ARGV[4]), ARGV[6]

@@ -1,4 +1,4 @@
--- Takes the lock from whoever holds it.
+-- Takes the lock from its holder.
 --
 -- KEYS  lock, record, others
 -- ARGV  coordinator id

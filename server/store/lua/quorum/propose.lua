@@ -1,10 +1,10 @@
--- Takes the lock where it is free, and proposes a token. Stores no token: only a majority makes a grant of it.
+-- Takes the lock if it is free, and proposes a token. Stores no token: only a majority makes it a grant.
 --
 -- KEYS  lock, record, others
--- ARGV  owner id, TTL and lock-delay together (ms), floor of the token, the coordinator if it has waiters, or empty, how long
---       the token will be remembered (ms): the floor counts for no more than now and that together
--- Reply DONE, token, 1 if it is the one of the grant that stands here already
---       | TAKEN, what the lock holds, ms until that expires (below 0: never), the record or false
+-- ARGV  owner id, TTL and lock-delay together (ms), floor of the token, the coordinator if it has waiters, or empty, the
+--       time for which the token will be remembered (ms): the floor is at most now plus that time
+-- Reply DONE, token, 1 if it is that of the grant that stands here already
+--       | TAKEN, value of the lock, ms until it expires (below 0: never), the record or false
 --       | REPLACED: it was granted and resumed
 
 local owner, lasts, waiter = ARGV[3], ARGV[4], ARGV[6]
@@ -12,13 +12,13 @@ local floor = math.min(tonumber(ARGV[5]), now + ARGV[7] * 1000)
 if is_replaced(owner) then return answer(REPLACED) end
 local holder, found = call('GET', lock), call('GET', record)
 if not holder or holder == owner then
-  -- The same again: what stands never ends sooner, since this one may be late and the hold renewed for longer.
+  -- A repetition never shortens the hold: it may be late, and the hold may have been renewed for longer.
   if not holder or call('PTTL', lock) < tonumber(lasts) then call('SET', lock, owner, 'PX', lasts) end
   if holder and is_of(found, owner) then return answer(DONE, token_of(found), 1) end
   return answer(DONE, math.max(token_of(found) + 1, now, floor), 0)
 end
 if waiter ~= '' then
-  -- First, so that Redis refuses it while it is out of memory, unless the coordinator is there already.
+  -- First, so that Redis refuses it while it is out of memory, unless the coordinator is an element already.
   local until_then = whole(now / 1000 + WAITS_FOR)
   local added = try('ZADD', others, until_then, waiter)
   try('ZREMRANGEBYSCORE', others, '-inf', whole(now / 1000))

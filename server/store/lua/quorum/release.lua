@@ -1,10 +1,10 @@
--- Ends a hold, or what half of an acquire left, and sees to it that a late extend does not bring it back.
+-- Ends a hold, complete or half acquired, and makes sure that a late extend does not bring it back.
 --
 -- KEYS  lock, record, others
--- ARGV  owner id, coordinator id, u if the end is unclean (when the name stays closed for the hold's lock-delay) or c, how
---       long to remember the token (ms)
--- Reply DONE, 1 if it held the lock, ms for which the name is closed now (0: it is not), its token or 0, how many
---       coordinators were told
+-- ARGV  owner id, coordinator id, u if the end is unclean (then the name stays closed for the hold's lock-delay) or c, the
+--       time to remember the token (ms)
+-- Reply DONE, 1 if it held the lock, ms for which the name is closed now (0: it is not), its token or 0, number of
+--       notified coordinators
 -- Deletes first: after that Redis lets a script go on even when it is out of memory.
 
 local owner, me = ARGV[3], ARGV[4]
@@ -21,7 +21,7 @@ if is_of(found, owner) then
     call('SET', lock, CLOSED, 'PX', delay)
     closed = delay
   end
-  -- It gets shorter.
+  -- The record gets shorter.
   if held == 0 then allow_when_full() end
   call('SET', record, pack('>I8I8', token + 1, now), 'PX', memory_of(token + 1, ARGV[6]))
 end

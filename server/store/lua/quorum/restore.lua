@@ -1,8 +1,8 @@
--- Sets a hold again on a master that has lost it, or never had it, unless it was released or another grant came after it:
--- both leave a newer token. What a resume missed counts as lost: the same grant under an owner id that was replaced.
+-- Sets a hold again on a master that has lost it or never had it, unless it was released or followed by another grant: both
+-- leave a newer token. A hold that a resume missed, the same grant under a replaced owner id, counts as lost.
 --
 -- KEYS  lock, record
--- ARGV  owner id, TTL (ms), how long to remember the token and the owner ids (ms), the hold's record from another master,
+-- ARGV  owner id, TTL (ms), the time to remember the token and the owner ids (ms), the hold's record from another master,
 --       the owner ids that were replaced there, one after the other
 -- Reply DONE | TAKEN | ABOVE, the newest token | REPLACED
 

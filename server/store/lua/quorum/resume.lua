@@ -1,17 +1,17 @@
--- Takes a hold over for another stream where it is: its owner id changes, so that whoever still believes in the old stream
--- can do nothing to it any more. Never creates a key: that is up to restore.lua. The same again: it stands.
+-- Resumes a hold for another stream, on a master that has it. Its owner id changes, so that a coordinator that still believes
+-- in the old stream can't change it any more. Never creates a key: only restore.lua does. A repetition changes nothing.
 --
 -- KEYS  lock, record
--- ARGV  its next owner id, those that it may be under, one after the other, TTL (ms; the hold's lock-delay comes on top), how
---       long to remember the token and the owner ids (ms), coordinator id, session id, client name, how many times it is held
--- Reply DONE, token, the record | MISSING (also where there is no record of it) | TAKEN | EXPIRED (no more than the
+-- ARGV  its next owner id, those that it may be under, one after the other, TTL (ms; the hold's lock-delay comes on top), the
+--       time to remember the token and the owner ids (ms), coordinator id, session id, client name, hold count
+-- Reply DONE, token, the record | MISSING (also if there is no record of it) | TAKEN | EXPIRED (no more than the
 --       lock-delay was left) | REPLACED
 
 local next, from, ttl, memory = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local me, session, client, times = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
 local holder, found = call('GET', lock), call('GET', record)
 
--- How many of them were replaced, and how many they are.
+-- Returns the number of owner ids in `from` that were replaced, and the number of all.
 local function count_replaced()
   local number = 0
   for at = 1, #from, 16 do
@@ -29,7 +29,7 @@ end
 if not is_next then
   if is_replaced(next) then return answer(REPLACED) end
   if not holder then
-    -- Where only some of them were, it may stand elsewhere under another of them.
+    -- If only some were replaced, the hold may stand on other masters under another one.
     local number, all = count_replaced()
     return answer(number > 0 and number == all and REPLACED or MISSING)
   end
@@ -41,8 +41,9 @@ local _, delay, coordinator, _, extras, former, value = read_details(found)
 local left = call('PTTL', lock)
 if delay > 0 and left >= 0 and left <= delay then return answer(EXPIRED) end
 local full = is_full()
--- First: after a write like this one Redis lets a script go on even when it is out of memory. Then a longer client name is
--- not taken, and no owner ids are remembered: those only tell whoever still believes in one what has become of it.
+-- First: after a write like this one Redis lets a script go on even when it is out of memory. Then it
+-- keeps the old client name if the new one is longer, and remembers no owner ids: those only tell a coordinator that still
+-- believes in one of them that the hold was resumed.
 if full and #client > #former then client = former end
 call('PEXPIRE', record, memory_of(token_of(found), memory))
 if not is_next and (times > 1 or extras ~= '') then extras = with_times(extras, times) end
@@ -51,6 +52,6 @@ found = found:sub(1, 16) .. next .. pack('>c1I8I2c0Bc0Bc0I2c0', 'c', delay, #me,
 call('SET', lock, next, 'PX', ttl + delay)
 call('SET', record, found, 'KEEPTTL')
 if not full then replace(from, next, memory) end
--- Only a hint: where it is not allowed, its next renewal finds out.
+-- Only a hint: if Redis does not allow it, the coordinator learns of the resume by its next renewal.
 if coordinator ~= me then try('PUBLISH', 'lh:wake:' .. coordinator, 'M' .. holder .. lock) end
 return answer(DONE, token_of(found), found)

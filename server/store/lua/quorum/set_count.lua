@@ -1,7 +1,7 @@
--- Notes how many times its holder holds a hold.
+-- Sets the hold count of a hold.
 --
 -- KEYS  lock, record
--- ARGV  owner id, how many times
+-- ARGV  owner id, hold count
 -- Reply DONE | MISSING if it is not here
 
 local owner = ARGV[3]

@@ -1,7 +1,7 @@
--- Makes a token the newest one, with what is known of its grant, where the grant's owner id holds the lock.
+-- Makes a token the newest one, with the details of its grant, if the grant's owner id holds the lock.
 --
 -- KEYS  lock, record
--- ARGV  owner id, token, how long to remember it (ms), details of the hold (see hold.lua)
+-- ARGV  owner id, token, the time to remember it (ms), details of the hold (see hold.lua)
 -- Reply DONE | TAKEN | ABOVE, the newest token, which is not below this one
 
 local owner, token = ARGV[3], tonumber(ARGV[4])
