@@ -13,9 +13,22 @@ use leasehold_proto::v1;
 use leasehold_store::{LockStore, Store};
 
 use crate::{
-    limits::{page_too_large, too_many_names},
+    limits::{Limits, page_too_large, too_many_names},
     status::Refusal,
 };
+
+/// Bounds of the fields of a session's messages.
+#[derive(Clone, Copy, Debug)]
+pub struct FieldBounds<'a> {
+    /// The store, which bounds names.
+    pub store: &'a Store,
+    /// Bounds of TTLs and lock-delays.
+    pub ttl: &'a TtlBounds,
+    /// Longest wait that a client may ask for.
+    pub max_wait: Duration,
+    /// The limits, which bound the names of an acquire.
+    pub limits: &'a Limits,
+}
 
 /// Most entries of a session's metadata.
 const MAX_METADATA: usize = 16;

@@ -11,8 +11,8 @@ use leasehold_proto::v1::{
     self, ResumedHold, ResumedLock, ResumedWait, SessionOpened, SessionResume, session_resume,
 };
 
-use super::fields::{duration, lock_name, owner_id, wait};
-use crate::{coordinator::Coordinator, limits::too_many_locks, status::Refusal};
+use super::fields::{FieldBounds, duration, lock_name, owner_id, wait};
+use crate::{limits::too_many_locks, status::Refusal};
 
 /// Most owner ids of attempts that were not answered.
 const MAX_TRIED: usize = 64;
@@ -52,14 +52,14 @@ impl Resumptions {
         resume: Vec<SessionResume>,
         open: u64,
         limit: usize,
-        coordinator: &Coordinator,
+        bounds: FieldBounds<'_>,
     ) -> Result<(), Refusal> {
         if self.list.len() + resume.len() > limit {
             return Err(too_many_locks(0, self.list.len() + resume.len(), limit));
         }
         for resume in resume {
             let field = format!("open.resume[{}]", self.list.len());
-            let resumption = self.resumption(&field, resume, open, coordinator)?;
+            let resumption = self.resumption(&field, resume, open, bounds)?;
             self.list.push(resumption);
         }
         Ok(())
@@ -84,9 +84,9 @@ impl Resumptions {
         field: &str,
         resume: SessionResume,
         open: u64,
-        coordinator: &Coordinator,
+        bounds: FieldBounds<'_>,
     ) -> Result<Resumption, Refusal> {
-        let name = lock_name(&format!("{field}.name"), &resume.name, coordinator.store())?;
+        let name = lock_name(&format!("{field}.name"), &resume.name, bounds.store)?;
         let tried = &resume.tried_owner_ids;
         if tried.len() > MAX_TRIED {
             let what = format!("must be at most {MAX_TRIED} owner ids, not {}", tried.len());
@@ -113,7 +113,7 @@ impl Resumptions {
         let what = match resume.what {
             Some(session_resume::What::Hold(hold)) => held(field, hold)?,
             Some(session_resume::What::Wait(waits)) => {
-                self.wait(field, waits, open, coordinator.max_wait())?
+                self.wait(field, waits, open, bounds.max_wait)?
             }
             None => {
                 let what = "must say what is resumed: `hold` or `wait`";

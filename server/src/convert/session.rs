@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use leasehold_core::{
-    id::{Actor, SessionId},
+    id::{Actor, CoordinatorId, SessionId},
     lease::heartbeat_interval,
     session::{
         AcquireRequest, Closer, Effect, GrantedLock, LostLock, LostWhy, MAX_IN_FLIGHT, Names,
@@ -17,7 +17,7 @@ use tonic::Status;
 
 use super::{
     answers::{holder, lost_messages, lost_reason, wire_duration},
-    fields::{lock_delay, lock_name, lock_names, mode, owner_id, value, wait},
+    fields::{FieldBounds, lock_delay, lock_name, lock_names, mode, owner_id, value, wait},
     refusal::failure,
     resume::opened_messages,
 };
@@ -26,8 +26,7 @@ use crate::{
         denied,
         rules::{Granted, Permission, Place},
     },
-    coordinator::Coordinator,
-    limits::{too_many_in_flight, too_many_locks},
+    limits::{Limits, too_many_in_flight, too_many_locks},
     status::{Reason, Refusal},
     telemetry::waits::RequestKind,
 };
@@ -78,7 +77,7 @@ pub fn heading(request: &v1::SessionRequest) -> Heading<'_> {
 fn acquire(
     request_id: u64,
     request: v1::SessionAcquire,
-    coordinator: &Coordinator,
+    bounds: FieldBounds<'_>,
 ) -> Result<AcquireRequest, Refusal> {
     // Its grant would look like something that the coordinator sends of itself.
     if request_id == 0 {
@@ -87,14 +86,12 @@ fn acquire(
             "must not be 0 for an acquire: answers under it could not be told apart",
         ));
     }
-    let max_names = coordinator.limits().config().max_names_per_acquire;
-    let (first, others) = lock_names(&request, coordinator.store(), max_names)?;
+    let max_names = bounds.limits.config().max_names_per_acquire;
+    let (first, others) = lock_names(&request, bounds.store, max_names)?;
     let mode = mode("acquire.", request.mode, request.permits, request.limit)?;
-    let max_wait = coordinator.max_wait();
-    let wait = wait("acquire.wait", request.wait, Wait::Forever, max_wait)?;
+    let wait = wait("acquire.wait", request.wait, Wait::Forever, bounds.max_wait)?;
     let value = value("acquire.value", &request.value)?;
-    let bounds = coordinator.bounds();
-    let lock_delay = lock_delay("acquire.lock_delay", request.lock_delay, bounds)?;
+    let lock_delay = lock_delay("acquire.lock_delay", request.lock_delay, bounds.ttl)?;
     let actor = Actor::new(request.actor);
     if request.reentrant && actor.is_nobody() {
         let what = "needs an actor: nobody (actor 0) is a stranger to itself";
@@ -114,18 +111,18 @@ fn acquire(
 /// Checks the fields of a request, and returns it. `closer` is the cause named if the request closes the session.
 pub fn request(
     request: v1::SessionRequest,
-    coordinator: &Coordinator,
+    bounds: FieldBounds<'_>,
     closer: Closer,
 ) -> Result<Request, Refusal> {
     use v1::session_request::Request as Asked;
     // The fields are spelt out: to put their names together would cost every request its allocations.
     let lock = |(name_field, owner_field): (&str, &str), name: &str, owner: &[u8]| {
-        let name = lock_name(name_field, name, coordinator.store())?;
+        let name = lock_name(name_field, name, bounds.store)?;
         Ok::<_, Refusal>((name, owner_id(owner_field, owner)?))
     };
     Ok(match request.request {
         Some(Asked::Acquire(asked)) => {
-            Request::Acquire(acquire(request.request_id, asked, coordinator)?)
+            Request::Acquire(acquire(request.request_id, asked, bounds)?)
         }
         Some(Asked::Release(release)) => {
             let fields = ("release.name", "release.owner_id");
@@ -170,8 +167,10 @@ pub struct Surroundings {
     pub session: SessionId,
     /// The session's TTL.
     pub ttl: Duration,
-    /// The coordinator.
-    pub coordinator: Coordinator,
+    /// The coordinator's id.
+    pub coordinator: CoordinatorId,
+    /// The coordinator's limits.
+    pub limits: Limits,
     /// The client's permissions.
     pub granted: Granted,
     /// The locks that the client asked to resume without the right to: the session does not know of them.
@@ -282,7 +281,7 @@ impl Surroundings {
             session_id: self.session.to_string(),
             ttl: Some(wire_duration(self.ttl)),
             heartbeat_interval: Some(wire_duration(heartbeat_interval(self.ttl))),
-            coordinator: self.coordinator.id().to_string(),
+            coordinator: self.coordinator.to_string(),
             valid_for: valid_for.map(wire_duration),
             ..v1::SessionOpened::default()
         };
@@ -333,7 +332,7 @@ impl Surroundings {
                 };
                 too_many_in_flight(MAX_IN_FLIGHT, so)
             }
-            Refused::TooManyWaiters(name) => self.coordinator.limits().too_many_waiters(&name),
+            Refused::TooManyWaiters(name) => self.limits.too_many_waiters(&name),
             Refused::HeartbeatOutOfOrder { last } => Refusal::field(
                 "heartbeat.sequence",
                 format!("must be greater than the one before, {last}"),

@@ -41,7 +41,9 @@ use self::{
     cleanup::Tracking, contention::Contention, deadlock::Blocked, listing::Listings,
     registry::Registry,
 };
-use crate::{Liveness, admission::Admission, limits::Limits, telemetry::Metrics};
+use crate::{
+    Liveness, admission::Admission, convert::FieldBounds, limits::Limits, telemetry::Metrics,
+};
 
 /// A cheap handle on what all sessions of this process share.
 #[derive(Clone, Debug)]
@@ -173,6 +175,16 @@ impl Coordinator {
     /// Longest wait that may be asked for.
     pub fn max_wait(&self) -> Duration {
         self.shared.max_wait
+    }
+
+    /// Returns the bounds of the fields of a session's messages.
+    pub fn field_bounds(&self) -> FieldBounds<'_> {
+        FieldBounds {
+            store: self.store(),
+            ttl: self.bounds(),
+            max_wait: self.max_wait(),
+            limits: self.limits(),
+        }
     }
 
     /// Returns the time-out of a command to the store.

@@ -79,8 +79,8 @@ impl Opening {
         };
         // What a session has already it keeps, though it may be more than one may ask for by now.
         let limit = coordinator.limits().most_locks();
-        self.resume
-            .add(resume, first.request_id, limit, coordinator)?;
+        let bounds = coordinator.field_bounds();
+        self.resume.add(resume, first.request_id, limit, bounds)?;
         if more {
             self.first = Some(first);
             return Ok(None);

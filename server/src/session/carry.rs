@@ -80,7 +80,8 @@ impl Carrier {
             surroundings: Surroundings {
                 session: opened.id,
                 ttl: opened.lease.ttl(),
-                coordinator: coordinator.clone(),
+                coordinator: coordinator.id().clone(),
+                limits: coordinator.limits().clone(),
                 granted: opened.rights.granted().clone(),
                 denied: opened.denied,
             },

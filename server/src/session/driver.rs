@@ -286,7 +286,7 @@ impl Driver {
         {
             coordinator.limits().request(&place.account)?;
         }
-        let request = messages::request(request, coordinator, self.kind.closer())?;
+        let request = messages::request(request, coordinator.field_bounds(), self.kind.closer())?;
         match &request {
             Request::Acquire(acquire) => {
                 for name in acquire.names.iter() {
