@@ -15,12 +15,12 @@ impl Moment {
         Self(read())
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn as_nanos(self) -> u64 {
         self.0
     }

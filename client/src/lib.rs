@@ -180,6 +180,13 @@ pub use view::{
 };
 pub use watcher::LockWatcher;
 
+/// Sessions without their drivers, for the workspace's own tests. No part of the API.
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation {
+    pub use crate::session::simulated::{Acquire, Guard, Output, Session, StreamEnd};
+}
+
 /// The wire API: messages and generated stubs.
 mod proto {
     pub(crate) use leasehold_proto::v1;

@@ -204,12 +204,7 @@ impl Driver {
             Event::Message(message) => self.machine.message(now, number, message),
             Event::Ended(status) => {
                 let failure = status.map(Failure::from_status);
-                // Its own word, or a plain end after it said `draining`. A connection that breaks meanwhile is neither: the
-                // coordinator may still be there, hear of that, and release everything.
-                let stopped = match &failure {
-                    Some(failure) => failure.is_draining(),
-                    None => self.machine.is_draining_on(number),
-                };
+                let stopped = self.machine.stream_ended_by(now, number, failure.as_ref());
                 match &failure {
                     _ if stopped => tracing::info!(
                         endpoint = &*endpoint,
@@ -222,13 +217,6 @@ impl Driver {
                     None => {
                         tracing::info!(endpoint = &*endpoint, "the coordinator ended the stream")
                     }
-                }
-                if stopped {
-                    self.machine.stream_stopped(now, number);
-                } else if failure.is_some_and(|failure| failure.is_unauthenticated()) {
-                    self.machine.stream_disowned(now, number);
-                } else {
-                    self.machine.stream_ended(now, number);
                 }
                 if stopped {
                     self.current_stopped(now);

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     clock::{Moment, earlier},
-    error::{AcquireError, ConnectError, HoldFailure},
+    error::{AcquireError, ConnectError, Failure, HoldFailure},
     lease::{Lease, LostReason},
     proto::v1::{self, session_request::Request as Body},
     trace::TraceContext,
@@ -168,7 +168,7 @@ impl<A, H> Machine<A, H> {
     }
 
     /// Returns whether there is a stream with a session on it.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "simulation"))]
     pub(super) fn is_open(&self) -> bool {
         self.stream.is_some()
     }
@@ -215,6 +215,29 @@ impl<A, H> Machine<A, H> {
         self.stream_ended_with(now, number, Ended::Left { grace });
     }
 
+    /// Handles the end of the session's stream, plain or with this failure. Returns whether its coordinator stopped.
+    pub(super) fn stream_ended_by(
+        &mut self,
+        now: Moment,
+        number: u64,
+        failure: Option<&Failure>,
+    ) -> bool {
+        // The coordinator says so, or ends the stream plainly after it said `draining`. A broken connection is neither: the
+        // coordinator may still be there, hear of the break, and release everything.
+        let stopped = match failure {
+            Some(failure) => failure.is_draining(),
+            None => self.is_draining_on(number),
+        };
+        if stopped {
+            self.stream_stopped(now, number);
+        } else if failure.is_some_and(Failure::is_unauthenticated) {
+            self.stream_disowned(now, number);
+        } else {
+            self.stream_ended(now, number);
+        }
+        stopped
+    }
+
     /// Handles the end of a stream whose coordinator no longer knows who the client is. The coordinator leaves the holds for
     /// as long as it promised, and a client that is known again may resume them.
     pub(super) fn stream_disowned(&mut self, now: Moment, number: u64) {
@@ -228,7 +251,7 @@ impl<A, H> Machine<A, H> {
     }
 
     /// Returns whether the coordinator of this stream has said that it is going away.
-    pub(super) fn is_draining_on(&self, number: u64) -> bool {
+    fn is_draining_on(&self, number: u64) -> bool {
         let stream = self.stream.as_ref();
         stream.is_some_and(|stream| stream.number == number && stream.draining.is_some())
     }

@@ -5,7 +5,8 @@
 //!   each event, without I/O;
 //! - `moving`, `resume`: the same, on the way from one stream to the next;
 //! - `route`, `link`, `connection`: where to connect, and a connection;
-//! - `driver`, `dialling`, `renewing`: the task that joins the two.
+//! - `driver`, `dialling`, `renewing`: the task that joins the two;
+//! - `simulated`: the same without the task, for the simulation.
 
 mod answers;
 mod builder;
@@ -27,6 +28,8 @@ mod renewing;
 mod replies;
 mod resume;
 mod route;
+#[cfg(feature = "simulation")]
+pub(crate) mod simulated;
 mod spec;
 mod stream;
 mod waits;

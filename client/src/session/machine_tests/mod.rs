@@ -9,7 +9,6 @@ mod life;
 mod moves;
 mod reentry;
 mod requests;
-mod simulation;
 mod stopped;
 mod traces;
 

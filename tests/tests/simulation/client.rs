@@ -1,0 +1,400 @@
+//! Clients of the simulated world: real session machines, with programs that ask for locks and drivers that connect.
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use leasehold_client::{
+    AcquireError,
+    simulation::{Guard, Output, Session, StreamEnd as ClientEnd},
+};
+use leasehold_core::session::StreamEnd;
+use leasehold_proto::v1::{SessionOpen, SessionResponse};
+use prost::Message;
+
+use crate::{
+    coordinator::{State, Up},
+    dice::{MS, Pipe},
+    world::World,
+};
+
+/// How long a client waits for the end of a stream that it has left.
+const GOODBYE: u64 = 2_000 * MS;
+/// Start of the clients' clocks.
+const CLOCK: Duration = Duration::from_secs(1_000);
+
+/// A stream, with what is on its way.
+pub(crate) struct Stream {
+    pub(crate) client: usize,
+    pub(crate) coordinator: usize,
+    /// The client's number of it.
+    number: u64,
+    pub(crate) up: Pipe<Up>,
+    pub(crate) down: Pipe<Result<Vec<u8>, ClientEnd>>,
+    /// Its client hears nothing of it any more.
+    pub(crate) is_client_gone: bool,
+    /// Its coordinator says nothing on it any more.
+    pub(crate) is_coordinator_gone: bool,
+}
+
+pub(crate) struct Client {
+    pub(crate) machine: Session,
+    /// Its name, which no other run of a client has.
+    pub(crate) name: String,
+    /// How much faster its clock is, in millionths.
+    drift: i64,
+    pub(crate) grace: u64,
+    pub(crate) ttl: u64,
+    /// The stream that has the session open, and the one that is to have it next.
+    current: Option<usize>,
+    next: Option<usize>,
+    /// Streams that did not open in time.
+    overdue: Vec<usize>,
+    /// Streams that were left, and until when it waits for their ends.
+    leaving: Vec<(usize, u64)>,
+    dial_at: Option<u64>,
+    pub(crate) act_at: u64,
+    pub(crate) asleep_until: u64,
+    /// Nobody can be reached before this.
+    pub(crate) cut_off_until: u64,
+    pub(crate) guards: Vec<Guard>,
+    pub(crate) acquires: u64,
+    pub(crate) waits: BTreeSet<u64>,
+    pub(crate) is_ended: bool,
+}
+
+/// Draws owner ids: those of a world are the same in each run.
+pub(crate) fn draw() -> Vec<u8> {
+    DRAWN.set(DRAWN.get() + 1);
+    u128::from(DRAWN.get()).to_be_bytes().to_vec()
+}
+
+thread_local!(pub(crate) static DRAWN: Cell<u64> = const { Cell::new(0) });
+
+fn wire(micros: u64) -> Option<prost_types::Duration> {
+    Some(Duration::from_micros(micros).try_into().unwrap())
+}
+
+impl Client {
+    pub(crate) fn new(name: String, grace: u64, ttl: u64, drift: i64) -> Self {
+        let open = SessionOpen {
+            client_name: name.clone(),
+            ttl: wire(ttl),
+            disconnect_grace: wire(grace),
+            ..SessionOpen::default()
+        };
+        Self {
+            machine: Session::new(Duration::from_millis(500), open, draw),
+            name,
+            drift,
+            grace,
+            ttl,
+            current: None,
+            next: None,
+            overdue: Vec::new(),
+            leaving: Vec::new(),
+            dial_at: None,
+            act_at: 0,
+            asleep_until: 0,
+            cut_off_until: 0,
+            guards: Vec::new(),
+            acquires: 0,
+            waits: BTreeSet::new(),
+            is_ended: false,
+        }
+    }
+
+    /// Returns the time on its clock.
+    pub(crate) fn clock(&self, now: u64) -> Duration {
+        let drift = i64::try_from(now).unwrap() * self.drift / 1_000;
+        let nanos = i64::try_from(now * 1_000).unwrap() + drift;
+        CLOCK + Duration::from_nanos(u64::try_from(nanos).unwrap())
+    }
+
+    /// Returns when its clock shows this.
+    fn when(&self, clock: Duration) -> u64 {
+        let micros = u64::try_from(clock.saturating_sub(CLOCK).as_micros()).unwrap();
+        let rate = u64::try_from(1_000_000 + self.drift).unwrap();
+        let mut when = u64::try_from(u128::from(micros) * 1_000_000 / u128::from(rate)).unwrap();
+        while self.clock(when) < clock {
+            when += 1;
+        }
+        when
+    }
+
+    /// Returns when it has something to do of itself.
+    pub(crate) fn due(&self) -> Option<u64> {
+        if self.is_ended {
+            return None;
+        }
+        let alarm = self.machine.alarm().map(|alarm| self.when(alarm));
+        let leaving = self.leaving.iter().map(|(_, until)| *until).min();
+        let due = [alarm, leaving, self.dial_at, Some(self.act_at)];
+        let due = due.into_iter().flatten().min()?;
+        Some(due.max(self.asleep_until))
+    }
+
+    pub(crate) fn streams(&self) -> Vec<usize> {
+        self.current.into_iter().chain(self.next).collect()
+    }
+
+    /// Returns the guards that say that they hold their locks, and until when they do if they hear nothing.
+    pub(crate) fn live(&self, now: u64) -> impl Iterator<Item = (&Guard, u64)> {
+        let clock = self.clock(now);
+        self.guards.iter().filter_map(move |guard| {
+            let valid_for = guard.valid_for(clock);
+            (!valid_for.is_zero()).then(|| (guard, self.when(clock + valid_for)))
+        })
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waits.is_empty()
+    }
+}
+
+impl World {
+    /// Takes in what arrived on a stream.
+    pub(crate) fn told(&mut self, number: usize, message: Result<Vec<u8>, ClientEnd>) {
+        let Some(stream) = self.streams.get(&number) else {
+            return;
+        };
+        let (client, of_client) = (stream.client, stream.number);
+        self.touch_client(client);
+        let clock = self.clients[client].clock(self.now);
+        self.tell(|| match &message {
+            Ok(bytes) => format!(
+                "client {client} hears on {number}: {:?}",
+                SessionResponse::decode(&bytes[..])
+            ),
+            Err(end) => format!("client {client} hears the end of {number}: {end:?}"),
+        });
+        let it = &mut self.clients[client];
+        match message {
+            Ok(bytes) => {
+                let message = SessionResponse::decode(&bytes[..]).unwrap();
+                if it.streams().contains(&number) {
+                    it.machine.message(clock, of_client, message);
+                }
+            }
+            Err(end) => {
+                if matches!(&end, ClientEnd::Status(status) if status.message().contains("has stopped"))
+                {
+                    self.seen.stops += 1;
+                }
+                if it.streams().contains(&number) {
+                    it.machine.stream_ended(clock, of_client, end);
+                }
+                self.let_go(client, number);
+            }
+        }
+        self.carry_out_client(client);
+    }
+
+    /// A client's connection is gone: its driver looks for another one.
+    fn let_go(&mut self, client: usize, number: usize) {
+        let it = &mut self.clients[client];
+        it.current.take_if(|current| *current == number);
+        it.next.take_if(|next| *next == number);
+        it.overdue.retain(|overdue| *overdue != number);
+        it.leaving.retain(|(leaving, _)| *leaving != number);
+        let at = self.now + self.dice.delay();
+        if let Some(stream) = self.streams.get_mut(&number) {
+            stream.is_client_gone = true;
+            stream.up.push(at, Up::End(StreamEnd::ByPeer));
+            let coordinator = stream.coordinator;
+            self.touch_coordinator(coordinator);
+        }
+        self.touch_client(client);
+    }
+
+    pub(crate) fn run_client(&mut self, client: usize) {
+        let now = self.now;
+        let it = &mut self.clients[client];
+        let clock = it.clock(now);
+        if it.machine.alarm().is_some_and(|alarm| alarm <= clock) {
+            it.machine.tick(clock);
+        }
+        self.carry_out_client(client);
+        let leaving = self.clients[client].leaving.clone();
+        for (stream, until) in leaving {
+            if until <= now {
+                self.let_go(client, stream);
+            }
+        }
+        self.dial(client);
+        if self.clients[client].act_at <= now {
+            let longest = match (self.is_calm && !self.is_prompt, self.is_patient) {
+                (true, _) => 60 * MS,
+                (false, false) => 150 * MS,
+                (false, true) => 400 * MS,
+            };
+            let is_idle = self.is_calm && !self.is_prompt || self.is_closing;
+            // What waits is acted on when it is granted.
+            let pause = match is_idle && self.clients[client].guards.is_empty() {
+                true => self.dice.between(100 * MS, 200 * MS),
+                false => self.dice.between(5 * MS, longest),
+            };
+            self.clients[client].act_at = now + pause;
+            self.act(client);
+            self.carry_out_client(client);
+        }
+    }
+
+    fn dial(&mut self, client: usize) {
+        let now = self.now;
+        let it = &mut self.clients[client];
+        if it.is_ended || !it.machine.wants_connection() || it.next.is_some() {
+            it.dial_at = None;
+            return;
+        }
+        let at = *it
+            .dial_at
+            .get_or_insert_with(|| now + self.dice.between(MS, 80 * MS));
+        if now < at {
+            return;
+        }
+        let clock = it.clock(now);
+        let number = self.dice.index(self.coordinators.len());
+        let coordinator = &self.coordinators[number];
+        let serves = coordinator.state == State::Up && coordinator.hung_until <= now;
+        let is_there = coordinator.is_up() && it.cut_off_until <= now;
+        if !is_there || it.machine.awaits_beginning(clock) && !serves {
+            if self.dice.once_in(2) {
+                it.machine.connect_failed(clock);
+            }
+            it.dial_at = Some(now + self.dice.between(20 * MS, 100 * MS));
+            return self.carry_out_client(client);
+        }
+        it.dial_at = None;
+        let of_client = it.machine.connected(clock);
+        self.opened_streams += 1;
+        let stream = self.opened_streams;
+        it.next = Some(stream);
+        self.streams.insert(
+            stream,
+            Stream {
+                client,
+                coordinator: number,
+                number: of_client,
+                up: Pipe::new(),
+                down: Pipe::new(),
+                is_client_gone: false,
+                is_coordinator_gone: false,
+            },
+        );
+        self.carry_out_client(client);
+    }
+
+    /// Cancels and releases everything.
+    pub(crate) fn give_all_back(&mut self, client: usize) {
+        let it = &mut self.clients[client];
+        let clock = it.clock(self.now);
+        for id in std::mem::take(&mut it.waits) {
+            it.machine.cancel(clock, id);
+        }
+        for guard in std::mem::take(&mut it.guards) {
+            it.machine.release(clock, &guard);
+        }
+        self.carry_out_client(client);
+    }
+
+    /// The process dies, and the system ends its connections.
+    pub(crate) fn die(&mut self, client: usize) {
+        let it = &self.clients[client];
+        let left = it.leaving.iter().map(|(stream, _)| *stream);
+        let streams: Vec<usize> = it
+            .streams()
+            .into_iter()
+            .chain(it.overdue.iter().copied())
+            .chain(left)
+            .collect();
+        for stream in streams {
+            self.let_go(client, stream);
+        }
+        self.start_client(client);
+    }
+
+    pub(crate) fn carry_out_client(&mut self, client: usize) {
+        self.touch_client(client);
+        while let Some(output) = self.clients[client].machine.next_output() {
+            let now = self.now;
+            self.tell(|| format!("client {client}: {output:?}"));
+            let it = &mut self.clients[client];
+            let numbered = |streams: &BTreeMap<usize, Stream>, number: u64| {
+                let mut own = it.streams().into_iter();
+                own.find(|stream| streams[stream].number == number)
+            };
+            match output {
+                Output::Send(number, request) => {
+                    let at = now + self.dice.delay();
+                    if let Some(stream) = numbered(&self.streams, number)
+                        && let Some(stream) = self.streams.get_mut(&stream)
+                    {
+                        stream.up.push(at, Up::Message(request.encode_to_vec()));
+                        let coordinator = stream.coordinator;
+                        self.touch_coordinator(coordinator);
+                    }
+                }
+                Output::Granted(id, guards) => {
+                    let (waited, name) = (it.waits.remove(&id), &it.name);
+                    assert!(waited, "acquire {id} of {name} was granted after its end");
+                    it.act_at = it.act_at.min(now + self.dice.between(5 * MS, 60 * MS));
+                    for guard in guards {
+                        self.seen.grants += 1;
+                        let mut live = self.clients[client].live(now);
+                        let is_again = live.any(|(other, _)| other.token() == guard.token());
+                        drop(live);
+                        self.seen.grants_again += u64::from(is_again);
+                        self.clients[client].guards.push(guard);
+                    }
+                }
+                Output::NotGranted(id, error) => {
+                    assert!(
+                        !matches!(error, AcquireError::Refused { ref source, .. } if source.reason() == "INVALID_FIELD"),
+                        "{error:?}"
+                    );
+                    it.waits.remove(&id);
+                }
+                Output::Opened(number) => {
+                    let next = it.next.take();
+                    let opened = next.filter(|next| self.streams[next].number == number);
+                    assert!(opened.is_some(), "another stream opened");
+                    let former = std::mem::replace(&mut it.current, opened);
+                    it.leaving
+                        .extend(former.map(|former| (former, now + GOODBYE)));
+                    let overdue = std::mem::take(&mut it.overdue);
+                    let live = it.live(now).count() as u64;
+                    if former.is_some() {
+                        self.seen.moved_while_held += live;
+                    } else {
+                        self.seen.resumed_after_suspension += live;
+                    }
+                    for stream in overdue {
+                        self.let_go(client, stream);
+                    }
+                }
+                Output::Overdue(number) => {
+                    let next = it
+                        .next
+                        .take_if(|next| self.streams[&*next].number == number);
+                    it.overdue.extend(next);
+                }
+                Output::Cut(number) => {
+                    if let Some(stream) = numbered(&self.streams, number) {
+                        self.let_go(client, stream);
+                    }
+                }
+                Output::Leave(number) => {
+                    let next = it
+                        .next
+                        .take_if(|next| self.streams[&*next].number == number);
+                    it.leaving.extend(next.map(|next| (next, now + GOODBYE)));
+                }
+                Output::Ended => it.is_ended = true,
+                Output::Draining | Output::Changed(_) => {}
+            }
+        }
+    }
+}

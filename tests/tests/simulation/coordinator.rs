@@ -1,0 +1,457 @@
+//! Coordinators of the simulated world: real session machines, real registries and the real conversion of messages. Only what
+//! a driver does is written anew, on the world's time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use leasehold_client::simulation::StreamEnd as ClientEnd;
+use leasehold_core::{
+    command::Op,
+    contention::{self, ContendedNames},
+    deadlock::{BlockedWait, Deadlock},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    lease::Lease,
+    name::LockName,
+    session::{
+        Closer, CommandFailure, Config, Context, Input, Phase, RegistryEvent, RequestId, Resumed,
+        Session, StreamEnd,
+    },
+};
+use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request as Asked};
+use leasehold_server::{
+    access::rules::Granted,
+    convert::{self, FieldBounds, Resumptions, session::Surroundings},
+    coordinator::{
+        inbox::{Inbox, InboxEvent},
+        registry::Registry,
+    },
+    limits::Limits,
+    status::{Reason, Refusal},
+};
+use leasehold_store::{Store as AnyStore, memory::MemoryStore};
+use prost::Message;
+
+use crate::{
+    store::{Destination, Event, Run},
+    world::{BOUNDS, LONGEST_TTL, World},
+};
+
+/// Most acquires of one coordinator on their way to the store.
+pub(crate) const ADMITTED: usize = 4;
+
+/// Message on its way to a coordinator, or the end of the stream as it sees that.
+pub(crate) enum Up {
+    Message(Vec<u8>),
+    End(StreamEnd),
+}
+
+/// How far a coordinator is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Up,
+    /// It stops then.
+    Draining(u64),
+    /// It starts again then.
+    Down(u64),
+}
+
+pub(crate) struct Coordinator {
+    pub(crate) id: CoordinatorId,
+    pub(crate) runs: u64,
+    pub(crate) state: State,
+    pub(crate) hung_until: u64,
+    pub(crate) is_store_up: bool,
+    pub(crate) store_up_at: u64,
+    pub(crate) registry: Registry,
+    /// Every owner id that was ever registered in this run.
+    pub(crate) known: BTreeSet<OwnerId>,
+    pub(crate) contended: ContendedNames,
+    /// Releases in the background that are not done.
+    pub(crate) cleanups: usize,
+    pub(crate) floor: i64,
+    /// Its sessions, by the numbers of their streams.
+    pub(crate) sessions: BTreeMap<usize, Box<Served>>,
+    /// Acquires on their way to the store.
+    pub(crate) acquiring: usize,
+}
+
+/// A stream whose session is not open yet, with what its `open` has said so far.
+#[derive(Default)]
+struct Opening {
+    first: Option<(RequestId, SessionOpen)>,
+    resume: Resumptions,
+}
+
+/// A session and what it is served with.
+pub(crate) struct Served {
+    /// `None` until `open` has come.
+    pub(crate) session: Option<Session>,
+    opening: Opening,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) surroundings: Option<Surroundings>,
+    /// Its waiters that were announced.
+    pub(crate) tracked: BTreeMap<OwnerId, Tracked>,
+}
+
+/// A waiter that was announced.
+pub(crate) struct Tracked {
+    pub(crate) name: LockName,
+    pub(crate) actor: Actor,
+    /// Whether the detector of deadlocks knows of it.
+    pub(crate) is_watched: bool,
+}
+
+impl Served {
+    fn new() -> Self {
+        Self {
+            session: None,
+            opening: Opening::default(),
+            inbox: Arc::default(),
+            surroundings: None,
+            tracked: BTreeMap::new(),
+        }
+    }
+
+    /// Returns its waits that the detector of deadlocks knows of.
+    pub(crate) fn blocked(&self) -> impl Iterator<Item = BlockedWait> {
+        let waits = self.tracked.iter().filter(|(_, wait)| wait.is_watched);
+        let session = self.surroundings.as_ref().map(|it| it.session);
+        waits.filter_map(move |(ticket, wait)| {
+            Some(BlockedWait {
+                session: session?,
+                actor: wait.actor,
+                ticket: *ticket,
+                name: wait.name.clone(),
+            })
+        })
+    }
+
+    /// Aborts one of its waits because of a deadlock.
+    pub(crate) fn abort(&mut self, deadlock: &Deadlock) {
+        let ticket = deadlock.victim.ticket;
+        let wait = self.tracked.get_mut(&ticket).filter(|it| it.is_watched);
+        if let Some(wait) = wait {
+            wait.is_watched = false;
+            let event = RegistryEvent::Deadlocked(Box::new(deadlock.clone()));
+            self.inbox.put(InboxEvent::Registry(ticket, event));
+        }
+    }
+
+    /// Returns whether messages of the client are taken in now, or thrown away: not while it resumes.
+    pub(crate) fn hears(&self) -> bool {
+        let phase = self.session.as_ref().map(Session::phase);
+        phase != Some(Phase::Resuming)
+    }
+}
+
+impl Coordinator {
+    pub(crate) fn new(number: usize, runs: u64) -> Self {
+        Self {
+            id: CoordinatorId::new(&format!("c{number}.{runs}")),
+            runs,
+            state: State::Up,
+            hung_until: 0,
+            is_store_up: true,
+            store_up_at: 0,
+            registry: Registry::default(),
+            known: BTreeSet::new(),
+            contended: ContendedNames::default(),
+            cleanups: 0,
+            floor: 0,
+            sessions: BTreeMap::new(),
+            acquiring: 0,
+        }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        !matches!(self.state, State::Down(_))
+    }
+
+    pub(crate) fn learn(&mut self, token: FencingToken) {
+        self.floor = self.floor.max(token.get() + 1);
+    }
+}
+
+/// What checks messages needs beside the coordinator.
+pub(crate) struct Checks {
+    store: AnyStore,
+    limits: Limits,
+}
+
+impl Checks {
+    pub(crate) fn new() -> Self {
+        Self {
+            store: AnyStore::Memory(MemoryStore::open().0),
+            limits: Limits::new(leasehold_server::Config::default().into()),
+        }
+    }
+
+    fn bounds(&self) -> FieldBounds<'_> {
+        FieldBounds {
+            store: &self.store,
+            ttl: &BOUNDS,
+            max_wait: Duration::from_secs(3600),
+            limits: &self.limits,
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn run(&self, number: usize) -> Run {
+        (number, self.coordinators[number].runs)
+    }
+
+    /// Takes in what arrived on a stream.
+    pub(crate) fn hear(&mut self, number: usize, stream: usize, message: Up) {
+        self.touch_coordinator(number);
+        let session = self.coordinators[number].sessions.get(&stream);
+        let phase = session.and_then(|served| Some(served.session.as_ref()?.phase()));
+        self.tell(|| match &message {
+            Up::Message(bytes) => {
+                let message = SessionRequest::decode(&bytes[..]);
+                format!("coordinator {number} hears on {stream}: {message:?}")
+            }
+            Up::End(end) => format!("coordinator {number} hears the end of {stream}: {end:?}"),
+        });
+        match (message, phase) {
+            (Up::End(end), _) => {
+                self.handle(number, stream, Input::StreamEnded(end));
+                // Nobody is at its other end.
+                if let Some(stream) = self.streams.get_mut(&stream) {
+                    stream.is_coordinator_gone = true;
+                }
+                let sessions = &mut self.coordinators[number].sessions;
+                if sessions.get(&stream).is_some_and(|it| it.session.is_none()) {
+                    sessions.remove(&stream);
+                }
+            }
+            (Up::Message(bytes), None) => {
+                let request = SessionRequest::decode(&bytes[..]).unwrap();
+                if let Err(refusal) = self.open(number, stream, request) {
+                    self.coordinators[number].sessions.remove(&stream);
+                    let end = ClientEnd::Status(Box::new(refusal.into()));
+                    self.answer(stream, Err(end));
+                }
+            }
+            (Up::Message(bytes), Some(Phase::Open)) => {
+                let request = SessionRequest::decode(&bytes[..]).unwrap();
+                self.on_request(number, stream, request);
+            }
+            (Up::Message(_), Some(_)) => {}
+        }
+    }
+
+    fn open(
+        &mut self,
+        number: usize,
+        stream: usize,
+        request: SessionRequest,
+    ) -> Result<(), Refusal> {
+        if matches!(self.coordinators[number].state, State::Draining(_)) {
+            return Err(Refusal::new(
+                Reason::Draining,
+                "the coordinator is going away",
+            ));
+        }
+        // It is gone already.
+        if self.streams[&stream].is_coordinator_gone {
+            return Ok(());
+        }
+        let Some(Asked::Open(mut open)) = request.request else {
+            panic!("the first message is no `open`");
+        };
+        let sessions = &mut self.coordinators[number].sessions;
+        let served = sessions
+            .entry(stream)
+            .or_insert_with(|| Box::new(Served::new()));
+        let opening = &mut served.opening;
+        let (resume, more) = (std::mem::take(&mut open.resume), open.more);
+        let (request_id, open) = opening.first.take().unwrap_or((request.request_id, open));
+        let bounds = self.checks.bounds();
+        opening.resume.add(resume, request_id, 100, bounds)?;
+        if more {
+            opening.first = Some((request_id, open));
+            return Ok(());
+        }
+        let ttl = convert::ttl("open.ttl", open.ttl, &BOUNDS)?;
+        let grace = convert::disconnect_grace("grace", open.disconnect_grace, ttl)?;
+        let (resume, denied) = std::mem::take(&mut opening.resume).finish(|_| true);
+        self.opened += 1;
+        let id = SessionId::from_bytes(u128::from(self.opened).to_be_bytes());
+        let mut served = sessions.remove(&stream).expect("it was just there");
+        let coordinator = &mut self.coordinators[number];
+        served.surroundings = Some(Surroundings {
+            session: id,
+            ttl,
+            coordinator: coordinator.id.clone(),
+            limits: self.checks.limits.clone(),
+            granted: Granted::Everything,
+            denied,
+        });
+        for resumption in &resume {
+            coordinator.known.insert(resumption.next);
+            let inbox = Arc::clone(&served.inbox);
+            assert!(
+                coordinator.registry.claim(resumption.next, inbox),
+                "an owner id was used before"
+            );
+            if let Resumed::Hold { count } = resumption.what {
+                assert!(count > 0);
+            }
+        }
+        let config = Config {
+            id,
+            client_name: convert::client_name("name", &open.client_name)?,
+            grace,
+            max_locks: 100,
+            store_timeout: self.store_timeout,
+            max_hold: LONGEST_TTL,
+            tells_tickets: true,
+            needs_replicas: false,
+        };
+        let is_store_up = coordinator.is_store_up;
+        let now = self.moment();
+        let owners = &mut self.owners;
+        let mut fresh = || {
+            *owners += 1;
+            OwnerId::from_bytes((u128::from(*owners) << 64).to_be_bytes())
+        };
+        let mut context = Context {
+            now,
+            fresh_owner: &mut fresh,
+        };
+        let lease = Lease::open(ttl, now);
+        let session = Session::open(config, lease, request_id, resume, &mut context);
+        served.session = Some(session);
+        self.coordinators[number].sessions.insert(stream, served);
+        self.handle(number, stream, Input::StoreUp(is_store_up));
+        Ok(())
+    }
+
+    fn on_request(&mut self, number: usize, stream: usize, request: SessionRequest) {
+        let request_id = request.request_id;
+        let bounds = self.checks.bounds();
+        let closer = Closer::Client;
+        match convert::session::request(request, bounds, closer) {
+            Ok(request) => self.handle(number, stream, Input::Request(request_id, request)),
+            Err(refusal) => panic!("the client asked for something wrong: {refusal:?}"),
+        }
+    }
+
+    /// Has every session of a coordinator do what is due, until they have nothing to tell each other.
+    pub(crate) fn run_sessions(&mut self, number: usize) {
+        let sessions = &self.coordinators[number].sessions;
+        let streams: Vec<usize> = sessions.keys().copied().collect();
+        let mut is_quiet = false;
+        while !std::mem::replace(&mut is_quiet, true) {
+            for stream in &streams {
+                is_quiet &= !self.run_session(number, *stream);
+            }
+        }
+    }
+
+    /// Has a session do what is due. Returns whether anything was.
+    fn run_session(&mut self, number: usize, stream: usize) -> bool {
+        let now = self.moment();
+        let coordinator = &self.coordinators[number];
+        let has_room = coordinator.acquiring < ADMITTED;
+        let Some(served) = coordinator.sessions.get(&stream) else {
+            return false;
+        };
+        let Some(session) = &served.session else {
+            return false;
+        };
+        let is_due = session.next_timeout().is_some_and(|at| at <= now);
+        let was_open = session.phase() == Phase::Open;
+        let may_start = has_room && session.has_admission_queue();
+        let mut events = Vec::new();
+        served.inbox.take(&mut events);
+        if is_due {
+            self.serve(number, stream, |session, context| {
+                session.handle_timeout(context);
+            });
+            if was_open && !self.coordinators[number].sessions.contains_key(&stream) {
+                self.seen.silent += 1;
+            }
+        }
+        let has_events = !events.is_empty();
+        for event in events {
+            let input = match event {
+                InboxEvent::Answered(id, result) => {
+                    Input::StoreReply(id, result.map_err(CommandFailure::Store))
+                }
+                InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
+            };
+            self.handle(number, stream, input);
+        }
+        if may_start && !is_due && !has_events {
+            self.serve(number, stream, |_, _| {});
+        }
+        is_due || has_events
+    }
+
+    /// Returns when a session of a coordinator has something to do.
+    pub(crate) fn sessions_due(&self, number: usize) -> Option<u64> {
+        let sessions = self.coordinators[number].sessions.values();
+        let due = sessions.filter_map(|served| served.session.as_ref()?.next_timeout());
+        due.min().map(|at| at.as_micros())
+    }
+
+    /// Takes in what happens to a coordinator, unless that has ended meanwhile.
+    pub(crate) fn happen(&mut self, event: Event) {
+        let by = match &event {
+            Event::Execute(_) => None,
+            Event::Reply(sent, _) => Some(sent.by),
+            Event::WakeUp(by, _) | Event::CleanUp(by, _) => Some(*by),
+        };
+        if let Some(by) = by {
+            self.touch_coordinator(by.0);
+            let coordinator = &self.coordinators[by.0];
+            if coordinator.runs != by.1 || !coordinator.is_up() {
+                return;
+            }
+            if coordinator.hung_until > self.now {
+                let at = coordinator.hung_until;
+                return self.store.plan(at, event);
+            }
+        }
+        match event {
+            Event::Execute(sent) => self.execute(sent),
+            Event::WakeUp(by, wake_up) => self.on_wake_up(by, wake_up),
+            Event::CleanUp(by, pending) => self.send_clean_up(by, pending),
+            Event::Reply(sent, result) => {
+                let (by, name) = (sent.by, &sent.command.name);
+                match &result {
+                    Ok(stamped) => self.note(by, name, stamped),
+                    // It may have handed the lock on: whoever waits here finds out at once. Others find out for themselves.
+                    Err(error)
+                        if error.is_indeterminate()
+                            && matches!(sent.to, Destination::Session(..))
+                            && !matches!(sent.command.op, Op::Renew { .. }) =>
+                    {
+                        self.recheck(by, name, Duration::ZERO);
+                    }
+                    Err(_) => {}
+                }
+                match sent.to {
+                    Destination::Session(stream, id) => {
+                        let coordinator = &mut self.coordinators[by.0];
+                        if matches!(sent.command.op, Op::Acquire(_)) {
+                            coordinator.acquiring -= 1;
+                        }
+                        if let Some(served) = coordinator.sessions.get(&stream) {
+                            served.inbox.put(InboxEvent::Answered(id, result));
+                        }
+                    }
+                    Destination::CleanUp(pending) => self.on_clean_up(by, pending, result),
+                    Destination::Contention(id) => {
+                        self.contend(by, contention::Input::Answered(id, result));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Counts of what happened in the simulated worlds. Their floors show that the simulation has not gone blind.
+
+/// Defines the counts and their floors, for a hundred seeds.
+macro_rules! coverage {
+    ($($(#[$doc:meta])* $name:ident: $floor:literal,)*) => {
+        /// Counts of what happened.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct Coverage {
+            $($(#[$doc])* pub(crate) $name: u64,)*
+        }
+
+        impl Coverage {
+            pub(crate) fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+
+            /// Fails if anything happened too seldom in so many worlds.
+            pub(crate) fn check(&self, seeds: u64) {
+                let counts = [$((stringify!($name), self.$name, $floor),)*];
+                for (name, count, floor) in counts {
+                    let floor: u64 = floor * seeds / 100;
+                    assert!(count >= floor, "{count} {name} in {seeds} worlds, fewer than {floor}: {self:#?}");
+                }
+            }
+        }
+    };
+}
+
+coverage! {
+    /// Guards that a client was given.
+    grants: 1000,
+    /// Guards of a lock that the actor held already.
+    grants_again: 15,
+    /// Acquires of several names that were granted.
+    grants_of_several: 150,
+    /// Grants to a waiter by somebody else's command.
+    hand_offs: 600,
+    /// Hand-offs to a waiter at another coordinator.
+    hand_offs_elsewhere: 150,
+    /// Wake-ups that were lost.
+    lost_wake_ups: 50,
+    /// Hand-offs that a waiter's coordinator confirmed.
+    confirmed: 80,
+    /// Waiters that joined the queue again.
+    joined_again: 2,
+    /// Guards that were held when their session opened on another stream, and stayed held.
+    moved_while_held: 10,
+    /// Guards that were suspended, and held again on another stream.
+    resumed_after_suspension: 12,
+    /// Places in queues that another stream took over.
+    resumed_places: 50,
+    /// Holds that a coordinator told its client were lost.
+    losses: 40,
+    /// Acquires that were cancelled in time.
+    cancelled: 200,
+    /// Acquires whose wait was over.
+    timed_out: 200,
+    /// Acquires that found a lock busy.
+    busy: 300,
+    /// Sessions that were told of a drain.
+    drains: 80,
+    /// Streams whose coordinator stopped in order.
+    stops: 12,
+    /// Coordinators that crashed.
+    crashes: 30,
+    /// Clients that died.
+    deaths: 50,
+    /// Streams that were cut.
+    cuts: 150,
+    /// Sessions that ended because their clients were silent.
+    silent: 20,
+    /// Sessions that waited for a resume.
+    detached: 60,
+    /// Commands that were carried out, and whose reply was lost.
+    lost_replies: 80,
+    /// Commands that were not carried out.
+    not_carried_out: 120,
+    /// Commands that arrived after their sender had given up.
+    late: 40,
+    /// Releases in the background.
+    clean_ups: 500,
+    /// Renewals of holds.
+    renewals: 150,
+    /// Waits that were aborted because of a deadlock: few, since locks are given back soon.
+    deadlocks: 0,
+    /// Locks that an operator took.
+    forced: 40,
+}

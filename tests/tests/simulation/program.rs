@@ -1,0 +1,93 @@
+//! Programs of the simulated clients: what they ask for, and when they give it back.
+
+use std::time::Duration;
+
+use leasehold_client::simulation::Acquire;
+use leasehold_proto::v1::LockMode;
+
+use crate::world::{NAMES, World};
+
+/// Limit of every semaphore.
+const LIMIT: u32 = 3;
+/// Most acquires of one client that wait.
+const MOST_WAITING: usize = 8;
+
+impl World {
+    /// Any mode, one name or several, by nobody or by one of two actors, which hold on to no order.
+    fn spec(&mut self) -> Acquire {
+        let longest = if self.is_patient { 6_000 } else { 1_500 };
+        let dice = &mut self.dice;
+        let names: &[usize] = match dice.below(6) {
+            0 => &[0, 1],
+            1 => &[2, 0],
+            2 | 3 => &[0],
+            4 => &[1],
+            _ => &[2],
+        };
+        let actor = dice.below(3);
+        let reentrant = actor != 0 && dice.below(4) > 0;
+        Acquire {
+            names: names.iter().map(|name| NAMES[*name].to_owned()).collect(),
+            mode: dice.pick(&[
+                LockMode::Exclusive,
+                LockMode::Exclusive,
+                LockMode::Shared,
+                LockMode::Semaphore,
+            ]),
+            permits: u32::try_from(dice.between(1, 3)).unwrap(),
+            limit: LIMIT,
+            wait: match dice.below(4) {
+                // What is held once more is held while the others are waited for, and the detector does not see who waits for
+                // several names as nobody.
+                0 if names.len() == 1 || !reentrant => None,
+                1 => Some(Duration::ZERO),
+                _ => Some(Duration::from_millis(dice.below(longest))),
+            },
+            lock_delay: Duration::from_millis(match dice.below(8) {
+                0 => dice.below(200),
+                _ => 0,
+            }),
+            actor,
+            reentrant,
+        }
+    }
+
+    /// What the program around a session does.
+    pub(crate) fn act(&mut self, client: usize) {
+        let clock = self.clients[client].clock(self.now);
+        let asks = !self.is_calm || self.is_prompt && !self.is_closing;
+        if asks && self.clients[client].waits.len() < MOST_WAITING && self.dice.below(3) > 0 {
+            let spec = self.spec();
+            let it = &mut self.clients[client];
+            it.acquires += 1;
+            it.waits.insert(it.acquires);
+            it.machine.acquire(clock, it.acquires, spec);
+        }
+        // In calm weather, what waits is not cancelled: it has to come to an end.
+        let cancels = asks && self.dice.once_in(6) || self.is_closing;
+        let it = &mut self.clients[client];
+        let waits = it.waits.iter().copied();
+        if cancels && let Some(id) = waits.collect::<Vec<_>>().get(self.dice.index(8)).copied() {
+            it.waits.remove(&id);
+            it.machine.cancel(clock, id);
+        }
+        if it.guards.is_empty() {
+            return;
+        }
+        let releases = match (asks, self.is_patient && !self.is_prompt) {
+            (false, _) => 12,
+            (true, false) => 7,
+            (true, true) => 1,
+        };
+        let at = self.dice.index(it.guards.len());
+        match self.dice.below(12) {
+            11 if asks => it.machine.downgrade(clock, &it.guards[at]),
+            10 if asks => it.machine.set_value(clock, &it.guards[at], vec![1]),
+            number if number < releases => {
+                let guard = it.guards.swap_remove(at);
+                it.machine.release(clock, &guard);
+            }
+            _ => {}
+        }
+    }
+}

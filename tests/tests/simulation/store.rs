@@ -1,0 +1,447 @@
+//! Store of the simulated world: the rules, behind ways that are slow and lose replies.
+
+use std::collections::BTreeMap;
+
+use leasehold_core::{
+    command::{Caller, Command, End, Executed, Handed, Op, Reply, Stamped, WakeUp},
+    failure::StoreError,
+    id::{CoordinatorId, FencingToken, OwnerId},
+    mode::Mode,
+    name::LockName,
+    session::{CommandId, PendingCleanup},
+    table::LockTable,
+    time::{Moment, StoreTime},
+    view::{HolderView, NameView},
+};
+
+use crate::{
+    dice::MS,
+    world::{NAMES, TOKEN_MEMORY, World, micros, name},
+};
+
+/// The store's time at the world's beginning.
+const BEGAN: i64 = 1_700_000_000_000_000;
+
+/// Run of a coordinator: its number, and how many times it was started before.
+pub(crate) type Run = (usize, u64);
+
+/// Something that happens at its time, and is no message of a stream.
+pub(crate) enum Event {
+    /// A command arrives.
+    Execute(Box<Sent>),
+    /// A reply arrives, or the time for it is over.
+    Reply(Box<Sent>, Result<Stamped, StoreError>),
+    /// A wake-up arrives.
+    WakeUp(Run, WakeUp),
+    /// A release in the background is due.
+    CleanUp(Run, PendingCleanup),
+}
+
+/// A command on its way.
+pub(crate) struct Sent {
+    pub(crate) by: Run,
+    pub(crate) to: Destination,
+    pub(crate) command: Command,
+    pub(crate) sent_at: Moment,
+    /// When its reply arrives; `None` if it is lost.
+    reply_at: Option<u64>,
+}
+
+/// Destination of a reply.
+#[derive(Clone)]
+pub(crate) enum Destination {
+    /// The session on this stream.
+    Session(usize, CommandId),
+    /// The clean-up.
+    CleanUp(PendingCleanup),
+    /// The contended names.
+    Contention(CommandId),
+}
+
+#[derive(Default)]
+pub(crate) struct Store {
+    pub(crate) table: LockTable,
+    pub(crate) agenda: BTreeMap<(u64, u64), Event>,
+    events: u64,
+    /// When the last command of a coordinator to a name arrives, and its last reply.
+    lanes: BTreeMap<(Run, LockName), (u64, u64)>,
+    /// Until when many commands fail, and until when all are slow.
+    pub(crate) storm_until: u64,
+    pub(crate) slow_until: u64,
+    /// The newest token of each name.
+    tokens: BTreeMap<LockName, FencingToken>,
+    /// The coordinator that asked for each owner id last.
+    pub(crate) asked_by: BTreeMap<OwnerId, Run>,
+    /// The token of each grant.
+    granted: BTreeMap<OwnerId, FencingToken>,
+    /// Who holds each name, as far as that was looked up since the last command to it.
+    held: [Option<Vec<Held>>; NAMES.len()],
+}
+
+/// A hold.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) token: i64,
+    pub(crate) client: String,
+    pub(crate) is_exclusive: bool,
+    /// When it ends unless it is renewed.
+    pub(crate) ends_at: u64,
+}
+
+impl Store {
+    pub(crate) fn plan(&mut self, at: u64, event: Event) {
+        self.events += 1;
+        self.agenda.insert((at, self.events), event);
+    }
+
+    /// Returns who holds a name, as it was looked up.
+    pub(crate) fn held(&self, number: usize) -> &[Held] {
+        self.held[number].as_deref().expect("it was looked up")
+    }
+
+    pub(crate) fn due(&self) -> Option<u64> {
+        self.agenda.first_key_value().map(|((at, _), _)| *at)
+    }
+}
+
+pub(crate) fn unavailable() -> StoreError {
+    StoreError::Unavailable {
+        reason: "down".to_owned(),
+    }
+}
+
+/// A command of somebody who is no simulated coordinator.
+fn command_of(by: &str, name: &LockName, op: Op) -> Command {
+    Command {
+        name: name.clone(),
+        caller: Caller {
+            coordinator: CoordinatorId::new(by),
+            floor: FencingToken::new(0),
+            token_memory: TOKEN_MEMORY,
+            not_after: None,
+        },
+        op,
+    }
+}
+
+fn indeterminate() -> StoreError {
+    StoreError::Indeterminate {
+        reason: "lost".to_owned(),
+    }
+}
+
+impl World {
+    pub(crate) fn store_time(&self) -> StoreTime {
+        StoreTime::from_micros(BEGAN + i64::try_from(self.now).unwrap())
+    }
+
+    /// Sends a command, and decides what becomes of it.
+    pub(crate) fn send(&mut self, by: Run, to: Destination, name: LockName, op: Op) {
+        let now = self.now;
+        let owner = match &op {
+            Op::Acquire(acquire) => Some(acquire.owner),
+            Op::Resume(resume) => Some(resume.next),
+            _ => None,
+        };
+        self.store.asked_by.extend(owner.map(|owner| (owner, by)));
+        let coordinator = &self.coordinators[by.0];
+        let mut sent = Box::new(Sent {
+            by,
+            to,
+            sent_at: self.moment(),
+            reply_at: None,
+            command: Command {
+                name: name.clone(),
+                caller: Caller {
+                    coordinator: coordinator.id.clone(),
+                    floor: FencingToken::new(coordinator.floor),
+                    token_memory: TOKEN_MEMORY,
+                    // It may be queued for as long as it may take.
+                    not_after: Some(self.store_time().after(2 * self.store_timeout)),
+                },
+                op,
+            },
+        });
+        let timeout = micros(self.store_timeout);
+        if !coordinator.is_store_up {
+            let at = now + self.dice.between(10, MS);
+            return self.store.plan(at, Event::Reply(sent, Err(unavailable())));
+        }
+        let (arrived, answered) = self.lane(by, &name);
+        let is_stormy = now < self.store.storm_until;
+        let is_slow = now < self.store.slow_until && !self.is_calm;
+        let fate = match (self.is_calm, is_stormy) {
+            (true, _) => 100,
+            (false, true) => self.dice.below(12),
+            (false, false) => self.dice.below(120),
+        };
+        let mut arrives = arrived.max(now + self.dice.between(30, 2 * MS));
+        match fate {
+            // It fails before it is sent.
+            0 | 1 => {
+                self.seen.not_carried_out += 1;
+                let at = answered.max(now + self.dice.between(10, 5 * MS));
+                return self.store.plan(at, Event::Reply(sent, Err(unavailable())));
+            }
+            // It is lost on its way.
+            2 => {
+                self.seen.not_carried_out += 1;
+                let at = now + timeout;
+                return self
+                    .store
+                    .plan(at, Event::Reply(sent, Err(indeterminate())));
+            }
+            3 | 4 => self.seen.lost_replies += 1,
+            // It arrives when its sender has given up, or almost.
+            5 => {
+                self.seen.late += 1;
+                arrives = arrived.max(now + self.dice.between(timeout / 2, timeout * 5 / 2));
+            }
+            6 => arrives = arrived.max(now + self.dice.between(MS, timeout / 2)),
+            _ if is_slow => arrives = arrived.max(now + self.dice.between(MS, timeout / 2)),
+            _ => {}
+        }
+        let back = match is_slow {
+            true => self.dice.between(MS, timeout / 2),
+            false => self.dice.between(30, 2 * MS),
+        };
+        let replied = answered.max(arrives + back);
+        sent.reply_at = (!matches!(fate, 3 | 4) && replied < now + timeout).then_some(replied);
+        let lane = self.store.lanes.entry((by, name)).or_default();
+        lane.0 = arrives;
+        if sent.reply_at.is_some() {
+            lane.1 = replied;
+        } else {
+            // Its sender waits no longer than this, whether it arrives or not.
+            let given_up = Box::new(Sent {
+                by,
+                to: sent.to.clone(),
+                command: sent.command.clone(),
+                ..*sent
+            });
+            let at = now + timeout;
+            self.store
+                .plan(at, Event::Reply(given_up, Err(indeterminate())));
+        }
+        self.store.plan(arrives, Event::Execute(sent));
+    }
+
+    fn lane(&self, by: Run, name: &LockName) -> (u64, u64) {
+        let lane = self.store.lanes.get(&(by, name.clone()));
+        lane.copied().unwrap_or_default()
+    }
+
+    /// Carries a command out.
+    pub(crate) fn execute(&mut self, sent: Box<Sent>) {
+        let executed = self.apply(&sent.command);
+        self.tell(|| format!("store: {:?} {:?} -> {executed:?}", sent.by, sent.command));
+        let Sent { command, .. } = &*sent;
+        self.check_grants(command, &executed);
+        self.publish(command, &executed);
+        if let Some(at) = sent.reply_at {
+            let stamped = Stamped {
+                executed,
+                sent_at: sent.sent_at,
+            };
+            self.store.plan(at, Event::Reply(sent, Ok(stamped)));
+        }
+    }
+
+    /// Fails if the token of a grant does not rise.
+    fn check_grants(&mut self, command: &Command, executed: &Executed) {
+        for handed in &executed.handed {
+            self.check_token(&command.name, handed.owner, handed.token);
+        }
+        match (&executed.reply, &command.op) {
+            (Reply::Granted { token }, Op::Acquire(acquire)) => {
+                self.check_token(&command.name, acquire.owner, *token);
+            }
+            (Reply::Resumed { token, .. }, Op::Resume(resume)) => {
+                self.store.granted.insert(resume.next, *token);
+            }
+            _ => {}
+        }
+    }
+
+    /// What is asked again keeps the token that it was granted with.
+    fn check_token(&mut self, name: &LockName, owner: OwnerId, token: FencingToken) {
+        if self.store.granted.insert(owner, token) == Some(token) {
+            return;
+        }
+        if let Some(newest) = self.store.tokens.insert(name.clone(), token) {
+            assert!(newest < token, "the token of {name} went back to {token}");
+        }
+    }
+
+    /// Wakes the coordinators up that the command concerns.
+    fn publish(&mut self, command: &Command, executed: &Executed) {
+        let (by, name) = (&command.caller.coordinator, &command.name);
+        for handed in &executed.handed {
+            self.seen.hand_offs += 1;
+            let Handed {
+                owner,
+                token,
+                coordinator,
+                of_session,
+            } = handed.clone();
+            if coordinator != *by {
+                self.seen.hand_offs_elsewhere += 1;
+                let wake_up = WakeUp::Granted {
+                    name: name.clone(),
+                    owner,
+                    token,
+                    of_session,
+                };
+                self.wake_up(|id| *id == coordinator, wake_up);
+            }
+        }
+        if let Reply::Forced { former, .. } = &executed.reply {
+            for former in former {
+                let (name, owner) = (name.clone(), former.owner);
+                let wake_up = WakeUp::Forced { name, owner };
+                self.wake_up(|id| *id == former.coordinator, wake_up);
+            }
+        }
+        if let (Reply::Resumed { .. } | Reply::ResumedWait { .. }, Op::Resume(resume)) =
+            (&executed.reply, &command.op)
+        {
+            for owner in resume.from.iter().copied() {
+                let name = name.clone();
+                self.wake_up(|id| id != by, WakeUp::Resumed { name, owner });
+            }
+        }
+    }
+
+    fn wake_up(&mut self, is_meant: impl Fn(&CoordinatorId) -> bool, wake_up: WakeUp) {
+        for number in 0..self.coordinators.len() {
+            let coordinator = &self.coordinators[number];
+            let run = (number, coordinator.runs);
+            if !coordinator.is_up() || !is_meant(&coordinator.id) {
+                continue;
+            }
+            // The way is lossy in any weather, but for the last moments: the refresh is behind it.
+            if !self.is_prompt && self.dice.once_in(4) {
+                self.seen.lost_wake_ups += 1;
+                continue;
+            }
+            let at = self.now + self.dice.delay();
+            self.store.plan(at, Event::WakeUp(run, wake_up.clone()));
+        }
+    }
+
+    fn apply(&mut self, command: &Command) -> Executed {
+        let name = NAMES.iter().position(|name| *name == command.name.as_str());
+        self.store.held[name.expect("it is one of them")] = None;
+        self.store.table.apply(command, self.store_time())
+    }
+
+    /// Looks up who holds a name, by its number.
+    pub(crate) fn look_up(&mut self, number: usize) {
+        if self.store.held[number].is_none() {
+            let holders = self.view(&name(NAMES[number])).holders.into_iter();
+            let held = holders.filter_map(|holder| match holder {
+                HolderView::Ours(hold) => Some(Held {
+                    token: hold.token.get(),
+                    client: hold.client_name.as_str().to_owned(),
+                    is_exclusive: hold.mode == Mode::Exclusive,
+                    ends_at: self.now + micros(hold.expires_in),
+                }),
+                HolderView::Foreign { .. } => None,
+            });
+            self.store.held[number] = Some(held.collect());
+        }
+    }
+
+    /// Shows a name.
+    pub(crate) fn view(&mut self, name: &LockName) -> NameView {
+        match self.look(name, Op::View { waiters: 0 }) {
+            Reply::Seen(view) => *view,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Carries out at once what changes nothing.
+    pub(crate) fn look(&mut self, name: &LockName, op: Op) -> Reply {
+        let command = command_of("nobody", name, op);
+        self.store.table.apply(&command, self.store_time()).reply
+    }
+
+    /// Has an operator take a lock. Its guards learn of it a moment later, as is promised.
+    pub(crate) fn force_release(&mut self, number: usize) {
+        let name = &name(NAMES[number]);
+        for holder in self.view(name).holders {
+            if let HolderView::Ours(hold) = holder {
+                self.seen.forced += 1;
+                self.forced.insert((number, hold.token.get()), self.now);
+            }
+        }
+        let command = command_of("operator", name, Op::ForceRelease);
+        let executed = self.apply(&command);
+        self.check_grants(&command, &executed);
+        self.publish(&command, &executed);
+    }
+
+    /// Releases something in the background.
+    pub(crate) fn clean_up(&mut self, by: Run, pending: PendingCleanup) {
+        self.seen.clean_ups += 1;
+        let coordinator = &mut self.coordinators[by.0];
+        coordinator.known.insert(pending.owner);
+        coordinator.registry.settle(&pending.owner);
+        coordinator.cleanups += 1;
+        let at = self.now;
+        self.store.plan(at, Event::CleanUp(by, pending));
+    }
+
+    pub(crate) fn send_clean_up(&mut self, by: Run, pending: PendingCleanup) {
+        let (name, owner, end) = (pending.name.clone(), pending.owner, pending.end);
+        let op = Op::Release { owner, end };
+        self.send(by, Destination::CleanUp(pending), name, op);
+    }
+
+    /// Takes in the answer to a release in the background, as the coordinator's task for it does.
+    pub(crate) fn on_clean_up(
+        &mut self,
+        by: Run,
+        pending: PendingCleanup,
+        result: Result<Stamped, StoreError>,
+    ) {
+        let again = match result {
+            Ok(stamped) => {
+                let (mut found, mut closed_for) = (false, None);
+                if let Reply::Released {
+                    held,
+                    waited,
+                    closed_for: closed,
+                } = stamped.executed.reply
+                {
+                    (found, closed_for) = (held || waited, closed);
+                }
+                if let Some(closed_for) = closed_for {
+                    self.recheck(by, &pending.name, closed_for);
+                }
+                let may_arrive = pending.may_arrive_until;
+                !found && may_arrive.is_some_and(|until| stamped.sent_at < until)
+            }
+            Err(_) => self.moment() < pending.gone_at,
+        };
+        if again {
+            let at = self.now + 100 * MS;
+            return self.store.plan(at, Event::CleanUp(by, pending));
+        }
+        let coordinator = &mut self.coordinators[by.0];
+        coordinator.cleanups -= 1;
+        coordinator.registry.forget(&pending.owner);
+    }
+
+    /// Hands a grant on that nobody at its coordinator knows of.
+    pub(crate) fn discard(&mut self, by: Run, name: &LockName, owner: OwnerId) {
+        let pending = PendingCleanup {
+            name: name.clone(),
+            owner,
+            end: End::Clean,
+            may_arrive_until: None,
+            gone_at: self.moment().after(crate::world::LONGEST_TTL),
+        };
+        self.clean_up(by, pending);
+    }
+}

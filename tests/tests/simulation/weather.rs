@@ -1,0 +1,221 @@
+//! Faults of the simulated world, as verbs.
+
+use leasehold_client::simulation::StreamEnd as ClientEnd;
+use leasehold_core::{
+    contention,
+    session::{Input, StreamEnd},
+};
+
+use crate::{
+    coordinator::{Coordinator, State, Up},
+    dice::MS,
+    world::{NAMES, World},
+};
+
+impl World {
+    /// Does one thing at random.
+    pub(crate) fn disturb(&mut self) {
+        let pause = if self.is_patient {
+            self.dice.between(20 * MS, 800 * MS)
+        } else {
+            self.dice.between(10 * MS, 200 * MS)
+        };
+        self.disturb_at = self.now + pause;
+        let client = self.dice.index(self.clients.len());
+        let number = self.dice.index(self.coordinators.len());
+        let span = 4_000 * MS;
+        let until = self.now + self.dice.below(span);
+        let streams = self.clients[client].streams();
+        let stream = (!streams.is_empty()).then(|| streams[self.dice.index(streams.len())]);
+        let is_up = self.coordinators[number].state == State::Up;
+        // Where locks are kept for long, mostly that which lets renewals and heartbeats come late.
+        let what = match self.is_patient && self.dice.once_in(2) {
+            true => self.dice.pick(&[5, 6, 7, 13, 13, 14, 15, 15]),
+            false => self.dice.below(20),
+        };
+        match (what, stream) {
+            (0..=2, Some(stream)) => self.cut_from_client(client, stream),
+            (3 | 4, Some(stream)) => self.cut_from_coordinator(stream),
+            (5, Some(stream)) => self.hole(stream, until, true, true),
+            (6, Some(stream)) => self.hole(stream, until, true, false),
+            (7, Some(stream)) => self.hole(stream, until, false, true),
+            (8, _) => self.clients[client].asleep_until = until,
+            (9, _) if is_up => self.coordinators[number].hung_until = until,
+            (10 | 11, _) if is_up => self.drain(number),
+            (12, _) if is_up => self.crash(number),
+            (13, _) if is_up => self.store_goes_down(number),
+            (14, _) => self.store.storm_until = self.now + self.dice.below(600 * MS),
+            (15, _) => self.store.slow_until = self.now + self.dice.below(3_000 * MS),
+            (16, _) => {
+                self.seen.deaths += 1;
+                self.die(client);
+            }
+            (17, _) => {
+                let of = self.dice.index(NAMES.len());
+                self.force_release(of);
+            }
+            (18 | 19, _) => {
+                self.clients[client].cut_off_until = until;
+                for stream in streams {
+                    self.hole(stream, until, true, true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The client hears first that the connection broke. What is on its way may be lost; the coordinator takes it for the
+    /// client's doing or for a broken connection, a while later, or hears of nothing until the client is silent.
+    fn cut_from_client(&mut self, client: usize, number: usize) {
+        if self.clients[client].asleep_until > self.now {
+            return;
+        }
+        self.seen.cuts += 1;
+        let (is_lost, is_unheard) = (self.dice.once_in(2), self.dice.once_in(4));
+        let end = self.dice.pick(&[StreamEnd::ByPeer, StreamEnd::Cut]);
+        let at = self.now + self.dice.below(100 * MS);
+        if self.dice.once_in(3) {
+            self.clients[client].cut_off_until = self.now + self.dice.below(2_500 * MS);
+        }
+        if let Some(stream) = self.streams.get_mut(&number) {
+            stream.down.clear();
+            if is_lost || is_unheard {
+                stream.up.clear();
+            }
+            if is_unheard {
+                stream.up.hole_until = u64::MAX;
+            }
+            stream.up.push(at, Up::End(end));
+        }
+        self.told(number, Err(ClientEnd::Broken));
+    }
+
+    /// The coordinator hears first that the connection broke, and that it was not its client's doing.
+    fn cut_from_coordinator(&mut self, number: usize) {
+        let is_lost = self.dice.once_in(2);
+        let at = self.now + self.dice.below(1_000 * MS);
+        if let Some(stream) = self.streams.get_mut(&number) {
+            if stream.is_coordinator_gone {
+                return;
+            }
+            self.seen.cuts += 1;
+            stream.up.clear();
+            stream.up.hole_until = 0;
+            if is_lost {
+                stream.down.clear();
+            }
+            stream.up.push(self.now, Up::End(StreamEnd::Cut));
+            stream.down.push(at, Err(ClientEnd::Broken));
+        }
+    }
+
+    fn hole(&mut self, number: usize, until: u64, up: bool, down: bool) {
+        if let Some(stream) = self.streams.get_mut(&number) {
+            if up {
+                stream.up.hole_until = stream.up.hole_until.max(until);
+            }
+            if down {
+                stream.down.hole_until = stream.down.hole_until.max(until);
+            }
+        }
+    }
+
+    fn drain(&mut self, number: usize) {
+        let deadline = self.dice.below(2_000 * MS);
+        self.coordinators[number].state = State::Draining(self.now + deadline);
+        let deadline = std::time::Duration::from_micros(deadline);
+        self.tell_sessions(number, &Input::Draining(deadline));
+    }
+
+    fn tell_sessions(&mut self, number: usize, input: &Input) {
+        let streams: Vec<usize> = self.coordinators[number].sessions.keys().copied().collect();
+        for stream in streams {
+            self.handle(number, stream, input.clone());
+        }
+    }
+
+    fn store_goes_down(&mut self, number: usize) {
+        let until = self.now + self.dice.between(50 * MS, 3_000 * MS);
+        let coordinator = &mut self.coordinators[number];
+        coordinator.is_store_up = false;
+        coordinator.store_up_at = until;
+        self.tell_sessions(number, &Input::StoreUp(false));
+    }
+
+    /// The process ends without a word; its machine may be gone with it, so that nobody hears of that.
+    fn crash(&mut self, number: usize) {
+        self.seen.crashes += 1;
+        let is_silent = self.dice.once_in(4);
+        self.go_down(number, is_silent);
+    }
+
+    fn go_down(&mut self, number: usize, is_silent: bool) {
+        for stream in self.streams.values_mut() {
+            if stream.coordinator != number {
+                continue;
+            }
+            stream.up.clear();
+            if !stream.is_coordinator_gone {
+                stream.is_coordinator_gone = true;
+                if is_silent {
+                    stream.down.hole_until = u64::MAX;
+                }
+                let at = self.now + self.dice.delay();
+                stream.down.push(at, Err(ClientEnd::Broken));
+            }
+        }
+        let runs = self.coordinators[number].runs + 1;
+        let up_at = self.now + self.dice.below(1_000 * MS);
+        self.coordinators[number] = Coordinator::new(number, runs);
+        self.coordinators[number].state = State::Down(up_at);
+    }
+
+    /// Does what is due to a coordinator itself.
+    pub(crate) fn run_coordinator(&mut self, number: usize) {
+        let now = self.now;
+        if self.coordinators[number].hung_until > now {
+            return;
+        }
+        self.touch_coordinator(number);
+        match self.coordinators[number].state {
+            State::Draining(at) if at <= now => {
+                self.tell_sessions(number, &Input::Stopping);
+                self.go_down(number, false);
+                self.touch_all();
+            }
+            State::Down(at) if at <= now => self.coordinators[number].state = State::Up,
+            _ => {}
+        }
+        let coordinator = &mut self.coordinators[number];
+        if !coordinator.is_store_up && coordinator.store_up_at <= now {
+            coordinator.is_store_up = true;
+            self.tell_sessions(number, &Input::StoreUp(true));
+            let run = self.run(number);
+            self.contend(run, contention::Input::StoreUp);
+        }
+    }
+
+    /// Ends all faults.
+    pub(crate) fn calm_down(&mut self) {
+        self.is_calm = true;
+        self.touch_all();
+        self.disturb_at = u64::MAX;
+        let now = self.now;
+        for client in &mut self.clients {
+            client.asleep_until = client.asleep_until.min(now);
+            client.cut_off_until = 0;
+        }
+        for coordinator in &mut self.coordinators {
+            coordinator.hung_until = 0;
+            coordinator.store_up_at = coordinator.store_up_at.min(now);
+        }
+        for stream in self.streams.values_mut() {
+            // A stream whose connection is dead stays so.
+            for hole in [&mut stream.up.hole_until, &mut stream.down.hole_until] {
+                if *hole != u64::MAX {
+                    *hole = 0;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,533 @@
+//! World of clients, coordinators and a store, whose time jumps from one event to the next.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::Duration,
+};
+
+use leasehold_core::{
+    deadlock::Pass,
+    id::OwnerId,
+    name::{LockName, TtlBounds},
+    session::{Phase, Session},
+    time::Moment,
+};
+
+use crate::{
+    client::{Client, DRAWN, Stream},
+    coordinator::{Checks, Coordinator, State},
+    coverage::Coverage,
+    dice::{Dice, MS},
+    store::{Event, Store},
+};
+
+pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
+pub(crate) const LONGEST_TTL: Duration = Duration::from_secs(5);
+pub(crate) const TOKEN_MEMORY: Duration = Duration::from_secs(3600);
+pub(crate) const BOUNDS: TtlBounds = TtlBounds {
+    min: Duration::from_millis(500),
+    default: Duration::from_secs(2),
+    max: LONGEST_TTL,
+};
+const COORDINATORS: usize = 2;
+const CLIENTS: usize = 3;
+/// How long faults last where programs are hasty, and where they are patient.
+const STORMS: [Range<u64>; 2] = [1_500 * MS..6_000 * MS, 5_000 * MS..12_000 * MS];
+/// How long after the last fault everything has to have ended.
+const SETTLED_WITHIN: u64 = 60_000 * MS;
+/// Most steps at one moment.
+const MOST_AT_ONCE: usize = 2_000;
+
+pub(crate) struct World {
+    pub(crate) dice: Dice,
+    /// Microseconds since the beginning.
+    pub(crate) now: u64,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) coordinators: Vec<Coordinator>,
+    pub(crate) streams: BTreeMap<usize, Stream>,
+    pub(crate) opened_streams: usize,
+    /// When each client and each coordinator has something to do, unless it was touched since that was found out.
+    client_due: [Option<u64>; CLIENTS],
+    coordinator_due: [Option<u64>; COORDINATORS],
+    pub(crate) store: Store,
+    pub(crate) checks: Checks,
+    pub(crate) disturb_at: u64,
+    /// When the detector of deadlocks looks next, and what it saw.
+    pub(crate) detect_at: u64,
+    pub(crate) before: Pass,
+    /// Holds that no coordinator knows, and for how many looks.
+    pub(crate) strangers: BTreeMap<OwnerId, usize>,
+    /// Programs keep their locks for several TTLs, and the store takes seconds at times; else programs are quick, and so is it.
+    pub(crate) is_patient: bool,
+    /// How long a command to the store may take.
+    pub(crate) store_timeout: Duration,
+    /// There are no faults any more.
+    pub(crate) is_calm: bool,
+    /// Nor are wake-ups lost: what is given back is free at once.
+    pub(crate) is_prompt: bool,
+    /// Nothing is asked for any more.
+    pub(crate) is_closing: bool,
+    /// Owner ids that coordinators drew, sessions that they opened, and clients that were started.
+    pub(crate) owners: u64,
+    pub(crate) opened: u64,
+    started: u64,
+    pub(crate) seen: Coverage,
+    /// Holds that an operator took, and when.
+    pub(crate) forced: BTreeMap<(usize, i64), u64>,
+    /// The newest token of a guard of each name.
+    newest: [i64; NAMES.len()],
+    /// What is the same in each run of a seed.
+    digest: u64,
+    /// Whether it tells what happens.
+    pub(crate) is_told: bool,
+}
+
+pub(crate) fn name(text: &str) -> LockName {
+    LockName::parse(text).unwrap()
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        DRAWN.set(0);
+        let mut dice = Dice::new(seed);
+        let is_patient = dice.once_in(2);
+        let mut world = Self {
+            dice,
+            is_patient,
+            store_timeout: Duration::from_millis(if is_patient { 2_500 } else { 800 }),
+            now: 1,
+            clients: Vec::new(),
+            coordinators: (0..COORDINATORS)
+                .map(|number| Coordinator::new(number, 0))
+                .collect(),
+            streams: BTreeMap::new(),
+            opened_streams: 0,
+            client_due: [None; CLIENTS],
+            coordinator_due: [None; COORDINATORS],
+            store: Store::default(),
+            checks: Checks::new(),
+            disturb_at: 500 * MS,
+            detect_at: 0,
+            before: Pass::default(),
+            strangers: BTreeMap::new(),
+            is_calm: false,
+            is_prompt: false,
+            is_closing: false,
+            owners: 0,
+            opened: 0,
+            started: 0,
+            seen: Coverage::default(),
+            forced: BTreeMap::new(),
+            newest: [0; NAMES.len()],
+            digest: 0,
+            is_told: false,
+        };
+        for client in 0..CLIENTS {
+            world.start_client(client);
+        }
+        world
+    }
+
+    /// Starts a client, in the place of one that has ended.
+    pub(crate) fn start_client(&mut self, number: usize) {
+        self.started += 1;
+        let ttls = [1_000 * MS, 1_500 * MS, 2_500 * MS, 4_500 * MS];
+        // The longest is longer than the time to confirm a hand-off.
+        let ttl = self.dice.pick(&ttls[..3 + usize::from(self.is_patient)]);
+        let grace = [0, 500 * MS, ttl][number];
+        let drift = i64::try_from(self.dice.below(6_000)).unwrap() - 3_000;
+        let name = format!("client{number}.{}", self.started);
+        let mut client = Client::new(name, grace, ttl, drift);
+        client.act_at = self.now + self.dice.below(50 * MS);
+        self.touch_client(number);
+        match self.clients.get_mut(number) {
+            Some(former) => *former = client,
+            None => self.clients.push(client),
+        }
+    }
+
+    /// Tells what happens, if anybody wants to know.
+    pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.is_told {
+            eprintln!("{:9} {}", self.now, what());
+        }
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        Moment::from_micros(self.now)
+    }
+
+    /// Lives through the whole of it, and returns what was seen.
+    pub(crate) fn live(mut self) -> (Coverage, u64) {
+        let storms = &STORMS[usize::from(self.is_patient)];
+        let storms = self.dice.between(storms.start, storms.end);
+        self.pass(storms);
+        self.calm_down();
+        self.settle();
+        // Without faults, what is given back is free at once, and not only when it expires.
+        self.is_prompt = true;
+        for client in 0..CLIENTS {
+            self.clients[client].act_at = self.now;
+            self.touch_client(client);
+        }
+        self.pass(700 * MS);
+        self.is_closing = true;
+        for client in 0..CLIENTS {
+            if self.clients[client].grace == 0 {
+                self.die(client);
+            } else {
+                self.give_all_back(client);
+            }
+        }
+        self.pass(450 * MS);
+        let held = self.store.table.names("", None, self.store_time());
+        assert!(held.is_empty(), "not free after its release: {held:?}");
+        // What may not have arrived yet is released until it can't any more.
+        self.pass(3 * micros(self.store_timeout));
+        let leftovers = self.leftovers();
+        assert!(leftovers.is_empty(), "left after its end: {leftovers:?}");
+        for client in 0..CLIENTS {
+            let it = &mut self.clients[client];
+            let clock = it.clock(self.now);
+            it.machine.close(clock);
+            self.carry_out_client(client);
+        }
+        self.pass(2_500 * MS);
+        for (number, coordinator) in self.coordinators.iter().enumerate() {
+            let phases = coordinator.sessions.values();
+            let phases = phases.map(|served| served.session.as_ref().map(Session::phase));
+            let phases: Vec<_> = phases.collect();
+            assert!(phases.is_empty(), "sessions of {number} go on: {phases:?}");
+        }
+        for client in &self.clients {
+            assert!(client.is_ended, "{} goes on", client.name);
+        }
+        (self.seen, self.digest)
+    }
+
+    fn pass(&mut self, time: u64) {
+        let until = self.now + time;
+        let mut next = self.next_event();
+        while next <= until {
+            next = self.step(next);
+        }
+        self.now = until;
+    }
+
+    /// Lets time pass until nobody has or wants anything.
+    fn settle(&mut self) {
+        let until = self.now + SETTLED_WITHIN;
+        loop {
+            let leftovers = self.leftovers();
+            if leftovers.is_empty() {
+                return;
+            }
+            assert!(self.now < until, "left for good: {leftovers:?}");
+            self.pass(500 * MS);
+        }
+    }
+
+    /// Notes that when a client has something to do may have changed.
+    pub(crate) fn touch_client(&mut self, number: usize) {
+        self.client_due[number] = None;
+    }
+
+    /// Notes that when a coordinator has something to do may have changed.
+    pub(crate) fn touch_coordinator(&mut self, number: usize) {
+        self.coordinator_due[number] = None;
+    }
+
+    pub(crate) fn touch_all(&mut self) {
+        self.client_due = [None; CLIENTS];
+        self.coordinator_due = [None; COORDINATORS];
+    }
+
+    /// Returns when something happens next.
+    fn next_event(&mut self) -> u64 {
+        let mut next = self.disturb_at.min(self.detect_at);
+        next = next.min(self.store.due().unwrap_or(u64::MAX));
+        for number in 0..CLIENTS {
+            let due = self.client_due[number].unwrap_or_else(|| self.find_client_due(number));
+            self.client_due[number] = Some(due);
+            next = next.min(due);
+        }
+        for number in 0..COORDINATORS {
+            let due = self.coordinator_due[number];
+            let due = due.unwrap_or_else(|| self.find_coordinator_due(number));
+            self.coordinator_due[number] = Some(due);
+            next = next.min(due);
+        }
+        next.max(self.now)
+    }
+
+    fn find_client_due(&self, number: usize) -> u64 {
+        let mut next = self.clients[number].due().unwrap_or(u64::MAX);
+        for stream in self.streams.values() {
+            if stream.client == number {
+                next = next.min(self.down_due(stream).unwrap_or(u64::MAX));
+            }
+        }
+        next
+    }
+
+    fn find_coordinator_due(&self, number: usize) -> u64 {
+        let coordinator = &self.coordinators[number];
+        let mut next = match coordinator.state {
+            State::Up => u64::MAX,
+            State::Draining(at) => at,
+            State::Down(at) => at,
+        };
+        next = next.min(self.sessions_due(number).unwrap_or(u64::MAX));
+        if let Some(at) = coordinator.contended.next_timeout() {
+            next = next.min(at.as_micros());
+        }
+        if !coordinator.is_store_up {
+            next = next.min(coordinator.store_up_at);
+        }
+        for (stream, it) in &self.streams {
+            if it.coordinator == number {
+                next = next.min(self.up_due(*stream, it).unwrap_or(u64::MAX));
+            }
+        }
+        next.max(coordinator.hung_until)
+    }
+
+    fn up_due(&self, number: usize, stream: &Stream) -> Option<u64> {
+        let coordinator = &self.coordinators[stream.coordinator];
+        let session = coordinator.sessions.get(&number);
+        let hears = session.is_none_or(|served| served.hears());
+        let due = stream.up.due().filter(|due| hears && *due != u64::MAX)?;
+        Some(due.max(coordinator.hung_until))
+    }
+
+    fn down_due(&self, stream: &Stream) -> Option<u64> {
+        let client = &self.clients[stream.client];
+        let due = stream.down.due();
+        let due = due.filter(|due| *due != u64::MAX && !stream.is_client_gone)?;
+        Some(due.max(client.asleep_until))
+    }
+
+    /// Jumps to an event and does what is due then. Returns when something happens next.
+    fn step(&mut self, now: u64) -> u64 {
+        self.now = now;
+        for _ in 0..MOST_AT_ONCE {
+            self.do_due();
+            let next = self.next_event();
+            if next > now {
+                self.check();
+                return next;
+            }
+        }
+        panic!("something is due again and again");
+    }
+
+    fn do_due(&mut self) {
+        let now = self.now;
+        if self.disturb_at <= now {
+            self.disturb();
+            self.touch_all();
+        }
+        if self.detect_at <= now {
+            self.detect();
+            self.forget_streams();
+            self.touch_all();
+        }
+        for number in 0..COORDINATORS {
+            if self.is_due(self.coordinator_due[number]) {
+                self.run_coordinator(number);
+            }
+        }
+        while self.store.due().is_some_and(|at| at <= now) {
+            let (_, event) = self.store.agenda.pop_first().unwrap();
+            self.digest(match &event {
+                Event::Execute(_) => 1,
+                Event::Reply(..) => 2,
+                Event::WakeUp(..) => 3,
+                Event::CleanUp(..) => 4,
+            });
+            self.happen(event);
+        }
+        for number in 0..COORDINATORS {
+            if self.is_due(self.coordinator_due[number]) {
+                self.hear_all(number);
+            }
+        }
+        for client in 0..CLIENTS {
+            if self.is_due(self.client_due[client]) {
+                self.tell_all(client);
+            }
+            if self.is_due(self.client_due[client])
+                && self.clients[client].due().is_some_and(|due| due <= now)
+            {
+                self.digest(7);
+                self.run_client(client);
+            }
+        }
+        for number in 0..COORDINATORS {
+            if self.is_due(self.coordinator_due[number])
+                && self.coordinators[number].hung_until <= now
+            {
+                self.run_contention(number);
+                self.run_sessions(number);
+            }
+        }
+    }
+
+    /// Returns whether something may be due by now.
+    fn is_due(&self, due: Option<u64>) -> bool {
+        due.is_none_or(|due| due <= self.now)
+    }
+
+    /// Has a coordinator take in the next message of each stream, if it has arrived.
+    fn hear_all(&mut self, number: usize) {
+        let streams = self.streams.iter();
+        let due = streams.filter(|(stream, it)| {
+            let due = it.coordinator == number && !it.up.is_empty();
+            due && self.up_due(**stream, it).is_some_and(|due| due <= self.now)
+        });
+        let due: Vec<usize> = due.map(|(stream, _)| *stream).collect();
+        for number in due {
+            if let Some(stream) = self.streams.get_mut(&number)
+                && let Some(message) = stream.up.pop(self.now)
+            {
+                let coordinator = stream.coordinator;
+                self.digest(5);
+                self.hear(coordinator, number, message);
+            }
+        }
+    }
+
+    /// Has a client take in the next message of each stream, if it has arrived.
+    fn tell_all(&mut self, client: usize) {
+        let streams = self.streams.iter();
+        let due = streams.filter(|(_, it)| {
+            let due = it.client == client && !it.down.is_empty();
+            due && self.down_due(it).is_some_and(|due| due <= self.now)
+        });
+        let due: Vec<usize> = due.map(|(stream, _)| *stream).collect();
+        for number in due {
+            if let Some(stream) = self.streams.get_mut(&number)
+                && let Some(message) = stream.down.pop(self.now)
+            {
+                self.digest(6);
+                self.told(number, message);
+            }
+        }
+    }
+
+    fn digest(&mut self, what: u64) {
+        let digest = self.digest.rotate_left(5) ^ self.now ^ (what << 48);
+        self.digest = digest.wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn forget_streams(&mut self) {
+        self.streams
+            .retain(|_, stream| !stream.is_client_gone || stream.up.due().is_some());
+    }
+
+    /// Fails if a guard says that it is held and the store says otherwise, or if it would go on to say so when the store lets it
+    /// expire: another one may have the lock at that moment.
+    fn check(&mut self) {
+        let now = self.now;
+        let mut live = Vec::new();
+        for (number, client) in self.clients.iter().enumerate() {
+            for (guard, until) in client.live(now) {
+                let name = NAMES.iter().position(|name| *name == guard.name());
+                let name = name.expect("it is one of them");
+                // An operator took it: its guard learns of that within its TTL, on a clock that may be slow.
+                let forced = self.forced.get(&(name, guard.token().get()));
+                if forced.is_none_or(|at| at + client.ttl + client.ttl / 100 <= now) {
+                    live.push((number, name, guard.token().get(), until));
+                }
+            }
+        }
+        for (number, name, token, until) in live {
+            self.look_up(name);
+            let text = NAMES[name];
+            let (client, held) = (&self.clients[number].name, self.store.held(name));
+            let hold = held
+                .iter()
+                .find(|hold| hold.token == token && hold.client == *client && now < hold.ends_at);
+            let Some(hold) = hold else {
+                panic!(
+                    "at {now}, {client} believes that it holds {text} with token {token}; it is held by {held:?}"
+                );
+            };
+            let is_exclusive = hold.is_exclusive;
+            assert!(
+                until <= hold.ends_at,
+                "at {now}, {client} believes until {until} that it holds {text}; the store lets that expire before: {hold:?}"
+            );
+            // Others go on beside newer ones.
+            let newest = &mut self.newest[name];
+            assert!(
+                !is_exclusive || *newest <= token,
+                "at {now}, {client} holds {text} alone with token {token}, after the grant of {newest}"
+            );
+            *newest = token.max(*newest);
+        }
+    }
+
+    /// Returns everything that somebody has or wants.
+    fn leftovers(&mut self) -> BTreeSet<String> {
+        let mut left = BTreeSet::new();
+        for client in &self.clients {
+            let name = &client.name;
+            for (what, count) in client.machine.leftovers() {
+                left.insert(format!("{name} has {count} {what}"));
+            }
+            if !client.machine.is_open() && !self.is_closing {
+                left.insert(format!("{name} is not connected"));
+            }
+            if client.is_waiting() {
+                left.insert(format!("{name} waits"));
+            }
+            if !client.guards.is_empty() {
+                left.insert(format!("{name} has guards"));
+            }
+        }
+        for (number, coordinator) in self.coordinators.iter().enumerate() {
+            if coordinator.state != State::Up {
+                left.insert(format!("coordinator {number} is not up"));
+            }
+            for (stream, served) in &coordinator.sessions {
+                let Some(session) = &served.session else {
+                    continue;
+                };
+                let (holds, acquires) = (session.holds(), session.acquires());
+                if holds + acquires > 0 || session.phase() != Phase::Open {
+                    let phase = session.phase();
+                    left.insert(format!(
+                        "session {stream} of {number} is {phase:?} with {holds} holds and {acquires} acquires"
+                    ));
+                }
+            }
+            let registered = coordinator.known.iter();
+            let registered = registered.filter(|owner| coordinator.registry.knows(owner));
+            if registered.clone().count() > 0 {
+                let owners: Vec<_> = registered.collect();
+                left.insert(format!("owner ids are registered at {number}: {owners:?}"));
+            }
+            if coordinator.cleanups > 0 {
+                left.insert(format!("clean-ups at {number}"));
+            }
+            if !coordinator.contended.is_empty() {
+                left.insert(format!("waiters are announced at {number}"));
+            }
+        }
+        if !self.store.agenda.is_empty() && !self.is_closing {
+            left.insert("commands are under way".to_owned());
+        }
+        let now = self.store_time();
+        for name in self.store.table.names("", None, now) {
+            let view = self.view(&name);
+            left.insert(format!("the store has {name}: {view:?}"));
+        }
+        left
+    }
+}
+
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap()
+}
