@@ -34,7 +34,7 @@ use std::{
 
 use self::{coverage::Coverage, world::World};
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 250;
 
 /// Tells the seed of a world that fails.
 struct Seed(u64);
