@@ -16,8 +16,8 @@ use leasehold_core::{
     lease::Lease,
     name::LockName,
     session::{
-        Closer, CommandFailure, Config, Context, Input, Phase, RegistryEvent, RequestId, Resumed,
-        Session, StreamEnd,
+        Closer, Config, Context, Input, Phase, RegistryEvent, RequestId, Resumed, Session,
+        StreamEnd,
     },
 };
 use leasehold_proto::v1::{SessionOpen, SessionRequest, session_request::Request as Asked};
@@ -339,65 +339,6 @@ impl World {
             Ok(request) => self.handle(number, stream, Input::Request(request_id, request)),
             Err(refusal) => panic!("the client asked for something wrong: {refusal:?}"),
         }
-    }
-
-    /// Has every session of a coordinator do what is due, until they have nothing to tell each other.
-    pub(crate) fn run_sessions(&mut self, number: usize) {
-        let sessions = &self.coordinators[number].sessions;
-        let streams: Vec<usize> = sessions.keys().copied().collect();
-        let mut is_quiet = false;
-        while !std::mem::replace(&mut is_quiet, true) {
-            for stream in &streams {
-                is_quiet &= !self.run_session(number, *stream);
-            }
-        }
-    }
-
-    /// Has a session do what is due. Returns whether anything was.
-    fn run_session(&mut self, number: usize, stream: usize) -> bool {
-        let now = self.moment();
-        let coordinator = &self.coordinators[number];
-        let has_room = coordinator.acquiring < ADMITTED;
-        let Some(served) = coordinator.sessions.get(&stream) else {
-            return false;
-        };
-        let Some(session) = &served.session else {
-            return false;
-        };
-        let is_due = session.next_timeout().is_some_and(|at| at <= now);
-        let was_open = session.phase() == Phase::Open;
-        let may_start = has_room && session.has_admission_queue();
-        let mut events = Vec::new();
-        served.inbox.take(&mut events);
-        if is_due {
-            self.serve(number, stream, |session, context| {
-                session.handle_timeout(context);
-            });
-            if was_open && !self.coordinators[number].sessions.contains_key(&stream) {
-                self.seen.silent += 1;
-            }
-        }
-        let has_events = !events.is_empty();
-        for event in events {
-            let input = match event {
-                InboxEvent::Answered(id, result) => {
-                    Input::StoreReply(id, result.map_err(CommandFailure::Store))
-                }
-                InboxEvent::Registry(owner, event) => Input::Registry(owner, event),
-            };
-            self.handle(number, stream, input);
-        }
-        if may_start && !is_due && !has_events {
-            self.serve(number, stream, |_, _| {});
-        }
-        is_due || has_events
-    }
-
-    /// Returns when a session of a coordinator has something to do.
-    pub(crate) fn sessions_due(&self, number: usize) -> Option<u64> {
-        let sessions = self.coordinators[number].sessions.values();
-        let due = sessions.filter_map(|served| served.session.as_ref()?.next_timeout());
-        due.min().map(|at| at.as_micros())
     }
 
     /// Takes in what happens to a coordinator, unless that has ended meanwhile.

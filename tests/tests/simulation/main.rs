@@ -1,8 +1,9 @@
 //! Simulation of whole sessions: the clients' real machines, the coordinators' real machines and the real rules, on virtual
 //! time and from seeds. Pipes delay, hang and break; the store is slow, fails, and loses replies; wake-ups are lost.
 //!
-//! After every step, a guard that says it is held is held in the store for its client, and exclusive ones exclude each other.
-//! After the last fault, every wait ends, and nothing is left anywhere. Counts of what happened have floors.
+//! After every step, a guard that says it is held is held in the store for its client, and would say so no longer than the
+//! store keeps the lock if nothing else happened; exclusive guards exclude each other. After the last fault, every wait ends,
+//! and nothing is left anywhere. Counts of what happened have floors.
 //!
 //! A seed that fails says so; `LEASEHOLD_SEED=<seed>` lives through that one alone and tells what happens.
 
@@ -14,6 +15,7 @@
 )]
 
 mod carrier;
+mod check;
 mod client;
 mod contention;
 mod coordinator;
@@ -21,6 +23,7 @@ mod coverage;
 mod detector;
 mod dice;
 mod program;
+mod schedule;
 mod soak;
 mod store;
 mod weather;

@@ -19,7 +19,7 @@ use crate::{
     coordinator::{Checks, Coordinator, State},
     coverage::Coverage,
     dice::{Dice, MS},
-    store::{Event, Store},
+    store::Store,
 };
 
 pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -30,14 +30,12 @@ pub(crate) const BOUNDS: TtlBounds = TtlBounds {
     default: Duration::from_secs(2),
     max: LONGEST_TTL,
 };
-const COORDINATORS: usize = 2;
-const CLIENTS: usize = 3;
+pub(crate) const COORDINATORS: usize = 2;
+pub(crate) const CLIENTS: usize = 3;
 /// How long faults last where programs are hasty, and where they are patient.
 const STORMS: [Range<u64>; 2] = [1_500 * MS..6_000 * MS, 5_000 * MS..12_000 * MS];
 /// How long after the last fault everything has to have ended.
 const SETTLED_WITHIN: u64 = 60_000 * MS;
-/// Most steps at one moment.
-const MOST_AT_ONCE: usize = 2_000;
 
 pub(crate) struct World {
     pub(crate) dice: Dice,
@@ -48,8 +46,8 @@ pub(crate) struct World {
     pub(crate) streams: BTreeMap<usize, Stream>,
     pub(crate) opened_streams: usize,
     /// When each client and each coordinator has something to do, unless it was touched since that was found out.
-    client_due: [Option<u64>; CLIENTS],
-    coordinator_due: [Option<u64>; COORDINATORS],
+    pub(crate) client_due: [Option<u64>; CLIENTS],
+    pub(crate) coordinator_due: [Option<u64>; COORDINATORS],
     pub(crate) store: Store,
     pub(crate) checks: Checks,
     pub(crate) disturb_at: u64,
@@ -76,9 +74,9 @@ pub(crate) struct World {
     /// Holds that an operator took, and when.
     pub(crate) forced: BTreeMap<(usize, i64), u64>,
     /// The newest token of a guard of each name.
-    newest: [i64; NAMES.len()],
+    pub(crate) newest: [i64; NAMES.len()],
     /// What is the same in each run of a seed.
-    digest: u64,
+    pub(crate) digest: u64,
     /// Whether it tells what happens.
     pub(crate) is_told: bool,
 }
@@ -225,247 +223,6 @@ impl World {
             }
             assert!(self.now < until, "left for good: {leftovers:?}");
             self.pass(500 * MS);
-        }
-    }
-
-    /// Notes that when a client has something to do may have changed.
-    pub(crate) fn touch_client(&mut self, number: usize) {
-        self.client_due[number] = None;
-    }
-
-    /// Notes that when a coordinator has something to do may have changed.
-    pub(crate) fn touch_coordinator(&mut self, number: usize) {
-        self.coordinator_due[number] = None;
-    }
-
-    pub(crate) fn touch_all(&mut self) {
-        self.client_due = [None; CLIENTS];
-        self.coordinator_due = [None; COORDINATORS];
-    }
-
-    /// Returns when something happens next.
-    fn next_event(&mut self) -> u64 {
-        let mut next = self.disturb_at.min(self.detect_at);
-        next = next.min(self.store.due().unwrap_or(u64::MAX));
-        for number in 0..CLIENTS {
-            let due = self.client_due[number].unwrap_or_else(|| self.find_client_due(number));
-            self.client_due[number] = Some(due);
-            next = next.min(due);
-        }
-        for number in 0..COORDINATORS {
-            let due = self.coordinator_due[number];
-            let due = due.unwrap_or_else(|| self.find_coordinator_due(number));
-            self.coordinator_due[number] = Some(due);
-            next = next.min(due);
-        }
-        next.max(self.now)
-    }
-
-    fn find_client_due(&self, number: usize) -> u64 {
-        let mut next = self.clients[number].due().unwrap_or(u64::MAX);
-        for stream in self.streams.values() {
-            if stream.client == number {
-                next = next.min(self.down_due(stream).unwrap_or(u64::MAX));
-            }
-        }
-        next
-    }
-
-    fn find_coordinator_due(&self, number: usize) -> u64 {
-        let coordinator = &self.coordinators[number];
-        let mut next = match coordinator.state {
-            State::Up => u64::MAX,
-            State::Draining(at) => at,
-            State::Down(at) => at,
-        };
-        next = next.min(self.sessions_due(number).unwrap_or(u64::MAX));
-        if let Some(at) = coordinator.contended.next_timeout() {
-            next = next.min(at.as_micros());
-        }
-        if !coordinator.is_store_up {
-            next = next.min(coordinator.store_up_at);
-        }
-        for (stream, it) in &self.streams {
-            if it.coordinator == number {
-                next = next.min(self.up_due(*stream, it).unwrap_or(u64::MAX));
-            }
-        }
-        next.max(coordinator.hung_until)
-    }
-
-    fn up_due(&self, number: usize, stream: &Stream) -> Option<u64> {
-        let coordinator = &self.coordinators[stream.coordinator];
-        let session = coordinator.sessions.get(&number);
-        let hears = session.is_none_or(|served| served.hears());
-        let due = stream.up.due().filter(|due| hears && *due != u64::MAX)?;
-        Some(due.max(coordinator.hung_until))
-    }
-
-    fn down_due(&self, stream: &Stream) -> Option<u64> {
-        let client = &self.clients[stream.client];
-        let due = stream.down.due();
-        let due = due.filter(|due| *due != u64::MAX && !stream.is_client_gone)?;
-        Some(due.max(client.asleep_until))
-    }
-
-    /// Jumps to an event and does what is due then. Returns when something happens next.
-    fn step(&mut self, now: u64) -> u64 {
-        self.now = now;
-        for _ in 0..MOST_AT_ONCE {
-            self.do_due();
-            let next = self.next_event();
-            if next > now {
-                self.check();
-                return next;
-            }
-        }
-        panic!("something is due again and again");
-    }
-
-    fn do_due(&mut self) {
-        let now = self.now;
-        if self.disturb_at <= now {
-            self.disturb();
-            self.touch_all();
-        }
-        if self.detect_at <= now {
-            self.detect();
-            self.forget_streams();
-            self.touch_all();
-        }
-        for number in 0..COORDINATORS {
-            if self.is_due(self.coordinator_due[number]) {
-                self.run_coordinator(number);
-            }
-        }
-        while self.store.due().is_some_and(|at| at <= now) {
-            let (_, event) = self.store.agenda.pop_first().unwrap();
-            self.digest(match &event {
-                Event::Execute(_) => 1,
-                Event::Reply(..) => 2,
-                Event::WakeUp(..) => 3,
-                Event::CleanUp(..) => 4,
-            });
-            self.happen(event);
-        }
-        for number in 0..COORDINATORS {
-            if self.is_due(self.coordinator_due[number]) {
-                self.hear_all(number);
-            }
-        }
-        for client in 0..CLIENTS {
-            if self.is_due(self.client_due[client]) {
-                self.tell_all(client);
-            }
-            if self.is_due(self.client_due[client])
-                && self.clients[client].due().is_some_and(|due| due <= now)
-            {
-                self.digest(7);
-                self.run_client(client);
-            }
-        }
-        for number in 0..COORDINATORS {
-            if self.is_due(self.coordinator_due[number])
-                && self.coordinators[number].hung_until <= now
-            {
-                self.run_contention(number);
-                self.run_sessions(number);
-            }
-        }
-    }
-
-    /// Returns whether something may be due by now.
-    fn is_due(&self, due: Option<u64>) -> bool {
-        due.is_none_or(|due| due <= self.now)
-    }
-
-    /// Has a coordinator take in the next message of each stream, if it has arrived.
-    fn hear_all(&mut self, number: usize) {
-        let streams = self.streams.iter();
-        let due = streams.filter(|(stream, it)| {
-            let due = it.coordinator == number && !it.up.is_empty();
-            due && self.up_due(**stream, it).is_some_and(|due| due <= self.now)
-        });
-        let due: Vec<usize> = due.map(|(stream, _)| *stream).collect();
-        for number in due {
-            if let Some(stream) = self.streams.get_mut(&number)
-                && let Some(message) = stream.up.pop(self.now)
-            {
-                let coordinator = stream.coordinator;
-                self.digest(5);
-                self.hear(coordinator, number, message);
-            }
-        }
-    }
-
-    /// Has a client take in the next message of each stream, if it has arrived.
-    fn tell_all(&mut self, client: usize) {
-        let streams = self.streams.iter();
-        let due = streams.filter(|(_, it)| {
-            let due = it.client == client && !it.down.is_empty();
-            due && self.down_due(it).is_some_and(|due| due <= self.now)
-        });
-        let due: Vec<usize> = due.map(|(stream, _)| *stream).collect();
-        for number in due {
-            if let Some(stream) = self.streams.get_mut(&number)
-                && let Some(message) = stream.down.pop(self.now)
-            {
-                self.digest(6);
-                self.told(number, message);
-            }
-        }
-    }
-
-    fn digest(&mut self, what: u64) {
-        let digest = self.digest.rotate_left(5) ^ self.now ^ (what << 48);
-        self.digest = digest.wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    fn forget_streams(&mut self) {
-        self.streams
-            .retain(|_, stream| !stream.is_client_gone || stream.up.due().is_some());
-    }
-
-    /// Fails if a guard says that it is held and the store says otherwise, or if it would go on to say so when the store lets it
-    /// expire: another one may have the lock at that moment.
-    fn check(&mut self) {
-        let now = self.now;
-        let mut live = Vec::new();
-        for (number, client) in self.clients.iter().enumerate() {
-            for (guard, until) in client.live(now) {
-                let name = NAMES.iter().position(|name| *name == guard.name());
-                let name = name.expect("it is one of them");
-                // An operator took it: its guard learns of that within its TTL, on a clock that may be slow.
-                let forced = self.forced.get(&(name, guard.token().get()));
-                if forced.is_none_or(|at| at + client.ttl + client.ttl / 100 <= now) {
-                    live.push((number, name, guard.token().get(), until));
-                }
-            }
-        }
-        for (number, name, token, until) in live {
-            self.look_up(name);
-            let text = NAMES[name];
-            let (client, held) = (&self.clients[number].name, self.store.held(name));
-            let hold = held
-                .iter()
-                .find(|hold| hold.token == token && hold.client == *client && now < hold.ends_at);
-            let Some(hold) = hold else {
-                panic!(
-                    "at {now}, {client} believes that it holds {text} with token {token}; it is held by {held:?}"
-                );
-            };
-            let is_exclusive = hold.is_exclusive;
-            assert!(
-                until <= hold.ends_at,
-                "at {now}, {client} believes until {until} that it holds {text}; the store lets that expire before: {hold:?}"
-            );
-            // Others go on beside newer ones.
-            let newest = &mut self.newest[name];
-            assert!(
-                !is_exclusive || *newest <= token,
-                "at {now}, {client} holds {text} alone with token {token}, after the grant of {newest}"
-            );
-            *newest = token.max(*newest);
         }
     }
 
