@@ -247,19 +247,22 @@ impl World {
         }
     }
 
-    /// Fails if the token of a grant does not rise.
+    /// Fails if the token of a grant does not rise. One command may grant several: its caller's, and those to waiters.
     fn check_grants(&mut self, command: &Command, executed: &Executed) {
-        for handed in &executed.handed {
-            self.check_token(&command.name, handed.owner, handed.token);
-        }
+        let handed = executed.handed.iter();
+        let mut granted: Vec<_> = handed.map(|handed| (handed.token, handed.owner)).collect();
         match (&executed.reply, &command.op) {
             (Reply::Granted { token }, Op::Acquire(acquire)) => {
-                self.check_token(&command.name, acquire.owner, *token);
+                granted.push((*token, acquire.owner));
             }
             (Reply::Resumed { token, .. }, Op::Resume(resume)) => {
                 self.store.granted.insert(resume.next, *token);
             }
             _ => {}
+        }
+        granted.sort_by_key(|(token, _)| *token);
+        for (token, owner) in granted {
+            self.check_token(&command.name, owner, token);
         }
     }
 
