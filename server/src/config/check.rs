@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 
-use super::{ClientAuth, Config, ConfigError, cli::Draft, setting::position, settings::SETTINGS};
+use super::{
+    ClientAuth, Config, ConfigError,
+    draft::Draft,
+    settings::{SETTINGS, position},
+};
 
 /// Pairs of settings whose first has no use without the second.
 const NEEDS: [(&str, &str); 12] = [

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use super::{setting::nearest, settings::SETTINGS};
+use super::settings::{SETTINGS, nearest};
 
 /// Prefix of the names of all Leasehold variables.
 const OURS: &str = "LEASEHOLD_";

@@ -9,10 +9,10 @@ use toml::{
 
 use super::{
     ConfigError, Origin,
-    cli::Draft,
+    draft::Draft,
     permissions,
-    setting::{Shape, nearest, position},
-    settings::SETTINGS,
+    setting::Shape,
+    settings::{SETTINGS, nearest, position},
 };
 
 /// Reads the file into the draft.

@@ -12,7 +12,9 @@
 
 mod changes;
 mod check;
+mod choices;
 mod cli;
+mod draft;
 mod environment;
 mod error;
 mod file;
@@ -31,6 +33,7 @@ mod value;
 use leasehold_store::TlsFiles;
 
 pub use changes::Changes;
+pub use choices::{ClientAuth, LogFormat};
 pub use cli::Action;
 pub use environment::unknown_variables;
 pub use error::{ConfigError, ConfigErrors};
@@ -73,25 +76,4 @@ impl Config {
             identity: self.store_cert.clone().zip(self.store_key.clone()),
         }
     }
-}
-
-/// Whether clients must have a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum ClientAuth {
-    /// The coordinator asks for none.
-    None,
-    /// A client may have a certificate, which must be valid.
-    Optional,
-    /// A client must have a valid certificate.
-    Required,
-}
-
-/// Format of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum LogFormat {
-    /// For people, in colour on a terminal.
-    #[default]
-    Human,
-    /// One JSON object a line.
-    Json,
 }

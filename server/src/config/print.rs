@@ -1,10 +1,10 @@
 //! The configuration in force, as a TOML file.
 
 use super::{
-    cli::Draft,
+    draft::Draft,
     permissions,
-    setting::{Setting, Shape},
-    settings::SETTINGS,
+    setting::Shape,
+    settings::{SETTINGS, Setting},
 };
 
 /// Returns the file with every value that is in force, and where each came from.

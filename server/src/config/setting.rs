@@ -1,8 +1,8 @@
-//! Settings as the layers see them: the name of each, how to read it, and how to show it.
+//! Types of the settings' values, and the macro that declares the table of settings.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use super::{ClientAuth, Config, LogFormat, Share, StoreUrl, settings::SETTINGS, value};
+use super::{ClientAuth, LogFormat, Share, StoreUrl, value};
 
 /// The TOML type of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,63 +12,6 @@ pub(super) enum Shape {
     /// A number from 0 to 1.
     Fraction,
     Boolean,
-}
-
-/// One setting.
-pub(super) struct Setting {
-    /// Its name: flag, key of the file and, in capitals, environment variable.
-    pub(super) name: &'static str,
-    pub(super) shape: Shape,
-    /// Placeholder for its value in the help.
-    pub(super) value_name: &'static str,
-    /// The lines of its documentation, each after a space.
-    pub(super) lines: &'static str,
-    /// Reads a value. The error names the expected form.
-    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
-    /// Returns the value as text that `set` reads, secrets redacted, or `None` if there is none.
-    pub(super) show: fn(&Config) -> Option<String>,
-    /// Returns whether two configurations have the same value, secrets included.
-    pub(super) is_same: fn(&Config, &Config) -> bool,
-    /// Whether a running coordinator applies a change.
-    pub(super) is_live: bool,
-    /// A value for the reference file, if there is no default or the default depends on the host.
-    pub(super) example: Option<&'static str>,
-}
-
-impl Setting {
-    /// Returns its environment variable.
-    pub(super) fn variable(&self) -> String {
-        format!(
-            "LEASEHOLD_{}",
-            self.name.replace('-', "_").to_ascii_uppercase()
-        )
-    }
-
-    /// Returns its meaning, unit and bounds, in sentences.
-    pub(super) fn help(&self) -> &'static str {
-        self.lines.trim_start()
-    }
-
-    /// Returns the first sentence of the help.
-    pub(super) fn summary(&self) -> &'static str {
-        let mut sentences = self.help().split_inclusive(". ");
-        sentences.next().unwrap_or_default().trim_end()
-    }
-}
-
-/// Returns the place of a setting in the table.
-pub(super) fn position(name: &str) -> Option<usize> {
-    SETTINGS.iter().position(|setting| setting.name == name)
-}
-
-/// Returns the setting whose name is most like `name`, which is written as flags are, or `None` if no name is much like it.
-pub(super) fn nearest(name: &str) -> Option<&'static str> {
-    let all = SETTINGS.iter().map(|setting| {
-        let distance = strsim::damerau_levenshtein(name, setting.name);
-        (distance, setting.name)
-    });
-    let (distance, nearest) = all.min()?;
-    (distance <= (name.len() / 3).min(3)).then_some(nearest)
 }
 
 /// A type of values of settings.

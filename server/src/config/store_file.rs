@@ -2,7 +2,11 @@
 
 use std::{cmp::Ordering, path::Path};
 
-use super::{ConfigError, Origin, cli::Draft, setting::position, settings::SETTINGS};
+use super::{
+    ConfigError, Origin,
+    draft::Draft,
+    settings::{SETTINGS, position},
+};
 
 /// Bytes of the longest URL. A longer file is not the one that was meant.
 const LONGEST: usize = 64 * 1024;

@@ -10,7 +10,7 @@ mod store_file;
 use std::{collections::HashMap, ffi::OsString, fs, path::Path, time::Duration};
 
 use super::{
-    Action, Config, ConfigErrors, LogFormat, cli::Draft, print::literal, settings::SETTINGS,
+    Action, Config, ConfigErrors, LogFormat, draft::Draft, print::literal, settings::SETTINGS,
 };
 
 fn from(args: &[&str], env: &[(&str, &str)]) -> Result<Action, ConfigErrors> {

@@ -3,7 +3,11 @@
 use std::fs;
 
 use super::{
-    super::{Config, REFERENCE, print::literal, setting::position, settings::SETTINGS},
+    super::{
+        Config, REFERENCE,
+        print::literal,
+        settings::{SETTINGS, position},
+    },
     in_file, printed,
 };
 
