@@ -11,7 +11,7 @@ use std::{
 use rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-use super::identity::check_name;
+use super::name::check_name;
 use crate::tls::{ClientTrust, over_at};
 
 /// Certificate of a connection's peer, which the handshake accepted.

@@ -4,9 +4,6 @@ use std::{sync::Arc, time::SystemTime};
 
 use super::{certificate::Shown, jwt::KeyMark, tokens::TokenHash};
 
-/// Most bytes of an identity's name, without its kind.
-const MAX_NAME: usize = 256;
-
 /// Identity that a caller has shown.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
@@ -27,14 +24,4 @@ pub(super) enum Proof {
     Token(TokenHash),
     /// A signed token: the key that checked it.
     Jwt(KeyMark),
-}
-
-/// Checks the name of an identity; the error says what was expected.
-pub(super) fn check_name(name: &str) -> Result<(), String> {
-    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
-        return Err(format!(
-            "expected a name of 1 to {MAX_NAME} bytes without control characters"
-        ));
-    }
-    Ok(())
 }

@@ -18,7 +18,7 @@ use jsonwebtoken::{
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value};
 
-use super::{AccessError, identity::check_name, remembered::Remembered};
+use super::{AccessError, name::check_name, remembered::Remembered};
 
 /// Most that the issuer's clock may be ahead before a token counts as not valid yet.
 const LEEWAY: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ pub(super) struct Jwt {
     audience: String,
     claim: String,
     /// Tokens that these keys verified: another key set begins with none.
-    remembered: Arc<Remembered>,
+    remembered: Arc<Remembered<Subject>>,
 }
 
 #[derive(Clone)]

@@ -11,21 +11,19 @@
 
 mod caller;
 mod certificate;
+mod error;
 mod identity;
 mod jwt;
 mod keeper;
 mod layer;
+mod name;
 mod policy;
 mod remembered;
 mod rights;
 pub mod rules;
 pub mod tokens;
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use tokio::sync::watch;
 use tonic::Extensions;
@@ -33,6 +31,7 @@ use tonic::Extensions;
 use self::policy::Policy;
 pub use self::{
     caller::Caller,
+    error::AccessError,
     layer::{AccessLayer, Accessible},
     rights::Rights,
 };
@@ -48,48 +47,6 @@ use crate::status::Refusal;
 #[derive(Clone, Debug)]
 pub struct Access {
     policies: watch::Receiver<Arc<Policy>>,
-}
-
-/// Error in a file of identities. It says where, and shows nothing of the contents.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AccessError {
-    /// The file can't be read.
-    #[error("failed to read {} ({setting}): {source}", path.display())]
-    Unreadable {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The file as it was named.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The file is malformed.
-    #[error("failed to read {} ({setting}){}: {message}", path.display(), at(*line))]
-    Malformed {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The file as it was named.
-        path: PathBuf,
-        /// The line, counted from 1, if the error is in one.
-        line: Option<usize>,
-        /// The expectation.
-        message: String,
-    },
-}
-
-fn at(line: Option<usize>) -> String {
-    line.map_or_else(String::new, |line| format!(", line {line}"))
-}
-
-impl AccessError {
-    fn unreadable(setting: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Unreadable {
-            setting,
-            path: path.to_owned(),
-            source,
-        }
-    }
 }
 
 impl Access {

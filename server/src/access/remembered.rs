@@ -6,25 +6,34 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::{jwt::Subject, tokens::TokenHash};
+use super::tokens::TokenHash;
 
 /// Number of the newest tokens that are surely remembered. At most twice as many are kept.
 const KEPT: usize = 2048;
 
-/// Tokens that one set of keys has verified.
-#[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<Shelves>);
+/// Tokens that one set of keys has verified, each with its subject.
+#[derive(Debug)]
+pub(super) struct Remembered<T>(Mutex<Shelves<T>>);
 
-#[derive(Debug, Default)]
-struct Shelves {
-    recent: HashMap<TokenHash, Subject>,
+#[derive(Debug)]
+struct Shelves<T> {
+    recent: HashMap<TokenHash, T>,
     /// The tokens that were recent before.
-    older: HashMap<TokenHash, Subject>,
+    older: HashMap<TokenHash, T>,
 }
 
-impl Remembered {
+impl<T> Default for Remembered<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Shelves {
+            recent: HashMap::new(),
+            older: HashMap::new(),
+        }))
+    }
+}
+
+impl<T: Clone> Remembered<T> {
     /// Returns the subject of a token, if it was verified recently. It may have expired since.
-    pub(super) fn get(&self, token: &str) -> Option<Subject> {
+    pub(super) fn get(&self, token: &str) -> Option<T> {
         let hash = TokenHash::of(token);
         let mut shelves = self.shelves();
         if let Some(subject) = shelves.recent.get(&hash) {
@@ -36,18 +45,18 @@ impl Remembered {
     }
 
     /// Remembers a token that was verified.
-    pub(super) fn put(&self, token: &str, subject: Subject) {
+    pub(super) fn put(&self, token: &str, subject: T) {
         self.shelves().put(TokenHash::of(token), subject);
     }
 
-    fn shelves(&self) -> MutexGuard<'_, Shelves> {
+    fn shelves(&self) -> MutexGuard<'_, Shelves<T>> {
         // Nothing panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shelves {
-    fn put(&mut self, hash: TokenHash, subject: Subject) {
+impl<T> Shelves<T> {
+    fn put(&mut self, hash: TokenHash, subject: T) {
         if self.recent.len() >= KEPT {
             self.older = std::mem::take(&mut self.recent);
         }

@@ -12,7 +12,7 @@ use ring::{
 };
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-use super::{AccessError, identity::check_name};
+use super::{AccessError, name::check_name};
 
 /// Prefix of every token, by which secret scanners recognize one.
 const MARK: &str = "lh_";

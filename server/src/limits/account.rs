@@ -10,8 +10,6 @@ use std::{
     time::Duration,
 };
 
-use super::take_one;
-
 const SECOND: u64 = 1_000_000_000;
 /// Longest time until a debt is paid: a caller that lost much at once may soon ask for it again.
 const DEBT: u64 = 10 * SECOND;
@@ -192,4 +190,13 @@ impl Drop for SessionPlace {
         }
         self.account.sessions.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Adds one, unless the limit is reached.
+pub(super) fn take_one(count: &AtomicUsize, limit: usize) -> bool {
+    count
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+            (count < limit).then_some(count + 1)
+        })
+        .is_ok()
 }

@@ -15,12 +15,18 @@ pub struct Attempts<'a> {
     from: IpAddr,
 }
 
-impl<'a> Attempts<'a> {
-    pub(super) fn new(limits: &'a Limits, from: IpAddr) -> Self {
-        let from = network::of(from);
-        Self { limits, from }
+impl Limits {
+    /// Returns the attempts of this address to authenticate.
+    #[must_use]
+    pub fn attempts(&self, from: IpAddr) -> Attempts<'_> {
+        Attempts {
+            limits: self,
+            from: network::of(from),
+        }
     }
+}
 
+impl Attempts<'_> {
     /// Allows a costly verification.
     ///
     /// # Errors

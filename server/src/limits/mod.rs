@@ -18,7 +18,6 @@ mod names;
 mod tests;
 
 use std::{
-    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -29,13 +28,16 @@ use std::{
 use leasehold_core::name::LockName;
 use tokio_util::sync::CancellationToken;
 
-use self::{account::Accounts, names::Names};
 pub use self::{
     account::{Account, SessionPlace, for_one_that_resumes},
     attempts::Attempts,
     files::allow_many_files,
     layer::{LimitLayer, Limited},
     names::WaiterPlace,
+};
+use self::{
+    account::{Accounts, take_one},
+    names::Names,
 };
 use crate::{
     access::Caller,
@@ -167,12 +169,6 @@ impl Limits {
     #[must_use]
     pub fn account(&self, caller: &Caller) -> Arc<Account> {
         self.shared.accounts.of(caller.key(), self.now())
-    }
-
-    /// Returns the attempts of this address to authenticate.
-    #[must_use]
-    pub fn attempts(&self, from: IpAddr) -> Attempts<'_> {
-        Attempts::new(self, from)
     }
 
     /// Counts one request of this caller.
@@ -336,13 +332,4 @@ pub fn page_too_large(asked: i32, limit: usize) -> Refusal {
         None,
         format!("page_size is {asked}, of {limit} that it may be; ask for smaller pages"),
     )
-}
-
-/// Adds one, unless the limit is reached.
-fn take_one(count: &AtomicUsize, limit: usize) -> bool {
-    count
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-            (count < limit).then_some(count + 1)
-        })
-        .is_ok()
 }

@@ -12,6 +12,7 @@
 //! - [`http2_server`] makes a tonic server whose HTTP/2 settings go with this listener.
 
 mod accept;
+mod calls;
 mod cancels;
 mod connection;
 mod handle;
@@ -22,7 +23,7 @@ mod watchdog;
 mod wire;
 
 pub use accept::accept;
-pub use cancels::UnderWay;
+pub use calls::UnderWay;
 pub use connection::Connection;
 pub use handle::{ConnectionHandle, Ending};
 pub use http2::http2_server;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use leasehold_core::command::Loss;
+use leasehold_core::{command::Loss, deadlock::share::BOUNDS};
 use leasehold_store::measure::{Measures, Meter};
 use prometheus_client::{
     collector::Collector,
@@ -23,7 +23,7 @@ use super::{
     store::StoreCollector,
     waits::{Clocks, RequestKind, Requests, Times, TimesCollector},
 };
-use crate::{convert, coordinator::deadlock, listener::Connections};
+use crate::{convert, listener::Connections};
 
 /// Label with the reason of a loss, or the bound that was reached.
 type Reason = [(&'static str, &'static str); 1];
@@ -178,7 +178,7 @@ impl Families {
                 &mut registry,
                 "deadlock_bounds",
                 "Passes of deadlock detection that left something out because of a bound.",
-                deadlock::BOUNDS.into_iter().map(|bound| ("bound", bound)),
+                BOUNDS.into_iter().map(|bound| ("bound", bound)),
             ),
             certificates,
             clocks: Clocks::new(is_measured.then_some(times)),
