@@ -13,6 +13,8 @@ use leasehold_core::{
 use leasehold_proto::v1;
 use prost_types::Timestamp;
 
+use crate::watch::watchers::Message;
+
 /// Encodes a duration. Replaces one that is too long for the wire, which no bound admits, by the longest.
 pub fn wire_duration(duration: Duration) -> prost_types::Duration {
     duration.try_into().unwrap_or(prost_types::Duration {
@@ -108,8 +110,26 @@ pub fn lock_view(name: &LockName, view: &NameView) -> v1::LockView {
     }
 }
 
+/// Encodes a message to a watcher.
+pub fn watch_message(message: &Message) -> v1::WatchLocksResponse {
+    use v1::watch_locks_response::Response;
+    let response = match message {
+        Message::Lock(name, view) => Response::Lock(lock_view(name, view)),
+        Message::Ready { lock_count } => Response::Ready(v1::WatchReady {
+            lock_count: *lock_count,
+        }),
+        Message::Event(event) => Response::Event(lock_event(event)),
+        Message::Gap(why) => Response::Gap(v1::WatchGap {
+            message: (*why).to_owned(),
+        }),
+    };
+    v1::WatchLocksResponse {
+        response: Some(response),
+    }
+}
+
 /// Encodes an event of a lock.
-pub fn lock_event(event: &Event) -> v1::LockEvent {
+fn lock_event(event: &Event) -> v1::LockEvent {
     let token = match &event.holder {
         Some(HolderView::Ours(hold)) => hold.token.get(),
         _ => 0,

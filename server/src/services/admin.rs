@@ -1,6 +1,6 @@
 //! `AdminService`: listings, force-release and status, for operators.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use leasehold_core::{
     id::SessionId,
@@ -294,7 +294,6 @@ impl Source for Watcher {
     type Message = WatchLocksResponse;
 
     async fn next(&mut self) -> Option<WatchLocksResponse> {
-        // Others are told the same.
-        Some(Arc::unwrap_or_clone(Watcher::next(self).await))
+        Some(convert::watch_message(&Watcher::next(self).await))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use leasehold_core::{name::LockName, watch::Leader};
 use tokio::sync::{mpsc, watch};
 
-use super::hub::Request;
+use super::signal::Signal;
 
 /// State that all observers of an election see.
 #[derive(Clone, Debug, Default)]
@@ -16,9 +16,11 @@ struct Seen {
 }
 
 /// The hub's side of the observed elections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Elections {
     elections: HashMap<LockName, Election>,
+    /// The channel by which observers reach the hub.
+    signals: mpsc::UnboundedSender<Signal>,
 }
 
 #[derive(Debug)]
@@ -29,13 +31,15 @@ struct Election {
 }
 
 impl Elections {
+    pub(super) fn new(signals: mpsc::UnboundedSender<Signal>) -> Self {
+        Self {
+            elections: HashMap::new(),
+            signals,
+        }
+    }
+
     /// Adds an observer. While the leader is uncertain, the observer does not receive the last known one.
-    pub(super) fn add(
-        &mut self,
-        name: &LockName,
-        is_known: bool,
-        requests: mpsc::UnboundedSender<Request>,
-    ) -> Observer {
+    pub(super) fn add(&mut self, name: &LockName, is_known: bool) -> Observer {
         let election = self
             .elections
             .entry(name.clone())
@@ -49,7 +53,7 @@ impl Elections {
             seen: Some(election.seen.subscribe()),
             last: if is_known { 0 } else { version },
             is_first: true,
-            requests,
+            signals: self.signals.clone(),
         }
     }
 
@@ -123,7 +127,7 @@ pub struct Observer {
     last: u64,
     /// Whether it has received no state yet, so that it can't have missed any.
     is_first: bool,
-    requests: mpsc::UnboundedSender<Request>,
+    signals: mpsc::UnboundedSender<Signal>,
 }
 
 impl Observer {
@@ -149,7 +153,7 @@ impl Drop for Observer {
     fn drop(&mut self) {
         // First, so that the hub finds no observer left.
         self.seen = None;
-        let _ = self.requests.send(Request::Unobserve {
+        let _ = self.signals.send(Signal::Unobserve {
             name: self.name.clone(),
         });
     }

@@ -4,6 +4,7 @@
 //!   are no watchers.
 //! - `following`: that feed, and the subjects that it follows.
 //! - `loading`: the first look at the locks of a prefix or a name.
+//! - `signal`: what watchers and observers tell the hub.
 //! - [`watchers`]: the watchers, each of which receives every event, in bounded memory.
 //! - [`elections`]: the observers of leaders.
 
@@ -13,6 +14,7 @@ pub mod watchers;
 mod following;
 mod hub;
 mod loading;
+mod signal;
 
 use leasehold_core::name::LockName;
 use tokio::sync::{mpsc, oneshot};
@@ -39,26 +41,14 @@ impl Watching {
     /// Watches all locks whose names begin with a prefix. `None` if the coordinator is stopping.
     pub async fn watch(&self, prefix: String) -> Option<Watcher> {
         let (reply, watcher) = oneshot::channel();
-        let requests = self.requests.clone();
-        let request = Request::Watch {
-            prefix,
-            requests,
-            reply,
-        };
-        self.requests.send(request).ok()?;
+        self.requests.send(Request::Watch { prefix, reply }).ok()?;
         watcher.await.ok()
     }
 
     /// Observes an election. `None` if the coordinator is stopping.
     pub async fn observe(&self, name: LockName) -> Option<Observer> {
         let (reply, observer) = oneshot::channel();
-        let requests = self.requests.clone();
-        let request = Request::Observe {
-            name,
-            requests,
-            reply,
-        };
-        self.requests.send(request).ok()?;
+        self.requests.send(Request::Observe { name, reply }).ok()?;
         observer.await.ok()
     }
 }

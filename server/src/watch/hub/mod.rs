@@ -10,7 +10,6 @@ use leasehold_core::{
     time::Moment,
     watch::{Event, Mirror},
 };
-use leasehold_proto::v1::watch_locks_response::Response;
 use leasehold_store::{FeedItem, StoreError, Subject, Told, clock};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -19,9 +18,10 @@ use super::{
     elections::{Elections, Observer},
     following::Following,
     loading::{Phase, Scope, Scopes},
-    watchers::{PAGE, Stage, Watcher, Watchers, message},
+    signal::Signal,
+    watchers::{PAGE, Stage, Watcher, Watchers},
 };
-use crate::{convert, coordinator::Coordinator};
+use crate::coordinator::Coordinator;
 
 /// Shortest interval between warnings that a look failed.
 const WARN_EVERY: Duration = Duration::from_secs(10);
@@ -36,29 +36,15 @@ const TOLD_IN_A_ROW: usize = 128;
 /// Request to the hub.
 #[derive(Debug)]
 pub(in crate::watch) enum Request {
+    /// Watches all locks whose names begin with a prefix.
     Watch {
         prefix: String,
-        requests: mpsc::UnboundedSender<Self>,
         reply: oneshot::Sender<Watcher>,
     },
+    /// Observes an election.
     Observe {
         name: LockName,
-        requests: mpsc::UnboundedSender<Self>,
         reply: oneshot::Sender<Observer>,
-    },
-    /// A watcher has read its page of the snapshot.
-    More {
-        id: u64,
-    },
-    /// A watcher has used up its turn, and may have more to read.
-    Again {
-        id: u64,
-    },
-    Unwatch {
-        id: u64,
-    },
-    Unobserve {
-        name: LockName,
     },
 }
 
@@ -97,13 +83,14 @@ pub(in crate::watch) async fn run(
     mut requests: mpsc::UnboundedReceiver<Request>,
     stop: CancellationToken,
 ) {
+    let (signals, mut signalled) = mpsc::unbounded_channel();
     let mut hub = Hub {
         coordinator,
         following: Following::default(),
         scopes: Scopes::default(),
         mirror: Mirror::default(),
-        watchers: Watchers::default(),
-        elections: Elections::default(),
+        watchers: Watchers::new(signals.clone()),
+        elections: Elections::new(signals),
         work: FuturesUnordered::new(),
         attempts: 0,
         looks_in_flight: 0,
@@ -120,6 +107,7 @@ pub(in crate::watch) async fn run(
             biased;
             () = stop.cancelled() => return,
             Some(request) = requests.recv() => hub.on_request(request),
+            Some(signal) = signalled.recv() => hub.on_signal(signal),
             // Before the branches that ask the store for more items.
             item = hub.following.next() => match item {
                 Some(item) => {
@@ -150,14 +138,10 @@ async fn sleep_until(wake: Option<Moment>) {
 impl Hub {
     fn on_request(&mut self, request: Request) {
         match request {
-            Request::Watch {
-                prefix,
-                requests,
-                reply,
-            } => {
+            Request::Watch { prefix, reply } => {
                 let prefix: Arc<str> = prefix.into();
                 let scope = Scope::Prefix(Arc::clone(&prefix));
-                let (id, watcher) = self.watchers.add(prefix, requests);
+                let (id, watcher) = self.watchers.add(prefix);
                 self.add(scope.clone());
                 if self.scopes.is_ready(&scope) {
                     self.begin_snapshot(id);
@@ -165,29 +149,30 @@ impl Hub {
                 // A dropped watcher unregisters itself.
                 let _ = reply.send(watcher);
             }
-            Request::Observe {
-                name,
-                requests,
-                reply,
-            } => {
+            Request::Observe { name, reply } => {
                 let scope = Scope::Name(name.clone());
                 let is_known = self.scopes.is_ready(&scope);
-                let observer = self.elections.add(&name, is_known, requests);
+                let observer = self.elections.add(&name, is_known);
                 self.add(scope);
                 let _ = reply.send(observer);
             }
-            Request::More { id } => self.give_page(id),
-            Request::Again { id } => {
+        }
+    }
+
+    fn on_signal(&mut self, signal: Signal) {
+        match signal {
+            Signal::More { id } => self.give_page(id),
+            Signal::Again { id } => {
                 if let Some(told) = self.watchers.get(id) {
                     told.line_up();
                 }
             }
-            Request::Unwatch { id } => {
+            Signal::Unwatch { id } => {
                 if let Some(prefix) = self.watchers.remove(id) {
                     self.remove(&Scope::Prefix(prefix));
                 }
             }
-            Request::Unobserve { name } => {
+            Signal::Unobserve { name } => {
                 if self.elections.forget_if_unobserved(&name) {
                     self.remove(&Scope::Name(name));
                 }
@@ -307,14 +292,7 @@ impl Hub {
             .mirror
             .page(&told.prefix, after.as_ref(), PAGE, clock::now());
         let is_last = page.len() < PAGE;
-        let locks = page
-            .into_iter()
-            .map(|(name, view)| {
-                let view = convert::lock_view(&name, &view);
-                (name, view)
-            })
-            .collect();
-        told.page(locks, is_last);
+        told.page(page, is_last);
     }
 
     fn on_told(&mut self, told: Told) {
@@ -333,7 +311,7 @@ impl Hub {
             self.elections.tell(&name, self.mirror.leader(&name));
         }
         for event in events {
-            self.tell(&event);
+            self.tell(&Arc::new(event));
         }
         if is_look {
             for scope in self.scopes.told(&name) {
@@ -342,13 +320,12 @@ impl Hub {
         }
     }
 
-    fn tell(&mut self, event: &Event) {
+    fn tell(&mut self, event: &Arc<Event>) {
         if self.watchers.is_empty() {
             return;
         }
-        let wire = message(Response::Event(convert::lock_event(event)));
         self.told += self.watchers.len();
-        let behind = self.watchers.tell(&event.name, &wire);
+        let behind = self.watchers.tell(event);
         if behind > 0 {
             self.coordinator.metrics().watch_gaps.inc_by(behind);
         }

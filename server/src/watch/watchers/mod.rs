@@ -8,13 +8,10 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
-use leasehold_core::name::LockName;
-use leasehold_proto::v1::{
-    LockView, WatchGap, WatchLocksResponse, WatchReady, watch_locks_response::Response,
-};
+use leasehold_core::{name::LockName, view::NameView, watch::Event};
 use tokio::sync::mpsc;
 
-use super::hub::Request;
+use super::signal::Signal;
 
 /// Most unread events of a watcher. One that is further behind receives a gap and a new snapshot.
 const BEHIND: usize = 1024;
@@ -24,12 +21,30 @@ pub(in crate::watch) const PAGE: usize = 64;
 /// Messages that a watcher reads in a turn.
 const IN_A_TURN: u32 = 8;
 
+/// Message to a watcher.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A lock of the snapshot.
+    Lock(LockName, Box<NameView>),
+    /// The snapshot is complete; events follow.
+    Ready {
+        /// The number of its locks.
+        lock_count: u64,
+    },
+    /// An event.
+    Event(Arc<Event>),
+    /// Events were left out for this reason; another snapshot follows.
+    Gap(&'static str),
+}
+
 /// The hub's side of all watchers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::watch) struct Watchers {
     watchers: Vec<Told>,
     lined_up: LinedUp,
     last_id: u64,
+    /// The channel by which watchers reach the hub.
+    signals: mpsc::UnboundedSender<Signal>,
 }
 
 /// Watchers with unread messages that wait for their turn. Otherwise a thousand watchers of one event would be woken at once, and
@@ -68,7 +83,7 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    items: VecDeque<Arc<WatchLocksResponse>>,
+    items: VecDeque<Message>,
     /// Whether more of the snapshot follows these messages.
     is_more: bool,
     /// Whether it waits for a turn, or has one until it has read all messages, or as many as one turn permits. A watcher that does
@@ -96,12 +111,17 @@ impl Queue {
 }
 
 impl Watchers {
+    pub(in crate::watch) fn new(signals: mpsc::UnboundedSender<Signal>) -> Self {
+        Self {
+            watchers: Vec::new(),
+            lined_up: LinedUp::default(),
+            last_id: 0,
+            signals,
+        }
+    }
+
     /// Adds a watcher, and returns its own side.
-    pub(in crate::watch) fn add(
-        &mut self,
-        prefix: Arc<str>,
-        requests: mpsc::UnboundedSender<Request>,
-    ) -> (u64, Watcher) {
+    pub(in crate::watch) fn add(&mut self, prefix: Arc<str>) -> (u64, Watcher) {
         self.last_id += 1;
         let (id, queue) = (self.last_id, Arc::new(Queue::default()));
         self.watchers.push(Told {
@@ -116,7 +136,7 @@ impl Watchers {
             Watcher {
                 id,
                 queue,
-                requests,
+                signals: self.signals.clone(),
                 left: IN_A_TURN,
             },
         )
@@ -171,11 +191,8 @@ impl Watchers {
     }
 
     /// Delivers an event to the watchers that it concerns. Returns how many were too far behind.
-    pub(in crate::watch) fn tell(
-        &mut self,
-        name: &LockName,
-        event: &Arc<WatchLocksResponse>,
-    ) -> u64 {
+    pub(in crate::watch) fn tell(&mut self, event: &Arc<Event>) -> u64 {
+        let name = &event.name;
         let mut behind = 0;
         for told in &mut self.watchers {
             if !name.as_str().starts_with(&*told.prefix) {
@@ -210,7 +227,7 @@ impl Told {
 
     /// Delivers a page of the snapshot; `is_last` marks the last one. There is always room, because the watcher asks for a page
     /// when it has read all before.
-    pub(in crate::watch) fn page(&mut self, locks: Vec<(LockName, LockView)>, is_last: bool) {
+    pub(in crate::watch) fn page(&mut self, locks: Vec<(LockName, NameView)>, is_last: bool) {
         let Stage::Snapshot { after, count } = &mut self.stage else {
             return;
         };
@@ -218,12 +235,11 @@ impl Told {
         if let Some((name, _)) = locks.last() {
             *after = Some(name.clone());
         }
-        let ready = Response::Ready(WatchReady { lock_count: *count });
+        let ready = Message::Ready { lock_count: *count };
         let mut waiting = self.queue.waiting();
-        let locks = locks.into_iter().map(|(_, view)| Response::Lock(view));
-        for response in locks.chain(is_last.then_some(ready)) {
-            waiting.items.push_back(message(response));
-        }
+        let locks = locks.into_iter();
+        let locks = locks.map(|(name, view)| Message::Lock(name, Box::new(view)));
+        waiting.items.extend(locks.chain(is_last.then_some(ready)));
         waiting.is_more = !is_last;
         drop(waiting);
         if is_last {
@@ -233,13 +249,10 @@ impl Told {
     }
 
     /// Notes a gap: drops the unread events, and begins a snapshot when the watcher has read the gap.
-    pub(in crate::watch) fn gap(&mut self, why: &str) {
-        let gap = WatchGap {
-            message: why.to_owned(),
-        };
+    pub(in crate::watch) fn gap(&mut self, why: &'static str) {
         let mut waiting = self.queue.waiting();
         waiting.items.clear();
-        waiting.items.push_back(message(Response::Gap(gap)));
+        waiting.items.push_back(Message::Gap(why));
         waiting.is_more = true;
         drop(waiting);
         self.stage = Stage::Snapshot {
@@ -250,7 +263,7 @@ impl Told {
     }
 
     /// Notes a gap after which its prefix must be loaded again.
-    pub(in crate::watch) fn start_over(&mut self, why: &str) {
+    pub(in crate::watch) fn start_over(&mut self, why: &'static str) {
         if !matches!(self.stage, Stage::Loading) {
             self.gap(why);
             self.queue.waiting().is_more = false;
@@ -259,12 +272,12 @@ impl Told {
     }
 
     /// Adds an event; returns false if too many are unread.
-    fn push(&self, event: Arc<WatchLocksResponse>) -> bool {
+    fn push(&self, event: Arc<Event>) -> bool {
         let mut waiting = self.queue.waiting();
         if waiting.items.len() >= BEHIND {
             return false;
         }
-        waiting.items.push_back(event);
+        waiting.items.push_back(Message::Event(event));
         drop(waiting);
         self.line_up();
         true
@@ -281,18 +294,12 @@ impl Told {
     }
 }
 
-pub(in crate::watch) fn message(response: Response) -> Arc<WatchLocksResponse> {
-    Arc::new(WatchLocksResponse {
-        response: Some(response),
-    })
-}
-
 /// Messages of one watcher, in order. Dropping this ends them.
 #[derive(Debug)]
 pub struct Watcher {
     id: u64,
     queue: Arc<Queue>,
-    requests: mpsc::UnboundedSender<Request>,
+    signals: mpsc::UnboundedSender<Signal>,
     /// Number of messages left in this turn.
     left: u32,
 }
@@ -303,7 +310,7 @@ impl Watcher {
     /// # Cancel safety
     ///
     /// If it is cancelled, no message is lost.
-    pub async fn next(&mut self) -> Arc<WatchLocksResponse> {
+    pub async fn next(&mut self) -> Message {
         poll_fn(|context| {
             // First, so that no message comes unseen in between.
             self.queue.reader.register(context.waker());
@@ -315,7 +322,7 @@ impl Watcher {
                 }
                 if std::mem::take(&mut waiting.is_more) {
                     // The hub is gone when the coordinator stops, and the stream with it.
-                    let _ = self.requests.send(Request::More { id: self.id });
+                    let _ = self.signals.send(Signal::More { id: self.id });
                 }
                 return Poll::Pending;
             }
@@ -326,7 +333,7 @@ impl Watcher {
             if self.left == 0 {
                 self.left = IN_A_TURN;
                 waiting.place = Place::Nowhere;
-                let _ = self.requests.send(Request::Again { id: self.id });
+                let _ = self.signals.send(Signal::Again { id: self.id });
             }
             waiting.items.pop_front().map_or(Poll::Pending, Poll::Ready)
         })
@@ -336,7 +343,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        let _ = self.requests.send(Request::Unwatch { id: self.id });
+        let _ = self.signals.send(Signal::Unwatch { id: self.id });
     }
 }
 

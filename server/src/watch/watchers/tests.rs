@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use futures_util::FutureExt;
-use leasehold_proto::v1::LockEvent;
+use leasehold_core::{
+    time::StoreTime,
+    watch::{EventKind, Standing},
+};
 
 use super::*;
 
@@ -11,28 +14,29 @@ fn name(text: &str) -> LockName {
     LockName::parse(text).unwrap()
 }
 
-fn event(text: &str) -> Arc<WatchLocksResponse> {
-    message(Response::Event(LockEvent {
-        name: text.to_owned(),
-        ..Default::default()
-    }))
+fn event(text: &str) -> Arc<Event> {
+    Arc::new(Event {
+        name: name(text),
+        at: StoreTime::from_micros(0),
+        kind: EventKind::Queued,
+        holder: None,
+        waiter: None,
+        closed_for: None,
+        after: Standing::default(),
+    })
 }
 
-fn view(text: &str) -> (LockName, LockView) {
-    let view = LockView {
-        name: text.to_owned(),
-        ..Default::default()
-    };
-    (name(text), view)
+fn view(text: &str) -> (LockName, NameView) {
+    (name(text), NameView::default())
 }
 
 /// Returns the next message, in short.
 async fn said(watcher: &mut Watcher) -> String {
-    match watcher.next().await.response.clone().unwrap() {
-        Response::Lock(view) => format!("lock {}", view.name),
-        Response::Ready(ready) => format!("ready {}", ready.lock_count),
-        Response::Event(event) => format!("event {}", event.name),
-        Response::Gap(gap) => format!("gap: {}", gap.message),
+    match watcher.next().await {
+        Message::Lock(name, _) => format!("lock {name}"),
+        Message::Ready { lock_count } => format!("ready {lock_count}"),
+        Message::Event(event) => format!("event {}", event.name),
+        Message::Gap(why) => format!("gap: {why}"),
     }
 }
 
@@ -40,13 +44,13 @@ struct Scene {
     watchers: Watchers,
     watcher: Watcher,
     id: u64,
-    asked: mpsc::UnboundedReceiver<Request>,
+    asked: mpsc::UnboundedReceiver<Signal>,
 }
 
 fn one(prefix: &str) -> Scene {
-    let mut watchers = Watchers::default();
-    let (requests, asked) = mpsc::unbounded_channel();
-    let (id, watcher) = watchers.add(prefix.into(), requests);
+    let (signals, asked) = mpsc::unbounded_channel();
+    let mut watchers = Watchers::new(signals);
+    let (id, watcher) = watchers.add(prefix.into());
     Scene {
         watchers,
         watcher,
@@ -71,7 +75,7 @@ impl Scene {
     }
 
     fn tell(&mut self, text: &str) -> u64 {
-        self.watchers.tell(&name(text), &event(text))
+        self.watchers.tell(&event(text))
     }
 }
 
@@ -93,14 +97,14 @@ async fn a_snapshot_takes_in_what_happens_meanwhile() {
         let said = said(&mut one.watcher).await;
         (said, one.watcher)
     });
-    let Some(Request::More { id }) = one.asked.recv().await else {
+    let Some(Signal::More { id }) = one.asked.recv().await else {
         panic!("it asks for more");
     };
     one.watchers.get(id).unwrap().page(vec![view("a/5")], true);
     one.watchers.give_turns(1);
     let (first, mut watcher) = next.await.unwrap();
     assert_eq!(first, "lock a/5");
-    one.watchers.tell(&name("a/9"), &event("a/9"));
+    one.watchers.tell(&event("a/9"));
     one.watchers.give_turns(1);
     assert_eq!(said(&mut watcher).await, "ready 3");
     assert_eq!(said(&mut watcher).await, "event a/9");
@@ -121,7 +125,7 @@ async fn one_that_does_not_read_is_told_of_a_gap_and_holds_up_to_a_bound() {
     let (watcher, asked) = (&mut one.watcher, &mut one.asked);
     tokio::select! {
         said = said(watcher) => panic!("{said}"),
-        request = asked.recv() => assert!(matches!(request, Some(Request::More { .. }))),
+        request = asked.recv() => assert!(matches!(request, Some(Signal::More { .. }))),
     }
     one.told().page(Vec::new(), true);
     assert_eq!(one.said().await, "ready 0");
@@ -145,13 +149,12 @@ async fn starting_over_is_told_once_and_only_to_those_who_knew_anything() {
 #[test]
 fn a_prefix_is_given_back_with_its_last_watcher() {
     let mut one = one("a/");
-    let (requests, _asked) = mpsc::unbounded_channel();
-    let (other, _watcher) = one.watchers.add("a/".into(), requests);
+    let (other, _watcher) = one.watchers.add("a/".into());
     assert_eq!(one.watchers.remove(one.id), None);
     assert_eq!(one.watchers.remove(one.id), None);
     assert_eq!(one.watchers.remove(other).as_deref(), Some("a/"));
     drop(one.watcher);
-    assert!(matches!(one.asked.try_recv(), Ok(Request::Unwatch { id }) if id == one.id));
+    assert!(matches!(one.asked.try_recv(), Ok(Signal::Unwatch { id }) if id == one.id));
 }
 
 #[tokio::test]
@@ -168,7 +171,7 @@ async fn those_who_have_something_to_read_have_turns_one_after_the_other() {
         assert_eq!(said(&mut one.watcher).await, format!("event {number}"));
     }
     assert!(said(&mut one.watcher).now_or_never().is_none());
-    assert!(matches!(one.asked.try_recv(), Ok(Request::Again { id }) if id == one.id));
+    assert!(matches!(one.asked.try_recv(), Ok(Signal::Again { id }) if id == one.id));
     assert!(!one.watchers.are_lined_up(), "not before it is asked");
     one.told().line_up();
     one.told().line_up();
