@@ -2,11 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{
-    ClientAuth, Config, ConfigError,
-    draft::Draft,
-    settings::{SETTINGS, position},
-};
+use super::{ClientAuth, Config, ConfigError, draft::Draft, settings::named};
 
 /// Pairs of settings whose first has no use without the second.
 const NEEDS: [(&str, &str); 12] = [
@@ -26,22 +22,14 @@ const NEEDS: [(&str, &str); 12] = [
 
 /// Notes settings that contradict each other although each is right by itself.
 pub(super) fn check(draft: &mut Draft) {
-    let mut errors: Vec<_> = contradictions(draft)
-        .into_iter()
-        .map(|message| ConfigError::Contradiction { message })
-        .collect();
+    let errors = contradictions(draft).into_iter();
+    let errors = errors.map(|message| ConfigError::Contradiction { message });
+    draft.errors.extend(errors);
     // The store's own reader checks the URL, so that its faults are reported before the coordinator serves. It reads certificates
     // only when it is opened.
-    if let Err(wrong) = leasehold_store::check_url(draft.config.store.expose())
-        && let Some(place) = position("store")
-    {
-        errors.push(ConfigError::BadValue {
-            setting: "store",
-            origin: draft.origins[place].clone(),
-            message: wrong.to_string(),
-        });
+    if let Err(wrong) = leasehold_store::check_url(draft.config.store.expose()) {
+        draft.refuse("store", draft.origin("store"), wrong.to_string());
     }
-    draft.errors.append(&mut errors);
 }
 
 fn contradictions(draft: &Draft) -> Vec<String> {
@@ -139,7 +127,7 @@ fn is_used(config: &Config, name: &str) -> bool {
         "tls-client-auth" => config
             .tls_client_auth
             .is_some_and(|auth| auth != ClientAuth::None),
-        _ => position(name).is_some_and(|place| (SETTINGS[place].show)(config).is_some()),
+        _ => named(name).is_some_and(|setting| (setting.show)(config).is_some()),
     }
 }
 

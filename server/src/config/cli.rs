@@ -175,23 +175,23 @@ fn variable(env: &impl Fn(&str) -> Option<OsString>, name: &str) -> Option<OsStr
 }
 
 fn from_environment(draft: &mut Draft, env: &impl Fn(&str) -> Option<OsString>) {
-    for (place, setting) in SETTINGS.iter().enumerate() {
+    for setting in SETTINGS {
         let name = setting.variable();
         let Some(value) = variable(env, &name) else {
             continue;
         };
         let origin = Origin::Environment(name);
         match value.to_str() {
-            Some(text) => draft.set(place, text, origin),
-            None => draft.refuse(place, origin, "expected text in UTF-8".to_owned()),
+            Some(text) => draft.set(setting, text, origin),
+            None => draft.refuse(setting.name, origin, "expected text in UTF-8".to_owned()),
         }
     }
 }
 
 fn from_flags(draft: &mut Draft, matches: &ArgMatches) {
-    for (place, setting) in SETTINGS.iter().enumerate() {
+    for setting in SETTINGS {
         if let Some(text) = matches.get_one::<String>(setting.name) {
-            draft.set(place, text, Origin::Flag(setting.name));
+            draft.set(setting, text, Origin::Flag(setting.name));
         }
     }
 }

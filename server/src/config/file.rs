@@ -12,7 +12,7 @@ use super::{
     draft::Draft,
     permissions,
     setting::Shape,
-    settings::{SETTINGS, nearest, position},
+    settings::{Setting, named, nearest},
 };
 
 /// Reads the file into the draft.
@@ -58,13 +58,13 @@ pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
             }
             continue;
         }
-        let Some(place) = position(name) else {
+        let Some(setting) = named(name) else {
             draft
                 .errors
                 .push(malformed(key.span().start, unknown(name)));
             continue;
         };
-        match scalar(place, &value) {
+        match scalar(setting, &value) {
             Ok(value_text) => {
                 let (line, column) = line_and_column(text, value.span().start);
                 let origin = Origin::File {
@@ -72,7 +72,7 @@ pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
                     line,
                     column,
                 };
-                draft.set(place, &value_text, origin);
+                draft.set(setting, &value_text, origin);
             }
             Err(message) => {
                 let message = format!("{name}: {message}");
@@ -83,8 +83,7 @@ pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
 }
 
 /// Returns the value as the text that the other layers would give, if it has the right type.
-fn scalar(place: usize, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
-    let setting = &SETTINGS[place];
+fn scalar(setting: &Setting, value: &Spanned<DeValue<'_>>) -> Result<String, String> {
     match (setting.shape, value.get_ref()) {
         (Shape::Text, DeValue::String(text)) => Ok(text.clone().into_owned()),
         (Shape::Boolean, DeValue::Boolean(value)) => Ok(value.to_string()),

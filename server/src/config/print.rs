@@ -12,7 +12,7 @@ pub(super) fn in_force(draft: &Draft) -> String {
     let mut out = String::from(
         "# The configuration in force. A password in the store's URL is shown as ***.\n\n",
     );
-    for (setting, origin) in SETTINGS.iter().zip(&draft.origins) {
+    for setting in SETTINGS {
         // A file with both store and store-file would contradict itself.
         let is_elsewhere = setting.name == "store" && draft.config.store_file.is_some();
         let mark = if is_elsewhere { "# " } else { "" };
@@ -20,7 +20,7 @@ pub(super) fn in_force(draft: &Draft) -> String {
             Some(value) => format!("{mark}{} = {}", setting.name, literal(setting, &value)),
             None => format!("# {} is not set", setting.name),
         };
-        out.push_str(&format!("{line} # {origin}\n"));
+        out.push_str(&format!("{line} # {}\n", draft.origin(setting.name)));
         if setting.name == "name" {
             let shown = draft.config.shown_name("XXXXXXXX");
             out.push_str(&format!(

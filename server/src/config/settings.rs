@@ -60,9 +60,9 @@ impl Setting {
     }
 }
 
-/// Returns the place of a setting in the table.
-pub(super) fn position(name: &str) -> Option<usize> {
-    SETTINGS.iter().position(|setting| setting.name == name)
+/// Returns the setting of this name.
+pub(super) fn named(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
 }
 
 /// Returns the setting whose name is most like `name`, which is written as flags are, or `None` if no name is much like it.

@@ -2,50 +2,43 @@
 
 use std::{cmp::Ordering, path::Path};
 
-use super::{
-    ConfigError, Origin,
-    draft::Draft,
-    settings::{SETTINGS, position},
-};
+use super::{ConfigError, Origin, StoreUrl, draft::Draft};
 
 /// Bytes of the longest URL. A longer file is not the one that was meant.
 const LONGEST: usize = 64 * 1024;
 
 /// Reads the URL if `store-file` names a file, unless a stronger layer gives the URL itself.
 pub(super) fn load(draft: &mut Draft) {
-    let (Some(path), Some(store), Some(file)) = (
-        draft.config.store_file.clone(),
-        position("store"),
-        position("store-file"),
-    ) else {
+    let Some(path) = draft.config.store_file.clone() else {
         return;
     };
-    let origins = &draft.origins;
-    match origins[store].strength().cmp(&origins[file].strength()) {
+    let (store, file) = (draft.origin("store"), draft.origin("store-file"));
+    match store.strength().cmp(&file.strength()) {
         Ordering::Less => {}
         Ordering::Equal => {
             let message = format!(
-                "store ({}) and store-file ({}) are both set; expected one of them",
-                origins[store], origins[file]
+                "store ({store}) and store-file ({file}) are both set; expected one of them"
             );
             return draft.errors.push(ConfigError::Contradiction { message });
         }
         Ordering::Greater => {
             draft.config.store_file = None;
-            draft.origins[file] = Origin::Default;
+            draft.origins.remove("store-file");
             return;
         }
     }
-    match read(&path) {
-        // The error omits the text, which may contain a password.
-        Ok(url) => match (SETTINGS[store].set)(&mut draft.config, &url) {
-            Ok(()) => draft.origins[store] = Origin::Contents(path),
-            Err(message) => draft.refuse(store, Origin::Contents(path), message),
-        },
-        Err(message) => {
-            let origin = draft.origins[file].clone();
-            draft.refuse(file, origin, message);
+    let url = match read(&path) {
+        Ok(url) => url,
+        Err(message) => return draft.refuse("store-file", file, message),
+    };
+    let contents = Origin::Contents(path);
+    // The error omits the text, which may contain a password.
+    match StoreUrl::parse(&url) {
+        Ok(url) => {
+            draft.config.store = url;
+            draft.origins.insert("store", contents);
         }
+        Err(message) => draft.refuse("store", contents, message),
     }
 }
 

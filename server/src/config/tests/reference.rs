@@ -6,7 +6,7 @@ use super::{
     super::{
         Config, REFERENCE,
         print::literal,
-        settings::{SETTINGS, position},
+        settings::{SETTINGS, named},
     },
     in_file, printed,
 };
@@ -63,7 +63,7 @@ fn the_reference_file_holds_every_setting_and_the_defaults() {
         .filter_map(|line| line.strip_prefix("# "))
         .filter(|line| {
             line.split_once(" = ")
-                .is_some_and(|(name, _)| position(name).is_some())
+                .is_some_and(|(name, _)| named(name).is_some())
         })
         .map(|line| format!("{line}\n"))
         .collect();
