@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    fmt::Display,
     io::{self, Write},
     process::ExitCode,
 };
@@ -34,15 +35,7 @@ const LOOK_AROUND: u32 = 16;
 fn main() -> ExitCode {
     let config = match from_command_line() {
         Ok(Action::Serve(config)) => *config,
-        Ok(Action::Probe(config)) => {
-            return match probe(&config) {
-                Ok(said) => print(&format!("{said}\n")),
-                Err(error) => {
-                    complain(&format!("leasehold-server: {error}"));
-                    ExitCode::FAILURE
-                }
-            };
-        }
+        Ok(Action::Probe(config)) => return answer(probe(&config)),
         Ok(Action::Check(config)) => {
             let expiring = check_expiry(&config);
             for warning in warnings().iter().chain(&expiring) {
@@ -50,15 +43,7 @@ fn main() -> ExitCode {
             }
             return print("ok\n");
         }
-        Ok(Action::QuorumBootstrap(config)) => {
-            return match bootstrap(&config) {
-                Ok(said) => print(&format!("{said}\n")),
-                Err(error) => {
-                    complain(&format!("leasehold-server: {error}"));
-                    ExitCode::FAILURE
-                }
-            };
-        }
+        Ok(Action::QuorumBootstrap(config)) => return answer(bootstrap(&config)),
         Ok(Action::Print(text)) => return print(&text),
         Err(errors) => {
             complain(&errors.to_string());
@@ -225,6 +210,17 @@ fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
         )?;
     }
     out.flush()
+}
+
+/// Prints the outcome of a command.
+fn answer(outcome: Result<String, impl Display>) -> ExitCode {
+    match outcome {
+        Ok(said) => print(&format!("{said}\n")),
+        Err(error) => {
+            complain(&format!("leasehold-server: {error}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Prints the requested text on stdout.

@@ -1,6 +1,7 @@
 //! Rights of one caller, followed for as long as a call or a stream lives.
 
 use std::{
+    borrow::Borrow,
     future::pending,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -79,7 +80,8 @@ impl Rights {
     ///
     /// If the caller's identity is no longer accepted.
     pub async fn changed(&mut self) -> Result<(), Refusal> {
-        let expires = self.policies.borrow().expires(&self.caller);
+        let now = SystemTime::now();
+        let expires = self.policies.borrow().expires(&self.caller, now);
         tokio::select! {
             biased;
             changed = self.policies.changed() => {
@@ -94,9 +96,14 @@ impl Rights {
     }
 
     /// Waits until the caller loses this permission, and returns the refusal. May be dropped at any point.
-    pub async fn lost(mut self, permission: Permission, place: Place, name: &str) -> Refusal {
+    pub async fn lost(
+        mut self,
+        permission: Permission,
+        place: Place,
+        name: impl Borrow<str>,
+    ) -> Refusal {
         loop {
-            if let Err(refusal) = self.check(permission, place, name) {
+            if let Err(refusal) = self.check(permission, place, name.borrow()) {
                 return refusal;
             }
             if let Err(refusal) = self.changed().await {

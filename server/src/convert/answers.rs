@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use leasehold_core::{
     command::Loss,
+    id::SessionId,
     mode::Mode,
     name::LockName,
     time::StoreTime,
@@ -41,12 +42,14 @@ pub fn holder(view: &HolderView) -> v1::Holder {
     }
 }
 
+/// Returns a session's id, empty for the unary calls.
+fn session_id(session: Option<SessionId>) -> String {
+    session.map(|id| id.to_string()).unwrap_or_default()
+}
+
 fn hold_view(hold: &HoldView) -> v1::Holder {
     v1::Holder {
-        session_id: hold
-            .session
-            .map(|session| session.to_string())
-            .unwrap_or_default(),
+        session_id: session_id(hold.session),
         client_name: hold.client_name.as_str().to_owned(),
         coordinator: hold.coordinator.to_string(),
         fencing_token: hold.token.get(),
@@ -62,10 +65,7 @@ fn hold_view(hold: &HoldView) -> v1::Holder {
 
 fn waiter(position: u64, waiter: &WaiterView) -> v1::Waiter {
     v1::Waiter {
-        session_id: waiter
-            .session
-            .map(|session| session.to_string())
-            .unwrap_or_default(),
+        session_id: session_id(waiter.session),
         client_name: waiter.client_name.as_str().to_owned(),
         coordinator: waiter.coordinator.to_string(),
         waiting_since: Some(wire_time(waiter.since)),
@@ -181,10 +181,7 @@ pub fn leader(leader: &Leader) -> v1::Leader {
         fencing_token: hold.token.get(),
         value: hold.value.as_bytes().to_vec(),
         client_name: hold.client_name.as_str().to_owned(),
-        session_id: hold
-            .session
-            .map(|session| session.to_string())
-            .unwrap_or_default(),
+        session_id: session_id(hold.session),
         coordinator: hold.coordinator.to_string(),
         elected_at: Some(wire_time(hold.acquired_at)),
     }

@@ -7,10 +7,6 @@ mod listeners;
 use std::{io, time::Duration};
 
 use leasehold_core::{id::CoordinatorId, name::TtlBounds};
-use leasehold_proto::v1::{
-    DESCRIPTORS, admin_service_server::AdminServiceServer,
-    election_service_server::ElectionServiceServer, lock_service_server::LockServiceServer,
-};
 use leasehold_store::{Acknowledgement, LockStore, Status as StoreStatus, Store, clock};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -32,6 +28,7 @@ use crate::{
     listener::{self, Connections, ListenerOptions, http2_server},
     service_manager,
     services::{
+        DESCRIPTORS,
         admin::Admin,
         election::Elections,
         lock::Locks,
@@ -172,16 +169,9 @@ pub async fn run_and_announce(
                 .build_v1alpha()?
                 .max_decoding_message_size(small),
         )
-        .add_service(
-            LockServiceServer::new(locks).max_decoding_message_size(config.max_message_size),
-        )
-        .add_service(
-            ElectionServiceServer::new(elections)
-                .max_decoding_message_size(config.max_message_size),
-        )
-        .add_service(
-            AdminServiceServer::new(admin).max_decoding_message_size(config.max_message_size),
-        );
+        .add_service(locks.server(config.max_message_size))
+        .add_service(elections.server(config.max_message_size))
+        .add_service(admin.server(config.max_message_size));
     // Connections wait in the backlog meanwhile, so that the first requests do not fail if the store is reachable.
     wait_for_store(&config, coordinator.store()).await?;
     announce().map_err(RunError::Announce)?;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use futures_util::stream;
 use leasehold_core::{
     id::SessionId,
     name::{LockName, MAX_NAME},
@@ -10,7 +11,8 @@ use leasehold_proto::v1::{
     CheckTokenRequest, CheckTokenResponse, ForceReleaseRequest, ForceReleaseResponse,
     GetLockRequest, GetLockResponse, GetStatusRequest, GetStatusResponse, ListLocksRequest,
     ListLocksResponse, ListSessionsRequest, ListSessionsResponse, SessionView, WatchLocksRequest,
-    WatchLocksResponse, admin_service_server::AdminService,
+    WatchLocksResponse,
+    admin_service_server::{AdminService, AdminServiceServer},
 };
 use leasehold_store::{LockStore, Page, clock};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +20,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     overview::Overview,
-    server_stream::{self, ServerStream, Source},
+    server_stream::{self, ServerStream},
     streams::draining,
 };
 use crate::{
@@ -30,7 +32,7 @@ use crate::{
     coordinator::Coordinator,
     session::sessions::{SessionInfo, Sessions},
     status::Refusal,
-    watch::{Watching, watchers::Watcher},
+    watch::Watching,
 };
 
 /// Most waiters that `GetLock` shows.
@@ -86,11 +88,11 @@ impl AdminService for Admin {
         &self,
         request: Request<GetLockRequest>,
     ) -> Result<Response<GetLockResponse>, Status> {
+        let coordinator = &self.coordinator;
         let rights = self.access.rights(request.extensions())?;
-        let name = convert::lock_name("name", &request.get_ref().name, self.coordinator.store())?;
+        let name = convert::lock_name("name", &request.get_ref().name, coordinator.store())?;
         rights.check(Permission::Inspect, Place::Either, name.as_str())?;
-        let view = self
-            .coordinator
+        let view = coordinator
             .view(&name, SHOWN_WAITERS)
             .await
             .map_err(Refusal::from)?;
@@ -141,17 +143,13 @@ impl AdminService for Admin {
         let place = self.coordinator.limits().watcher()?;
         let watcher = self.watching.watch(prefix.clone()).await;
         let watcher = watcher.ok_or_else(draining)?;
-        let tracked = self.coordinator.metrics().watchers.track();
-        let stream = server_stream::tell(
-            watcher,
-            self.draining.clone(),
-            async move {
-                rights
-                    .lost(Permission::Inspect, Place::Either, &prefix)
-                    .await
-            },
-            (tracked, place),
-        );
+        let kept = (self.coordinator.metrics().watchers.track(), place);
+        let messages = stream::unfold((watcher, kept), |(mut watcher, kept)| async {
+            let message = convert::watch_message(&watcher.next().await);
+            Some((message, (watcher, kept)))
+        });
+        let lost = rights.lost(Permission::Inspect, Place::Either, prefix);
+        let stream = server_stream::tell(messages, self.draining.clone(), lost);
         Ok(Response::new(stream))
     }
 
@@ -159,11 +157,11 @@ impl AdminService for Admin {
         &self,
         request: Request<ForceReleaseRequest>,
     ) -> Result<Response<ForceReleaseResponse>, Status> {
+        let coordinator = &self.coordinator;
         let rights = self.access.rights(request.extensions())?;
-        let name = convert::lock_name("name", &request.get_ref().name, self.coordinator.store())?;
+        let name = convert::lock_name("name", &request.get_ref().name, coordinator.store())?;
         rights.check(Permission::Administer, Place::Either, name.as_str())?;
-        let (released, token) = self
-            .coordinator
+        let (released, token) = coordinator
             .force_release(&name)
             .await
             .map_err(Refusal::from)?;
@@ -179,22 +177,19 @@ impl AdminService for Admin {
         &self,
         request: Request<CheckTokenRequest>,
     ) -> Result<Response<CheckTokenResponse>, Status> {
+        let coordinator = &self.coordinator;
         let rights = self.access.rights(request.extensions())?;
         let request = request.into_inner();
-        let name = convert::lock_name("name", &request.name, self.coordinator.store())?;
+        let name = convert::lock_name("name", &request.name, coordinator.store())?;
         if request.fencing_token <= 0 {
             return Err(Refusal::field("fencing_token", "must be positive").into());
         }
         rights.check(Permission::Inspect, Place::Either, name.as_str())?;
-        let view = self
-            .coordinator
-            .view(&name, 0)
-            .await
-            .map_err(Refusal::from)?;
+        let view = coordinator.view(&name, 0).await.map_err(Refusal::from)?;
         let newest_token = view.token.map_or(0, |token| token.get());
         let current = newest_token == request.fencing_token;
         if !current {
-            self.coordinator.metrics().fenced_refusals.inc();
+            coordinator.metrics().fenced_refusals.inc();
         }
         Ok(Response::new(CheckTokenResponse {
             current,
@@ -214,6 +209,12 @@ impl AdminService for Admin {
 }
 
 impl Admin {
+    /// Returns the service for a gRPC server. Messages have at most `max_message_size` bytes.
+    #[must_use]
+    pub fn server(self, max_message_size: usize) -> AdminServiceServer<Self> {
+        AdminServiceServer::new(self).max_decoding_message_size(max_message_size)
+    }
+
     /// Returns whether the caller may see everything at this coordinator.
     fn sees_all(granted: &Granted) -> bool {
         granted.permits(Permission::Inspect, Place::Lock, "")
@@ -288,12 +289,4 @@ fn check_prefix(prefix: &str) -> Result<(), Refusal> {
         return Err(Refusal::field("prefix", what));
     }
     Ok(())
-}
-
-impl Source for Watcher {
-    type Message = WatchLocksResponse;
-
-    async fn next(&mut self) -> Option<WatchLocksResponse> {
-        Some(convert::watch_message(&Watcher::next(self).await))
-    }
 }

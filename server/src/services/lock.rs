@@ -15,7 +15,8 @@ use leasehold_core::{
 };
 use leasehold_proto::v1::{
     self, AcquireRequest, AcquireResponse, ReleaseRequest, ReleaseResponse, RenewRequest,
-    RenewResponse, SessionRequest, SessionResponse, lock_service_server::LockService,
+    RenewResponse, SessionRequest, SessionResponse,
+    lock_service_server::{LockService, LockServiceServer},
 };
 use leasehold_store::clock;
 use tokio_stream::wrappers::ReceiverStream;
@@ -40,6 +41,14 @@ pub struct Locks {
     pub streams: Streams,
 }
 
+impl Locks {
+    /// Returns the service for a gRPC server. Messages have at most `max_message_size` bytes.
+    #[must_use]
+    pub fn server(self, max_message_size: usize) -> LockServiceServer<Self> {
+        LockServiceServer::new(self).max_decoding_message_size(max_message_size)
+    }
+}
+
 #[tonic::async_trait]
 impl LockService for Locks {
     type SessionStream = ReceiverStream<Result<SessionResponse, Status>>;
@@ -59,18 +68,14 @@ impl LockService for Locks {
         &self,
         request: Request<AcquireRequest>,
     ) -> Result<Response<AcquireResponse>, Status> {
+        let coordinator = &self.streams.coordinator;
         let rights = self.streams.access.rights(request.extensions())?;
         let followed = Followed::of(request.extensions());
         let connection = request.extensions().get::<ConnectionHandle>().cloned();
         let request = request.into_inner();
-        let bounds = self.streams.coordinator.bounds();
-        let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
-        let wait = convert::wait(
-            "wait",
-            request.wait,
-            Wait::No,
-            self.streams.coordinator.max_wait(),
-        )?;
+        let bounds = coordinator.bounds();
+        let name = convert::lock_name("name", &request.name, coordinator.store())?;
+        let wait = convert::wait("wait", request.wait, Wait::No, coordinator.max_wait())?;
         let mode = convert::mode("", request.mode, request.permits, request.limit)?;
         let acquire = Acquire {
             owner: OwnerId::from_bytes(Uuid::new_v4().into_bytes()),
@@ -90,7 +95,7 @@ impl LockService for Locks {
         // However long it waits, it may do so for as long as it has the permission.
         let lost = rights.lost(Permission::Acquire, Place::Lock, name.as_str());
         let queue = connection.map(|connection| {
-            let queue = connection.calls(self.streams.coordinator.admission());
+            let queue = connection.calls(coordinator.admission());
             Arc::clone(queue)
         });
         let acquired = async {
@@ -119,10 +124,7 @@ impl LockService for Locks {
                 // It is not on its way any more.
                 permit.take();
             };
-            let acquired = self
-                .streams
-                .coordinator
-                .acquire(name.clone(), acquire, wait, queued);
+            let acquired = coordinator.acquire(name.clone(), acquire, wait, queued);
             acquired.await
         };
         let acquired = tokio::select! {
@@ -165,18 +167,17 @@ impl LockService for Locks {
         &self,
         request: Request<RenewRequest>,
     ) -> Result<Response<RenewResponse>, Status> {
+        let coordinator = &self.streams.coordinator;
         let rights = self.streams.access.rights(request.extensions())?;
         let followed = Followed::of(request.extensions());
         let request = request.into_inner();
-        let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
+        let name = convert::lock_name("name", &request.name, coordinator.store())?;
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
-        let ttl = convert::ttl("ttl", request.ttl, self.streams.coordinator.bounds())?;
+        let ttl = convert::ttl("ttl", request.ttl, coordinator.bounds())?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         let op = Op::Renew { owner, ttl };
         followed.script();
-        let stamped = self
-            .streams
-            .coordinator
+        let stamped = coordinator
             .execute(&name, op)
             .await
             .map_err(Refusal::from)?;
@@ -189,16 +190,15 @@ impl LockService for Locks {
         &self,
         request: Request<ReleaseRequest>,
     ) -> Result<Response<ReleaseResponse>, Status> {
+        let coordinator = &self.streams.coordinator;
         let rights = self.streams.access.rights(request.extensions())?;
         let followed = Followed::of(request.extensions());
         let request = request.into_inner();
-        let name = convert::lock_name("name", &request.name, self.streams.coordinator.store())?;
+        let name = convert::lock_name("name", &request.name, coordinator.store())?;
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         followed.script();
-        let released = self
-            .streams
-            .coordinator
+        let released = coordinator
             .release(&name, owner)
             .await
             .map_err(Refusal::from)?;

@@ -7,3 +7,5 @@ mod opening;
 pub mod overview;
 mod server_stream;
 pub mod streams;
+
+pub use leasehold_proto::v1::DESCRIPTORS;

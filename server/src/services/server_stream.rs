@@ -1,6 +1,6 @@
 //! Streams on which only the coordinator sends: events of locks, and leaders of elections.
 
-use futures_util::{StreamExt, stream, stream::BoxStream};
+use futures_util::{Stream, StreamExt, stream, stream::BoxStream};
 use leasehold_store::{LockStore, Status as StoreStatus, Store};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -12,28 +12,14 @@ use crate::status::{Reason, Refusal};
 /// Messages of such a stream.
 pub(super) type ServerStream<T> = BoxStream<'static, Result<T, Status>>;
 
-/// Source of a stream's messages.
-pub(super) trait Source: Send + 'static {
-    /// A message.
-    type Message: Send + 'static;
-
-    /// Returns the next message; `None` when the coordinator stops. The future may be dropped at any point.
-    fn next(&mut self) -> impl Future<Output = Option<Self::Message>> + Send;
-}
-
-/// Streams the messages of a source until the client or the coordinator goes away, or until the client's right to them is
-/// `lost`. A coordinator that goes away tells the client to go elsewhere. A client that does not read costs no more than its
-/// source keeps for it. `kept` is dropped with the stream.
-pub(super) fn tell<S: Source>(
-    source: S,
+/// Streams the messages until the client or the coordinator goes away, or until the client's right to them is `lost`. A
+/// coordinator that goes away tells the client to go elsewhere. A client that does not read costs no more than the source of the
+/// messages keeps for it.
+pub(super) fn tell<T: Send + 'static>(
+    messages: impl Stream<Item = T> + Send + 'static,
     gone: CancellationToken,
     lost: impl Future<Output = Refusal> + Send + 'static,
-    kept: impl Send + 'static,
-) -> ServerStream<S::Message> {
-    let messages = stream::unfold((source, kept), |(mut source, kept)| async {
-        let message = source.next().await?;
-        Some((Ok(message), (source, kept)))
-    });
+) -> ServerStream<T> {
     let (why, told) = oneshot::channel();
     let ended = async move {
         let refusal = tokio::select! {
@@ -45,7 +31,7 @@ pub(super) fn tell<S: Source>(
         let _ = why.send(refusal);
     };
     // One future for as long as the stream lives: to make one for each message would cost more than the message.
-    let messages = messages.take_until(ended);
+    let messages = messages.map(Ok).take_until(ended);
     let last = stream::once(async { Err(told.await.unwrap_or_else(|_| draining()).into()) });
     messages.chain(last).boxed()
 }

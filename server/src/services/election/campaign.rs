@@ -6,7 +6,7 @@
 //! last response.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Poll, ready},
 };
 
@@ -19,6 +19,7 @@ use leasehold_proto::v1::{
     SessionSetValue, campaign_request::Request as Ask, campaign_response::Response as Say,
     session_request::Request, session_response::Response,
 };
+use parking_lot::Mutex;
 use tonic::Status;
 
 use super::answers::Answers;
@@ -104,7 +105,7 @@ impl Candidacy {
             // Before it looks, so that it misses nothing in between.
             this.reader.register(context.waker());
             loop {
-                let mut campaign = this.campaign();
+                let mut campaign = this.campaign.lock();
                 if let Some(request) = campaign.next_request.take() {
                     return Poll::Ready(Some(Ok(request)));
                 }
@@ -145,12 +146,12 @@ impl Candidacy {
         let responses = stream::poll_fn(move |context| {
             self.writer.register(context.waker());
             loop {
-                if let Some(response) = self.campaign().next_response() {
+                if let Some(response) = self.campaign.lock().next_response() {
                     self.reader.wake();
                     return Poll::Ready(Some(response));
                 }
                 match ready!(answers.poll_next_unpin(context)) {
-                    Some(Ok(answer)) => self.campaign().on_answer(answer),
+                    Some(Ok(answer)) => self.campaign.lock().on_answer(answer),
                     Some(Err(status)) => return Poll::Ready(Some(Err(status))),
                     None => return Poll::Ready(None),
                 }
@@ -158,11 +159,6 @@ impl Candidacy {
             }
         });
         responses.boxed()
-    }
-
-    fn campaign(&self) -> MutexGuard<'_, Campaign> {
-        // Nothing panics while it is held.
-        self.campaign.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

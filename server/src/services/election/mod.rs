@@ -5,16 +5,18 @@ mod campaign;
 
 use std::sync::Arc;
 
+use futures_util::stream;
 use leasehold_core::{name::LockName, watch::Leader};
 use leasehold_proto::v1::{
     CampaignRequest, CampaignResponse, LeaderRequest, LeaderResponse, ObserveRequest,
-    ObserveResponse, election_service_server::ElectionService,
+    ObserveResponse,
+    election_service_server::{ElectionService, ElectionServiceServer},
 };
 use tonic::{Request, Response, Status, Streaming};
 
 use self::campaign::{Candidacy, FirstMessage};
 use super::{
-    server_stream::{self, ServerStream, Source},
+    server_stream::{self, ServerStream},
     streams::{Streams, draining},
 };
 use crate::{
@@ -23,10 +25,7 @@ use crate::{
     coordinator::Coordinator,
     session::opened::Kind,
     status::Refusal,
-    watch::{
-        Watching,
-        elections::{Observed, Observer},
-    },
+    watch::Watching,
 };
 
 /// The service.
@@ -36,6 +35,14 @@ pub struct Elections {
     pub streams: Streams,
     /// The source of news of leaders.
     pub watching: Watching,
+}
+
+impl Elections {
+    /// Returns the service for a gRPC server. Messages have at most `max_message_size` bytes.
+    #[must_use]
+    pub fn server(self, max_message_size: usize) -> ElectionServiceServer<Self> {
+        ElectionServiceServer::new(self).max_decoding_message_size(max_message_size)
+    }
 }
 
 #[tonic::async_trait]
@@ -83,32 +90,22 @@ impl ElectionService for Elections {
         let place = coordinator.limits().watcher()?;
         let observer = self.watching.observe(name.clone()).await;
         let observer = observer.ok_or_else(draining)?;
-        let stream = server_stream::tell(
-            observer,
-            self.streams.shutdown.draining.clone(),
-            async move {
-                rights
-                    .lost(Permission::Inspect, Place::Election, name.as_str())
-                    .await
-            },
-            (coordinator.metrics().observers.track(), place),
-        );
+        let kept = (coordinator.metrics().observers.track(), place);
+        let messages = stream::unfold((observer, kept), |(mut observer, kept)| async {
+            let observed = observer.next().await?;
+            let response = ObserveResponse {
+                leader: observed.leader.as_ref().map(convert::leader),
+                skipped: observed.skipped,
+            };
+            Some((response, (observer, kept)))
+        });
+        let draining = self.streams.shutdown.draining.clone();
+        let lost = rights.lost(Permission::Inspect, Place::Election, name);
+        let stream = server_stream::tell(messages, draining, lost);
         Ok(Response::new(stream))
     }
 }
 
 fn election(name: &str, coordinator: &Coordinator) -> Result<LockName, Refusal> {
     convert::lock_name("election", name, coordinator.store())
-}
-
-impl Source for Observer {
-    type Message = ObserveResponse;
-
-    async fn next(&mut self) -> Option<ObserveResponse> {
-        let Observed { leader, skipped } = Observer::next(self).await?;
-        Some(ObserveResponse {
-            leader: leader.as_ref().map(convert::leader),
-            skipped,
-        })
-    }
 }

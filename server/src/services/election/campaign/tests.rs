@@ -372,7 +372,8 @@ fn a_candidacy_that_can_not_be_had_ends_with_the_reason() {
 async fn both_directions_of_a_stream_wake_each_other() {
     let candidacy = Arc::<Candidacy>::default();
     candidacy
-        .campaign()
+        .campaign
+        .lock()
         .open("leader".to_owned(), b"first".to_vec());
     let (messages, heard) = mpsc::unbounded_channel();
     let (answers, given) = mpsc::unbounded_channel();
