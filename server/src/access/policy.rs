@@ -129,7 +129,7 @@ impl Policy {
         Ok(Identity {
             name: Arc::clone(&shown.name),
             expires: Some(shown.expires),
-            proof: Proof::Certificate(shown),
+            proof: Proof::Certificate(Arc::clone(shown)),
         })
     }
 
@@ -182,26 +182,7 @@ impl Policy {
             return Ok(Granted::Everything);
         }
         let identity = caller.shown().ok_or_else(nobody)?;
-        let expires = match &identity.proof {
-            Proof::Certificate(shown) => {
-                // An expired certificate is reported as expired, not as untrusted.
-                let is_good = |trust| shown.expires <= now || shown.is_good(trust, self.number);
-                let is_good = self.trust.as_ref().is_some_and(is_good);
-                is_good.then_some(identity.expires).ok_or_else(gone)?
-            }
-            Proof::Token(hash) => {
-                let name = identity.name.strip_prefix("token:").unwrap_or_default();
-                let entry = self
-                    .tokens
-                    .as_ref()
-                    .and_then(|tokens| tokens.listed(name, hash));
-                entry.ok_or_else(gone)?.expires
-            }
-            Proof::Jwt(mark) => {
-                let checks = self.jwt.as_ref().is_some_and(|jwt| jwt.still_checks(mark));
-                checks.then_some(identity.expires).ok_or_else(gone)?
-            }
-        };
+        let expires = self.standing(identity, now).ok_or_else(gone)?;
         if expires.is_some_and(|expires| expires <= now) {
             return Err(expired());
         }
@@ -209,15 +190,29 @@ impl Policy {
     }
 
     /// Returns when a caller must be checked again even if nothing has changed.
-    pub(super) fn expires(&self, caller: &Caller) -> Option<SystemTime> {
+    pub(super) fn expires(&self, caller: &Caller, now: SystemTime) -> Option<SystemTime> {
         let identity = caller.shown().filter(|_| !self.is_open())?;
+        self.standing(identity, now)?
+    }
+
+    /// Returns the expiry of an identity, if it has one; `None` if the identity is no longer accepted.
+    fn standing(&self, identity: &Identity, now: SystemTime) -> Option<Option<SystemTime>> {
         match &identity.proof {
-            // The file may have set another expiry since.
+            Proof::Certificate(shown) => {
+                // An expired certificate is reported as expired, not as untrusted.
+                let is_good = |trust| shown.expires <= now || shown.is_good(trust, self.number);
+                let is_good = self.trust.as_ref().is_some_and(is_good);
+                is_good.then_some(identity.expires)
+            }
             Proof::Token(hash) => {
                 let name = identity.name.strip_prefix("token:").unwrap_or_default();
-                self.tokens.as_ref()?.listed(name, hash)?.expires
+                // The file may have set another expiry since.
+                Some(self.tokens.as_ref()?.listed(name, hash)?.expires)
             }
-            Proof::Certificate(_) | Proof::Jwt(_) => identity.expires,
+            Proof::Jwt(mark) => {
+                let checks = self.jwt.as_ref()?.still_checks(mark);
+                checks.then_some(identity.expires)
+            }
         }
     }
 }

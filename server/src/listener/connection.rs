@@ -117,7 +117,7 @@ impl Connection {
     fn agreed(&self, stream: TlsStream<Wire>) -> Layer {
         if let Some(chain) = stream.get_ref().1.peer_certificates() {
             let chain = chain.iter().map(|one| one.clone().into_owned()).collect();
-            self.handle.note_peer_certificates(chain);
+            self.handle.note_certificates(chain);
         }
         Layer::Tls(Box::new(stream))
     }

@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, OnceLock, Weak,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -56,27 +56,6 @@ impl Ending {
             _ => Self::Unreachable,
         }
     }
-
-    const fn code(self) -> u8 {
-        match self {
-            Self::PeerClosed => 1,
-            Self::PeerReset => 2,
-            Self::Unreachable => 3,
-            Self::Local => 4,
-            Self::Finished => 5,
-        }
-    }
-
-    const fn from_code(code: u8) -> Option<Self> {
-        match code {
-            1 => Some(Self::PeerClosed),
-            2 => Some(Self::PeerReset),
-            3 => Some(Self::Unreachable),
-            4 => Some(Self::Local),
-            5 => Some(Self::Finished),
-            _ => None,
-        }
-    }
 }
 
 /// A handle on one connection: cheap to clone, and found in the extensions of every request that it carried.
@@ -99,8 +78,7 @@ struct Link {
     begun: AtomicUsize,
     /// Queue in which its unary calls wait for admission, once there was one.
     calls: OnceLock<Arc<CallQueue>>,
-    /// An [`Ending`] code, 0 while there is none.
-    ending: AtomicU8,
+    ending: OnceLock<Ending>,
     killed: AtomicBool,
     released: AtomicBool,
     /// Notified when `ending` or `released` changes.
@@ -108,8 +86,8 @@ struct Link {
     socket: Weak<TcpStream>,
     /// The client's certificates, its own first, once its TLS handshake has shown them.
     peer_certificates: OnceLock<Arc<[CertificateDer<'static>]>>,
-    /// The identity that they show, once it was read.
-    shown: OnceLock<Option<Arc<Shown>>>,
+    /// The identity that they show, if any.
+    certificate: OnceLock<Arc<Shown>>,
 }
 
 impl ConnectionHandle {
@@ -124,13 +102,13 @@ impl ConnectionHandle {
                 cancels: Cancels::default(),
                 begun: AtomicUsize::new(0),
                 calls: OnceLock::new(),
-                ending: AtomicU8::new(0),
+                ending: OnceLock::new(),
                 killed: AtomicBool::new(false),
                 released: AtomicBool::new(false),
                 changed: Notify::new(),
                 socket: Arc::downgrade(socket),
                 peer_certificates: OnceLock::new(),
-                shown: OnceLock::new(),
+                certificate: OnceLock::new(),
             }),
         }
     }
@@ -147,21 +125,17 @@ impl ConnectionHandle {
         self.link.peer
     }
 
-    /// Returns the certificates with which the client has identified itself, its own first; `None` without TLS, and if it has
-    /// shown none. They were good at the handshake, which is over before any request is read:
-    /// [`ClientTrust`](crate::tls::ClientTrust) tells whether they still are.
+    /// Returns the certificates with which the client has identified itself, its own first; `None` without TLS, and if it has shown
+    /// none. They were good at the handshake, which is over before any request is read: [`ClientTrust`](crate::tls::ClientTrust)
+    /// tells whether they still are.
     #[must_use]
     pub fn peer_certificates(&self) -> Option<Arc<[CertificateDer<'static>]>> {
         self.link.peer_certificates.get().cloned()
     }
 
     /// Returns the identity in the client's certificate; `None` if it has shown no certificate, or one without an identity.
-    pub(crate) fn certificate(&self) -> Option<Arc<Shown>> {
-        let shown = self.link.shown.get_or_init(|| {
-            let chain = self.peer_certificates()?;
-            Shown::new(chain).map(Arc::new)
-        });
-        shown.clone()
+    pub(crate) fn certificate(&self) -> Option<&Arc<Shown>> {
+        self.link.certificate.get()
     }
 
     /// Returns the queue in which its unary calls wait for admission.
@@ -180,7 +154,7 @@ impl ConnectionHandle {
     /// Returns the way in which the connection ended; `None` while it is alive.
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
-        Ending::from_code(self.link.ending.load(Ordering::Acquire))
+        self.link.ending.get().copied()
     }
 
     /// Waits until it is known how the connection ended.
@@ -226,19 +200,18 @@ impl ConnectionHandle {
     }
 
     pub(super) fn record(&self, ending: Ending) {
-        let first = self
-            .link
-            .ending
-            .compare_exchange(0, ending.code(), Ordering::AcqRel, Ordering::Acquire)
-            .is_ok();
-        if first {
+        if self.link.ending.set(ending).is_ok() {
             tracing::debug!(connection = self.link.id, peer = %self.link.peer, ?ending, "connection ended");
             self.link.changed.notify_waiters();
         }
     }
 
-    pub(super) fn note_peer_certificates(&self, chain: Arc<[CertificateDer<'static>]>) {
+    /// Notes the client's certificates, its own first.
+    pub(super) fn note_certificates(&self, chain: Arc<[CertificateDer<'static>]>) {
         // There is one handshake in a connection.
+        if let Some(shown) = Shown::new(Arc::clone(&chain)) {
+            let _ = self.link.certificate.set(Arc::new(shown));
+        }
         let _ = self.link.peer_certificates.set(chain);
     }
 

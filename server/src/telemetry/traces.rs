@@ -4,6 +4,7 @@
 //! coordinator traces a random share. It draws first, so that a request that is not traced costs one comparison.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
         Arc,
@@ -14,7 +15,7 @@ use std::{
 
 use opentelemetry::{
     Context, KeyValue, Value,
-    propagation::{Extractor, TextMapPropagator},
+    propagation::TextMapPropagator,
     trace::{
         Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt, Tracer as _,
         TracerProvider as _,
@@ -191,32 +192,12 @@ impl CallerContext {
 
     /// Reads the caller's context. A malformed one counts as none, as W3C requires.
     fn read(traceparent: &str, tracestate: &str) -> Self {
-        let carrier = Carrier {
-            traceparent,
-            tracestate,
-        };
-        let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &carrier);
+        let carrier = [("traceparent", traceparent), ("tracestate", tracestate)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let context = TraceContextPropagator::new()
+            .extract_with_context(&Context::new(), &HashMap::from(carrier));
         let parent = context.span().span_context().clone();
         Self(parent.is_valid().then_some(parent))
-    }
-}
-
-struct Carrier<'a> {
-    traceparent: &'a str,
-    tracestate: &'a str,
-}
-
-impl Extractor for Carrier<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        match key {
-            "traceparent" => Some(self.traceparent),
-            "tracestate" => Some(self.tracestate),
-            _ => None,
-        }
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        vec!["traceparent", "tracestate"]
     }
 }
 
