@@ -6,7 +6,7 @@
 //! - [`config`]: what can be set, from where.
 //! - [`listener`]: our own accept loop under tonic, which knows how each connection ended.
 //! - [`limits`]: how much anybody may have and ask for.
-//! - [`services`]: the gRPC services, thin.
+//! - [`services`]: the gRPC services, thin; [`methods`]: their methods by path.
 //! - [`session`]: lease streams, one task each.
 //! - [`coordinator`]: what the sessions share: waiters, contended names, clean-up.
 //! - [`watch`]: what happens to locks and who leads, for those who watch.
@@ -26,9 +26,11 @@ pub mod config;
 pub mod convert;
 pub mod coordinator;
 pub mod follow;
+pub mod layered;
 pub mod limits;
 pub mod listener;
 pub mod liveness;
+pub mod methods;
 mod network;
 pub mod probe;
 pub mod reload;

@@ -15,20 +15,15 @@ use tonic::{
         http::{Request, Response, header::AUTHORIZATION},
     },
 };
-use tower::Layer;
 
 use super::{Access, Caller};
 use crate::{
+    layered::{Behind, Front},
     limits::Limits,
     listener::ConnectionHandle,
+    methods::Method,
     status::{Reason, Refusal},
 };
-
-/// Methods for orchestrators, which have no identity. They reveal nothing about locks.
-pub(crate) const HEALTH: [&str; 2] = [
-    "/grpc.health.v1.Health/Check",
-    "/grpc.health.v1.Health/Watch",
-];
 
 /// Puts the [`Caller`] into the extensions of each request, and refuses callers without a required identity.
 #[derive(Clone, Debug)]
@@ -37,33 +32,13 @@ pub struct AccessLayer {
     limits: Limits,
 }
 
-/// Service behind an [`AccessLayer`].
-#[derive(Clone, Debug)]
-pub struct Accessible<S> {
-    layer: AccessLayer,
-    inner: S,
-}
-
 impl AccessLayer {
     /// Returns a layer that asks `access`, and has `limits` count the callers without a valid identity.
     #[must_use]
-    pub fn new(access: Access, limits: Limits) -> Self {
-        Self { access, limits }
+    pub fn new(access: Access, limits: Limits) -> Front<Self> {
+        Front(Self { access, limits })
     }
-}
 
-impl<S> Layer<S> for AccessLayer {
-    type Service = Accessible<S>;
-
-    fn layer(&self, inner: S) -> Accessible<S> {
-        Accessible {
-            layer: self.clone(),
-            inner,
-        }
-    }
-}
-
-impl AccessLayer {
     fn caller<B>(&self, request: &Request<B>) -> Result<Caller, Refusal> {
         let connection = request.extensions().get::<ConnectionHandle>();
         let connection = connection.ok_or_else(|| {
@@ -76,7 +51,7 @@ impl AccessLayer {
         let attempts = self.limits.attempts(connection.peer_addr().ip());
         let policy = Arc::clone(&self.access.policies.borrow());
         match policy.identify(headers, connection, SystemTime::now(), &attempts) {
-            Err(_) if HEALTH.contains(&request.uri().path()) => {
+            Err(_) if Method::at(request.uri().path()).is_health() => {
                 // Health needs no identity. One that is shown all the same is checked at the same cost as elsewhere.
                 if headers.contains_key(AUTHORIZATION) {
                     let _ = attempts.failed();
@@ -89,7 +64,7 @@ impl AccessLayer {
     }
 }
 
-impl<S, B, Answer> Service<Request<B>> for Accessible<S>
+impl<S, B, Answer> Service<Request<B>> for Behind<AccessLayer, S>
 where
     S: Service<Request<B>, Response = Response<Answer>>,
     Answer: Default,
@@ -103,7 +78,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        match self.layer.caller(&request) {
+        match self.front.caller(&request) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
                 Either::Right(self.inner.call(request))

@@ -29,15 +29,9 @@ use tokio::sync::watch;
 use tonic::Extensions;
 
 use self::policy::Policy;
-pub use self::{
-    caller::Caller,
-    error::AccessError,
-    layer::{AccessLayer, Accessible},
-    rights::Rights,
-};
+pub use self::{caller::Caller, error::AccessError, layer::AccessLayer, rights::Rights};
 pub(crate) use self::{
     certificate::Shown,
-    layer::HEALTH,
     policy::check,
     rights::{check_granted, denied},
 };

@@ -14,18 +14,13 @@ use tonic::{
         http::{Request, Response},
     },
 };
-use tower::Layer;
 
 use super::{Limits, bodies};
-use crate::access::{Caller, HEALTH};
-
-/// Prefix of Leasehold's own methods; others are those of health and reflection, and unknown ones.
-const OURS: &str = "/leasehold.";
-/// Methods that no limit refuses: a client may always keep its lock, or release it.
-const NEVER_REFUSED: [&str; 2] = [
-    "/leasehold.v1.LockService/Renew",
-    "/leasehold.v1.LockService/Release",
-];
+use crate::{
+    access::Caller,
+    layered::{Behind, Front},
+    methods::Method,
+};
 
 /// Refuses calls of callers that make too many or do not complete their requests, and replaces tonic's error for messages that
 /// are too large.
@@ -39,33 +34,15 @@ pub struct LimitLayer {
 impl LimitLayer {
     /// Returns a layer with these limits.
     #[must_use]
-    pub const fn new(limits: Limits) -> Self {
-        Self { limits }
-    }
-}
-
-/// Service behind a [`LimitLayer`].
-#[derive(Clone, Debug)]
-pub struct Limited<S> {
-    inner: S,
-    layer: LimitLayer,
-}
-
-impl<S> Layer<S> for LimitLayer {
-    type Service = Limited<S>;
-
-    fn layer(&self, inner: S) -> Limited<S> {
-        Limited {
-            inner,
-            layer: self.clone(),
-        }
+    pub const fn new(limits: Limits) -> Front<Self> {
+        Front(Self { limits })
     }
 }
 
 /// Rewrites a response if this layer's limit is the cause of its error.
 type InOurWords = Box<dyn FnOnce(Response<Body>) -> Response<Body> + Send>;
 
-impl<S> Service<Request<Body>> for Limited<S>
+impl<S> Service<Request<Body>> for Behind<LimitLayer, S>
 where
     S: Service<Request<Body>, Response = Response<Body>>,
 {
@@ -78,19 +55,19 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let limits = &self.layer.limits;
+        let limits = &self.front.limits;
         let (head, body) = request.into_parts();
-        let body = bodies::in_time(head.uri.path(), body, limits.shared.patience);
+        let method = Method::at(head.uri.path());
+        let body = bodies::in_time(method, body, limits.shared.patience);
         let mut request = Request::from_parts(head, body);
         let caller = Caller::of(request.extensions());
-        let path = request.uri().path();
-        let is_ours = path.starts_with(OURS);
-        let account = if HEALTH.contains(&path) {
+        let is_ours = method.is_ours();
+        let account = if method.is_health() {
             limits.account_for_health(&caller)
         } else {
             limits.account(&caller)
         };
-        if !NEVER_REFUSED.contains(&path)
+        if method.is_limited()
             && let Err(refusal) = limits.request(&account)
         {
             let refused = Status::from(refusal).into_http();

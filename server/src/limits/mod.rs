@@ -32,7 +32,7 @@ pub use self::{
     account::{Account, SessionPlace, for_one_that_resumes},
     attempts::Attempts,
     files::allow_many_files,
-    layer::{LimitLayer, Limited},
+    layer::LimitLayer,
     names::WaiterPlace,
 };
 use self::{

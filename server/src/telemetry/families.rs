@@ -23,7 +23,7 @@ use super::{
     store::StoreCollector,
     waits::{Clocks, RequestKind, Requests, Times, TimesCollector},
 };
-use crate::{convert, listener::Connections};
+use crate::{convert, layered::Front, listener::Connections};
 
 /// Label with the reason of a loss, or the bound that was reached.
 type Reason = [(&'static str, &'static str); 1];
@@ -214,8 +214,8 @@ impl Families {
 
     /// Returns the gRPC server's layer that counts calls by method and code.
     #[must_use]
-    pub fn rpc_layer(&self) -> RpcLayer {
-        self.rpcs.clone()
+    pub fn rpc_layer(&self) -> Front<RpcLayer> {
+        Front(self.rpcs.clone())
     }
 
     /// Returns everything in the text format of OpenMetrics. Call it inside the runtime, whose tasks it counts.

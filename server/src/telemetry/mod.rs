@@ -12,8 +12,6 @@
 
 pub(crate) mod certificates;
 mod connections;
-#[cfg(test)]
-mod documented;
 pub mod families;
 pub mod level;
 pub mod logging;
@@ -23,6 +21,8 @@ pub mod requests;
 pub mod rpc;
 mod shown;
 mod store;
+#[cfg(test)]
+mod tests;
 mod text;
 pub mod traces;
 pub mod waits;

@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -11,6 +11,7 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, Either, FutureExt};
+use parking_lot::Mutex;
 use tonic::{
     Code,
     codegen::{
@@ -18,13 +19,13 @@ use tonic::{
         http::{Extensions, Request, Response},
     },
 };
-use tower::Layer;
 
-use super::{
-    rpc::{Kind, Method},
-    traces::{Traced, Traces},
+use super::traces::{Traced, Traces};
+use crate::{
+    access::Caller,
+    layered::{Behind, Front},
+    methods::{Kind, Method},
 };
-use crate::access::Caller;
 
 /// Characters of a path that the log shows at most.
 const SHOWN: usize = 128;
@@ -40,13 +41,6 @@ pub struct RequestLayer {
     traces: Traces,
 }
 
-/// Service of [`RequestLayer`].
-#[derive(Clone, Debug)]
-pub struct Requests<S> {
-    inner: S,
-    traces: Traces,
-}
-
 /// Trace of a unary call, to which its handler adds parts.
 #[derive(Clone, Debug)]
 pub struct Followed(Arc<Mutex<Option<Traced>>>);
@@ -54,23 +48,12 @@ pub struct Followed(Arc<Mutex<Option<Traced>>>);
 impl RequestLayer {
     /// Creates the layer. `traces` decides which calls are traced.
     #[must_use]
-    pub fn new(traces: Traces) -> Self {
-        Self { traces }
+    pub fn new(traces: Traces) -> Front<Self> {
+        Front(Self { traces })
     }
 }
 
-impl<S> Layer<S> for RequestLayer {
-    type Service = Requests<S>;
-
-    fn layer(&self, inner: S) -> Requests<S> {
-        Requests {
-            inner,
-            traces: self.traces.clone(),
-        }
-    }
-}
-
-impl<S, B, R> Service<Request<B>> for Requests<S>
+impl<S, B, R> Service<Request<B>> for Behind<RequestLayer, S>
 where
     S: Service<Request<B>, Response = Response<R>>,
     S::Future: Send + 'static,
@@ -87,17 +70,17 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let is_logged = are_logged();
-        if !self.traces.are_on() && !is_logged {
+        if !self.front.traces.are_on() && !is_logged {
             return Either::Left(self.inner.call(request));
         }
-        let caller = self.traces.context(request.headers());
+        let caller = self.front.traces.context(request.headers());
         // The requests on a stream are traced and logged one by one.
         let method = Method::at(request.uri().path());
-        if method.kind == Kind::Stream {
+        if method.kind != Kind::Unary {
             request.extensions_mut().insert(caller);
             return Either::Left(self.inner.call(request));
         }
-        let traced = self.traces.begin("call", &caller, "");
+        let traced = self.front.traces.begin("call", &caller, "");
         if traced.is_none() && !is_logged {
             return Either::Left(self.inner.call(request));
         }
@@ -153,7 +136,7 @@ impl Told {
             let status = response.headers().get("grpc-status");
             status.map_or(Code::Ok, |code| Code::from_bytes(code.as_bytes()))
         });
-        if let Some(mut traced) = self.followed.traced().take() {
+        if let Some(mut traced) = self.followed.0.lock().take() {
             traced.set("rpc.grpc.status_code", i64::from(code as i32));
             traced.end((code != Code::Ok).then(|| code.description()));
         }
@@ -181,27 +164,22 @@ impl Followed {
 
     /// Begins the part in which the store carries out a command.
     pub fn script(&self) {
-        if let Some(traced) = &mut *self.traced() {
+        if let Some(traced) = &mut *self.0.lock() {
             traced.part("script");
         }
     }
 
     /// Begins the part in which the call waits for the lock.
     pub fn waits(&self) {
-        if let Some(traced) = &mut *self.traced() {
+        if let Some(traced) = &mut *self.0.lock() {
             traced.part("wait");
         }
     }
 
     /// Ends the wait. The command that handed the lock over was sent `ago` before now.
     pub fn handed_off(&self, ago: impl FnOnce() -> Duration) {
-        if let Some(traced) = &mut *self.traced() {
+        if let Some(traced) = &mut *self.0.lock() {
             traced.handed_off(ago());
         }
-    }
-
-    fn traced(&self) -> MutexGuard<'_, Option<Traced>> {
-        // A trace stays whole if its holder panics.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

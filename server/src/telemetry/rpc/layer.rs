@@ -15,34 +15,18 @@ use tonic::{
         http::{HeaderMap, Request, Response},
     },
 };
-use tower::Layer;
 
 use super::{Call, Rpcs};
-use crate::listener::{ConnectionHandle, UnderWay};
+use crate::{
+    layered::Behind,
+    listener::{ConnectionHandle, UnderWay},
+};
 
 /// Layer that counts every call, or none if metrics are off, and reports which calls were cancelled.
 #[derive(Clone, Debug)]
 pub struct RpcLayer(pub(in crate::telemetry) Option<Arc<Rpcs>>);
 
-/// Service of [`RpcLayer`].
-#[derive(Clone, Debug)]
-pub struct CountedCalls<S> {
-    inner: S,
-    rpcs: Option<Arc<Rpcs>>,
-}
-
-impl<S> Layer<S> for RpcLayer {
-    type Service = CountedCalls<S>;
-
-    fn layer(&self, inner: S) -> CountedCalls<S> {
-        CountedCalls {
-            inner,
-            rpcs: self.0.clone(),
-        }
-    }
-}
-
-impl<S, Asked, Answered> Service<Request<Asked>> for CountedCalls<S>
+impl<S, Asked, Answered> Service<Request<Asked>> for Behind<RpcLayer, S>
 where
     S: Service<Request<Asked>, Response = Response<Answered>>,
 {
@@ -55,7 +39,7 @@ where
     }
 
     fn call(&mut self, request: Request<Asked>) -> Self::Future {
-        let rpcs = self.rpcs.as_ref();
+        let rpcs = self.front.0.as_ref();
         let connection = request.extensions().get::<ConnectionHandle>();
         let call = Begun {
             counted: rpcs.map(|rpcs| rpcs.begin(request.uri().path())),

@@ -1,7 +1,6 @@
 //! Calls by method: their number, how they ended, and the duration of unary calls.
 
 mod layer;
-mod methods;
 
 use std::{
     fmt,
@@ -19,11 +18,9 @@ use leasehold_store::{
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use tonic::Code;
 
-pub use self::{
-    layer::{CountedBody, CountedCalls, Counting, RpcLayer},
-    methods::{Kind, METHODS, Method},
-};
+pub use self::layer::{CountedBody, Counting, RpcLayer};
 use super::shown::{Labels, Named, counters, gauges, times};
+use crate::methods::{self, Kind, METHODS};
 
 /// gRPC's names of the status codes, by number.
 const CODES: [&str; 17] = [
