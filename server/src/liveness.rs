@@ -7,7 +7,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Context, Poll},
@@ -15,6 +15,7 @@ use std::{
 };
 
 use futures_util::{Stream, task::AtomicWaker};
+use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -146,7 +147,7 @@ impl Liveness {
             ended: AtomicBool::new(false),
             waker: AtomicWaker::new(),
         });
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.0.lock();
         parts.push(Arc::clone(&part));
         let stop = stop.clone();
         Kept {
@@ -167,7 +168,7 @@ impl Liveness {
     }
 
     fn ask_once(&self) {
-        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.0.lock();
         for part in parts.iter() {
             part.ask();
         }
@@ -179,7 +180,7 @@ impl Liveness {
     ///
     /// What is wrong with those that are not, for an operator.
     pub fn check(&self) -> Result<(), String> {
-        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.0.lock();
         let complaints: Vec<_> = parts.iter().filter_map(|part| part.complaint()).collect();
         if complaints.is_empty() {
             Ok(())

@@ -1,10 +1,9 @@
 //! Cache of signed tokens that were verified recently, by their hashes. A hit costs no signature check, so that a known caller
 //! is admitted whatever others at its address send.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
 
 use super::tokens::TokenHash;
 
@@ -35,7 +34,7 @@ impl<T: Clone> Remembered<T> {
     /// Returns the subject of a token, if it was verified recently. It may have expired since.
     pub(super) fn get(&self, token: &str) -> Option<T> {
         let hash = TokenHash::of(token);
-        let mut shelves = self.shelves();
+        let mut shelves = self.0.lock();
         if let Some(subject) = shelves.recent.get(&hash) {
             return Some(subject.clone());
         }
@@ -46,12 +45,7 @@ impl<T: Clone> Remembered<T> {
 
     /// Remembers a token that was verified.
     pub(super) fn put(&self, token: &str, subject: T) {
-        self.shelves().put(TokenHash::of(token), subject);
-    }
-
-    fn shelves(&self) -> MutexGuard<'_, Shelves<T>> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().put(TokenHash::of(token), subject);
     }
 }
 

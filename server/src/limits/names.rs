@@ -1,11 +1,9 @@
 //! Count of the acquires that wait for each name.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use leasehold_core::name::LockName;
+use parking_lot::Mutex;
 
 /// Numbers of acquires that wait, or may have to wait, for each name. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +20,7 @@ pub struct WaiterPlace {
 impl Names {
     /// Takes a place, unless `limit` are taken.
     pub(super) fn enter(&self, name: &LockName, limit: usize) -> Option<WaiterPlace> {
-        let mut counts = self.counts();
+        let mut counts = self.0.lock();
         if let Some(count) = counts.get_mut(name) {
             if *count >= limit {
                 return None;
@@ -40,7 +38,7 @@ impl Names {
 
     /// Takes a place, whatever the number of taken ones.
     pub(super) fn enter_anyway(&self, name: &LockName) -> WaiterPlace {
-        *self.counts().entry(name.clone()).or_default() += 1;
+        *self.0.lock().entry(name.clone()).or_default() += 1;
         WaiterPlace {
             names: self.clone(),
             name: name.clone(),
@@ -49,18 +47,13 @@ impl Names {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.counts().len()
-    }
-
-    fn counts(&self) -> MutexGuard<'_, HashMap<LockName, usize>> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().len()
     }
 }
 
 impl Drop for WaiterPlace {
     fn drop(&mut self) {
-        let mut counts = self.names.counts();
+        let mut counts = self.names.0.lock();
         if let Some(count) = counts.get_mut(&self.name) {
             *count -= 1;
             if *count == 0 {

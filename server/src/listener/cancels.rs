@@ -6,12 +6,11 @@
 //! listener reads less often from a connection that cancels more calls than a client can have reason to. Others lose nothing.
 
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 /// Time after its first step within which a cancelled call counts as cancelled at once: no client's deadline is as short. Under
 /// load, the first step comes late, and a reset that was sent with the call arrives before it.
@@ -84,7 +83,7 @@ impl Cancels {
 
     /// Notes a call that begins during an excess.
     pub(super) fn suspect(&self, now: Duration) -> Suspected {
-        let mut suspects = self.suspects();
+        let mut suspects = self.suspects.lock();
         suspects.go_on_to(span(now));
         suspects.young = suspects.young.saturating_add(1);
         Suspected {
@@ -94,7 +93,7 @@ impl Cancels {
 
     /// Notes that the end of a suspected call is known.
     pub(super) fn is_known(&self, suspected: &Suspected) {
-        if let Some(count) = self.suspects().of(suspected.span) {
+        if let Some(count) = self.suspects.lock().of(suspected.span) {
             *count = count.saturating_sub(1);
         }
     }
@@ -112,15 +111,10 @@ impl Cancels {
         if known == 0 || known > free {
             return known > 0;
         }
-        let mut suspects = self.suspects();
+        let mut suspects = self.suspects.lock();
         suspects.go_on_to(span(now));
         let suspected = u64::from(suspects.young) + u64::from(suspects.old);
         known + suspected * nanos(EACH) > free
-    }
-
-    fn suspects(&self) -> MutexGuard<'_, Suspects> {
-        // Nothing panics while it is held.
-        self.suspects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

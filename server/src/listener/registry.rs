@@ -4,12 +4,13 @@ use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::{net::TcpStream, sync::Notify};
 
 use super::ConnectionHandle;
@@ -78,13 +79,13 @@ impl Connections {
     /// Returns the number of live connections.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.live().connections.len()
+        self.shared.live.lock().connections.len()
     }
 
     /// Returns whether no connection is alive.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.live().connections.is_empty()
+        self.shared.live.lock().connections.is_empty()
     }
 
     /// Sets the limits of live connections: of all, and of one address, where 0 is unlimited. Existing connections stay.
@@ -117,7 +118,14 @@ impl Connections {
     /// accepting first.
     pub fn kill_all(&self) {
         // Collected first: a kill wakes tasks that come back here to leave the registry.
-        let live: Vec<ConnectionHandle> = self.live().connections.values().cloned().collect();
+        let live: Vec<ConnectionHandle> = self
+            .shared
+            .live
+            .lock()
+            .connections
+            .values()
+            .cloned()
+            .collect();
         for connection in live {
             connection.kill();
         }
@@ -141,7 +149,7 @@ impl Connections {
     pub(super) fn has_room(&self, address: IpAddr) -> Result<(), Full> {
         let max = self.shared.max.load(Ordering::Relaxed);
         let max_per_address = self.shared.max_per_address.load(Ordering::Relaxed);
-        let live = self.live();
+        let live = self.shared.live.lock();
         if live.connections.len() >= max {
             return Err(Full {
                 setting: "max-connections",
@@ -161,7 +169,7 @@ impl Connections {
     pub(super) fn admit(&self, socket: &Arc<TcpStream>, peer: SocketAddr) -> ConnectionHandle {
         let id = self.shared.totals.accepted.fetch_add(1, Ordering::Relaxed) + 1;
         let handle = ConnectionHandle::new(id, peer, socket);
-        let mut live = self.live();
+        let mut live = self.shared.live.lock();
         live.connections.insert(id, handle.clone());
         *live.by_address.entry(network::of(peer.ip())).or_default() += 1;
         drop(live);
@@ -174,10 +182,7 @@ impl Connections {
         let shared = &self.shared;
         let failures = shared.totals.tls_failures.fetch_add(1, Ordering::Relaxed) + 1;
         // Warns now and then, of the latest failure, so that a flood of failures is no flood of log lines.
-        let mut told = shared
-            .tls_told
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut told = shared.tls_told.lock();
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             *told = Some(Instant::now());
             tracing::warn!(%peer, reason, failures, "a TLS handshake failed");
@@ -185,7 +190,7 @@ impl Connections {
     }
 
     pub(super) fn remove(&self, id: u64) {
-        let mut live = self.live();
+        let mut live = self.shared.live.lock();
         if let Some(handle) = live.connections.remove(&id) {
             let address = network::of(handle.peer_addr().ip());
             if let Some(here) = live.by_address.get_mut(&address) {
@@ -198,14 +203,6 @@ impl Connections {
         if live.connections.is_empty() {
             self.shared.emptied.notify_waiters();
         }
-    }
-
-    fn live(&self) -> MutexGuard<'_, Live> {
-        // Nothing under this lock can panic half-way, so a poisoned map is still a good map.
-        self.shared
-            .live
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -59,5 +59,5 @@ async fn each_address_and_each_ipv6_network_has_as_many_as_it_may() {
         assert_eq!(refused_by(&connections, same), None);
     }
     assert!(connections.is_empty());
-    assert!(connections.live().by_address.is_empty());
+    assert!(connections.shared.live.lock().by_address.is_empty());
 }

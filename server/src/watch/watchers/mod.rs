@@ -1,14 +1,10 @@
 //! Watchers of locks, each of which receives every event.
 
-use std::{
-    collections::VecDeque,
-    future::poll_fn,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Poll,
-};
+use std::{collections::VecDeque, future::poll_fn, sync::Arc, task::Poll};
 
 use futures_util::task::AtomicWaker;
 use leasehold_core::{name::LockName, view::NameView, watch::Event};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::signal::Signal;
@@ -99,17 +95,6 @@ enum Place {
     HasTurn,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while one is held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Queue {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        locked(&self.waiting)
-    }
-}
-
 impl Watchers {
     pub(in crate::watch) fn new(signals: mpsc::UnboundedSender<Signal>) -> Self {
         Self {
@@ -144,17 +129,17 @@ impl Watchers {
 
     /// Gives a turn to this share of those that wait for one, at least one.
     pub(in crate::watch) fn give_turns(&self, part: usize) {
-        let mut lined_up = locked(&self.lined_up);
+        let mut lined_up = self.lined_up.lock();
         let number = lined_up.len().div_ceil(part);
         for queue in lined_up.drain(..number) {
-            queue.waiting().place = Place::HasTurn;
+            queue.waiting.lock().place = Place::HasTurn;
             queue.reader.wake();
         }
     }
 
     /// Returns whether any wait for a turn.
     pub(in crate::watch) fn are_lined_up(&self) -> bool {
-        !locked(&self.lined_up).is_empty()
+        !self.lined_up.lock().is_empty()
     }
 
     /// Removes a watcher; returns its prefix if no other watches it.
@@ -220,7 +205,7 @@ impl Told {
             after: None,
             count: 0,
         };
-        let mut waiting = self.queue.waiting();
+        let mut waiting = self.queue.waiting.lock();
         waiting.is_more = !waiting.items.is_empty();
         !waiting.is_more
     }
@@ -236,7 +221,7 @@ impl Told {
             *after = Some(name.clone());
         }
         let ready = Message::Ready { lock_count: *count };
-        let mut waiting = self.queue.waiting();
+        let mut waiting = self.queue.waiting.lock();
         let locks = locks.into_iter();
         let locks = locks.map(|(name, view)| Message::Lock(name, Box::new(view)));
         waiting.items.extend(locks.chain(is_last.then_some(ready)));
@@ -250,7 +235,7 @@ impl Told {
 
     /// Notes a gap: drops the unread events, and begins a snapshot when the watcher has read the gap.
     pub(in crate::watch) fn gap(&mut self, why: &'static str) {
-        let mut waiting = self.queue.waiting();
+        let mut waiting = self.queue.waiting.lock();
         waiting.items.clear();
         waiting.items.push_back(Message::Gap(why));
         waiting.is_more = true;
@@ -266,14 +251,14 @@ impl Told {
     pub(in crate::watch) fn start_over(&mut self, why: &'static str) {
         if !matches!(self.stage, Stage::Loading) {
             self.gap(why);
-            self.queue.waiting().is_more = false;
+            self.queue.waiting.lock().is_more = false;
             self.stage = Stage::Loading;
         }
     }
 
     /// Adds an event; returns false if too many are unread.
     fn push(&self, event: Arc<Event>) -> bool {
-        let mut waiting = self.queue.waiting();
+        let mut waiting = self.queue.waiting.lock();
         if waiting.items.len() >= BEHIND {
             return false;
         }
@@ -285,11 +270,11 @@ impl Told {
 
     /// Lines the watcher up for a turn, unless it is already.
     pub(in crate::watch) fn line_up(&self) {
-        let mut waiting = self.queue.waiting();
+        let mut waiting = self.queue.waiting.lock();
         if waiting.place == Place::Nowhere {
             waiting.place = Place::LinedUp;
             drop(waiting);
-            locked(&self.lined_up).push_back(Arc::clone(&self.queue));
+            self.lined_up.lock().push_back(Arc::clone(&self.queue));
         }
     }
 }
@@ -314,7 +299,7 @@ impl Watcher {
         poll_fn(|context| {
             // First, so that no message comes unseen in between.
             self.queue.reader.register(context.waker());
-            let mut waiting = self.queue.waiting();
+            let mut waiting = self.queue.waiting.lock();
             if waiting.items.is_empty() {
                 if waiting.place == Place::HasTurn {
                     waiting.place = Place::Nowhere;

@@ -120,7 +120,7 @@ async fn one_that_does_not_read_is_told_of_a_gap_and_holds_up_to_a_bound() {
     }
     assert_eq!(one.tell("too much"), 1);
     assert_eq!(one.tell("and more"), 0, "it is between snapshots");
-    assert_eq!(one.told().queue.waiting().items.len(), 1);
+    assert_eq!(one.told().queue.waiting.lock().items.len(), 1);
     assert!(one.said().await.starts_with("gap"));
     let (watcher, asked) = (&mut one.watcher, &mut one.asked);
     tokio::select! {
