@@ -71,6 +71,7 @@ lint: fmt clippy doc buf deny ## Check formatting, lints, documentation, protobu
 
 fmt:
 	@tests/words
+	@tests/circles
 	$(CARGO) fmt --all --check
 
 clippy:
