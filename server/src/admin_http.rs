@@ -16,17 +16,18 @@ use hyper_util::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     Liveness,
     telemetry::Metrics,
-    tls::{Tls, TlsPort},
+    tls::{Tls, told},
 };
 
 /// Connections at the same time: this port is for a few probes and scrapers.
@@ -93,23 +94,8 @@ pub struct AdminState {
 /// Serves the admin port, encrypted or not, until `shutdown` is cancelled; requests in progress then get a second. What a client
 /// has to do before it is served, it has `patience` for: the handshake, and each request.
 pub async fn serve(
-    listener: TcpListener,
+    mut listener: TcpListener,
     tls: Option<Tls>,
-    patience: Duration,
-    state: AdminState,
-    shutdown: CancellationToken,
-) {
-    match tls {
-        None => serve_on(listener, patience, state, shutdown).await,
-        Some(tls) => {
-            let port = TlsPort::new(listener, tls, patience);
-            serve_on(port, patience, state, shutdown).await;
-        }
-    }
-}
-
-async fn serve_on(
-    mut listener: impl Listener<Addr = SocketAddr>,
     patience: Duration,
     state: AdminState,
     shutdown: CancellationToken,
@@ -126,13 +112,23 @@ async fn serve_on(
             biased;
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
-            (io, peer) = listener.accept() => {
+            // Logs failures to accept, and pauses after them.
+            (socket, peer) = Listener::accept(&mut listener) => {
                 if connections.len() >= CONNECTIONS {
                     tracing::debug!(%peer, "a connection to the admin port was closed: {CONNECTIONS} are open");
                     continue;
                 }
-                let router = router.clone();
-                connections.spawn(serve_one(io, router, patience, shutdown.clone()));
+                let (tls, router, shutdown) = (tls.clone(), router.clone(), shutdown.clone());
+                connections.spawn(async move {
+                    match tls {
+                        None => serve_one(socket, router, patience, shutdown).await,
+                        Some(tls) => {
+                            if let Some(stream) = encrypt(socket, peer, &tls, patience).await {
+                                serve_one(stream, router, patience, shutdown).await;
+                            }
+                        }
+                    }
+                });
             }
         }
     }
@@ -140,6 +136,24 @@ async fn serve_on(
     // Somebody who holds a half-sent request open must not hold up the shutdown.
     let last = async { while connections.join_next().await.is_some() {} };
     let _ = timeout(LAST_REQUESTS, last).await;
+}
+
+/// Completes the TLS handshake of a connection, or logs why it failed.
+async fn encrypt(
+    socket: TcpStream,
+    peer: SocketAddr,
+    tls: &Tls,
+    patience: Duration,
+) -> Option<TlsStream<TcpStream>> {
+    match timeout(patience, TlsAcceptor::from(tls.admin()).accept(socket)).await {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => {
+            let reason = told(&error).unwrap_or_else(|| error.to_string().into());
+            tracing::debug!(%peer, %reason, "a TLS handshake failed on the admin port");
+        }
+        Err(_) => tracing::debug!(%peer, "a TLS handshake on the admin port took too long"),
+    }
+    None
 }
 
 async fn serve_one<I>(io: I, router: Router, patience: Duration, shutdown: CancellationToken)

@@ -4,7 +4,6 @@
 //! - `reload`: [`Tls`], the settings in force, and the task that follows the files and the configuration.
 //! - `expiry`: expiry of the certificates in force, as a metric, and as a warning in the log when it is near.
 //! - `trust`: [`ClientTrust`], which decides whether a certificate that was valid at its handshake still is.
-//! - `port`: the admin port's listening socket.
 //! - `reason`: the reason of a failed handshake, in words.
 //!
 //! Each connection does its own handshake (`listener::Connection`), so that the accept loop never waits for one. The
@@ -13,7 +12,6 @@
 
 mod expiry;
 mod load;
-mod port;
 mod reason;
 mod reload;
 mod trust;
@@ -23,7 +21,6 @@ pub(crate) use expiry::follow_expiry;
 pub(crate) use load::HTTP2;
 pub(crate) use load::over_at;
 pub use load::{TlsError, check};
-pub(crate) use port::TlsPort;
 pub(crate) use reason::told;
 pub use reload::Tls;
 pub use trust::ClientTrust;
