@@ -63,30 +63,25 @@ fn named(certificate: &CertificateDer<'_>) -> Option<(String, SystemTime)> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let alternative = certificate.subject_alternative_name().ok().flatten();
     let alternative = alternative.map_or(&[][..], |names| &names.value.general_names[..]);
-    let first = |of: fn(&GeneralName<'_>) -> Option<String>| alternative.iter().find_map(of);
-    let name = first(|name| match name {
-        GeneralName::URI(uri) => Some((*uri).to_owned()),
+    let ranked = alternative.iter().filter_map(|name| match name {
+        GeneralName::URI(uri) => Some((0, *uri)),
+        GeneralName::DNSName(dns) => Some((1, *dns)),
+        GeneralName::RFC822Name(address) => Some((2, *address)),
         _ => None,
-    })
-    .or_else(|| {
-        first(|name| match name {
-            GeneralName::DNSName(dns) => Some((*dns).to_owned()),
-            _ => None,
-        })
-    })
-    .or_else(|| {
-        first(|name| match name {
-            GeneralName::RFC822Name(address) => Some((*address).to_owned()),
-            _ => None,
-        })
-    })
-    .or_else(|| {
-        let mut common = certificate.subject().iter_common_name();
-        Some(common.next()?.as_str().ok()?.to_owned())
-    })?;
-    check_name(&name).ok()?;
+    });
+    // The first one of the lowest rank.
+    let name = match ranked.min_by_key(|(rank, _)| *rank) {
+        Some((_, name)) => name,
+        None => certificate
+            .subject()
+            .iter_common_name()
+            .next()?
+            .as_str()
+            .ok()?,
+    };
+    check_name(name).ok()?;
     let seconds = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
-    Some((name, UNIX_EPOCH + Duration::from_secs(seconds)))
+    Some((name.to_owned(), UNIX_EPOCH + Duration::from_secs(seconds)))
 }
 
 #[cfg(test)]
