@@ -21,7 +21,7 @@ use super::{
     process::ProcessCollector,
     rpc::{RpcCollector, RpcLayer, Rpcs},
     store::StoreCollector,
-    waits::{Clocks, RequestKind, Requests, Times, TimesCollector},
+    waits::{Clocks, REQUESTS, RequestKind, Times, TimesCollector},
 };
 use crate::{convert, layered::Front, listener::Connections};
 
@@ -115,7 +115,7 @@ pub struct Families {
     /// Meter of the store's commands.
     pub meter: Meter,
     rpcs: RpcLayer,
-    requests: Requests,
+    requests: [Counter; REQUESTS.len()],
     lost: Family<Reason, Counter>,
     deadlock_bounds: Family<Reason, Counter>,
     registry: Registry,
@@ -137,15 +137,13 @@ impl Families {
         let measures = Arc::new(Measures::default());
         let rpcs = Arc::new(Rpcs::default());
         let times = Arc::new(Times::default());
-        let requests = Requests::default();
         let certificates = Certificates::default();
-        let collectors: [Box<dyn Collector>; 6] = [
+        let collectors: [Box<dyn Collector>; 5] = [
             Box::new(certificates.clone()),
             Box::new(ConnectionCollector(connections)),
             Box::new(StoreCollector(Arc::clone(&measures))),
             Box::new(RpcCollector(Arc::clone(&rpcs))),
             Box::new(TimesCollector(Arc::clone(&times))),
-            Box::new(requests.clone()),
         ];
         for collector in collectors {
             registry.register_collector(collector);
@@ -162,6 +160,12 @@ impl Families {
         );
         let losses = [Loss::Expired, Loss::Deleted, Loss::Taken, Loss::Forced];
         let reasons = losses.map(convert::lost_reason_label);
+        let requests = family(
+            &mut registry,
+            "session_requests",
+            "Messages of clients on their sessions, candidacies included, after the one that opened it.",
+            REQUESTS.into_iter().map(|request| ("request", request)),
+        );
         Self {
             counts,
             scheduling_lag,
@@ -188,7 +192,7 @@ impl Families {
                 Meter::default()
             },
             rpcs: RpcLayer(is_measured.then_some(rpcs)),
-            requests,
+            requests: REQUESTS.map(|request| requests.get_or_create_owned(&[("request", request)])),
             registry,
             of_process,
         }
@@ -209,7 +213,7 @@ impl Families {
 
     /// Counts a message of a client on its session.
     pub fn count_request(&self, kind: RequestKind) {
-        self.requests.count(kind);
+        self.requests[kind as usize].inc();
     }
 
     /// Returns the gRPC server's layer that counts calls by method and code.

@@ -7,11 +7,9 @@ use leasehold_store::{
     clock,
     measure::{CALLS, Histogram},
 };
-use prometheus_client::{
-    collector::Collector, encoding::DescriptorEncoder, metrics::counter::Counter,
-};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
-use super::shown::{Named, counters, times};
+use super::shown::{Named, times};
 
 /// Buckets of waits: from a hand-off on the same machine to a quarter of an hour in a queue.
 const WAITS: &[Duration] = &[
@@ -193,7 +191,7 @@ pub enum RequestKind {
 }
 
 /// Names of the kinds in metrics, traces and the log, in the order of their numbers.
-const REQUESTS: [&str; 9] = [
+pub(super) const REQUESTS: [&str; 9] = [
     "open",
     "acquire",
     "release",
@@ -219,27 +217,5 @@ impl RequestKind {
             self,
             Self::Heartbeat | Self::Release | Self::Cancel | Self::Close
         )
-    }
-}
-
-/// Counts requests on sessions by kind.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Requests([Counter; REQUESTS.len()]);
-
-impl Requests {
-    pub(super) fn count(&self, kind: RequestKind) {
-        self.0[kind as usize].inc();
-    }
-}
-
-impl Collector for Requests {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let named = Named {
-            name: "session_requests",
-            help: "Messages of clients on their sessions, candidacies included, after the one that opened it.",
-        };
-        let requests = REQUESTS.into_iter().zip(&self.0);
-        let requests = requests.map(|(request, number)| ([("request", request)], number.get()));
-        counters(&mut encoder, named, requests)
     }
 }
