@@ -34,7 +34,7 @@ use crate::{
 #[must_use = "a builder does nothing before `connect`"]
 pub struct ClientBuilder {
     options: SessionOptions,
-    /// But for the endpoints, and what they need.
+    /// Settings other than the endpoints and their credentials.
     settings: Settings,
     credentials: CredentialSettings,
 }

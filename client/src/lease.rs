@@ -146,7 +146,7 @@ impl fmt::Display for FencingToken {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum LockState {
-    /// It is held, by this process's own clock and all that it has been told.
+    /// It is held, by this process's own clock and all messages so far.
     Held,
     /// The stream to the coordinator broke, and the session has a
     /// [`disconnect_grace`](crate::ClientBuilder::disconnect_grace); or the coordinator ended it because the client's token

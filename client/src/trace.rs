@@ -11,8 +11,8 @@ const SAMPLED: u8 = 0b01;
 /// Longest state of vendors, in bytes: as much as W3C asks every party to pass on at least.
 const LONGEST_STATE: usize = 512;
 
-/// In which trace, and as part of which of its spans, a request is made: what
-/// [W3C Trace Context](https://www.w3.org/TR/trace-context/) calls `traceparent`, with its `tracestate` where there is one.
+/// Trace of a request, and the span that the request is part of: the `traceparent` of [W3C Trace
+/// Context](https://www.w3.org/TR/trace-context/), with its `tracestate` if there is one.
 ///
 /// A coordinator that exports traces makes its own span of the request a part of that one, if it is sampled, and none if it
 /// is not.
@@ -104,7 +104,7 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// From a `traceparent`. Of later versions than 00 it takes what that has in common with them.
+/// Parses a `traceparent`. Of later versions than 00 it takes the part that they have in common with 00.
 impl FromStr for TraceContext {
     type Err = TraceContextError;
 
@@ -181,7 +181,7 @@ mod tests {
     const SPAN: &str = "00f067aa0ba902b7";
 
     #[test]
-    fn what_is_sent_is_of_version_00() {
+    fn sent_contexts_have_version_00() {
         for (given, sent) in [
             (format!("00-{TRACE}-{SPAN}-01"), "01"),
             (format!(" 00-{TRACE}-{SPAN}-00\n"), "00"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_none() {
+    fn invalid_contexts_are_none() {
         let zeros = "0".repeat(32);
         for given in [
             String::new(),

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_want_more_than_there_is_room_for_share_it() {
+    fn senders_that_want_more_than_the_room_share_it() {
         let admission = Admission::default();
         let mut first = admission.share();
         assert_eq!(send(&mut first), ROOM);

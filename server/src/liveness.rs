@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_only_waits_is_alive() {
+    async fn a_task_that_only_waits_is_alive() {
         let (liveness, stop) = start();
         tokio::spawn(liveness.keep("waits", &stop, pending::<()>()));
         let mut reads = liveness.keep("reads", &stop, stream::pending::<()>());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_ended_is_not_unless_it_was_told_to() {
+    async fn a_task_that_has_ended_is_dead_unless_it_was_told_to_end() {
         let (liveness, stop) = start();
         let ends = tokio::spawn(liveness.keep("ends", &stop, async {}));
         ends.await.unwrap();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_not_run_for_long_is_stuck_until_it_is_run() {
+    async fn a_task_that_is_not_run_for_long_is_stuck_until_it_is_run() {
         let (liveness, stop) = start();
         let mut stuck = Box::pin(liveness.keep("stuck", &stop, pending::<()>()));
         seconds(PATIENCE).await;

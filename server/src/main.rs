@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 /// Exit code for a command line or configuration that makes no sense.
 const USAGE: u8 = 64;
 
-/// After so many tasks a thread looks what has arrived. Where there is much to do, whoever wants something new waits for that.
+/// Number of tasks after which a thread looks for new events. On a busy machine, every new event waits for that.
 const LOOK_AROUND: u32 = 16;
 
 fn main() -> ExitCode {

@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A configuration whose admin port gives this answer, once.
+    /// Returns a configuration whose admin port gives this answer, once.
     fn answering(answer: &'static str) -> Config {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let admin_listen = SocketAddr::from(([0, 0, 0, 0], listener.local_addr().unwrap().port()));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_coordinator_says_is_told() {
+    fn the_coordinators_answer_is_printed() {
         let ready = probe(&answering(
             "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nready\n",
         ));

@@ -33,7 +33,7 @@ async fn start() -> Admin {
     start_with(LONG).await
 }
 
-/// One that waits so long for requests.
+/// Starts an admin port that waits this long for requests.
 async fn start_with(patience: Duration) -> Admin {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -62,7 +62,7 @@ impl Admin {
         self.get_as(path, "*/*").await
     }
 
-    /// The same for a caller that accepts this.
+    /// Does the same for a caller that accepts this type.
     async fn get_as(&self, path: &str, accept: &str) -> (String, String) {
         let mut socket = TcpStream::connect(self.address).await.unwrap();
         let request = format!(

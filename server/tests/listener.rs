@@ -67,7 +67,7 @@ impl Listening {
         soon(self.incoming.next()).await.unwrap().unwrap()
     }
 
-    /// A peer, and our end of its connection.
+    /// Returns a peer, and our end of its connection.
     async fn pair(&mut self) -> (TcpStream, Connection) {
         let peer = TcpStream::connect(self.address).await.unwrap();
         (peer, self.next().await)

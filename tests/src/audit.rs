@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{RedisServer, wait};
 
-/// Every key with its time to live in milliseconds; -1 is none. Keys that end meanwhile are left out.
+/// Returns every key with its time to live in milliseconds; -1 is none. Keys that end meanwhile are left out.
 ///
 /// # Errors
 ///

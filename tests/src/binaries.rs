@@ -2,7 +2,7 @@
 
 use std::{env, path::PathBuf, process::Command, sync::OnceLock};
 
-/// The path of a program of this workspace, built with the profile of this test and never stale: `leasehold-server`,
+/// Returns the path of a program of this workspace, built with the profile of this test and never stale: `leasehold-server`,
 /// `leasehold` or a helper of this package.
 ///
 /// # Panics
@@ -39,7 +39,7 @@ pub fn build_visibly() {
     BUILT.get_or_init(|| build(&["--bins"]));
 }
 
-/// Cargo's target directory, in which this program was built.
+/// Returns Cargo's target directory, in which this program was built.
 ///
 /// # Panics
 ///
@@ -52,7 +52,7 @@ pub fn target_directory() -> PathBuf {
 /// Directory of the programs, once they are built.
 static BUILT: OnceLock<PathBuf> = OnceLock::new();
 
-/// `target/<profile>`: test programs are in `deps` below it.
+/// Returns `target/<profile>`: test programs are in `deps` below it.
 fn profile_directory() -> PathBuf {
     let test = env::current_exe().expect("the path of the test is known");
     let deps = test.parent().expect("a program is in a directory");

@@ -56,7 +56,7 @@ elections = [""]
 "#;
 
 impl Authority {
-    /// An authority of its own: others with the same name do not trust what it issues.
+    /// Returns an authority of its own: others with the same name do not trust what it issues.
     ///
     /// # Panics
     ///
@@ -77,7 +77,7 @@ impl Authority {
         }
     }
 
-    /// A certificate for servers on this machine that has signed itself, marked as a CA's or as none.
+    /// Returns a certificate for servers on this machine that has signed itself, marked as a CA's or as none.
     ///
     /// # Panics
     ///
@@ -102,7 +102,7 @@ impl Authority {
         issued
     }
 
-    /// The folder that its files are in.
+    /// Returns the folder that its files are in.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -112,8 +112,8 @@ impl Authority {
         self.directory.path().join("ca.pem")
     }
 
-    /// The flags with which a coordinator asks clients for certificates of this authority, and permits everything to whom they
-    /// name.
+    /// Returns the flags with which a coordinator asks clients for certificates of this authority, and permits everything to
+    /// the identities in them.
     ///
     /// # Panics
     ///
@@ -200,7 +200,7 @@ impl Authority {
         path
     }
 
-    /// A connection to a server with one of its certificates, at an endpoint with `https`; as `client`, if any.
+    /// Returns a connection to a server with one of its certificates, at an endpoint with `https`; as `client`, if any.
     ///
     /// # Errors
     ///
@@ -310,14 +310,14 @@ impl Issued {
         }
     }
 
-    /// The flags with which a coordinator serves with it.
+    /// Returns the flags with which a coordinator serves with it.
     pub fn flags(&self) -> [String; 2] {
         let (cert, key) = (self.cert.display(), self.key.display());
         [format!("--tls-cert={cert}"), format!("--tls-key={key}")]
     }
 }
 
-/// A connection to a server with a certificate of the authority in the file `ca`; as `client`, if any.
+/// Returns a connection to a server with a certificate of the authority in the file `ca`; as `client`, if any.
 ///
 /// # Errors
 ///
@@ -369,7 +369,7 @@ pub fn replace(path: &Path, text: &str) {
     fs::rename(fresh, path).expect("a file can be renamed");
 }
 
-/// A moment as certificates have it, to the second.
+/// Returns a moment as certificates have it, to the second.
 fn date(moment: SystemTime) -> time::OffsetDateTime {
     let since = moment.duration_since(SystemTime::UNIX_EPOCH);
     let since = since.expect("it is after 1970");

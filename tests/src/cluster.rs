@@ -51,7 +51,7 @@ impl Default for ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// After how long without an answer nodes take one of them for failed; 1 s by default.
+    /// Sets the time without an answer after which nodes take one of them for failed; 1 s by default.
     #[must_use]
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.node_timeout = node_timeout;
@@ -66,7 +66,7 @@ impl ClusterOptions {
         self
     }
 
-    /// Further arguments for the nodes, such as `["--cluster-require-full-coverage", "no"]`.
+    /// Adds arguments for the nodes, such as `["--cluster-require-full-coverage", "no"]`.
     #[must_use]
     pub fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         self.redis = self.redis.arguments(arguments);
@@ -161,12 +161,12 @@ impl Cluster {
         self.wait_until_ok();
     }
 
-    /// The nodes, in the order of their indices.
+    /// Returns the nodes, in the order of their indices.
     pub fn nodes(&self) -> &[RedisServer] {
         &self.nodes
     }
 
-    /// One of them.
+    /// Returns one of them.
     ///
     /// # Panics
     ///
@@ -175,7 +175,7 @@ impl Cluster {
         &self.nodes[index]
     }
 
-    /// The URL of a store on the cluster, with the password.
+    /// Returns the URL of a store on the cluster, with the password.
     pub fn url(&self) -> String {
         let login = match &self.password {
             Some(password) => format!(":{password}@"),
@@ -184,7 +184,7 @@ impl Cluster {
         format!("redis+cluster://{login}{}", hosts(&self.nodes))
     }
 
-    /// The slot of a key.
+    /// Returns the slot of a key.
     ///
     /// # Panics
     ///
@@ -196,7 +196,7 @@ impl Cluster {
             .expect("a node tells the slot of a key")
     }
 
-    /// The node that serves a slot: of those that say they do, the one with the newest right to it.
+    /// Returns the node that serves a slot: of those that claim it, the one with the newest claim.
     ///
     /// # Panics
     ///
@@ -213,7 +213,7 @@ impl Cluster {
         }
     }
 
-    /// A running replica of a node, if that has one.
+    /// Returns a running replica of a node, if that has one.
     pub fn replica_of(&self, master: usize) -> Option<usize> {
         (0..self.nodes.len()).find(|&index| {
             self.own_line(index)

@@ -72,12 +72,12 @@ impl Collector {
         self.endpoint.clone()
     }
 
-    /// Everything that it was sent, as it came.
+    /// Returns all requests that it received, unchanged.
     pub fn requests(&self) -> Vec<ExportTraceServiceRequest> {
         self.taken.0.lock().unwrap().clone()
     }
 
-    /// All spans that it has, in the order in which they came.
+    /// Returns all spans that it has, in the order in which they came.
     pub fn spans(&self) -> Vec<Span> {
         self.requests()
             .into_iter()

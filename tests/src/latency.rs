@@ -37,12 +37,12 @@ impl Latencies {
         self.histogram.len()
     }
 
-    /// The time that `share` (0 to 1) of the recorded ones did not exceed.
+    /// Returns the time that `share` (0 to 1) of the recorded ones did not exceed.
     pub fn quantile(&self, share: f64) -> Duration {
         Duration::from_micros(self.histogram.value_at_quantile(share))
     }
 
-    /// The longest time.
+    /// Returns the longest time.
     pub fn max(&self) -> Duration {
         Duration::from_micros(self.histogram.max())
     }

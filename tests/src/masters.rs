@@ -68,12 +68,12 @@ impl Masters {
         }
     }
 
-    /// All of them, in the order of their indices.
+    /// Returns all servers, in the order of their indices.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// One of them.
+    /// Returns one of them.
     ///
     /// # Panics
     ///
@@ -82,12 +82,12 @@ impl Masters {
         &self.servers[index]
     }
 
-    /// `host:port,host:port,…`, as store URLs list them.
+    /// Returns `host:port,host:port,…`, as store URLs list them.
     pub fn hosts(&self) -> String {
         hosts(&self.servers)
     }
 
-    /// The `run_id` of one.
+    /// Returns the `run_id` of one.
     ///
     /// # Panics
     ///
@@ -127,7 +127,7 @@ impl Masters {
         self.servers[index].restart();
     }
 
-    /// The same, but without any data.
+    /// Does the same, but without any data.
     ///
     /// # Panics
     ///
@@ -178,7 +178,7 @@ impl Masters {
     }
 }
 
-/// `host:port,host:port,…`
+/// Returns `host:port,host:port,…`.
 pub(crate) fn hosts(servers: &[RedisServer]) -> String {
     let hosts: Vec<_> = servers
         .iter()

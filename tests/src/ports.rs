@@ -14,7 +14,7 @@ const RANGE: std::ops::Range<u16> = 12_000..32_000;
 
 static HANDED_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// A port on loopback that nothing listens on now, different for every call in this process.
+/// Returns a port on loopback that nothing listens on now, different for every call in this process.
 ///
 /// Another process may still take it first: a server that is given it must be checked to have got it.
 ///

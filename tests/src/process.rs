@@ -54,7 +54,7 @@ impl ChildProcess {
         }
     }
 
-    /// The process's id.
+    /// Returns the process's id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -77,7 +77,7 @@ impl ChildProcess {
         self.child.stdout.take().expect("standard output is piped")
     }
 
-    /// The lines of its standard output, where that was piped and has not been taken yet.
+    /// Returns the lines of its standard output, if it was piped and has not been taken yet.
     ///
     /// # Panics
     ///
@@ -166,7 +166,7 @@ impl ChildProcess {
         Pid::from_child(&self.child)
     }
 
-    /// The state letter of ps(1): R, S, D, T, Z…
+    /// Returns the state letter of ps(1): R, S, D, T, Z…
     fn state(&self) -> Option<char> {
         state(self.id())
     }
@@ -178,7 +178,7 @@ impl Drop for ChildProcess {
     }
 }
 
-/// The state letter of a process, as proc(5) and ps(1) have it: R, S, D, T, Z…; none if there is no such process.
+/// Returns the state letter of a process, as proc(5) and ps(1) have it: R, S, D, T, Z…; `None` if there is no such process.
 #[cfg(all(target_os = "linux", not(leasehold_portable)))]
 pub fn state(process: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -186,7 +186,7 @@ pub fn state(process: u32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// The state letter of a process, as ps(1) has it: R, S, D, T, Z…; none if there is no such process.
+/// Returns the state letter of a process, as ps(1) has it: R, S, D, T, Z…; `None` if there is no such process.
 #[cfg(not(all(target_os = "linux", not(leasehold_portable))))]
 pub fn state(process: u32) -> Option<char> {
     let mut ps = Command::new("ps");
@@ -216,7 +216,7 @@ impl Lines {
         Self { lines }
     }
 
-    /// The next line; none if the process has closed its output.
+    /// Returns the next line; `None` if the process has closed its output.
     ///
     /// # Panics
     ///
@@ -228,13 +228,13 @@ impl Lines {
         }
     }
 
-    /// The lines that have been read and not taken, without waiting for more.
+    /// Returns the lines that have been read and not taken, without waiting for more.
     pub fn ready(&mut self) -> Vec<String> {
         let lines = std::iter::from_fn(|| self.lines.try_recv().ok());
         lines.map(|(_, line)| line).collect()
     }
 
-    /// The next line that begins with `prefix`; others before it are dropped.
+    /// Returns the next line that begins with `prefix`; others before it are dropped.
     ///
     /// # Panics
     ///

@@ -9,8 +9,8 @@ use std::{
 
 const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
 
-/// The Python interpreter of a virtual environment below `target/` that has `tests/python/requirements.txt` installed.
-/// It is made by the first test that asks, and kept for as long as the requirements stay the same.
+/// Returns the Python interpreter of a virtual environment below `target/` that has `tests/python/requirements.txt` installed.
+/// The first test that asks makes it, and it is kept while the requirements stay the same.
 ///
 /// # Panics
 ///

@@ -5,7 +5,7 @@ use redis::aio::MultiplexedConnection;
 const OWNER_ID_BYTES: usize = 16;
 const PLACE_BYTES: usize = 8;
 
-/// The owner ids that wait for the lock `name`, over all coordinators, in the order in which they are to be served: the
+/// Returns the owner ids that wait for the lock `name`, over all coordinators, in the order in which they are to be served: the
 /// order in which Redis saw their acquires. Empty if nobody waits.
 ///
 /// This reads the queue's own key, so that no coordinator is asked what a test wants to hold against coordinators.
@@ -34,8 +34,8 @@ pub async fn queue_order(redis: &mut MultiplexedConnection, name: &str) -> Vec<V
         .collect()
 }
 
-/// A member is the coordinator's id, a zero byte, the place (big-endian), and the owner id, so that each coordinator's
-/// waiters are together.
+/// Splits a member into its place and its owner id. A member is the coordinator's id, a zero byte, the place (big-endian), and
+/// the owner id, so that each coordinator's waiters are together.
 fn place_and_owner(member: &[u8]) -> (u64, &[u8]) {
     let (rest, owner) = member
         .split_last_chunk::<OWNER_ID_BYTES>()

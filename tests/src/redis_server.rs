@@ -139,7 +139,7 @@ impl RedisServer {
         }
     }
 
-    /// A client for it.
+    /// Returns a client for it.
     ///
     /// # Panics
     ///
@@ -148,7 +148,7 @@ impl RedisServer {
         Client::open(self.url()).expect("the URL is well-formed")
     }
 
-    /// A new blocking connection, with time-outs of five seconds.
+    /// Returns a new blocking connection, with time-outs of five seconds.
     ///
     /// # Panics
     ///
@@ -163,7 +163,7 @@ impl RedisServer {
         connection
     }
 
-    /// A new asynchronous connection, with time-outs of five seconds.
+    /// Returns a new asynchronous connection, with time-outs of five seconds.
     ///
     /// # Panics
     ///
@@ -179,12 +179,12 @@ impl RedisServer {
             .expect("the server can be reached")
     }
 
-    /// The port of its cluster bus; none outside a cluster.
+    /// Returns the port of its cluster bus; none outside a cluster.
     pub fn bus(&self) -> Option<u16> {
         self.options.bus
     }
 
-    /// The directory in which it runs and keeps what it keeps.
+    /// Returns the directory in which it runs and keeps its files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -194,7 +194,7 @@ impl RedisServer {
         self.child.is_running()
     }
 
-    /// The process's id.
+    /// Returns the process's id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

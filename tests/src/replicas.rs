@@ -29,7 +29,7 @@ impl Replicas {
         Self::start_with(RedisOptions::default(), replicas, None)
     }
 
-    /// The same with servers that are configured otherwise; `login` is the user and the password that replicas log in
+    /// Does the same with servers that are configured otherwise; `login` is the user and the password that replicas log in
     /// with.
     ///
     /// # Panics
@@ -39,7 +39,7 @@ impl Replicas {
         Self::start_each(vec![options; replicas + 1], login)
     }
 
-    /// The same with servers that are configured one by one: the first is the master.
+    /// Does the same with servers that are configured one by one: the first is the master.
     ///
     /// # Panics
     ///
@@ -89,12 +89,12 @@ impl Replicas {
         });
     }
 
-    /// All of them, in the order of their indices.
+    /// Returns all servers, in the order of their indices.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// One of them.
+    /// Returns one of them.
     ///
     /// # Panics
     ///
@@ -103,12 +103,12 @@ impl Replicas {
         &self.servers[index]
     }
 
-    /// One of them, to kill or restart it.
+    /// Returns one of them, to kill or restart it.
     pub fn server_mut(&mut self, index: usize) -> &mut RedisServer {
         &mut self.servers[index]
     }
 
-    /// The index of the server with this address.
+    /// Returns the index of the server with this address.
     ///
     /// # Panics
     ///
@@ -154,7 +154,7 @@ fn offset(text: &str) -> u64 {
     text.parse().expect("an offset is a number")
 }
 
-/// A section of what `INFO` says, by field.
+/// Returns a section of `INFO`, by field.
 pub(crate) fn info(connection: &mut Connection, section: &str) -> BTreeMap<String, String> {
     try_info(connection, section).expect("the server answers INFO")
 }

@@ -10,7 +10,7 @@ pub struct FencedResource {
 }
 
 impl FencedResource {
-    /// The resource kept under `key` (the list) and `key:token` (the largest token seen).
+    /// Returns the resource kept under `key` (the list) and `key:token` (the largest token seen).
     pub fn new(key: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -45,7 +45,7 @@ impl FencedResource {
             .await
     }
 
-    /// Everything that was accepted, in order.
+    /// Returns all values that were accepted, in order.
     ///
     /// # Errors
     ///

@@ -95,12 +95,12 @@ impl Sentinels {
         }
     }
 
-    /// The URL of a store on them, with the passwords.
+    /// Returns the URL of a store on them, with the passwords.
     pub fn url(&self) -> String {
         self.url_through(&hosts(&self.sentinels))
     }
 
-    /// The same for a client that reaches the sentinels at `hosts`, for example through proxies.
+    /// Does the same for a client that reaches the sentinels at `hosts`, for example through proxies.
     pub fn url_through(&self, hosts: &str) -> String {
         let login = match &self.options.redis_password {
             Some(password) => format!(":{password}@"),
@@ -113,17 +113,17 @@ impl Sentinels {
         format!("redis+sentinel://{login}{hosts}/{MASTER_NAME}{query}")
     }
 
-    /// The Redis servers.
+    /// Returns the Redis servers.
     pub fn redis(&self) -> &Replicas {
         &self.redis
     }
 
-    /// The Redis servers, to kill or restart them.
+    /// Returns the Redis servers, to kill or restart them.
     pub fn redis_mut(&mut self) -> &mut Replicas {
         &mut self.redis
     }
 
-    /// The sentinels, in the order of their indices.
+    /// Returns the sentinels, in the order of their indices.
     pub fn sentinels(&self) -> &[RedisServer] {
         &self.sentinels
     }

@@ -39,7 +39,7 @@ impl Stalls {
         stalls
     }
 
-    /// The longest stall since this was asked last.
+    /// Returns the longest stall since the last call.
     pub fn worst(&self) -> Duration {
         Duration::from_micros(self.worst.swap(0, Ordering::Relaxed))
     }

@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 /// Linux reports CPU time to programs in hundredths of a second.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The CPU time that a process has used so far, user and system.
+/// Returns the CPU time that a process has used so far, user and system.
 ///
 /// # Panics
 ///
@@ -21,7 +21,7 @@ pub fn cpu_time(process: u32) -> Duration {
         .sum()
 }
 
-/// The memory that a process has in use, in bytes.
+/// Returns the memory that a process has in use, in bytes.
 ///
 /// # Panics
 ///
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_works_uses_time_and_memory() {
+    fn a_busy_process_uses_time_and_memory() {
         let process = std::process::id();
         let before = cpu_time(process);
         let mut kept = vec![0_u8; 64 << 20];

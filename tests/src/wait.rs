@@ -29,7 +29,7 @@ where
     }
 }
 
-/// The same for a caller without a runtime.
+/// Does the same for a caller without a runtime.
 ///
 /// # Panics
 ///

@@ -135,7 +135,7 @@ pub fn machine_time() -> i64 {
     micros(since.expect("it is after 1970"))
 }
 
-/// A duration in microseconds.
+/// Returns a duration in microseconds.
 ///
 /// # Panics
 ///

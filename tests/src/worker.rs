@@ -47,7 +47,7 @@ impl Worker {
         self.lines.expect("ready", LIMIT).await;
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn child(&mut self) -> &mut ChildProcess {
         &mut self.child
     }
@@ -61,7 +61,7 @@ impl Worker {
         writeln!(self.orders, "{line}").expect("the worker reads its orders");
     }
 
-    /// The rest of the next line that begins with `prefix`, and when it was printed; lines before it are dropped.
+    /// Returns the rest of the next line that begins with `prefix`, and when it was printed; lines before it are dropped.
     ///
     /// # Panics
     ///
@@ -71,7 +71,7 @@ impl Worker {
         (at, line[prefix.len()..].trim().to_owned())
     }
 
-    /// The next line, whatever it says.
+    /// Returns the next line, with any contents.
     ///
     /// # Panics
     ///

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_pass_is_that_nobody_could_answer() {
+    fn only_failures_without_an_answer_may_pass() {
         let refused =
             |status: Status| AcquireError::refused("a".into(), Failure::from_status(status));
         let name = || "a".into();

@@ -168,7 +168,7 @@ mod tests {
         v1::ObserveResponse::default()
     }
 
-    /// The token, 0 for nobody, and whether something was skipped.
+    /// Returns the token, 0 for nobody, and whether something was skipped.
     fn told(view: &mut View, response: v1::ObserveResponse) -> Option<(i64, bool)> {
         view.told(response).map(|change| {
             let token = change.leader.and_then(|leader| leader.fencing_token);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_coordinator_skipped_is_passed_on() {
+    fn changes_that_the_coordinator_skipped_are_passed_on() {
         let mut view = View::default();
         told(&mut view, leads(5, "a"));
         let mut skipping = leads(5, "a");

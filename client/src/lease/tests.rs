@@ -48,7 +48,7 @@ fn ending_after_the_deadline_reports_the_deadline() {
 }
 
 #[test]
-fn what_is_disowned_is_lost_for_that_unless_it_is_resumed() {
+fn disowned_holds_are_lost_for_that_reason_unless_they_are_resumed() {
     let lease = lease(at(100));
     lease.disown(at(10));
     assert_eq!(lease.state(at(99)), LockState::Suspended);

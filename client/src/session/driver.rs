@@ -53,7 +53,7 @@ pub(super) struct AcquireCommand {
 /// Message that is sent without waiting, even while dropping: not more than one for each acquire and guard, and what
 /// guards ask for.
 pub(crate) enum Note {
-    /// Nobody waits for this acquire any more.
+    /// The caller waits for this acquire no longer.
     Cancel(u64),
     /// A guard gives its lock back or is dropped: the last that it says.
     Release {
@@ -83,7 +83,7 @@ pub(super) struct Status {
 pub(super) struct Channels {
     pub(super) acquires: mpsc::Receiver<AcquireCommand>,
     pub(super) notes: mpsc::UnboundedReceiver<Note>,
-    /// For new guards; weak, because the task ends when all other senders are gone.
+    /// Sender of notes for new guards; weak, because the task ends when all other senders are gone.
     pub(super) note_sender: mpsc::WeakUnboundedSender<Note>,
     pub(super) status: watch::Sender<Status>,
     /// Receiver of the result of the first attempt to open the session.
@@ -106,7 +106,7 @@ pub(super) struct Driver {
     pub(super) route: Route,
     /// Errors of this round's attempts.
     pub(super) round_errors: Vec<ConnectError>,
-    /// Before the next round.
+    /// Pause before the next round.
     pub(super) pause: Option<Duration>,
     pub(super) pauses: Pauses,
     pub(super) renewing: Renewing,

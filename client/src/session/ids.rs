@@ -7,7 +7,7 @@ pub(super) const MOST_TRIED: usize = 64;
 /// Owner ids by which a coordinator may know a hold or a waiter. Secret: no `Debug`.
 #[derive(Clone)]
 pub(super) struct Ids {
-    /// Under which it was last confirmed.
+    /// Id under which it was last confirmed.
     confirmed: Vec<u8>,
     /// Ids of later attempts to resume it that may have been carried out; the oldest first.
     tried: Vec<Vec<u8>>,

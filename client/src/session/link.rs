@@ -19,7 +19,7 @@ use crate::{
 
 /// Number of messages that tonic may hold and has not encoded yet.
 const HANDED_ON: usize = 64;
-/// From how many messages that tonic does not take on, no more acquires are taken from callers.
+/// Number of messages not yet taken by tonic from which the session takes no more acquires from callers.
 const CONGESTED: usize = 1024;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

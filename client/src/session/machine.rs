@@ -110,7 +110,7 @@ pub(super) struct Machine<A, H> {
     /// Makes owner ids: 16 random bytes.
     pub(super) draw: fn() -> Vec<u8>,
     pub(super) holds: Holds,
-    /// By the order in which they were asked for.
+    /// The waiting acquires, by the order in which they were asked for.
     pub(super) waiting: BTreeMap<u64, Waiting<A>>,
     /// No wait ends before this: a lower bound.
     pub(super) waits_end_at: Option<Moment>,

@@ -34,7 +34,7 @@ pub(super) struct Release {
     trace: Option<TraceContext>,
     /// Pause before it is repeated, if it fails.
     retry_in: Duration,
-    /// It was asked on another stream before and not answered: it may have been carried out.
+    /// Set if another stream was asked before and did not answer: the release may have been carried out.
     pub(super) again: bool,
     /// Set if the resume in progress already counts the hold once less because of this release.
     pub(super) counted: bool,

@@ -7,7 +7,7 @@ use crate::clock::Moment;
 
 /// Interval of looks at the files.
 const LOOK: Duration = Duration::from_secs(1);
-/// Within which time all who see a file change move: many have the same.
+/// Time within which all clients that see a file change move their sessions: many have the same file.
 const SPREAD: Duration = Duration::from_secs(5);
 /// Pause before the session tries again, if no coordinator takes the newer credentials.
 const AGAIN: Duration = Duration::from_secs(10);

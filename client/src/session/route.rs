@@ -13,7 +13,7 @@ use tonic::transport::Uri;
 
 use crate::{clock::Moment, endpoints::DEFAULT_PORT, error::ConnectError, settings::Settings};
 
-/// For how long one that failed is tried last.
+/// Time for which a candidate that failed is tried last.
 const TROUBLED: Duration = Duration::from_secs(10);
 
 /// One coordinator, as far as this client can tell: one address of an endpoint.
@@ -73,7 +73,7 @@ impl Route {
         self.round.pop_front()
     }
 
-    /// This one could not be reached, did not serve, or is to be left.
+    /// Notes that a candidate could not be reached, did not serve, or is to be left.
     pub(super) fn failed(&mut self, candidate: &Candidate, now: Moment) {
         self.failed_at.insert(candidate.clone(), now);
     }

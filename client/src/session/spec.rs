@@ -10,7 +10,7 @@ use crate::{proto::v1, trace::TraceContext};
 pub(crate) struct AcquireSpec {
     pub(crate) names: Names,
     pub(crate) mode: Mode,
-    /// None: for as long as it takes. Zero: do not wait.
+    /// Longest wait. `None` is without a bound, and zero is no wait.
     pub(crate) wait: Option<Duration>,
     pub(crate) value: Vec<u8>,
     pub(crate) lock_delay: Duration,

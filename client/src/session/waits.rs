@@ -29,7 +29,7 @@ pub(super) struct Waiting<A> {
     pub(super) sent_as: Option<u64>,
     /// It waits in a queue there.
     pub(super) queued: bool,
-    /// By what its place can be taken over: not where it waits for several names, one after the other.
+    /// The ids by which its place can be resumed; `None` if it waits for several names, one after the other.
     pub(super) ticket: Option<Ids>,
 }
 

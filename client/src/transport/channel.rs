@@ -47,7 +47,7 @@ pub struct Channel {
     endpoint: Arc<str>,
     credentials: Credentials,
     traces: TraceSource,
-    /// On its newest connection.
+    /// Verdict on its newest connection.
     verdict: Verdict,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Target {
     connector: Connector,
     credentials: Credentials,
     traces: TraceSource,
-    /// On its newest connection.
+    /// Verdict on its newest connection.
     verdict: Verdict,
 }
 

@@ -31,11 +31,11 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 /// name.
 pub(super) struct Connector {
     tcp: HttpConnector,
-    /// None where nothing is encrypted.
+    /// `None` if nothing is encrypted.
     tls: Option<(Arc<Tls>, ServerName<'static>)>,
-    /// For all of it.
+    /// Time limit for the whole connect.
     limit: Option<Duration>,
-    /// On the newest connection.
+    /// Verdict on the newest connection.
     verdict: Verdict,
 }
 

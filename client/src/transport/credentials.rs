@@ -34,7 +34,7 @@ pub(crate) struct Credentials(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// None where nothing is encrypted.
+    /// `None` if nothing is encrypted.
     tls: Option<Arc<Tls>>,
     token: Option<Token>,
 }
@@ -90,7 +90,7 @@ impl Credentials {
         self.0.token.as_ref().map(Token::header)
     }
 
-    /// Rises whenever the files hold something else.
+    /// Returns a number that rises whenever the files have other contents.
     pub(crate) fn version(&self) -> u64 {
         let tls = self.0.tls.as_ref().map_or(0, |tls| tls.version());
         tls + self.0.token.as_ref().map_or(0, Token::version)

@@ -31,7 +31,7 @@ struct Made<T> {
     settled: bool,
 }
 
-/// By what a change of a file is known, also where another one takes its place.
+/// Stamp by which a change of a file is recognized, even if another file takes its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -67,7 +67,7 @@ impl<T: Clone + PartialEq> FromFiles<T> {
         self.looked().value.clone()
     }
 
-    /// Rises whenever another value is made of the files.
+    /// Returns a number that rises whenever another value is made from the files.
     pub(super) fn version(&self) -> u64 {
         self.looked().version
     }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_is_read_again_and_what_makes_no_sense_is_not_taken() {
+    fn changed_files_are_read_again_and_invalid_ones_are_not_used() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("number");
         fs::write(&path, "1").unwrap();

@@ -72,7 +72,7 @@ impl Tls {
         self.config.current().config
     }
 
-    /// Rises whenever other certificates are in the files.
+    /// Returns a number that rises whenever the files have other certificates.
     pub(super) fn version(&self) -> u64 {
         self.config.version()
     }

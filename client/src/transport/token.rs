@@ -48,7 +48,7 @@ impl Token {
         }
     }
 
-    /// Rises whenever the file holds another token.
+    /// Returns a number that rises whenever the file has another token.
     pub(super) fn version(&self) -> u64 {
         match self {
             Self::Given(_) => 0,

@@ -27,7 +27,7 @@ pub(crate) struct Term {
 pub(crate) struct Seen {
     /// The terms, in the order in which it was told of them.
     pub(crate) terms: Vec<Term>,
-    /// It was told that it may have missed some.
+    /// Set if it may have missed some, by the observer's own account.
     pub(crate) skipped: bool,
 }
 

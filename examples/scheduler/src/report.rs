@@ -29,7 +29,7 @@ pub(crate) struct Change {
     pub(crate) from: i64,
     /// The fencing token of the leader after.
     pub(crate) to: i64,
-    /// Until an observer saw it.
+    /// Time until an observer saw it.
     pub(crate) took: Duration,
 }
 
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_promised_passes() {
+    fn a_run_as_promised_passes() {
         assert!(broken(|_| ()).is_empty());
         assert!(broken(|outcome| make_late(outcome, [4])).is_empty());
         // Late, but not since the leader was killed.
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_promised_does_not() {
+    fn a_run_that_breaks_a_promise_fails() {
         let missed = broken(|outcome| {
             outcome.books.ticks.remove(&5);
             outcome.books.runs = 8;

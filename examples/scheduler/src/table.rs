@@ -40,7 +40,7 @@ pub(crate) struct Run {
     pub(crate) instance: u32,
     /// The fencing token with which it did.
     pub(crate) token: i64,
-    /// For how long the tick had been due when it was begun, in milliseconds.
+    /// Time for which the tick had been due when it was begun, in milliseconds.
     pub(crate) late: u64,
 }
 

@@ -121,7 +121,7 @@ impl Process {
     }
 }
 
-/// This program, to start it again, though it may have been replaced by a newer build meanwhile.
+/// Returns the path of this program, to start it again, even if a newer build has replaced it meanwhile.
 ///
 /// # Errors
 ///

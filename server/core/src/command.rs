@@ -304,7 +304,7 @@ pub enum Reply {
         held: bool,
         /// Whether the owner id waited.
         waited: bool,
-        /// For how long the name is closed now, if it is.
+        /// Time for which the name is closed now, if it is.
         closed_for: Option<Duration>,
     },
     /// The refresh was carried out.

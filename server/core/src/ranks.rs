@@ -8,7 +8,7 @@ pub(crate) struct Ranks {
     /// The numbers of all slots, rising, including removed ones.
     slots: Vec<u64>,
     taken: Vec<bool>,
-    /// At `i`, counted from 1: how many of the `i & -i` slots that end with slot `i` are taken.
+    /// At `i`, counted from 1: the number of taken slots among the `i & -i` slots that end with slot `i`.
     tree: Vec<u32>,
     len: usize,
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     proptest! {
-        /// They are what counting one by one gives.
+        /// Ranks equal the result of counting one by one.
         #[test]
         fn ranks_are_counted_right(steps in prop::collection::vec(step(), 1..400)) {
             let (mut ranks, mut model) = (Ranks::default(), BTreeSet::new());

@@ -84,8 +84,8 @@ pub struct NameView {
     pub holders: Vec<HolderView>,
     /// Number of holders in all.
     pub holder_count: u64,
-    /// For how long it stays closed after an unclean end: after a shared hold to exclusive ones, after a semaphore's as far
-    /// as its permits go.
+    /// Time for which it stays closed after an unclean end: after a shared hold to exclusive ones, after a semaphore's for the
+    /// permits that were held.
     pub closed_for: Option<Duration>,
     /// The semaphore's limit, while it has holders or waiters.
     pub limit: Option<u32>,

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_identity_is_told_apart_by_address_alone() {
+    fn callers_without_an_identity_are_distinguished_by_address_alone() {
         let caller = |text: &str| Caller::anonymous(text.parse().unwrap());
         assert_eq!(&*caller("192.0.2.7:5").key(), "anonymous 192.0.2.7");
         assert_eq!(caller("192.0.2.7:5").key(), caller("192.0.2.7:6").key());

@@ -283,7 +283,7 @@ mod tests {
 
         /// A prefix is covered only if every name that begins with it is.
         #[test]
-        fn what_covers_a_prefix_covers_all_that_begins_with_it(
+        fn a_rule_that_covers_a_prefix_covers_all_names_that_begin_with_it(
             prefixes in prop::collection::vec("[ab]{0,3}", 0..6),
             asked in "[ab]{0,3}",
             rest in "[ab]{0,3}",

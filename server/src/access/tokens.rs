@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_line_lacks_is_told_with_its_number() {
+    fn faults_of_a_line_are_reported_with_its_number() {
         for (text, line, says) in [
             ("ci".to_owned(), 1, "sha256:"),
             (format!("\n# x\nci {HASH}"), 3, "sha256:"),

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_of_many_locks_comes_in_messages_of_bounded_size() {
+    fn messages_about_many_locks_have_a_bounded_size() {
         let resumed = ResumedLock {
             name: "n".repeat(512),
             owner_id: vec![0xff; 16],

@@ -51,7 +51,7 @@ fn over_any_time_no_more_is_served_than_the_rate_allows() {
 }
 
 #[test]
-fn what_is_owed_is_paid_before_anything_else_and_within_seconds() {
+fn debts_are_paid_before_anything_else_and_within_seconds() {
     let account = Account::default();
     account.owe(0, 100, SECOND);
     account.owe(300, 100, SECOND);

@@ -19,7 +19,7 @@ const RESETS_BY_US: usize = 100_000;
 /// Calls that may be cancelled before the server has accepted them. With the library's own limit of 20, sixty calls
 /// cancelled quickly would end the connection, and its sessions.
 const CANCELLED_UNSEEN: usize = 10_000;
-/// Longer than any connection goes without an answer: the listener closes silent ones much earlier.
+/// Time that no connection goes without an answer: the listener closes silent ones much earlier.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Returns a tonic server with HTTP/2 settings for long-lived sessions.

@@ -40,7 +40,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Live {
     connections: HashMap<u64, ConnectionHandle>,
-    /// By address, or by IPv6 network.
+    /// Numbers of connections, by address or IPv6 network.
     by_address: HashMap<IpAddr, usize>,
 }
 

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_cancels_too_much_waits_longer() {
+    async fn a_client_that_cancels_too_much_waits_longer() {
         assert_eq!(turns(1, 0).await, 1);
         assert_eq!(turns(CALLS, 0).await, 2);
         let passed = turns(2, 40).await;

@@ -11,9 +11,9 @@ use crate::{access::AccessError, config::Config, telemetry::TracesError, tls::Tl
 /// Sockets that a coordinator serves.
 #[derive(Debug)]
 pub struct Listeners {
-    /// For gRPC.
+    /// Listener for gRPC.
     pub grpc: TcpListener,
-    /// For the admin HTTP port.
+    /// Listener for the admin HTTP port.
     pub admin: TcpListener,
 }
 

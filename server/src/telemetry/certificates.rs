@@ -81,7 +81,7 @@ mod tests {
     use crate::telemetry::Metrics;
 
     #[test]
-    fn what_is_not_in_force_is_not_shown() {
+    fn certificates_that_are_not_in_force_are_not_shown() {
         let metrics = Metrics::default();
         let certificates = metrics.certificates.clone();
         let shown = || metrics.encode_for_prometheus();

@@ -76,7 +76,7 @@ fn resident() -> Option<f64> {
     resident_of(&fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// `VmRSS:     1234 kB`, where `kB` are of 1024 bytes.
+/// Returns the bytes of the line `VmRSS:     1234 kB`, where `kB` are of 1024 bytes.
 fn resident_of(status: &str) -> Option<f64> {
     let line = status
         .lines()
@@ -103,7 +103,7 @@ mod tests {
     use super::resident_of;
 
     #[test]
-    fn what_the_kernel_says_is_understood() {
+    fn reports_of_the_kernel_are_understood() {
         let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t 1 kB\n";
         assert_eq!(resident_of(status), Some(1_048_576.0));
         assert_eq!(resident_of("Name:\tkthreadd\n"), None);

@@ -57,10 +57,10 @@ fn name(end: WaitEnd) -> &'static str {
 /// Histograms of durations.
 #[derive(Debug)]
 pub(super) struct Times {
-    /// From the sending of an acquire until the store answers it, even with a place in the queue.
+    /// Time from the sending of an acquire until the store answers it, even with a place in the queue.
     acquires: Histogram,
     waits: [Histogram; ENDS.len()],
-    /// From when a renewal was due until it was carried out.
+    /// Time from when a renewal was due until it was carried out.
     renewals: Histogram,
 }
 

@@ -57,9 +57,9 @@ pub enum TlsError {
 
 /// Settings from the files: those of each port, and the trust in clients.
 pub(super) struct Loaded {
-    /// For the gRPC port.
+    /// Configuration of the gRPC port.
     pub(super) grpc: Arc<ServerConfig>,
-    /// For the admin port.
+    /// Configuration of the admin port.
     pub(super) admin: Arc<ServerConfig>,
     /// The verifier of clients' certificates, if clients are asked for any.
     pub(super) clients: Option<Arc<dyn ClientCertVerifier>>,

@@ -70,7 +70,7 @@ impl Curve {
 }
 
 impl Panel {
-    /// Of shares and the microseconds that they did not exceed.
+    /// Returns a panel of shares and the microseconds that they did not exceed.
     pub(crate) fn latency(title: &str, mut curves: Vec<Curve>) -> Self {
         for curve in &mut curves {
             // A share of 1 is beyond every nine.
@@ -97,7 +97,7 @@ impl Axis {
         }
     }
 
-    /// From zero.
+    /// Returns a linear axis from zero.
     pub(crate) fn linear(label: &str) -> Self {
         Self::new(label, Scale::Linear)
     }
@@ -106,7 +106,7 @@ impl Axis {
         Self::new(label, Scale::Log)
     }
 
-    /// A linear one that counts from elsewhere than zero.
+    /// Returns a linear axis that begins elsewhere than at zero.
     pub(crate) fn from(mut self, start: f64) -> Self {
         self.range = start..start;
         self
@@ -143,7 +143,7 @@ impl Axis {
         };
     }
 
-    /// 1, 2 or 5 times a power of ten, of which four to eight make the whole.
+    /// Returns 1, 2 or 5 times a power of ten, of which four to eight make the whole.
     fn step(whole: f64) -> f64 {
         let decade = 10_f64.powf((whole / 4.0).log10().floor());
         let steps = [5.0, 2.0, 1.0].map(|step| step * decade);
@@ -285,7 +285,7 @@ fn draw_panel(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: Panel) -> anyhow
     Ok(())
 }
 
-/// Above the curves, where it covers none.
+/// Draws the legend above the curves, where it covers none.
 fn draw_legend(area: &DrawingArea<SVGBackend<'_>, Shift>, curves: &[Curve]) -> anyhow::Result<()> {
     let mut left = 64;
     for (curve, colour) in curves.iter().zip(COLOURS.iter().cycle()) {

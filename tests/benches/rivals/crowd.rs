@@ -215,7 +215,7 @@ impl Session {
         format!("held/{}/{}", self.number, self.locks.len())
     }
 
-    /// One at a time: a thousand sessions ask at the same time as it is.
+    /// Acquires one lock after the other: a thousand sessions do so at the same time as it is.
     async fn acquire_next(&mut self, finished: &mpsc::UnboundedSender<()>) -> anyhow::Result<()> {
         if self.locks.len() < self.wanted {
             let name = self.name();
@@ -259,7 +259,7 @@ impl Session {
         Ok(())
     }
 
-    /// The client's own arithmetic: by its clock, from when it sent the heartbeat that is answered.
+    /// Returns the client's own deadline, by its clock, from the moment at which it sent the acknowledged heartbeat.
     fn deadline(&self, acked: u64, valid_for: Option<prost_types::Duration>) -> Option<Instant> {
         let valid_for = valid_for.map(|valid_for| raw::parse(Some(valid_for)))?;
         let (_, sent) = self.sent.iter().find(|(sequence, _)| *sequence == acked)?;

@@ -51,7 +51,7 @@ pub(crate) async fn ours(
     run(&stage.endpoints(), clients, depth, sizes, Some(stage)).await
 }
 
-/// The same on the echo, which has no store.
+/// Does the same on the echo, which has no store.
 pub(crate) async fn echo(
     endpoint: &str,
     clients: usize,

@@ -21,12 +21,12 @@ impl Spread {
         Self(vec![value])
     }
 
-    /// The median, which is what counts; the upper of the two middle ones.
+    /// Returns the median, which is what counts; the upper of the two middle ones.
     pub(crate) fn median(&self) -> f64 {
         self.0.get(self.0.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
-    /// The median, and the lowest and highest where there was more than one.
+    /// Returns the median, with the lowest and the highest if there are several.
     pub(crate) fn show(&self, digits: usize) -> String {
         let median = self.median();
         match self.0.as_slice() {
@@ -75,7 +75,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// `met`, `missed`, or that nothing was measured.
+    /// Returns `met`, `missed`, or that nothing was measured.
     pub(crate) fn verdict(&self) -> &'static str {
         match &self.measured {
             Ok(spread) if self.limit.is_met(spread.median()) => "met",
@@ -179,7 +179,7 @@ impl Comparison {
 /// Measured, or why not.
 pub(crate) type Maybe<T> = Result<T, String>;
 
-/// The ratios of two figures that were measured in turns.
+/// Returns the ratios of two figures that were measured in turns.
 pub(crate) fn ratios(ours: &[f64], theirs: &Maybe<Vec<f64>>) -> Maybe<Spread> {
     let theirs = theirs.as_ref().map_err(Clone::clone)?;
     Ok(ours
@@ -189,7 +189,7 @@ pub(crate) fn ratios(ours: &[f64], theirs: &Maybe<Vec<f64>>) -> Maybe<Spread> {
         .collect())
 }
 
-/// A figure of somebody else, or that it was not measured.
+/// Returns a rival's figure, or the note that it was not measured.
 pub(crate) fn told(figure: &Maybe<String>) -> String {
     figure.clone().unwrap_or_else(|reason| reason)
 }

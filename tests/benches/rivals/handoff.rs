@@ -55,7 +55,7 @@ impl HandOffs {
         })
     }
 
-    /// The worst wait over how long a turn of everybody takes at least.
+    /// Returns the worst wait divided by the shortest time for a turn of every client.
     pub(crate) fn fairness(&self) -> f64 {
         self.worst_wait.as_secs_f64() / (self.waiters as f64 * self.mean_hold.as_secs_f64())
     }

@@ -63,7 +63,7 @@ impl Machine {
     }
 }
 
-/// The commit, and whether it was changed since.
+/// Returns the commit, and whether it was changed since.
 fn revision() -> String {
     said(
         "git",

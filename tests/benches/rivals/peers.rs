@@ -39,7 +39,7 @@ impl Rival {
 pub(crate) struct Told(Value);
 
 impl Told {
-    /// A number by its name.
+    /// Returns a number by its name.
     pub(crate) fn number(&self, field: &str) -> Maybe<f64> {
         let number = self.0.get(field).and_then(Value::as_f64);
         number.ok_or_else(|| format!("not measured: the program for rivals told no `{field}`"))

@@ -31,7 +31,7 @@ pub(crate) async fn rate(redis: &RedisServer, sizes: &Sizes) -> anyhow::Result<f
     Ok(window.rate(count))
 }
 
-/// The times of a cycle of two round trips, alone.
+/// Returns the times of a cycle of two round trips, alone.
 pub(crate) async fn alone(redis: &RedisServer, sizes: &Sizes) -> anyhow::Result<Distribution> {
     let mut connection = redis.async_connection().await;
     let hash = load(&mut connection).await?;

@@ -178,12 +178,12 @@ impl Reading {
 }
 
 impl Spent {
-    /// Percent of a core that the coordinators, together, took.
+    /// Returns the share of a core that the coordinators took together, in percent.
     pub(crate) fn coordinator_share(&self) -> f64 {
         100.0 * self.coordinator_cpu / self.seconds
     }
 
-    /// Percent of a core that Redis took.
+    /// Returns the share of a core that Redis took, in percent.
     pub(crate) fn redis_share(&self) -> f64 {
         100.0 * self.redis_cpu / self.seconds
     }

@@ -118,7 +118,7 @@ impl Stream {
         self.requests.send(message).await.context("stream ended")
     }
 
-    /// The next answer, or what the coordinator says of itself. May be dropped while it waits.
+    /// Returns the next answer or unsolicited message. May be dropped while it waits.
     pub(crate) async fn next_of_all(&mut self) -> anyhow::Result<(u64, Response)> {
         let Some(message) = self.responses.message().await? else {
             bail!("the stream ended");
@@ -127,7 +127,7 @@ impl Stream {
         Ok((message.request_id, response))
     }
 
-    /// The next answer that matters: being queued does not.
+    /// Returns the next answer, except that a request is queued.
     pub(crate) async fn next(&mut self) -> anyhow::Result<(u64, Response)> {
         loop {
             match self.next_of_all().await? {
@@ -137,7 +137,7 @@ impl Stream {
         }
     }
 
-    /// The grant of the one acquire that is in flight.
+    /// Returns the grant of the one acquire that is in flight.
     pub(crate) async fn granted(&mut self) -> anyhow::Result<GrantedLock> {
         let (_, Response::Granted(granted)) = self.next().await? else {
             bail!("an acquire was not granted");

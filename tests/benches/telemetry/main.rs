@@ -105,16 +105,16 @@ fn figures(measured: &[Measured]) -> String {
     format!("{cycles:.0} cycles/s, {micros:.1} µs of CPU a cycle")
 }
 
-/// By how much one is more than the other, as a percentage: the median of all rounds, and between what it is with 95 %
-/// confidence. The machine is not the same all the time, but nearly so within a round.
+/// Returns the difference of the two in percent: the median of all rounds, and its 95 % confidence interval. The machine
+/// changes over time, but little within a round.
 fn change(from: &[Measured], to: &[Measured], of: impl Fn(&Measured) -> f64) -> String {
     let rounds = from.iter().zip(to);
     let [low, median, high] = median(rounds.map(|(from, to)| 100.0 * (of(to) / of(from) - 1.0)));
     format!("{median:+.1} % ({low:+.1} to {high:+.1})")
 }
 
-/// The median, between what bounds its own is with 95 % confidence: whatever the distribution, how many values are below it is
-/// binomial.
+/// Returns the median, and the bounds of its 95 % confidence interval: for any distribution, the number of values below the
+/// median is binomial.
 fn median(values: impl Iterator<Item = f64>) -> [f64; 3] {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -66,7 +66,7 @@ pub async fn run<R: Rival>(rival: &R, clients: usize, depth: usize) -> anyhow::R
     })
 }
 
-/// One task for a client, whatever its depth, as one task reads a lease stream.
+/// Runs the cycles of a client in one task, whatever its depth, as one task reads a lease stream.
 async fn client_cycles<S: Session>(
     session: S,
     client: usize,

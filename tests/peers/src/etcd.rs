@@ -47,7 +47,7 @@ impl Etcd {
         bail!("etcd found no free port in {ATTEMPTS} attempts")
     }
 
-    /// None if one of the ports was taken in the meantime.
+    /// Returns `None` if one of the ports was taken in the meantime.
     async fn launch() -> anyhow::Result<Option<Self>> {
         let directory = tempfile::tempdir().context("failed to make a directory for etcd")?;
         let (port, peers) = (free_port(), free_port());
@@ -127,7 +127,7 @@ fn command(
     Ok(command)
 }
 
-/// A client of the member `name`, and the member's version, once it has a leader.
+/// Returns a client of the member `name`, and the member's version, once it has a leader.
 async fn serving(endpoint: &str, name: &str) -> anyhow::Result<(Client, String)> {
     let attempt = async {
         let mut client = Client::connect([endpoint], None).await?;

@@ -183,7 +183,7 @@ fn usage(said: &str) -> String {
     said.strip_prefix("error: ").unwrap_or(&said).to_owned()
 }
 
-/// A fixture that cannot start panics; whoever runs this program is told in one line, as of any other failure.
+/// Makes panics print one line: a fixture that cannot start panics, and should look like any other failure.
 fn one_line(info: &PanicHookInfo<'_>) {
     let payload = info.payload();
     let why = payload.downcast_ref::<String>().map(String::as_str);

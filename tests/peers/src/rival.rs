@@ -10,7 +10,7 @@ pub trait Rival {
     /// Whether it keeps a queue of who waits for a name: otherwise its clients poll.
     const QUEUES: bool;
 
-    /// The version of what is measured.
+    /// Returns the version of the measured service.
     fn version(&self) -> &str;
 
     /// Returns the settings of the rival, in words for the reader of a table.

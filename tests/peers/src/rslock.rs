@@ -61,7 +61,7 @@ impl Rslock {
     }
 }
 
-/// The version of `package` in a lock file of cargo.
+/// Returns the version of `package` in a lock file of cargo.
 fn locked(package: &str, file: &str) -> Option<String> {
     let name = format!("name = \"{package}\"");
     let mut lines = file.lines().skip_while(|line| *line != name).skip(1);

@@ -81,7 +81,7 @@ async fn tokens_that_do_not_rise_are_noticed() {
 
 /// With one client it is as good as a lock; the figures are then the driver's own speed.
 #[tokio::test]
-async fn what_ends_within_the_time_is_counted() -> anyhow::Result<()> {
+async fn cycles_that_end_within_the_time_are_counted() -> anyhow::Result<()> {
     let rival = NoLock {
         tokens: Some(Arc::new(AtomicI64::new(1))),
         step: 1,

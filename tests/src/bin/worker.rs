@@ -187,7 +187,7 @@ async fn campaign(election: Election, value: String) {
     }
 }
 
-/// The same in its own words.
+/// Campaigns, and reports in its own words.
 async fn stand(channel: Channel, name: String, value: String, ttl: Duration) {
     let mut candidate = RawCandidate::campaign(channel, &name, value.as_bytes(), ttl).await;
     let term = candidate.elected(LONG).await;

@@ -40,7 +40,7 @@ impl Cluster {
         self.migrate(&mut self.nodes[from].connection(), to, &[key.to_vec()]);
     }
 
-    /// The keys of a slot that a node has.
+    /// Returns the keys of a slot that a node has.
     ///
     /// # Panics
     ///

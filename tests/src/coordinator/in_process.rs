@@ -39,7 +39,7 @@ impl Coordinator {
         Self::in_process_with([] as [&str; 0])
     }
 
-    /// The same, with flags as for `leasehold-server`: `["--store", "redis://…"]`. It may not be ready yet.
+    /// Does the same with flags as for `leasehold-server`: `["--store", "redis://…"]`. It may not be ready yet.
     ///
     /// # Panics
     ///
@@ -156,7 +156,7 @@ fn configuration(flags: impl IntoIterator<Item = impl Into<OsString>>) -> Config
     }
 }
 
-/// A listener on a free port, bound before there is a runtime, so that clients can connect at once.
+/// Returns a listener on a free port, bound before there is a runtime, so that clients can connect at once.
 fn listen() -> (std::net::TcpListener, SocketAddr) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
     let ready = listener.set_nonblocking(true);

@@ -48,7 +48,7 @@ impl Metrics {
         Self { series }
     }
 
-    /// The sum over all label values of a metric.
+    /// Returns the sum over all label values of a metric.
     ///
     /// # Panics
     ///
@@ -62,7 +62,7 @@ impl Metrics {
         })
     }
 
-    /// The sum over the series of a metric that have these labels, `name="value"`; 0 if there is none.
+    /// Returns the sum over the series of a metric that have these labels, `name="value"`; 0 if there is none.
     pub fn of(&self, name: &str, labels: &[&str]) -> f64 {
         let with_labels = |series: &str| {
             let (of, rest) = series.split_once('{').unwrap_or((series, ""));
@@ -76,12 +76,12 @@ impl Metrics {
         series.map(|(_, value)| value).sum()
     }
 
-    /// Each series: its name with its labels.
+    /// Returns each series: its name with its labels.
     pub fn series(&self) -> impl Iterator<Item = &str> {
         self.series.keys().map(String::as_str)
     }
 
-    /// The same, or nothing if there is no such metric.
+    /// Does the same, or nothing if there is no such metric.
     pub fn find(&self, name: &str) -> Option<f64> {
         self.series
             .iter()
@@ -91,7 +91,7 @@ impl Metrics {
     }
 }
 
-/// A plain GET: the body of a 200.
+/// Returns a plain GET: the body of a 200.
 pub(super) async fn get(address: &str, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request(address, path).as_bytes()).await?;
@@ -100,7 +100,7 @@ pub(super) async fn get(address: &str, path: &str) -> io::Result<String> {
     body(path, &response)
 }
 
-/// The same for a caller without a runtime.
+/// Does the same for a caller without a runtime.
 pub(super) fn get_blocking(address: &str, path: &str) -> io::Result<String> {
     let mut stream = std::net::TcpStream::connect(address)?;
     stream.set_read_timeout(Some(LIMIT))?;

@@ -52,7 +52,7 @@ impl CoordinatorOptions {
         self
     }
 
-    /// The command line, with listeners on free ports unless the arguments say otherwise.
+    /// Returns the command line, with listeners on free ports unless the arguments say otherwise.
     pub fn command(&self) -> Command {
         let mut command = Command::new(binaries::path("leasehold-server"));
         for (flag, address) in [
@@ -155,7 +155,7 @@ impl CoordinatorProcess {
         self.admin_endpoint.clone()
     }
 
-    /// A new connection to it.
+    /// Returns a new connection to it.
     ///
     /// # Panics
     ///
@@ -206,7 +206,7 @@ impl CoordinatorProcess {
         answer.map(drop).map_err(|error| error.to_string())
     }
 
-    /// The same for a caller without a runtime, and over TLS, whoever certified it.
+    /// Does the same for a caller without a runtime, and over TLS with any certificate.
     fn readiness_blocking(&self) -> Result<String, String> {
         let Some(address) = self.admin_endpoint.strip_prefix("https://") else {
             let address = self.admin_endpoint.trim_start_matches("http://");
@@ -219,12 +219,12 @@ impl CoordinatorProcess {
         probe(&config).map_err(|error| error.to_string())
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn child(&mut self) -> &mut ChildProcess {
         &mut self.child
     }
 
-    /// The process's id.
+    /// Returns the process's id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -134,7 +134,7 @@ impl FaultProxy {
         self.address
     }
 
-    /// The same as an endpoint for gRPC clients.
+    /// Does the same as an endpoint for gRPC clients.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -159,13 +159,13 @@ impl FaultProxy {
         self.set_flow(Direction::ToClient, Flow::Hold);
     }
 
-    /// The connections that are there fall silent, as in a black hole, while new ones work.
+    /// Silences the present connections, as in a black hole, while new ones work.
     pub fn black_hole_present(&self) {
         let next = self.accepted.load(Ordering::SeqCst);
         self.rules.send_modify(|rules| rules.held_below = next);
     }
 
-    /// Everything passes again, what was held first.
+    /// Passes everything on again, the bytes that were held first.
     pub fn forward(&self) {
         self.rules.send_modify(|rules| {
             rules.to_server = Flow::Forward;

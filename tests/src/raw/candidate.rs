@@ -51,7 +51,7 @@ impl RawCandidate {
         begun.unwrap_or_else(|status| panic!("the candidacy was not taken in: {status:?}"))
     }
 
-    /// The same where it may be refused.
+    /// Does the same, but may be refused.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl RawCandidate {
         Self::try_campaign_as(channel, None, (election, value), ttl).await
     }
 
-    /// The same with a bearer token.
+    /// Does the same with a bearer token.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl RawCandidate {
         &self.campaigning
     }
 
-    /// The next that is told, but for answers to heartbeats, and when it came.
+    /// Returns the next message except answers to heartbeats, and the time at which it came.
     ///
     /// # Panics
     ///
@@ -163,7 +163,7 @@ impl RawCandidate {
         }
     }
 
-    /// The moment until which it may believe that it leads, by all that it was told so far; none if it was never elected.
+    /// Returns the moment until which it may believe that it leads, by all messages so far; `None` if it was never elected.
     pub fn good_until(&self) -> Option<Instant> {
         *self.good_until.borrow()
     }

@@ -105,8 +105,8 @@ impl RawSession {
             .unwrap_or_else(|_| panic!("not cut off after {limit:?}"));
     }
 
-    /// The moment until which the client may believe that it holds what it holds, by the answers to heartbeats that were
-    /// read so far; none if none was.
+    /// Returns the moment until which the client may believe in its holds, by the answers to heartbeats that were read so far;
+    /// `None` if there was none.
     pub fn good_until(&self) -> Option<Instant> {
         self.good_until
     }

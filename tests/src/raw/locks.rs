@@ -24,7 +24,7 @@ impl RawSession {
         .await
     }
 
-    /// The grant of an acquire that was asked for before; `queued` is passed over.
+    /// Returns the grant of an earlier acquire; skips `queued`.
     ///
     /// # Panics
     ///
@@ -45,7 +45,7 @@ impl RawSession {
         }
     }
 
-    /// The moment until which the client may believe in a grant, by what was said with it.
+    /// Returns the moment until which the client may believe in a grant, by the message that brought it.
     pub fn good_until_of(&self, granted: &SessionGranted) -> Instant {
         self.heart.sent(granted.acked_heartbeat) + parse(granted.valid_for)
     }

@@ -60,7 +60,7 @@ pub struct Granted {
     pub good_until: Instant,
 }
 
-/// A connection to a coordinator.
+/// Returns a connection to a coordinator.
 ///
 /// # Panics
 ///
@@ -75,7 +75,7 @@ pub async fn connect(endpoint: &str) -> Channel {
         .unwrap_or_else(|error| panic!("failed to connect to {endpoint}: {error}"))
 }
 
-/// A request that shows a bearer token, if there is one.
+/// Returns a request that shows a bearer token, if there is one.
 ///
 /// # Panics
 ///
@@ -90,12 +90,12 @@ pub fn with_token<T>(message: T, token: Option<&str>) -> tonic::Request<T> {
     request
 }
 
-/// A TTL as the wire has it.
+/// Encodes a TTL for the wire.
 pub fn wire(duration: Duration) -> Option<prost_types::Duration> {
     Some(duration.try_into().expect("the duration is in range"))
 }
 
-/// A duration of the wire.
+/// Decodes a duration of the wire.
 ///
 /// # Panics
 ///
@@ -116,7 +116,7 @@ impl RawSession {
         Self::open_on(connect(endpoint).await, ttl).await
     }
 
-    /// The same on a connection that is there.
+    /// Does the same on a connection that is there.
     ///
     /// # Panics
     ///
@@ -137,7 +137,7 @@ impl RawSession {
         Self::stream_with(channel, &[]).await
     }
 
-    /// The same with a bearer token.
+    /// Does the same with a bearer token.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl RawSession {
         Self::stream_with(channel, &metadata).await
     }
 
-    /// The same with metadata.
+    /// Does the same with metadata.
     ///
     /// # Errors
     ///
@@ -258,7 +258,7 @@ impl RawSession {
         }
     }
 
-    /// The next message, whatever it answers; none at the end of the stream.
+    /// Returns the next message, answer or not; `None` at the end of the stream.
     ///
     /// # Errors
     ///
@@ -281,7 +281,7 @@ impl RawSession {
         }
     }
 
-    /// The next message that `wanted` accepts; others are kept for later.
+    /// Returns the next message that `wanted` accepts; others are kept for later.
     ///
     /// # Panics
     ///
@@ -310,7 +310,7 @@ impl RawSession {
         }
     }
 
-    /// The next answer to a request.
+    /// Returns the next answer to a request.
     ///
     /// # Panics
     ///
@@ -322,7 +322,7 @@ impl RawSession {
             .expect("an answer says something")
     }
 
-    /// The next message that the coordinator sends of itself.
+    /// Returns the next message that the coordinator sends of itself.
     ///
     /// # Panics
     ///

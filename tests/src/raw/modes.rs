@@ -10,7 +10,7 @@ use leasehold_proto::v1::{
 
 use super::{PROMPT, RawSession, wire};
 
-/// An exclusive lock, waited for as long as it takes.
+/// Returns a request for an exclusive lock, without a bound on the wait.
 pub fn exclusive(name: &str) -> SessionAcquire {
     SessionAcquire {
         name: name.to_owned(),
@@ -18,7 +18,7 @@ pub fn exclusive(name: &str) -> SessionAcquire {
     }
 }
 
-/// A shared one.
+/// Returns a request for a shared lock.
 pub fn shared(name: &str) -> SessionAcquire {
     SessionAcquire {
         mode: LockMode::Shared.into(),
@@ -26,7 +26,7 @@ pub fn shared(name: &str) -> SessionAcquire {
     }
 }
 
-/// So many permits of a semaphore that has `limit`.
+/// Returns a request for this many permits of a semaphore that has `limit`.
 pub fn semaphore(name: &str, permits: u32, limit: u32) -> SessionAcquire {
     SessionAcquire {
         mode: LockMode::Semaphore.into(),
@@ -36,7 +36,7 @@ pub fn semaphore(name: &str, permits: u32, limit: u32) -> SessionAcquire {
     }
 }
 
-/// Several names, all or none.
+/// Returns a request for several names, all or none.
 pub fn several<'a>(names: impl IntoIterator<Item = &'a str>) -> SessionAcquire {
     SessionAcquire {
         names: names.into_iter().map(ToOwned::to_owned).collect(),
@@ -44,7 +44,7 @@ pub fn several<'a>(names: impl IntoIterator<Item = &'a str>) -> SessionAcquire {
     }
 }
 
-/// The same, waited for no longer than this.
+/// Returns the same, waited for no longer than this.
 pub fn for_at_most(wait: Duration, acquire: SessionAcquire) -> SessionAcquire {
     SessionAcquire {
         wait: wire(wait),
@@ -52,12 +52,12 @@ pub fn for_at_most(wait: Duration, acquire: SessionAcquire) -> SessionAcquire {
     }
 }
 
-/// The same for one of the client's flows.
+/// Returns the same for one of the client's flows.
 pub fn by(actor: u64, acquire: SessionAcquire) -> SessionAcquire {
     SessionAcquire { actor, ..acquire }
 }
 
-/// The same, held once more if that flow holds it already.
+/// Returns the same, held once more if that flow holds it already.
 pub fn once_more(actor: u64, acquire: SessionAcquire) -> SessionAcquire {
     SessionAcquire {
         reentrant: true,
@@ -65,7 +65,7 @@ pub fn once_more(actor: u64, acquire: SessionAcquire) -> SessionAcquire {
     }
 }
 
-/// The same, with a lock-delay.
+/// Returns the same, with a lock-delay.
 pub fn closing_for(lock_delay: Duration, acquire: SessionAcquire) -> SessionAcquire {
     SessionAcquire {
         lock_delay: wire(lock_delay),
@@ -73,7 +73,7 @@ pub fn closing_for(lock_delay: Duration, acquire: SessionAcquire) -> SessionAcqu
     }
 }
 
-/// The same, with a value.
+/// Returns the same, with a value.
 pub fn with_value(value: &str, acquire: SessionAcquire) -> SessionAcquire {
     SessionAcquire {
         value: value.into(),
@@ -101,7 +101,7 @@ impl RawSession {
         self.granted_all(id, PROMPT).await
     }
 
-    /// The same of one lock.
+    /// Does the same for one lock.
     ///
     /// # Panics
     ///
@@ -138,7 +138,7 @@ impl RawSession {
         .expect("an answer says something")
     }
 
-    /// Everything that an acquire was granted, in the order of the answer.
+    /// Returns everything that an acquire was granted, in the order of the answer.
     ///
     /// # Panics
     ///
@@ -150,7 +150,7 @@ impl RawSession {
         }
     }
 
-    /// The end of an acquire that is not granted.
+    /// Returns the end of an acquire that is not granted.
     ///
     /// # Panics
     ///
@@ -162,7 +162,7 @@ impl RawSession {
         }
     }
 
-    /// The refusal of any request.
+    /// Returns the refusal of any request.
     ///
     /// # Panics
     ///
@@ -231,7 +231,7 @@ impl RawSession {
         }
     }
 
-    /// The locks that the coordinator says are lost, in its next message about that.
+    /// Returns the locks that the coordinator says are lost, in its next message about that.
     ///
     /// # Panics
     ///

@@ -29,12 +29,12 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The leader's token; none while nobody leads.
+    /// Returns the leader's token; `None` while there is no leader.
     pub fn token(&self) -> Option<i64> {
         self.leader.as_ref().map(|leader| leader.fencing_token)
     }
 
-    /// The leader's value; none while nobody leads.
+    /// Returns the leader's value; `None` while there is no leader.
     pub fn value(&self) -> Option<&[u8]> {
         self.leader.as_ref().map(|leader| &leader.value[..])
     }
@@ -80,7 +80,7 @@ impl RawObserver {
         }
     }
 
-    /// The next that is told.
+    /// Returns the next message.
     ///
     /// # Panics
     ///
@@ -132,7 +132,7 @@ impl RawObserver {
         }
     }
 
-    /// All that was read so far.
+    /// Returns all messages that were read so far.
     pub fn log(&self) -> &[Seen] {
         &self.log
     }

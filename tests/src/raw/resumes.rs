@@ -32,12 +32,12 @@ pub struct Resumed {
     pub good_until: Option<Instant>,
 }
 
-/// An owner id that nobody has had.
+/// Returns a fresh owner id.
 pub fn fresh_owner_id() -> Vec<u8> {
     StdRng::from_os_rng().random::<[u8; 16]>().to_vec()
 }
 
-/// To resume a hold, as it was granted or counted last.
+/// Returns the resume of a hold, as it was granted or counted last.
 pub fn resume_hold(lock: &GrantedLock) -> SessionResume {
     SessionResume {
         name: lock.name.clone(),
@@ -51,7 +51,7 @@ pub fn resume_hold(lock: &GrantedLock) -> SessionResume {
     }
 }
 
-/// To resume a place in a queue, and to go on waiting for as long as it takes.
+/// Returns the resume of a place in a queue, which goes on waiting without a bound.
 pub fn resume_wait(name: &str, ticket: &[u8], acquire_request_id: u64) -> SessionResume {
     SessionResume {
         name: name.to_owned(),
@@ -65,7 +65,7 @@ pub fn resume_wait(name: &str, ticket: &[u8], acquire_request_id: u64) -> Sessio
     }
 }
 
-/// To try once more what was not answered.
+/// Returns another attempt of an unanswered resume.
 pub fn resume_again(resume: &SessionResume) -> SessionResume {
     let mut again = resume.clone();
     again.tried_owner_ids.push(resume.next_owner_id.clone());
@@ -74,7 +74,7 @@ pub fn resume_again(resume: &SessionResume) -> SessionResume {
 }
 
 impl Resumed {
-    /// Everything that is held, as a grant would have told it, by name.
+    /// Returns all holds by name, each as a grant would show it.
     pub fn holds(&self) -> HashMap<String, GrantedLock> {
         let holds = self.resumed.iter().filter_map(|lock| {
             let Some(resumed_lock::What::Hold(hold)) = &lock.what else {
@@ -91,7 +91,7 @@ impl Resumed {
         holds.collect()
     }
 
-    /// The places of what is waited for, by name.
+    /// Returns the places in queues, by name.
     pub fn places(&self) -> HashMap<String, u64> {
         let places = self.resumed.iter().filter_map(|lock| match lock.what {
             Some(resumed_lock::What::Position(position)) => Some((lock.name.clone(), position)),
@@ -100,7 +100,7 @@ impl Resumed {
         places.collect()
     }
 
-    /// The one hold that there is.
+    /// Returns the only hold.
     ///
     /// # Panics
     ///
@@ -156,7 +156,7 @@ impl RawSession {
         self.send(Request::Open(open)).await
     }
 
-    /// Everything that an `open` was answered by.
+    /// Waits for the whole answer to an `open`, and returns it.
     ///
     /// # Panics
     ///
@@ -166,7 +166,7 @@ impl RawSession {
         opened.expect("the session is opened")
     }
 
-    /// The same of one that may be refused.
+    /// Does the same for an `open` that may be refused.
     ///
     /// # Errors
     ///

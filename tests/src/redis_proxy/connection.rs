@@ -291,7 +291,7 @@ impl Connection {
         }
     }
 
-    /// The client has closed the connection: what was kept back reaches Redis when that is ordered.
+    /// Notes that the client has closed the connection: requests that were kept back reach Redis on order.
     async fn client_gone(mut self, mut from_server: OwnedReadHalf, mut to_server: OwnedWriteHalf) {
         let Some((kept, deliveries)) = self.kept.take() else {
             return;
@@ -313,7 +313,7 @@ impl Connection {
         }
     }
 
-    /// It is no longer broken: it works again, or is gone for its client.
+    /// Notes that the connection works again, or is gone for its client.
     fn mended(&mut self, works: bool) {
         self.broken = false;
         self.ready &= works;

@@ -214,7 +214,7 @@ impl RedisProxy {
         self.order_present(|orders| &mut orders.cut_below);
     }
 
-    /// The subscription connections that are there fall silent. New ones work.
+    /// Silences the present subscription connections. New ones work.
     pub fn silence_subscription(&self) {
         self.order_present(|orders| &mut orders.silent_below);
     }

@@ -2,7 +2,7 @@
 
 use std::str;
 
-/// The length of the first message in `bytes`; none while a part of it is still to come.
+/// Returns the length of the first message in `bytes`; `None` while a part of it is missing.
 ///
 /// # Panics
 ///
@@ -11,7 +11,7 @@ pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     end_of_value(bytes, 0)
 }
 
-/// The bulk and simple strings of a message that is an array or a push, without those of arrays in it.
+/// Returns the bulk and simple strings of a message that is an array or a push, without those of arrays in it.
 pub(super) fn words(message: &[u8]) -> Vec<&[u8]> {
     let mut words = Vec::new();
     let Some(mut at) = end_of_line(message, 0) else {

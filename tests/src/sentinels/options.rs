@@ -28,14 +28,14 @@ impl Default for SentinelsOptions {
 }
 
 impl SentinelsOptions {
-    /// After how long without an answer a sentinel takes the master for down; 1 s by default.
+    /// Sets the time without an answer after which a sentinel takes the master for down; 1 s by default.
     #[must_use]
     pub fn down_after(mut self, down_after: Duration) -> Self {
         self.down_after = down_after;
         self
     }
 
-    /// The sentinels' `failover-timeout`; 2 s by default. A second attempt, after a vote that was split, waits for twice
+    /// Sets the sentinels' `failover-timeout`; 2 s by default. A second attempt, after a vote that was split, waits for twice
     /// this.
     #[must_use]
     pub fn failover_timeout(mut self, failover_timeout: Duration) -> Self {

@@ -12,7 +12,7 @@ use super::site::{Caller, NOTICED, Site, TTL, reason, table};
 
 const LATE: Duration = Duration::from_secs(3);
 
-/// A site that asks for certificates of this authority, or lets in without.
+/// Starts a site that asks for certificates of this authority, or admits callers without one.
 fn site(authority: &Authority, rules: &str, optional: bool) -> Site {
     let server = authority.server().issue();
     let mut flags: Vec<String> = server.flags().into();

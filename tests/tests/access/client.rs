@@ -31,12 +31,12 @@ fn permitted(name: &str) -> String {
     acquire + &table(&who, "inspect", "locks", "") + &table(&who, "inspect", "elections", "")
 }
 
-/// The file that the client's token is in.
+/// Returns the file that the client's token is in.
 fn file(site: &Site) -> PathBuf {
     site.file("mine.token")
 }
 
-/// A client with the token that is in that file now.
+/// Returns a client with the token that is in that file now.
 async fn client(site: &Site, ttl: Duration) -> Client {
     Client::builder()
         .ttl(ttl)
@@ -46,14 +46,14 @@ async fn client(site: &Site, ttl: Duration) -> Client {
         .unwrap()
 }
 
-/// The same with a token of its own.
+/// Does the same with a token of its own.
 async fn newcomer(site: &Site, ttl: Duration) -> Client {
     let known = site.newcomer("mine").await;
     site.replace("mine.token", &known.token.unwrap());
     client(site, ttl).await
 }
 
-/// Somebody else who holds the lock.
+/// Opens another caller's session that holds the lock.
 async fn other_holds(site: &Site, name: &str) -> RawSession {
     let mut other = site.newcomer("other").await.session().await;
     other.acquire(name).await;
@@ -76,7 +76,7 @@ async fn until(state: LockState, guard: &LockGuard) {
 }
 
 #[tokio::test]
-async fn who_is_removed_is_told_so_everywhere_and_goes_on_with_a_newer_token() {
+async fn a_removed_client_learns_of_it_everywhere_and_goes_on_with_a_newer_token() {
     let site = Site::start(&rules());
     let client = newcomer(&site, TTL).await;
     let _other = other_holds(&site, "b").await;
@@ -142,7 +142,7 @@ async fn who_is_removed_is_told_so_everywhere_and_goes_on_with_a_newer_token() {
 }
 
 #[tokio::test]
-async fn who_comes_with_a_newer_token_in_time_has_its_locks_back() {
+async fn a_client_with_a_newer_token_in_time_has_its_locks_back() {
     let site = Site::start(&rules());
     let expires = SystemTime::now() + Duration::from_secs(3);
     let line = format!("expires={}", humantime::format_rfc3339_millis(expires));

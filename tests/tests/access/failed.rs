@@ -35,7 +35,7 @@ async fn call<const N: usize>(
     answers
 }
 
-/// Each was refused: the first as nobody, and then most without a look.
+/// Asserts that each call was refused: the first as unknown, and later most without a check.
 fn assert_limited(answers: Vec<Result<(), Status>>) {
     let mut unseen = 0;
     for answer in answers {
@@ -65,7 +65,7 @@ fn assert_limited(answers: Vec<Result<(), Status>>) {
 }
 
 #[tokio::test]
-async fn who_fails_to_show_an_identity_too_often_is_refused_unseen_and_verified_callers_are_not() {
+async fn callers_that_fail_too_often_are_refused_unseen_and_verified_callers_are_not() {
     let (site, sign_for) = site_of_ci_with("", &FLAGS);
     let verified = sign_for(LASTS);
     site.caller(Some(&verified)).await.is_known().await.unwrap();

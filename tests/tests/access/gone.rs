@@ -17,7 +17,7 @@ fn rules() -> String {
     table("token:*", "acquire", "locks", "")
 }
 
-/// A session that holds a lock, and another that waits for it.
+/// Returns a session that holds a lock, and another that waits for it.
 async fn scene(mine: &Caller, other: &Caller) -> (RawSession, RawSession, u64) {
     let mut session = mine.session().await;
     session.acquire("a").await;
@@ -27,7 +27,7 @@ async fn scene(mine: &Caller, other: &Caller) -> (RawSession, RawSession, u64) {
     (session, waiting, next)
 }
 
-/// The stream ends for this reason, and the lock is had by the other not before what was promised has passed.
+/// Checks that the stream ends for this reason, and that the other session gets the lock only after the promised time.
 async fn ends(mut session: RawSession, mut waiting: RawSession, next: u64, why: &str) {
     let status = session.end(NOTICED).await.unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated, "{status:?}");

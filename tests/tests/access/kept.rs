@@ -24,7 +24,7 @@ fn rules(mine: &[&str]) -> String {
     mine.chain(other).collect()
 }
 
-/// A session with a grace, and with no heartbeats.
+/// Returns a session with a grace, and with no heartbeats.
 async fn patient(caller: &Caller, resume: Vec<leasehold_proto::v1::SessionResume>) -> RawSession {
     let mut session = caller.try_session().await.unwrap();
     let open = SessionOpen {
@@ -52,7 +52,7 @@ async fn until_kept(other: &Caller, name: &str) {
     .await;
 }
 
-/// A session that waits for this lock.
+/// Returns a session that waits for this lock.
 async fn behind(other: &Caller, name: &str) -> (RawSession, u64) {
     let mut session = other.session().await;
     let id = session.wait_for(exclusive(name)).await;
@@ -85,7 +85,7 @@ async fn a_kept_session_gives_up_at_once_what_it_may_not_have_any_more() {
 }
 
 #[tokio::test]
-async fn what_was_revoked_before_the_stream_ended_is_given_up_when_it_does() {
+async fn holds_revoked_before_the_stream_ended_are_given_up_when_it_does() {
     let mut site = Site::start(&rules(&["a/", "b/"]));
     let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
     let mut session = patient(&mine, Vec::new()).await;

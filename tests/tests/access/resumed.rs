@@ -30,7 +30,7 @@ async fn resume(caller: &Caller, resume: Vec<SessionResume>) -> (RawSession, Res
 }
 
 #[tokio::test]
-async fn what_may_not_be_resumed_is_left_out_and_left_alone() {
+async fn holds_without_permission_are_left_out_of_a_resume_and_left_alone() {
     let rules = table("token:mine", "acquire", "locks", "a/")
         + &table("token:other", "acquire", "locks", "");
     let site = Site::start(&rules);
@@ -100,7 +100,7 @@ async fn a_session_opens_though_it_may_have_nothing_of_what_it_resumes() {
 }
 
 #[tokio::test]
-async fn what_is_resumed_must_be_permitted_the_way_it_is_held() {
+async fn a_resume_needs_the_permission_for_the_mode_of_the_hold() {
     let rules = table("token:locks", "acquire", "locks", "")
         + &table("token:elections", "acquire", "elections", "");
     let site = Site::start(&rules);

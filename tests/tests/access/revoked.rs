@@ -69,7 +69,7 @@ async fn a_hold_is_told_lost_and_left_for_as_long_as_was_promised() {
 }
 
 #[tokio::test]
-async fn what_was_revoked_can_be_given_back_at_once() {
+async fn revoked_holds_can_be_given_back_at_once() {
     let mut site = Site::start(&rules(&["a/"]));
     let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
     let mut session = mine.session().await;
@@ -94,7 +94,7 @@ async fn what_was_revoked_can_be_given_back_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_revoked_is_held_until_it_is_given_back_as_often_as_it_is_held() {
+async fn revoked_holds_last_until_they_are_given_back_as_often_as_held() {
     let mut site = Site::start(&rules(&["a/"]));
     let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
     let mut session = mine.session().await;
@@ -118,7 +118,7 @@ async fn what_was_revoked_is_held_until_it_is_given_back_as_often_as_it_is_held(
 }
 
 #[tokio::test]
-async fn what_was_revoked_can_be_changed_no_more() {
+async fn revoked_holds_can_not_be_changed() {
     let mut site = Site::start(&rules(&["a/"]));
     let mine = site.newcomer("mine").await;
     let mut session = mine.session().await;

@@ -156,7 +156,7 @@ async fn listings_show_what_may_be_seen() {
 }
 
 #[tokio::test]
-async fn who_may_only_acquire_is_not_told_who_holds() {
+async fn a_caller_that_may_only_acquire_does_not_see_the_holder() {
     let rules =
         table("token:*", "acquire", "locks", "") + &table("token:sees", "inspect", "locks", "");
     let site = Site::start(&rules);

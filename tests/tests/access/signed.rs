@@ -54,7 +54,7 @@ fn sign(algorithm: Algorithm, kid: Option<&str>, key: &EncodingKey, claims: &Val
     encode(&header, claims, key).unwrap()
 }
 
-/// A token for `ci` that goes with [`RSA_PUBLIC`] and is good for so many seconds.
+/// Returns a token for `ci` that goes with [`RSA_PUBLIC`] and is good for this many seconds.
 pub(super) fn good_for(seconds: u64) -> String {
     let claims = with(json!({"exp": now() + seconds}));
     sign(Algorithm::RS256, None, &keys().0.rsa, &claims)
@@ -97,12 +97,12 @@ fn site_with(set: &Value, rules: &str, more: &[&str]) -> Site {
     Site::start_in(folder, rules, &[&FLAGS, more].concat())
 }
 
-/// A site that knows signed tokens, and what signs one of `ci` that expires after so long.
+/// Returns a site that accepts signed tokens, and a function that signs one for `ci` with this lifetime.
 pub(super) fn site_of_ci(rules: &str) -> (Site, impl Fn(Duration) -> String + use<>) {
     site_of_ci_with(rules, &[])
 }
 
-/// The same with further flags.
+/// Does the same with further flags.
 pub(super) fn site_of_ci_with(
     rules: &str,
     flags: &[&str],

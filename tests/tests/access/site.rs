@@ -46,7 +46,7 @@ impl Site {
         Self::start_in(folder, permissions, flags)
     }
 
-    /// The same in a folder that has files already.
+    /// Does the same in a folder that has files already.
     pub(super) fn start_in(folder: TempDir, permissions: &str, flags: &[&str]) -> Self {
         let tokens = folder.path().join("tokens");
         if !tokens.exists() {
@@ -92,7 +92,7 @@ impl Site {
         self.permit("");
     }
 
-    /// A file of its folder.
+    /// Returns a file of its folder.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -109,7 +109,7 @@ impl Site {
         &self.endpoint
     }
 
-    /// Somebody who shows this, or nothing.
+    /// Returns a caller that shows this, or nothing.
     pub(super) async fn caller(&self, token: Option<&str>) -> Caller {
         Caller {
             channel: connect(&self.endpoint).await,
@@ -117,12 +117,12 @@ impl Site {
         }
     }
 
-    /// Somebody new with a token of its own. The coordinator knows it by when this returns.
+    /// Returns a new caller with a token of its own, which the coordinator knows already.
     pub(super) async fn newcomer(&self, name: &str) -> Caller {
         self.newcomer_until(name, "").await
     }
 
-    /// The same with more behind its line.
+    /// Does the same with an addition to its line.
     pub(super) async fn newcomer_until(&self, name: &str, rest: &str) -> Caller {
         let (token, line) = token(name);
         let before = fs::read_to_string(self.file("tokens")).unwrap();
@@ -164,7 +164,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// A request of its.
+    /// Returns a request with its credentials.
     pub(super) fn says<T>(&self, message: T) -> Request<T> {
         with_token(message, self.token.as_deref())
     }
@@ -181,7 +181,7 @@ impl Caller {
         AdminServiceClient::new(self.channel.clone())
     }
 
-    /// An open session of its, whose heartbeats go by themselves.
+    /// Opens a session with its credentials, which sends heartbeats by itself.
     pub(super) async fn session(&self) -> RawSession {
         let mut session = self.try_session().await.unwrap();
         session.say_open(TTL).await;
@@ -189,7 +189,7 @@ impl Caller {
         session
     }
 
-    /// A stream of its, on which nothing was said.
+    /// Opens a stream with its credentials, and sends nothing on it.
     pub(super) async fn try_session(&self) -> Result<RawSession, Status> {
         RawSession::stream_as(self.channel.clone(), self.token.as_deref()).await
     }
@@ -217,14 +217,14 @@ impl Caller {
     }
 }
 
-/// A fresh token, and its line.
+/// Returns a fresh token, and its line.
 pub(super) fn token(name: &str) -> (String, String) {
     let made = new_token(name).unwrap();
     let (token, line) = made.trim_end().split_once('\n').unwrap();
     (token.to_owned(), line.to_owned())
 }
 
-/// The reason of a refusal.
+/// Returns the reason of a refusal.
 pub(super) fn reason(status: &Status) -> String {
     let details = status.get_error_details();
     details.error_info().map_or_else(
@@ -246,7 +246,7 @@ pub(super) fn missing(status: &Status) -> (String, String) {
     )
 }
 
-/// A table that gives something to whoever has a token of this name.
+/// Returns a table that permits something to the token of this name.
 pub(super) fn table(who: &str, allow: &str, place: &str, prefix: &str) -> String {
     format!(
         "[[permission]]\nidentities = [\"{who}\"]\nallow = [\"{allow}\"]\n{place} = [\"{prefix}\"]\n"

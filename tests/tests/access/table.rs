@@ -56,7 +56,7 @@ macro_rules! rpc {
     };
 }
 
-/// All that can be called, and what can be asked on a session.
+/// Returns all methods, and all requests of a session.
 fn rpcs() -> Vec<Rpc> {
     use Needs::{Identity, Nothing, Permission};
     vec![
@@ -257,7 +257,7 @@ async fn on_session(caller: &Caller, request: Request) -> Result<(), Status> {
     }
 }
 
-/// As a call would fail.
+/// Returns the failure as the status of a call.
 fn failed(
     code: Code,
     reason: &str,

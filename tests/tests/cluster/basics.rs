@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::site::{LIMIT, Site, a_name_on_each, names_on, timed};
 
 #[tokio::test]
-async fn what_one_server_does_a_cluster_does() {
+async fn a_cluster_does_all_that_one_server_does() {
     let site = Site::start().await;
     a_waiter_of_another_coordinator_is_woken_by_its_slot(&site).await;
     several_names_of_several_nodes_are_taken_together(&site).await;
@@ -23,7 +23,7 @@ async fn what_one_server_does_a_cluster_does() {
 /// Below what a refresh takes that finds a grant of which nobody was told.
 pub(crate) const WOKEN: Duration = Duration::from_millis(250);
 
-/// The channels of slots that coordinators listen to on a node.
+/// Returns the channels of slots that coordinators listen to on a node.
 pub(crate) fn slot_channels(site: &Site, node: usize) -> Vec<String> {
     redis::cmd("PUBSUB")
         .arg("SHARDCHANNELS")

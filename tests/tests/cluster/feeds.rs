@@ -66,7 +66,7 @@ async fn follow_everything(feed: &mut Feed) {
     followed.expect("the feed follows everything in time");
 }
 
-/// The next items, counted by lock and by what each is told for.
+/// Returns the next items, counted by lock and audience.
 async fn told(feed: &mut Feed, number: usize) -> BTreeMap<(String, &'static str), usize> {
     let mut told = BTreeMap::new();
     for _ in 0..number {

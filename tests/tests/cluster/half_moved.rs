@@ -99,7 +99,7 @@ fn send(
     }
 }
 
-/// Two names in one slot of node 0.
+/// Returns two names in one slot of node 0.
 fn two_in_a_slot() -> (String, String) {
     let name = names_on(0).next().unwrap();
     let slot = slot_of(&name);

@@ -112,7 +112,7 @@ impl Coordinator {
         assert!(matches!(resumed, Reply::Resumed { .. }), "{resumed:?}");
     }
 
-    /// The names of the next locks of which it is told that they were resumed or force released, sorted.
+    /// Returns the names in the next messages about resumes and force releases, sorted.
     async fn told(&mut self, number: usize) -> Vec<String> {
         let deadline = Instant::now() + LIMIT;
         let mut names = Vec::new();
@@ -190,7 +190,7 @@ async fn until_listened_to(cluster: &Cluster, coordinator: &str, slots: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_becomes_of_kept_holds_is_told_to_their_coordinator_and_to_no_other_node() {
+async fn ends_of_kept_holds_are_sent_to_their_coordinator_and_to_no_other_node() {
     const LOCKS: usize = 60;
     let _alone = alone().await;
     let cluster = Cluster::start();

@@ -11,7 +11,7 @@ use crate::{
     site::{LIMIT, Site, names_on, slot_of, timed},
 };
 
-/// The hold of the next event that concerns one, or of a lock that the watcher finds held.
+/// Returns the hold of the next event that concerns one, or of a lock that the watcher finds held.
 async fn next_hold(watcher: &mut LockWatcher, name: &str) -> Holder {
     loop {
         let news = timeout(LIMIT, watcher.next()).await.unwrap();

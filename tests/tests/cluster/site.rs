@@ -31,7 +31,7 @@ impl Site {
         Self::of(&Cluster::options()).await
     }
 
-    /// One whose other slots are served while some are not.
+    /// Starts a cluster that serves its other slots while some are not served.
     pub(crate) async fn of_parts() -> Self {
         Self::of(&Cluster::options().arguments(["--cluster-require-full-coverage", "no"])).await
     }
@@ -48,14 +48,14 @@ impl Site {
         }
     }
 
-    /// A client of one of the coordinators.
+    /// Returns a client of one of the coordinators.
     pub(crate) async fn client(&self, coordinator: usize) -> Client {
         Client::connect(self.coordinators[coordinator].endpoint())
             .await
             .unwrap()
     }
 
-    /// A session of one of them.
+    /// Returns a session of one of them.
     pub(crate) async fn session(&self, coordinator: usize, ttl: Duration) -> Session {
         let client = self.client(coordinator).await;
         client.session().ttl(ttl).open().await.unwrap()
@@ -80,7 +80,7 @@ impl Site {
     }
 }
 
-/// The errors that a node has answered with, and how many times.
+/// Returns the errors that a node has answered with, and how many times.
 pub(crate) fn errors(node: &leasehold_tests::RedisServer) -> BTreeMap<String, u64> {
     let info: String = redis::cmd("INFO")
         .arg("errorstats")
@@ -94,7 +94,7 @@ pub(crate) fn errors(node: &leasehold_tests::RedisServer) -> BTreeMap<String, u6
         .collect()
 }
 
-/// The slot of a lock.
+/// Returns the slot of a lock.
 pub(crate) fn slot_of(name: &str) -> u16 {
     Keys::new("lock:").of(&LockName::parse(name).unwrap()).slot
 }
@@ -110,7 +110,7 @@ pub(crate) fn names_on(master: usize) -> impl Iterator<Item = String> {
         })
 }
 
-/// A name on each master.
+/// Returns a name on each master.
 pub(crate) fn a_name_on_each() -> [String; MASTERS] {
     std::array::from_fn(|master| names_on(master).next().unwrap())
 }

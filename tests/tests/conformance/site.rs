@@ -70,7 +70,7 @@ impl Site {
         self.topology
     }
 
-    /// A further coordinator, with further arguments.
+    /// Returns a further coordinator, with further arguments.
     pub(crate) fn coordinator<'a>(
         &self,
         arguments: impl IntoIterator<Item = &'a str>,
@@ -82,7 +82,7 @@ impl Site {
             .start()
     }
 
-    /// The servers that locks are kept in.
+    /// Returns the servers that keep locks.
     pub(crate) fn masters(&self) -> Vec<&RedisServer> {
         self.servers.masters()
     }
@@ -105,7 +105,7 @@ impl Site {
         self.topology.offers()
     }
 
-    /// A connection to a coordinator. Numbers go round, here and below.
+    /// Returns a connection to a coordinator. Numbers wrap around, here and below.
     pub(crate) fn channel(&self, at: usize) -> Channel {
         self.channels[at % self.channels.len()].clone()
     }
@@ -115,19 +115,19 @@ impl Site {
         self.coordinators[at % self.coordinators.len()].endpoint()
     }
 
-    /// A session at a coordinator, whose heartbeats go by themselves.
+    /// Returns a session at a coordinator, that sends heartbeats by itself.
     pub(crate) async fn session(&self, at: usize) -> RawSession {
         let mut session = RawSession::open_on(self.channel(at), TTL).await;
         session.keep_alive(TTL / 5);
         session
     }
 
-    /// The store itself, as a further coordinator uses it.
+    /// Returns the store itself, as a further coordinator uses it.
     pub(crate) async fn store(&self, coordinator: &str) -> Store {
         open(&self.servers, coordinator).await
     }
 
-    /// A client of the unary calls.
+    /// Returns a client of the unary calls.
     pub(crate) fn unary(&self, at: usize) -> LockServiceClient<Channel> {
         LockServiceClient::new(self.channel(at))
     }

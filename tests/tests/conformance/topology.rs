@@ -99,7 +99,7 @@ impl Servers {
         url.replacen("://", &format!("://{LOGIN}@"), 1)
     }
 
-    /// All servers that coordinators use, with those that would take a master's place.
+    /// Returns all servers that coordinators use, with those that would take a master's place.
     pub(crate) fn all(&self) -> Vec<&RedisServer> {
         match self {
             Self::None => Vec::new(),
@@ -110,7 +110,7 @@ impl Servers {
         }
     }
 
-    /// The servers that can be asked for their keys.
+    /// Returns the servers that can be asked for their keys.
     pub(crate) fn masters(&self) -> Vec<&RedisServer> {
         match self {
             Self::None => Vec::new(),

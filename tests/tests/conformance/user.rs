@@ -34,7 +34,7 @@ fn rules(in_cluster: bool) -> Vec<&'static str> {
     rules
 }
 
-/// The one line of a block in the document's section that begins so.
+/// Returns the one line of a block in the document's section that begins so.
 fn line(beginning: &str) -> &'static str {
     let (_, section) = DOCUMENT.split_once("\n## The user of Redis\n").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
@@ -44,7 +44,7 @@ fn line(beginning: &str) -> &'static str {
     lines[0]
 }
 
-/// Nothing was asked of a server that the user may not do, or nobody may who has not logged in.
+/// Asserts that no client asked a server for anything that the user may not do, or that needs a login.
 pub(crate) fn was_enough(server: &RedisServer) {
     let mut log = redis::cmd("ACL");
     log.arg("LOG");

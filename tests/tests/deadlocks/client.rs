@@ -27,22 +27,22 @@ pub(crate) struct Waiting {
     pub(crate) ticket: Vec<u8>,
 }
 
-/// An exclusive lock for an actor.
+/// Returns a request for an exclusive lock for an actor.
 pub(crate) fn exclusive(actor: u64, name: &str) -> SessionAcquire {
     by(actor, raw::exclusive(name))
 }
 
-/// A shared one.
+/// Returns a request for a shared lock.
 pub(crate) fn shared(actor: u64, name: &str) -> SessionAcquire {
     by(actor, raw::shared(name))
 }
 
-/// So many permits of a semaphore that has `limit`.
+/// Returns a request for this many permits of a semaphore that has `limit`.
 pub(crate) fn permits(actor: u64, name: &str, permits: u32, limit: u32) -> SessionAcquire {
     by(actor, raw::semaphore(name, permits, limit))
 }
 
-/// Several names, all or none.
+/// Returns a request for several names, all or none.
 pub(crate) fn several<'a>(actor: u64, names: impl IntoIterator<Item = &'a str>) -> SessionAcquire {
     by(actor, raw::several(names))
 }
@@ -116,7 +116,7 @@ impl Client {
     }
 }
 
-/// The refusal of a wait that was part of a deadlock.
+/// Returns the refusal of a wait that was part of a deadlock.
 ///
 /// # Panics
 ///

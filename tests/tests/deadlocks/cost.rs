@@ -89,7 +89,7 @@ async fn wait_with_nothing(site: &Site) {
     }
 }
 
-/// An actor that holds one lock and waits for another.
+/// Makes an actor hold one lock and wait for another.
 async fn wait_with_something(site: &Site) {
     let mut clients = clients(site, 2).await;
     let (waiter, holders) = clients.split_first_mut().unwrap();
@@ -107,7 +107,7 @@ async fn wait_with_something(site: &Site) {
 }
 
 #[tokio::test]
-async fn what_is_free_or_waited_for_with_nothing_in_hand_is_not_looked_at() {
+async fn free_names_and_waits_of_actors_that_hold_nothing_are_not_looked_at() {
     let (on, off) = tokio::join!(
         Site::redis(2),
         Site::redis_with(2, &["--deadlock-detection=false"]),

@@ -35,7 +35,7 @@ async fn ring(site: &Site, actors: usize, clients: usize) {
     scene.goes_on(who(last)).await;
 }
 
-/// A writer that waits for readers, and a reader behind it that would fit with them.
+/// Makes a writer wait for readers, with a reader behind it that would fit with them.
 async fn queued_behind_a_writer(site: &Site) {
     let mut scene = Scene::set(site, 2).await;
     let (reader, writer, behind) = ((0, 1), (1, 1), (0, 2));
@@ -52,7 +52,7 @@ async fn queued_behind_a_writer(site: &Site) {
     scene.goes_on(reader).await;
 }
 
-/// The same, but the writer holds nothing: it is in the way like any other, and never the victim.
+/// Does the same with a writer that holds nothing: it blocks like any other, and is never the victim.
 async fn queued_behind_a_writer_that_holds_nothing(site: &Site) {
     let mut scene = Scene::set(site, 3).await;
     let (reader, behind) = ((0, 1), (1, 1));
@@ -82,7 +82,7 @@ async fn readers_that_become_writers_elsewhere(site: &Site) {
     scene.goes_on(other).await;
 }
 
-/// Both permits are held by actors that wait for the one that waits for a permit.
+/// Makes the holders of both permits wait for the actor that waits for a permit.
 async fn a_semaphore_whose_holders_all_wait(site: &Site) {
     let mut scene = Scene::set(site, 2).await;
     let (other, third) = ((1, 1), (0, 2));
@@ -104,7 +104,7 @@ async fn a_semaphore_whose_holders_all_wait(site: &Site) {
     scene.goes_on(other).await;
 }
 
-/// Each holds one of two permits and asks for both of the other's semaphore.
+/// Makes each actor hold one of two permits, and ask for both of the other's semaphore.
 async fn semaphores_asked_for_as_a_whole(site: &Site) {
     let mut scene = Scene::set(site, 3).await;
     let (one, other) = ((0, 1), (1, 1));
@@ -120,7 +120,7 @@ async fn semaphores_asked_for_as_a_whole(site: &Site) {
     scene.goes_on(other).await;
 }
 
-/// An acquire of several names holds those before the one that it waits for; another actor takes them singly.
+/// Makes an acquire of several names hold those before the one that it waits for; another actor takes them singly.
 async fn several_names_against_single_ones(site: &Site) {
     let mut scene = Scene::set(site, 2).await;
     let (of_several, of_single) = ((0, 1), (1, 1));
@@ -135,7 +135,7 @@ async fn several_names_against_single_ones(site: &Site) {
     scene.goes_on(of_single).await;
 }
 
-/// The same, but it is the acquire of several names that came last: what it held meanwhile is given back by itself.
+/// Does the same, but the acquire of several names comes last: it gives back by itself what it held meanwhile.
 async fn several_names_that_come_last(site: &Site) {
     let mut scene = Scene::set(site, 3).await;
     let (of_several, of_single, third) = ((0, 1), (1, 1), (2, 1));
@@ -156,7 +156,7 @@ async fn several_names_that_come_last(site: &Site) {
     scene.goes_on(of_several).await;
 }
 
-/// A hold that is held twice is in the way until it was released twice.
+/// Checks that a hold that is held twice blocks others until it was released twice.
 async fn reentrant_holds(site: &Site) {
     let mut scene = Scene::set(site, 2).await;
     let (twice, once) = ((0, 1), (1, 1));
@@ -189,7 +189,7 @@ async fn onlookers(site: &Site) {
     scene.goes_on(other).await;
 }
 
-/// All of these, side by side.
+/// Returns all scenes, to run side by side.
 fn scenes(site: &Site) -> Vec<BoxFuture<'_, ()>> {
     vec![
         ring(site, 2, 2).boxed(),

@@ -118,7 +118,7 @@ async fn survive(
     accused
 }
 
-/// The second of two coordinators dies while there is a deadlock among actors that began to wait in this order.
+/// Kills the second of two coordinators during a deadlock among actors that began to wait in this order.
 async fn the_rest_goes_on(order: &[usize]) {
     let mut site = Site::redis(2).await;
     let members = ring(&site, order).await;

@@ -41,13 +41,13 @@ pub(crate) struct Ended {
     pub(crate) message: String,
 }
 
-/// Within what a deadlock is ended on this machine, which may have stood still at each turn.
+/// Returns the time within which a deadlock ends on this machine, which may have stood still at each turn.
 pub(crate) fn ended_within(stalls: &Stalls) -> Duration {
     ENDED_WITHIN + stalls.worst() * TURNS
 }
 
 impl Scene {
-    /// So many clients, one at each coordinator in turn.
+    /// Returns this many clients, one at each coordinator in turn.
     pub(crate) async fn set(site: &Site, clients: usize) -> Self {
         let mut scene = Self {
             clients: Vec::new(),
@@ -107,7 +107,7 @@ impl Scene {
         }
     }
 
-    /// The same for one hold of a name alone.
+    /// Does the same for one hold of a name alone.
     pub(crate) async fn lets_go_of(&mut self, who: Who, name: &str) {
         let is_it = |(by, lock): &(Who, GrantedLock)| *by == who && lock.name == name;
         let place = self.held.iter().position(is_it).expect("it holds the name");
@@ -134,8 +134,8 @@ impl Scene {
         self.next(PROMPT, |_| true).now_or_never().is_none()
     }
 
-    /// The deadlock that is there ends: the wait of `victim` fails, and names everybody in `circle`, beginning with the
-    /// victim, and these locks.
+    /// Waits for the end of the deadlock: the wait of `victim` fails, and its message names every actor in `circle`, beginning
+    /// with the victim, and these locks.
     pub(crate) async fn ends(&mut self, victim: Who, circle: &[Who], names: &[&str]) -> Ended {
         // What a victim held on the way to more is given back by itself: another may have been granted it by now.
         let is_failure = |answer: &Response| !matches!(answer, Response::Granted(_));
@@ -166,8 +166,8 @@ impl Scene {
         Ended { after, message }
     }
 
-    /// The victim lets go of everything, and everybody else is granted what it waits for, then lets go likewise; nothing is
-    /// left.
+    /// Releases everything that the victim holds; every other actor is granted the lock that it waits for, then releases
+    /// likewise; nothing is left.
     pub(crate) async fn goes_on(mut self, victim: Who) {
         self.lets_go(victim).await;
         while !self.waiting.is_empty() {
@@ -190,7 +190,7 @@ impl Scene {
         }
     }
 
-    /// The next such answer to somebody who waits, and who that is.
+    /// Returns the next such answer to a waiting client, and the client.
     async fn next(
         &mut self,
         limit: Duration,

@@ -25,12 +25,12 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// So many coordinators on a Redis server of their own.
+    /// Returns this many coordinators on a Redis server of their own.
     pub(crate) async fn redis(coordinators: usize) -> Self {
         Self::redis_with(coordinators, &[]).await
     }
 
-    /// The same with further arguments.
+    /// Does the same with further arguments.
     pub(crate) async fn redis_with(coordinators: usize, arguments: &[&str]) -> Self {
         let redis = RedisServer::start();
         let options = Coordinator::process()
@@ -41,7 +41,7 @@ impl Site {
         Self::of(coordinators, Some(redis)).await
     }
 
-    /// One coordinator that keeps its locks in memory.
+    /// Returns one coordinator that keeps its locks in memory.
     pub(crate) async fn memory() -> Self {
         Self::of(vec![Coordinator::process().start()], None).await
     }
@@ -58,17 +58,17 @@ impl Site {
         }
     }
 
-    /// A connection to a coordinator, which many sessions share. Numbers go round.
+    /// Returns a connection to a coordinator, which many sessions share. Numbers wrap around.
     pub(crate) fn channel(&self, at: usize) -> Channel {
         self.channels[at % self.channels.len()].clone()
     }
 
-    /// A session at a coordinator, on that connection.
+    /// Returns a session at a coordinator, on that connection.
     pub(crate) async fn client(&self, at: usize) -> Client {
         Client::open(self.channel(at), TTL).await
     }
 
-    /// A metric, over all coordinators.
+    /// Returns a metric, over all coordinators.
     pub(crate) async fn sum(&self, metric: &str) -> f64 {
         let mut sum = 0.0;
         for coordinator in &self.coordinators {
@@ -82,7 +82,7 @@ impl Site {
         self.sum("leasehold_deadlocks_total").await
     }
 
-    /// Every key, with its time to live in milliseconds.
+    /// Returns every key, with its time to live in milliseconds.
     ///
     /// # Panics
     ///
@@ -94,7 +94,7 @@ impl Site {
         keys.expect("Redis answers").into_iter().collect()
     }
 
-    /// The keys by which coordinators tell one another who is blocked.
+    /// Returns the keys of the publications of blocked actors.
     pub(crate) async fn told(&self) -> Vec<(String, i64)> {
         let mut keys = self.keys().await;
         keys.retain(|(key, _)| key.starts_with("lh:blocked-waits:"));
@@ -107,7 +107,7 @@ impl Site {
         self.nothing_is_left_within(CLEAN).await;
     }
 
-    /// The same within `limit`.
+    /// Does the same within `limit`.
     pub(crate) async fn nothing_is_left_within(&self, limit: Duration) {
         wait::until("the coordinators to have nothing left", limit, || async {
             let mut left = Vec::new();

@@ -34,7 +34,7 @@ pub(crate) async fn fill(redis: &RedisServer) {
     let () = set.query_async(&mut connection).await.unwrap();
 }
 
-/// An acquire with as much to remember as there may be.
+/// Returns an acquire with as much data as is allowed.
 fn large(number: u16, mode: Mode, wait: bool) -> Op {
     let Op::Acquire(mut asked) = acquire(number, mode) else {
         panic!("it is an acquire")
@@ -45,7 +45,7 @@ fn large(number: u16, mode: Mode, wait: bool) -> Op {
     Op::Acquire(asked)
 }
 
-/// A resume under a long client name, with ids that nobody ever had.
+/// Returns a resume under a long client name, with unknown owner ids.
 fn long_resume(from: u16, next: u16) -> Op {
     let unknown = (0..64).map(|number| 20_000 + number);
     let from: Vec<u16> = unknown.chain([from]).collect();
@@ -185,7 +185,7 @@ async fn nothing_that_clients_ask_for_makes_a_full_redis_larger() {
     }
 }
 
-/// An acquire under a client name as long as that of whoever resumes it: a full Redis takes no longer one.
+/// Returns an acquire under a client name as long as that of the resume: a full Redis takes no longer one.
 fn named(number: u16, mode: Mode) -> Op {
     let Op::Acquire(mut asked) = acquire(number, mode) else {
         panic!("it is an acquire")
@@ -195,7 +195,7 @@ fn named(number: u16, mode: Mode) -> Op {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_holds_or_waits_can_let_go_while_nobody_can_acquire() {
+async fn holders_and_waiters_can_release_while_nothing_can_be_acquired() {
     let redis = RedisServer::start();
     let exclusive = Mode::Exclusive;
     let mut held = Pair::new(&redis, "held").await;

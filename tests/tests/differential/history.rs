@@ -197,7 +197,7 @@ impl History {
         Err(Verdict::Differed(what))
     }
 
-    /// Mostly no time passes; now and then enough for a lease to run out, or for a coordinator to be taken for dead.
+    /// Lets time pass: mostly none, now and then enough for a lease to run out, or for a coordinator to be taken for dead.
     async fn rest(&mut self) {
         let pause = match self.random.random_range(0..1000) {
             0..1 => Duration::from_millis(10_100),
@@ -208,7 +208,7 @@ impl History {
         tokio::time::sleep(pause).await;
     }
 
-    /// By the server's clock, as far as we know.
+    /// Returns the time by the server's clock, as far as it is known here.
     fn now(&self) -> StoreTime {
         StoreTime::from_micros(micros(clock::now()) + self.ahead)
     }

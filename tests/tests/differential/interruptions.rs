@@ -52,7 +52,7 @@ impl Interruptions {
         }
     }
 
-    /// The end of the record, so far.
+    /// Returns the end of the record, so far.
     pub(crate) async fn now(&self) -> Since {
         self.read()
             .await

@@ -7,7 +7,7 @@ use leasehold_tests::RedisServer;
 
 use crate::pair::{Pair, acquire, owner, release};
 
-/// The commands that touch keys, by how often Redis carried them out, inside scripts too.
+/// Returns the commands that touch keys, by how often Redis carried them out, inside scripts too.
 fn counts(redis: &RedisServer) -> BTreeMap<String, u64> {
     let mut info = redis::cmd("INFO");
     let stats: String = info

@@ -38,12 +38,12 @@ impl Pair {
         self.execute(coordinator, op).await.reply
     }
 
-    /// The same with all that the operation did.
+    /// Does the same, and returns all effects of the operation.
     pub(crate) async fn execute(&mut self, coordinator: &str, op: Op) -> Executed {
         self.try_run(coordinator, op).await.unwrap()
     }
 
-    /// The same with an operation that Redis may refuse; then it is as if it had not been asked for.
+    /// Does the same with an operation that Redis may refuse; then it is as if it had not been asked for.
     pub(crate) async fn try_run(
         &mut self,
         coordinator: &str,

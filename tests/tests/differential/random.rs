@@ -23,7 +23,7 @@ const OTHER_LIMIT: u32 = 3;
 /// Shortest time for which tokens are remembered: some waves and a bit more than a third.
 pub(crate) const TOKEN_MEMORY: Duration = Duration::from_millis(6_186);
 
-/// An operation, often on one of these, who hold the lock or wait for it. Looks are for the feed.
+/// Returns an operation, often on one of these holders or waiters. Looks are for the feed.
 pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], feed: FeedId) -> Op {
     let owner = match known.choose(random) {
         Some(known) if random.random_bool(0.4) => *known,
@@ -82,7 +82,7 @@ fn acquire(random: &mut StdRng, owner: OwnerId) -> Acquire {
     }
 }
 
-/// Mostly under a new owner id, of a session that may have resumed something before.
+/// Returns a resume, mostly under a new owner id, of a session that may have resumed something before.
 fn resume(random: &mut StdRng, known: &[OwnerId]) -> Resume {
     let some = |random: &mut StdRng| match known.choose(random) {
         Some(known) if random.random_bool(0.8) => *known,
@@ -118,7 +118,7 @@ fn mode(random: &mut StdRng) -> Mode {
     }
 }
 
-/// Owner ids come again, as after a lost reply; raw bytes of every kind among them.
+/// Returns an owner id: sometimes a former one, as after a lost reply; with raw bytes of every kind.
 fn owner(random: &mut StdRng) -> OwnerId {
     let number = random.random_range(0..OWNERS);
     let mut bytes = [number.wrapping_mul(37); 16];
@@ -126,8 +126,8 @@ fn owner(random: &mut StdRng) -> OwnerId {
     OwnerId::from_bytes(bytes)
 }
 
-/// Often one that other histories have too, so that commands on several locks are carried out together; it comes in
-/// time, and the clock is ahead of its floor. Otherwise one with a will of its own. `now` is the server's clock.
+/// Returns a caller, often one that other histories have too, so that commands on several locks are carried out together; it
+/// comes in time, and the clock is ahead of its floor. Otherwise one with arbitrary terms. `now` is the server's clock.
 pub(crate) fn caller(random: &mut StdRng, now: StoreTime) -> Caller {
     let coordinator = random.random_range(0..COORDINATORS);
     let coordinator = CoordinatorId::new(&format!("c{coordinator}"));
@@ -147,7 +147,7 @@ pub(crate) fn caller(random: &mut StdRng, now: StoreTime) -> Caller {
     }
 }
 
-/// Mostly in good time, now and then too late. No two are the same.
+/// Returns a deadline, mostly in good time, now and then too late. No two are the same.
 fn not_after(random: &mut StdRng, now: StoreTime) -> StoreTime {
     match random.random_range(0..12) {
         0 => now.before(Duration::from_secs(1)),
@@ -157,7 +157,7 @@ fn not_after(random: &mut StdRng, now: StoreTime) -> StoreTime {
     }
 }
 
-/// Mostly nothing; now and then ahead of the server's clock, as after its data were lost.
+/// Returns a floor, mostly none; now and then ahead of the server's clock, as after its data were lost.
 fn floor(random: &mut StdRng, now: StoreTime) -> i64 {
     match random.random_range(0..12) {
         0 => now.as_micros() + random.random_range(0..5_000_000),

@@ -20,7 +20,7 @@ async fn ask<T: FromRedisValue>(redis: &RedisServer, command: &[&str]) -> T {
         .unwrap()
 }
 
-/// The key of a kind that there is.
+/// Returns the key of this kind, if there is one.
 async fn key(redis: &RedisServer, kind: &str) -> Option<String> {
     let pattern = format!("*:{kind}:*");
     let keys: Vec<String> = ask(redis, &["KEYS", &pattern]).await;
@@ -28,7 +28,7 @@ async fn key(redis: &RedisServer, kind: &str) -> Option<String> {
     keys.into_iter().next()
 }
 
-/// Without the time that is left of what is in the way.
+/// Returns the reply without the times left.
 fn but_times(mut reply: Reply) -> Reply {
     if let Reply::ResumedWait { expires_in, .. } = &mut reply {
         *expires_in = None;
@@ -87,7 +87,7 @@ async fn in_every_mode_a_resume_is_the_same_however_often_it_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_resumes_a_hand_off_knows_of_it() {
+async fn a_client_that_resumes_a_hand_off_knows_of_it() {
     let redis = RedisServer::start();
     let mut pair = Pair::new(&redis, "handed").await;
     pair.run("here", acquire(0, Mode::Exclusive)).await;
@@ -112,7 +112,7 @@ async fn whoever_resumes_a_hand_off_knows_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_replaced_is_kept_for_as_long_as_tokens_are() {
+async fn replaced_owner_ids_are_kept_for_as_long_as_tokens() {
     let redis = RedisServer::start();
     let mut pair = Pair::new(&redis, "kept").await;
     pair.run("here", acquire(0, Mode::Exclusive)).await;
@@ -168,7 +168,7 @@ async fn however_often_a_lock_is_resumed_a_bounded_number_of_owner_ids_is_kept()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_deleted_or_taken_is_not_resumed() {
+async fn deleted_and_taken_locks_are_not_resumed() {
     let redis = RedisServer::start();
     let mut pair = Pair::new(&redis, "gone").await;
     pair.run("here", acquire(0, Mode::Exclusive)).await;

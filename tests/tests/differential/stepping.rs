@@ -141,7 +141,7 @@ impl Stepping<'_> {
         true
     }
 
-    /// A coordinator with a memory and a floor of its own.
+    /// Returns a coordinator with a memory and a floor of its own.
     fn caller(&mut self) -> Caller {
         let now = self.now.as_micros();
         let floor = match self.random.random_range(0..10) {

@@ -28,7 +28,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// With these holders.
+    /// Returns a store on which a lock has these holders.
     async fn by(numbers: std::ops::Range<u16>) -> Self {
         let server = RedisServer::start();
         let mut shared = Self {
@@ -74,7 +74,7 @@ impl Shared {
         command.query_async(&mut self.redis).await.unwrap()
     }
 
-    /// The only key of ours that has this in its name.
+    /// Returns the only key of ours that has this in its name.
     async fn key(&mut self, kind: &str) -> String {
         let keys: Vec<String> = self.redis(&["KEYS", &format!("lh:*:{kind}:*")]).await;
         assert_eq!(keys.len(), 1, "{keys:?}");
@@ -90,7 +90,7 @@ fn renew(number: u16) -> Op {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_left_of_holders_whose_lock_was_deleted_counts_no_more() {
+async fn leftovers_of_holders_whose_lock_was_deleted_do_not_count() {
     let mut shared = Shared::by(0..3).await;
     let () = shared.redis(&["DEL", LOCK]).await;
     let done = shared.run(renew(0)).await.unwrap();

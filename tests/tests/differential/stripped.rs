@@ -24,7 +24,7 @@ async fn ask<T: FromRedisValue>(redis: &RedisServer, command: &[&str]) -> T {
         .unwrap()
 }
 
-/// An acquire with a value and a client name.
+/// Returns an acquire with a value and a client name.
 fn telling(number: u16, mode: Mode) -> Op {
     let Op::Acquire(mut asked) = acquire(number, mode) else {
         panic!("it is an acquire")
@@ -34,7 +34,7 @@ fn telling(number: u16, mode: Mode) -> Op {
     Op::Acquire(asked)
 }
 
-/// The same with a lock-delay.
+/// Does the same with a lock-delay.
 fn delayed(number: u16, ttl: Duration) -> Op {
     let Op::Acquire(mut asked) = telling(number, Mode::Exclusive) else {
         panic!("it is an acquire")
@@ -123,7 +123,7 @@ async fn however_a_hold_ends_nothing_of_what_its_client_said_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_a_hold_is_lost_by_nothing_of_what_its_client_said_is_left() {
+async fn no_loss_leaves_the_clients_data_behind() {
     let redis = RedisServer::start();
     let left = async || nothing_of(has(&redis, VALUE).await, has(&redis, CLIENT).await);
     let exclusive = Mode::Exclusive;
@@ -208,7 +208,7 @@ async fn commands_of_a_cycle(redis: &RedisServer, store: &Store, cycle: [Command
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_hold_leaves_costs_a_command_only_where_its_client_said_something() {
+async fn stripping_costs_a_command_only_if_the_client_gave_data() {
     let redis = RedisServer::start();
     let store = crate::connect(&redis).await;
     let pair = Pair::new(&redis, "cycle").await;

@@ -34,7 +34,7 @@ pub(crate) struct Ear {
 }
 
 impl Ears {
-    /// A feed that follows everything.
+    /// Returns a feed that follows everything.
     pub(crate) async fn of_everything(store: &Store) -> Self {
         let mut feed = started(store).await;
         feed.follow(Subject::Everything);
@@ -43,7 +43,7 @@ impl Ears {
         Self::new(feed, false)
     }
 
-    /// A feed that follows each name of a history.
+    /// Returns a feed that follows each name of a history.
     pub(crate) async fn of_names(store: &Store) -> Self {
         Self::new(started(store).await, true)
     }
@@ -105,7 +105,7 @@ impl Ears {
 }
 
 impl Ear {
-    /// The feed, for looks.
+    /// Returns the feed, for looks.
     pub(crate) fn feed(&self) -> FeedId {
         self.feed
     }

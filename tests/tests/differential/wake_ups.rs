@@ -32,7 +32,7 @@ async fn run(store: &Store, coordinator: &str, op: Op) -> Executed {
     store.execute(command).await.unwrap().executed
 }
 
-/// A store that hears what is told to its coordinator, which is called `watching`.
+/// Returns a store that receives the messages for its coordinator, which is called `watching`.
 async fn listen(redis: &RedisServer) -> (Store, mpsc::Receiver<WakeUp>) {
     let (store, wake_ups) = connect_and_listen(redis).await;
     let connection = redis.async_connection().await;

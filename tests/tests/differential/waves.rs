@@ -44,7 +44,7 @@ impl Waves {
     }
 }
 
-/// So many waves and a bit more than a third, in whole milliseconds. What lasts as long as two of these ends in time,
+/// Returns this many waves and a bit more than a third, in whole milliseconds. What lasts as long as two of these ends in time,
 /// too.
 pub(crate) fn some(random: &mut StdRng, waves: Range<i64>) -> Duration {
     let whole = random.random_range(waves) * LENGTH;
@@ -52,7 +52,7 @@ pub(crate) fn some(random: &mut StdRng, waves: Range<i64>) -> Duration {
     Duration::from_millis(u64::try_from(micros / 1000 + 1).unwrap())
 }
 
-/// Until the next wave.
+/// Returns the time until the next wave.
 pub(crate) fn one() -> Duration {
     Duration::from_micros(u64::try_from(LENGTH).unwrap())
 }

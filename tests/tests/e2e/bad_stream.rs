@@ -36,7 +36,7 @@ fn assert_not_open(status: &Status, what: &str) {
     );
 }
 
-/// A holder whose lock must stay held through what others do.
+/// Returns a holder whose lock must stay held whatever other clients do.
 async fn holder(coordinator: &Coordinator) -> RawSession {
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
     session.acquire("held").await;

@@ -36,7 +36,7 @@ fn assert_over(status: &Status, reason: &str, (setting, limit): (&str, &str), re
     assert_eq!(retry_after.is_some(), retry, "{retry_after:?}");
 }
 
-/// The same of a request on a session.
+/// Does the same for a request on a session.
 #[track_caller]
 fn assert_failed(
     failure: &SessionFailure,
@@ -201,7 +201,7 @@ async fn names_pages_and_messages() {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_takes_small_messages() {
+async fn health_and_reflection_take_small_messages() {
     let coordinator = Coordinator::in_process();
     let mut health = HealthClient::new(connect(&coordinator.endpoint()).await);
     let mut check = async |length| {
@@ -219,7 +219,7 @@ async fn what_is_not_ours_takes_small_messages() {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_counted_and_health_apart() {
+async fn reflection_is_counted_and_health_apart() {
     let coordinator = Coordinator::in_process_with(["--max-requests-per-second", "1"]);
     let channel = connect(&coordinator.endpoint()).await;
     let mut health = HealthClient::new(channel.clone());

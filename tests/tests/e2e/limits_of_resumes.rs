@@ -27,7 +27,7 @@ fn open(resume: Vec<SessionResume>) -> SessionOpen {
     }
 }
 
-/// A session that is kept for long, or why there is none.
+/// Opens a session with a long grace, or returns the refusal.
 async fn try_open(
     endpoint: &str,
     resume: Vec<SessionResume>,

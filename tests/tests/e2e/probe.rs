@@ -9,7 +9,7 @@ fn probe(admin: &str) -> (Option<i32>, String) {
     probe_with(admin, &[])
 }
 
-/// The same with these flags.
+/// Does the same with these flags.
 fn probe_with(admin: &str, flags: &[String]) -> (Option<i32>, String) {
     let mut command = Coordinator::process()
         .arguments(["--admin-listen", admin, "probe"])

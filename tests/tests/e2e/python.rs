@@ -151,7 +151,7 @@ async fn a_python_program_that_leads_is_followed_when_it_is_killed() {
 }
 
 #[tokio::test]
-async fn what_a_python_program_holds_is_released_when_it_is_killed() {
+async fn locks_of_a_python_program_are_released_when_it_is_killed() {
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let endpoint = coordinator.endpoint();

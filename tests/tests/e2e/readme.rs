@@ -8,7 +8,8 @@ use std::{
 
 use leasehold_tests::Coordinator;
 
-/// The commands of the README's blocks that use grpcurl: whole `sh` blocks, and in `console` blocks what follows `$ `.
+/// Returns the commands of the README's blocks that use grpcurl: whole `sh` blocks, and in `console` blocks the text after `$
+/// `.
 fn commands(readme: &str) -> String {
     let mut commands = String::new();
     for block in readme.split("\n```").skip(1).step_by(2) {
@@ -34,7 +35,7 @@ fn commands(readme: &str) -> String {
     commands
 }
 
-/// The directory of grpcurl, which is installed below `target/` if it is nowhere to be found.
+/// Returns the directory of grpcurl, which is installed below `target/` if it is nowhere to be found.
 fn grpcurl() -> PathBuf {
     let home = PathBuf::from(env::var_os("HOME").unwrap_or_default());
     let known = env::split_paths(&env::var_os("PATH").unwrap_or_default())
@@ -106,7 +107,7 @@ fn commands_are_taken_from_blocks_that_use_grpcurl() {
     assert_eq!(commands(readme), "grpcurl a \\\n    b\necho c\ngrpcurl d\n");
 }
 
-/// The rows of the first table whose header begins with `header`: a name and its cells.
+/// Returns the rows of the first table whose header begins with `header`: a name and its cells.
 fn table<'a>(text: &'a str, header: &str) -> Vec<Vec<&'a str>> {
     let rows = text.lines().skip_while(|line| !line.starts_with(header));
     rows.take_while(|line| line.starts_with('|'))

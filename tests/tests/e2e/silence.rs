@@ -18,7 +18,7 @@ fn assert_silent(end: Result<(), Status>) {
 }
 
 #[tokio::test]
-async fn what_a_silent_session_was_granted_late_is_released_with_it() {
+async fn late_grants_of_a_silent_session_are_released_with_it() {
     let coordinator = Coordinator::in_process();
     let mut silent = RawSession::open(&coordinator.endpoint(), TTL).await;
     let mut next = RawSession::open(&coordinator.endpoint(), TTL).await;

@@ -34,7 +34,7 @@ async fn left(connection: &mut MultiplexedConnection, election: &str) -> Duratio
     Duration::from_millis(left.try_into().expect("somebody leads"))
 }
 
-/// No leader was told of again after another one, nor one of before.
+/// Asserts that leaders come in order: none comes again after another one.
 fn rises(log: &[Seen]) {
     let mut tokens: Vec<i64> = log.iter().filter_map(Seen::token).collect();
     tokens.dedup();

@@ -16,7 +16,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Somebody was told that it leads.
+    /// Notes that a candidate was elected.
     pub(crate) fn elected(&mut self, token: i64, value: impl Into<Vec<u8>>) {
         if let Some((last, _)) = self.terms.last() {
             assert!(token > *last, "{token} was told after {last}");
@@ -24,7 +24,7 @@ impl History {
         self.terms.push((token, value.into()));
     }
 
-    /// The last leader's token.
+    /// Returns the last leader's token.
     pub(crate) fn last_token(&self) -> i64 {
         self.terms.last().expect("somebody led").0
     }
@@ -33,8 +33,8 @@ impl History {
         self.terms.len()
     }
 
-    /// An observer that was there from before the first leader saw just this: every leader in order, each with its value,
-    /// but for those that it says it skipped. Gives how many it did.
+    /// Checks that an observer that was there from before the first leader saw every leader in order, each with its value,
+    /// except those that it says it skipped. Returns the number of the skipped.
     pub(crate) fn was_seen_by(&self, who: &str, log: &[Seen]) -> usize {
         let mut terms = self.terms.iter();
         let (mut skipped, mut last) = (0, None);

@@ -44,7 +44,7 @@ async fn a_candidate_that_resigns_while_it_waits_leaves_the_queue() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_holds_the_lock_leads() {
+async fn the_holder_of_the_lock_leads() {
     const ELECTION: &str = "holders/lock";
     let site = Site::start(2).await;
     let mut observer = site.observer(1, ELECTION).await;
@@ -98,7 +98,7 @@ async fn who_holds_the_lock_leads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_shares_the_lock_does_not_lead() {
+async fn a_holder_of_the_shared_lock_does_not_lead() {
     const ELECTION: &str = "holders/shared";
     let site = Site::start(2).await;
     let mut observer = site.observer(1, ELECTION).await;

@@ -57,7 +57,7 @@ impl How {
     }
 }
 
-/// After a loss, the lock of an election is somebody else's or free, and candidates are elected again.
+/// Checks that after a loss the lock is another's or free, and that candidates are elected again.
 async fn goes_on(site: &Site, election: &str, token: i64) {
     let mut next = site.candidate(1, election, b"next").await;
     let term = next.elected(2 * LATE).await;
@@ -114,7 +114,7 @@ async fn a_leader_whose_lock_is_stolen_deleted_or_forced_steps_down_and_says_why
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_follows_a_leader_that_was_deposed_and_observers_see_it() {
+async fn a_waiting_candidate_follows_a_deposed_leader_and_observers_see_it() {
     let site = Site::start(2).await;
     for how in [How::Stolen, How::Forced] {
         let election = format!("losses/next/{how:?}");
@@ -147,7 +147,7 @@ async fn who_waits_follows_a_leader_that_was_deposed_and_observers_see_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_leader_of_before_does_late_is_refused() {
+async fn late_actions_of_a_former_leader_are_refused() {
     const ELECTION: &str = "losses/fenced";
     let site = Site::start(2).await;
     // Kept in another database, beside the locks.

@@ -42,7 +42,8 @@ async fn an_election_that_nobody_knows_has_no_leader_and_then_its_first() {
     site.nothing_is_left().await;
 }
 
-/// The numbers that a leader proclaimed, as an observer saw them: they rise, and where one is missing it says so.
+/// Returns the numbers that a leader proclaimed, as an observer saw them. Checks that they rise, and that the observer reported
+/// each gap.
 fn numbers(log: &[Seen], token: i64) -> Vec<u32> {
     let mut last: Option<u32> = None;
     let mut numbers = Vec::new();
@@ -61,7 +62,7 @@ fn numbers(log: &[Seen], token: i64) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_leader_proclaims_is_seen_by_all_in_order() {
+async fn proclaimed_values_are_seen_by_all_in_order() {
     const ELECTION: &str = "observing/proclaimed";
     /// First one at a time, so that each is seen, then as fast as it goes.
     const STEPS: u32 = 20;

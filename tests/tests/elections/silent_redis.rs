@@ -72,7 +72,7 @@ async fn resign(mut candidate: RawCandidate) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_asked_ends_in_time_and_leaders_step_down() {
+async fn every_request_ends_in_time_and_leaders_step_down() {
     let site = Site::with_proxy(2).await;
     let proxy = site.proxy.as_ref().unwrap();
     let channel = || site.channel(0);

@@ -75,19 +75,19 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// So many coordinators on a Redis server of their own, beside other sites.
+    /// Returns this many coordinators on a Redis server of their own, beside other sites.
     pub(crate) async fn start(coordinators: usize) -> Self {
         let turn = Turn::beside().await;
         Self::of(coordinators, false, turn).await
     }
 
-    /// The same, with a proxy between the first coordinator and Redis.
+    /// Does the same with a proxy between the first coordinator and Redis.
     pub(crate) async fn with_proxy(coordinators: usize) -> Self {
         let turn = Turn::beside().await;
         Self::of(coordinators, true, turn).await
     }
 
-    /// The same for a test that measures, when no other site is there.
+    /// Does the same for a test that measures, while no other site exists.
     pub(crate) async fn alone(coordinators: usize) -> Self {
         let turn = Turn::alone().await;
         Self::of(coordinators, false, turn).await
@@ -125,7 +125,7 @@ impl Site {
         &self.places[at % self.places.len()].endpoint
     }
 
-    /// A connection to it that is shared.
+    /// Returns a connection to it that is shared.
     pub(crate) fn channel(&self, at: usize) -> Channel {
         self.places[at % self.places.len()].channel.clone()
     }
@@ -145,24 +145,24 @@ impl Site {
         place.process = Some(process);
     }
 
-    /// A candidate on a connection that is shared.
+    /// Returns a candidate on a connection that is shared.
     pub(crate) async fn candidate(&self, at: usize, election: &str, value: &[u8]) -> RawCandidate {
         RawCandidate::campaign(self.channel(at), election, value, TTL).await
     }
 
-    /// An observer, likewise.
+    /// Returns an observer on such a connection.
     pub(crate) async fn observer(&self, at: usize, election: &str) -> RawObserver {
         RawObserver::observe(self.channel(at), election).await
     }
 
-    /// A session of the lock service, whose heartbeats go by themselves.
+    /// Returns a session of the lock service, that sends heartbeats by itself.
     pub(crate) async fn session(&self, at: usize) -> RawSession {
         let mut session = RawSession::open_on(self.channel(at), TTL).await;
         session.keep_alive(TTL / 5);
         session
     }
 
-    /// The Rust client.
+    /// Returns the Rust client.
     pub(crate) async fn client(&self, at: usize, ttl: Duration) -> Client {
         let client = Client::builder().ttl(ttl).connect(self.endpoint(at)).await;
         client.unwrap()
@@ -219,7 +219,7 @@ impl Site {
         checked.unwrap().into_inner().current
     }
 
-    /// A plain connection to Redis.
+    /// Returns a plain connection to Redis.
     pub(crate) async fn plain(&self) -> MultiplexedConnection {
         self.redis.async_connection().await
     }
@@ -230,7 +230,7 @@ impl Site {
         self.nothing_is_left_within(CLEAN).await;
     }
 
-    /// The same where something is there on purpose that takes longer to run out.
+    /// Does the same if something is left on purpose that takes longer to run out.
     pub(crate) async fn nothing_is_left_within(self, limit: Duration) {
         for coordinator in self
             .places

@@ -10,7 +10,7 @@ use crate::site::{LATE, Site, TTL};
 const ELECTION: &str = "values";
 const LARGEST: usize = 4096;
 
-/// So many bytes of all kinds.
+/// Returns this many bytes of all kinds.
 fn bytes(first: u8, count: usize) -> Vec<u8> {
     (0..count)
         .map(|at| first.wrapping_add((at % 251) as u8))

@@ -71,7 +71,7 @@ impl Case {
         &self.blocked.name
     }
 
-    /// The same in the same mode of names that only strangers try.
+    /// Returns the same request for names that only strangers use.
     fn foreign(&self) -> Want {
         let other = |name: &str| format!("{name}/foreign");
         match &self.held {
@@ -99,7 +99,7 @@ impl Case {
         assert_eq!((view.mode(), view.limit), expected, "{view:?}");
     }
 
-    /// It is closed from `since` on for no shorter than the delay, and not for longer than `latest`.
+    /// Checks that the name is closed from `since` on for no less than the delay, and until `latest` at most.
     async fn is_closed(&self, site: &Site, at: usize, since: Instant, latest: Duration) {
         let ours = async {
             assert!(
@@ -152,7 +152,7 @@ impl Case {
 
 /// The client's process is killed: its coordinator sees it at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_client_held_stays_closed() {
+async fn locks_of_a_killed_client_stay_closed() {
     on_redis(async |site| {
         join_all(cases("killed").iter().map(|case| async {
             let mut worker = Worker::start(&site.endpoint(0), SHORT * 30);
@@ -177,7 +177,7 @@ async fn what_a_killed_client_held_stays_closed() {
 
 /// The client falls silent: the delay comes after all that it was promised.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_silent_client_held_stays_closed() {
+async fn locks_of_a_silent_client_stay_closed() {
     on_redis(async |site| {
         join_all(cases("silent").iter().map(|case| async {
             let mut session = site.session_of(0, SHORT).await;
@@ -199,7 +199,7 @@ async fn what_a_silent_client_held_stays_closed() {
 
 /// The coordinator is killed: nobody ends the holds but time, and the delay comes on top.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_held_through_a_killed_coordinator_stays_closed() {
+async fn locks_held_through_a_killed_coordinator_stay_closed() {
     let mut site = Site::redis(3).await;
     let cases = cases("orphaned");
     let mut sessions = Vec::new();
@@ -228,7 +228,7 @@ async fn what_was_held_through_a_killed_coordinator_stays_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_released_is_not_closed() {
+async fn released_locks_are_not_closed() {
     everywhere(async |site| {
         for (number, case) in cases("released").into_iter().enumerate() {
             let acquire = || closing_for(SHORT * 30, case.held.acquire());

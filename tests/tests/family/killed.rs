@@ -11,14 +11,14 @@ use crate::{
 };
 
 impl Site {
-    /// A worker process at a coordinator.
+    /// Returns a worker process at a coordinator.
     async fn worker(&self, at: usize) -> Worker {
         let mut worker = Worker::start(&self.endpoint(at), TTL * 3);
         worker.ready().await;
         worker
     }
 
-    /// The same, holding something.
+    /// Does the same, holding something.
     async fn worker_with(&self, at: usize, want: &Want) -> Worker {
         let mut worker = self.worker(at).await;
         worker.order(&want.order());

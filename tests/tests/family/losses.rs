@@ -87,7 +87,7 @@ async fn hold(site: &Site, case: &Case, ttl: Duration) -> Held {
     }
 }
 
-/// Every holder is told once, of this name alone, and has the rest still.
+/// Checks that every holder gets one message, for this name alone, and still has the rest.
 async fn told(case: &Case, reason: LostReason, held: &mut Held, since: Instant, limit: Duration) {
     for (session, locks, kept) in &mut held.holders {
         let lost = session.lost(PROMPT).await;

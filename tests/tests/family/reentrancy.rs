@@ -18,7 +18,7 @@ async fn refused(session: &mut RawSession, acquire: SessionAcquire) -> SessionFa
     session.refusal(id, PROMPT).await
 }
 
-/// The count that others are told, which follows the session's own.
+/// Checks the hold count that others see, which follows the session's own.
 async fn told(site: &Site, name: &str, count: u32) {
     site.seen(1, name, &format!("a hold count of {count}"), |view| {
         view.holders.len() == 1 && view.holders[0].hold_count == count
@@ -76,7 +76,7 @@ async fn an_actor_holds_a_lock_as_often_as_it_asks_in_every_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_would_wait_for_itself_is_refused_at_once() {
+async fn an_actor_that_would_wait_for_itself_is_refused_at_once() {
     everywhere(async |site| {
         let mut session = site.session(0).await;
         for acquire in [

@@ -51,7 +51,7 @@ impl Part {
         }
     }
 
-    /// By how much one of its counters moves.
+    /// Returns the step by which one of its counters moves.
     fn step(self, counter: &str) -> i64 {
         match self {
             Self::Permits(number) if counter == "permits" => number.into(),
@@ -161,7 +161,7 @@ impl Sampling<'_> {
         }
     }
 
-    /// One name, held as `choose` says.
+    /// Takes one name, in the mode that `choose` says.
     async fn one_name(&self, name: &str, seed: u64, choose: impl Fn(&mut StdRng) -> Part) {
         self.run(seed, async |client, mut random| {
             let mut counters = self.counters(name);
@@ -199,7 +199,7 @@ impl Sampling<'_> {
         assert_eq!(left, Inside::default(), "{name}");
     }
 
-    /// Several names of some, in any order.
+    /// Takes several of some names, in any order.
     async fn several_names(&self, seed: u64) {
         self.run(seed, async |client, mut random| {
             for _ in 0..CYCLES {

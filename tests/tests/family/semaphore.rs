@@ -9,7 +9,7 @@ use tonic_types::StatusExt;
 
 use crate::site::{Site, everywhere};
 
-/// A session and a unary call ask for one permit of another limit: both are refused, and told the limit in force.
+/// Asks for one permit of another limit, by a session and by a unary call: both are refused with the limit in force.
 async fn refused(site: &Site, at: usize, name: &str, limit: u32, in_force: u32) {
     let told = HashMap::from([("limit".to_owned(), in_force.to_string())]);
     let mut session = site.session(at).await;
@@ -132,7 +132,7 @@ async fn big_requests_are_not_starved_by_small_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_for_the_whole_limit_drains_it() {
+async fn an_acquire_of_the_whole_limit_drains_the_semaphore() {
     everywhere(async |site| {
         let name = "drain";
         let mut users = site.session(0).await;

@@ -81,7 +81,7 @@ async fn none_held<const N: usize>(site: &Site, names: [&str; N]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_names_them_in_another_order_is_never_blocked_for_good() {
+async fn names_in_another_order_never_block_for_good() {
     const ROUNDS: usize = 60;
     everywhere(async |site| {
         let orders = [
@@ -156,7 +156,7 @@ async fn a_cancel_at_any_point_leaves_nothing_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_lost_while_another_is_waited_for_is_taken_again_before_the_grant() {
+async fn locks_lost_while_another_is_waited_for_are_taken_again_before_the_grant() {
     everywhere(async |site| {
         let mut others = site.session(0).await;
         let b = others.take(exclusive("again/b")).await;

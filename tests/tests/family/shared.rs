@@ -29,8 +29,8 @@ async fn queue<const N: usize>(
     waiting.try_into().unwrap_or_else(|_| unreachable!())
 }
 
-/// So many hold a lock and so many wait for it, in these modes. Whatever was asked and answered before has let in whom it
-/// could, in the same step: there is nothing to wait for.
+/// Asserts that this many hold a lock and this many wait for it, in these modes. Every earlier request that was answered has
+/// let in all that fit in the same step, so there is nothing to wait for.
 async fn stands(site: &Site, name: &str, held: LockMode, holders: u64, waiters: &[LockMode]) {
     let view = site.view(1, name).await;
     assert_eq!(view.holder_count, holders, "{view:?}");

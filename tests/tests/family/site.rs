@@ -35,7 +35,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// So many coordinators on a Redis server of their own.
+    /// Returns this many coordinators on a Redis server of their own.
     pub(crate) async fn redis(coordinators: usize) -> Self {
         let redis = RedisServer::start();
         let options = Coordinator::process().store(redis.url());
@@ -44,7 +44,7 @@ impl Site {
         Self::of(coordinators, Some((redis, looking))).await
     }
 
-    /// One coordinator that keeps its locks in memory.
+    /// Returns one coordinator that keeps its locks in memory.
     pub(crate) async fn memory() -> Self {
         Self::of(vec![Coordinator::process().start()], None).await
     }
@@ -73,12 +73,12 @@ impl Site {
         self.coordinators[at % self.coordinators.len()].endpoint()
     }
 
-    /// A session at a coordinator, whose heartbeats go by themselves.
+    /// Returns a session at a coordinator, that sends heartbeats by itself.
     pub(crate) async fn session(&self, at: usize) -> RawSession {
         self.session_of(at, TTL).await
     }
 
-    /// The same with another TTL.
+    /// Does the same with another TTL.
     pub(crate) async fn session_of(&self, at: usize, ttl: Duration) -> RawSession {
         let mut session = RawSession::open_on(self.channel(at), ttl).await;
         session.keep_alive(ttl / 5);
@@ -92,7 +92,7 @@ impl Site {
         last.kill();
     }
 
-    /// A client of the unary calls.
+    /// Returns a client of the unary calls.
     pub(crate) fn unary(&self, at: usize) -> LockServiceClient<Channel> {
         LockServiceClient::new(self.channel(at))
     }
@@ -157,7 +157,7 @@ impl Site {
         forced.fencing_token
     }
 
-    /// A plain connection to the site's Redis.
+    /// Returns a plain connection to the site's Redis.
     pub(crate) async fn plain(&self) -> MultiplexedConnection {
         let (redis, _) = self.redis.as_ref().expect("locks are in Redis");
         redis.async_connection().await
@@ -186,14 +186,14 @@ pub(crate) async fn everywhere(case: impl AsyncFn(&Site)) {
     tokio::join!(redis.nothing_is_left(), memory.nothing_is_left());
 }
 
-/// The same on Redis alone.
+/// Does the same on Redis alone.
 pub(crate) async fn on_redis(case: impl AsyncFn(&Site)) {
     let site = Site::redis(2).await;
     Box::pin(case(&site)).await;
     site.nothing_is_left().await;
 }
 
-/// `SET key value NX PX`, as clients do that lock without a coordinator.
+/// Sends `SET key value NX PX`, as clients do that lock without a coordinator.
 pub(crate) async fn set_nx(redis: &mut MultiplexedConnection, name: &str) -> bool {
     let mut set = redis::cmd("SET");
     set.arg(format!("lock:{name}")).arg("a stranger");

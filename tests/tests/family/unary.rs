@@ -188,7 +188,7 @@ async fn served(site: &Site, held: SessionAcquire, waits: AcquireRequest, late: 
 /// Nobody ends a hold of the unary calls but its caller, or time: then its lock-delay comes on top, and it stays taken, and
 /// can't be renewed any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_renewed_stays_taken_for_its_lock_delay() {
+async fn locks_that_are_not_renewed_stay_taken_for_their_lock_delay() {
     let delay = Duration::from_secs(2);
     on_redis(async |site| {
         let redis = site.plain().await;

@@ -8,7 +8,7 @@ use crate::{
     want::{Want, pairs},
 };
 
-/// The values of a name's holders, as the coordinators show them: all the same.
+/// Returns the values of a name's holders, as the coordinators show them: all the same.
 async fn values(site: &Site, name: &str) -> Vec<String> {
     let mut shown = Vec::new();
     for at in 0..2 {

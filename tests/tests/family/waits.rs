@@ -108,7 +108,7 @@ async fn cancelled(site: &Site, pair: &Pair) {
 
 /// The waiters behind one that leaves are granted the lock at once if they fit, though no holder has released it.
 #[tokio::test(flavor = "multi_thread")]
-async fn those_behind_a_waiter_that_leaves_are_let_in_at_once() {
+async fn waiters_behind_one_that_leaves_are_granted_at_once() {
     everywhere(async |site| {
         let leaves = [
             Leaves::Cancels,

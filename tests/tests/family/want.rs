@@ -14,7 +14,7 @@ pub(crate) enum Want {
 }
 
 impl Want {
-    /// As a session asks.
+    /// Returns it as a session's request.
     pub(crate) fn acquire(&self) -> SessionAcquire {
         match self {
             Self::Exclusive(name) => exclusive(name),
@@ -24,7 +24,7 @@ impl Want {
         }
     }
 
-    /// As a worker is told.
+    /// Returns it as an order for a worker.
     pub(crate) fn order(&self) -> String {
         match self {
             Self::Exclusive(name) => format!("acquire {name}"),
@@ -34,7 +34,7 @@ impl Want {
         }
     }
 
-    /// The names.
+    /// Returns the names.
     pub(crate) fn names(&self) -> &[String] {
         match self {
             Self::Exclusive(name) | Self::Shared(name) | Self::Permits(name, ..) => {
@@ -54,7 +54,7 @@ pub(crate) struct Pair {
     pub(crate) contended: String,
 }
 
-/// One of each mode, with names that begin with `prefix`.
+/// Returns one of each mode, with names that begin with `prefix`.
 pub(crate) fn pairs(prefix: &str) -> Vec<Pair> {
     let name = |name: &str| format!("{prefix}/{name}");
     let pair = |what, contended: &str, held, wanted| Pair {

@@ -95,7 +95,7 @@ impl Trouble {
         self.more(count)
     }
 
-    /// A stream that is reset while its acquires are under way.
+    /// Resets a stream while its acquires are in flight.
     async fn dropped_session(&mut self) -> bool {
         let mut session = RawSession::open_on(self.channel.clone(), TTL).await;
         let count = self.random.random_range(1..12);
@@ -108,7 +108,7 @@ impl Trouble {
         self.more(count)
     }
 
-    /// A unary call that is cancelled.
+    /// Cancels a unary call.
     async fn dropped_call(&mut self) -> bool {
         let mut client = LockServiceClient::new(self.channel.clone());
         let request = AcquireRequest {
@@ -123,7 +123,7 @@ impl Trouble {
         self.more(1)
     }
 
-    /// A future of the Rust client that is dropped, or its guard.
+    /// Drops a future of the Rust client, or its guard.
     async fn dropped_future(&mut self) -> bool {
         let name = self.name();
         let moment = self.moment(5_000);
@@ -134,7 +134,7 @@ impl Trouble {
         self.more(1)
     }
 
-    /// A connection that ends while the acquires of its session are under way.
+    /// Cuts a connection while the acquires of its session are in flight.
     async fn cut_connection(&mut self) -> bool {
         let address = self.endpoint.trim_start_matches("http://").parse().unwrap();
         let proxy = FaultProxy::start(address).await;

@@ -165,7 +165,7 @@ async fn a_hold_that_is_resumed_counts_from_when_the_resume_was_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_held_while_others_are_waited_for_counts_from_when_it_was_renewed() {
+async fn locks_held_while_others_are_waited_for_count_from_their_renewal() {
     let _alone = alone().await;
     let site = Site::start().await;
     let mut holder = site.session().await;

@@ -18,7 +18,7 @@ const LISTINGS: usize = 20;
 /// Most looks on their way to the store.
 const LOOKS: f64 = 64.0;
 
-/// All locks, page by page.
+/// Returns all locks, page by page.
 async fn list(mut admin: AdminServiceClient<Channel>) -> usize {
     let mut names = HashSet::new();
     let mut page_token = String::new();

@@ -21,7 +21,8 @@ const FIRST_PHASE: Duration = Duration::from_millis(440);
 const STEP: Duration = Duration::from_millis(15);
 const AT_A_TIME: usize = 5;
 
-/// The end of a coordinator whose way to Redis is slow, and until when its client may believe in each lock.
+/// Ends a coordinator whose way to Redis is slow. Returns the locks, each with the time until which its client may believe in
+/// it.
 async fn round(url: String, proxy: FaultProxy, number: usize) -> Vec<(String, Vec<u8>, Instant)> {
     // A start blocks its thread, and the proxies need theirs.
     let options = Coordinator::process()

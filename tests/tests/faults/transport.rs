@@ -13,7 +13,7 @@ const LONG_TTL: Duration = PROMPT.saturating_mul(4);
 /// Between the end of a lease and the next grant.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// A connection that takes in little beyond what is read from it.
+/// Returns a connection that takes in little beyond what is read from it.
 async fn narrow(endpoint: &str) -> Channel {
     let endpoint = Endpoint::from_shared(endpoint.to_owned()).unwrap();
     let endpoint = endpoint.initial_stream_window_size(4_096);

@@ -52,7 +52,7 @@ fn a_cycle_costs_no_more_than_the_baseline() {
 }
 
 #[test]
-fn what_is_more_than_five_percent_above_the_baseline_is_found() {
+fn costs_more_than_five_percent_above_the_baseline_are_found() {
     let baseline = Baseline::parse("piece: 20.00 allocations, 1000 bytes\n");
     let cost = |allocations, bytes| Cost { allocations, bytes };
     assert_eq!(baseline.exceeded("piece", cost(21.0, 1050.0)), None);

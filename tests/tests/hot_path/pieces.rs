@@ -99,7 +99,7 @@ pub(crate) fn rules_uncontended() -> Cost {
     })
 }
 
-/// The holder of a name with 100 waiters releases it, and queues again.
+/// Measures the release of a name with 100 waiters by its holder, which queues again.
 pub(crate) fn rules_contended() -> Cost {
     const WAITERS: u32 = 100;
     let mut table = LockTable::default();
@@ -242,7 +242,7 @@ fn per_cycle(cost: Cost) -> Cost {
     }
 }
 
-/// A client and a coordinator that keeps its locks in memory, on one thread.
+/// Measures a client and a coordinator that keeps its locks in memory, on one thread.
 pub(crate) fn through_a_coordinator() -> Cost {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -88,7 +88,7 @@ impl Teller {
 }
 
 impl Client {
-    /// A client of the coordinator at `channel`.
+    /// Returns a client of the coordinator at `channel`.
     pub(crate) async fn start(
         (client, name, kind): (usize, String, Kind),
         channel: Channel,

@@ -64,7 +64,7 @@ pub(crate) fn places(cast: Cast) -> usize {
     cast.iter().map(|role| role.place + 1).max().unwrap()
 }
 
-/// The clients to whom the lock is handed by another coordinator than theirs.
+/// Returns the clients to whom the lock is handed by another coordinator than theirs.
 pub(crate) fn crossings(cast: Cast) -> Vec<usize> {
     (1..cast.len())
         .filter(|client| cast[*client].place != cast[client - 1].place)
@@ -153,7 +153,7 @@ pub(crate) async fn play(site: &Site, cast: Cast, trouble: Trouble, number: usiz
 }
 
 impl History<'_> {
-    /// Everybody asks for the lock, one after the other.
+    /// Makes every client ask for the lock, one after the other.
     async fn all_ask(&mut self) {
         for client in 0..self.cast.len() {
             self.settle().await;
@@ -202,7 +202,7 @@ impl History<'_> {
             .await;
     }
 
-    /// A unary call says nothing until it is granted or has failed.
+    /// Waits for the first result of a unary call, which comes only when it is granted or has failed.
     async fn first_of_call(&mut self, client: usize) -> First {
         let name = self.clients[client].name.clone();
         let deadline = Instant::now() + PROMPT;
@@ -219,7 +219,7 @@ impl History<'_> {
         }
     }
 
-    /// Everybody is granted the lock and gives it back.
+    /// Lets every client be granted the lock and give it back.
     async fn all_take_turns(&mut self) {
         let mut released = None;
         while let Some(client) = self.referee.next() {

@@ -40,8 +40,8 @@ pub(crate) struct Referee {
 }
 
 impl Referee {
-    /// A referee for clients of which some may be passed over, when nothing has come from their coordinator for as long
-    /// as makes it count as dead.
+    /// Returns a referee. It allows that clients are passed over whose coordinator has been silent for long enough to count as
+    /// dead.
     pub(crate) fn new(events: mpsc::UnboundedReceiver<Event>, silenced: Vec<usize>) -> Self {
         Self {
             events,

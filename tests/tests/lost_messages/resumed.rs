@@ -40,7 +40,7 @@ struct Moving {
     tried: Vec<[u8; 2]>,
 }
 
-/// The owner id of a hold or place that is made for a stream.
+/// Returns the owner id of a hold or place that is made for a stream.
 fn next(name: &str, of: [u8; 2]) -> Vec<u8> {
     let mut id = vec![0xa5; 16];
     id[..2].copy_from_slice(&of);
@@ -136,8 +136,8 @@ impl Scene {
         }
     }
 
-    /// Both have been taken over by a session: the old streams can do nothing to them and are told no loss, and they are what
-    /// they were. Gives the last token.
+    /// Checks that a session has resumed both: the old streams can't change them and get no loss, and both are as before.
+    /// Returns the last token.
     async fn end(mut self, site: &Site, mut heir: RawSession, opened: &SessionOpened) -> i64 {
         let name = &self.moving.name;
         let held = &self.moving.held;

@@ -56,7 +56,7 @@ pub(crate) async fn play_all(cast: Cast, troubles: Vec<Trouble>) -> Vec<(Trouble
     play_on(SITES.min(troubles.len()), cast, troubles).await
 }
 
-/// The same, one after the other on one site.
+/// Does the same one after the other on one site.
 pub(crate) async fn play_in_turn(cast: Cast, troubles: Vec<Trouble>) -> Vec<(Trouble, Played)> {
     play_on(1, cast, troubles).await
 }

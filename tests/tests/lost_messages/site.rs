@@ -60,7 +60,7 @@ fn coordinator(store: String) -> Coordinator {
     ])
 }
 
-/// A connection for looking, which the machine may keep waiting.
+/// Returns a connection for reading, with a long time-out.
 async fn patient(url: String) -> MultiplexedConnection {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(PROMPT))
@@ -174,7 +174,7 @@ impl Site {
             .collect()
     }
 
-    /// The owner id in the lock's key.
+    /// Returns the owner id in the lock's key.
     pub(crate) async fn owner(&self, name: &str) -> Option<Vec<u8>> {
         let mut get = redis::cmd("GET");
         get.arg(format!("lock:{name}"));
@@ -191,7 +191,7 @@ impl Site {
             .unwrap()
     }
 
-    /// All that was written, in order.
+    /// Returns all values that were written, in order.
     pub(crate) async fn written(&self, name: &str) -> Vec<String> {
         let resource = FencedResource::new(name);
         resource.values(&mut self.resource.clone()).await.unwrap()
@@ -223,7 +223,7 @@ impl Site {
         granted.fencing_token
     }
 
-    /// The keys that a name which nobody holds leaves behind: its token, and those of others.
+    /// Returns the keys that a free name leaves behind: its token, and those of others.
     pub(crate) async fn idle_keys(&self, name: &str) -> BTreeSet<String> {
         self.take(&self.observer, name).await;
         self.keys().await
@@ -276,7 +276,7 @@ impl Site {
         .await;
     }
 
-    /// The Redis server, to keep it until the last coordinator has ended.
+    /// Returns the Redis server, to keep it until the last coordinator has ended.
     pub(crate) async fn end(self) {
         // Coordinators are waited for.
         spawn_blocking(move || {

@@ -26,7 +26,7 @@ pub(crate) enum Point {
     Confirm(usize),
 }
 
-/// All script calls of a history, if nothing goes wrong.
+/// Returns all script calls of a history, if nothing goes wrong.
 pub(crate) fn points(cast: Cast) -> Vec<Point> {
     let clients = 0..cast.len();
     let acquires = clients.clone().map(Point::Acquire);
@@ -61,7 +61,7 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    /// The same wherever it happens.
+    /// Returns the kind of the fault, wherever it happens.
     pub(crate) fn kind(self) -> String {
         match self {
             Self::None => "nothing wrong".to_owned(),
@@ -112,7 +112,7 @@ impl Trouble {
         matches!(self.loses(), Some((_, Loss::RequestLate)))
     }
 
-    /// The clients whose coordinator can't reach Redis for a while.
+    /// Returns the clients whose coordinator can't reach Redis for a while.
     pub(crate) fn silences(self, cast: Cast) -> Vec<usize> {
         let Some((point, Loss::RequestLate)) = self.loses() else {
             return Vec::new();
@@ -139,7 +139,7 @@ impl Trouble {
         matches!(self, Self::LoseTwo(Point::Release(of), _) if cast[of].kind == Kind::Unary)
     }
 
-    /// Before anything else.
+    /// Begins the trouble before anything else.
     pub(crate) async fn begin(self, site: &Site) {
         let before = site.counts();
         let places = site.places.len() as u64;
@@ -173,7 +173,7 @@ impl Trouble {
         }
     }
 
-    /// Before a client asks for the lock.
+    /// Makes the trouble before a client asks for the lock.
     pub(crate) fn before_acquire(self, site: &Site, cast: Cast, client: usize, name: &str) {
         if self.fails_acquire(client) {
             let call = Call::With(name.as_bytes().to_vec());
@@ -181,7 +181,7 @@ impl Trouble {
         }
     }
 
-    /// Before a client gives the lock to the next one, if any waits.
+    /// Makes the trouble before a client gives the lock to the next one, if any waits.
     pub(crate) fn before_release(
         self,
         site: &Site,

@@ -36,7 +36,7 @@ async fn each_wake_up_between_two_coordinators_is_dropped() {
     each_wake_up_is_dropped(TWO).await;
 }
 
-/// The connection by which wake-ups come is cut or falls silent: right before each hand-off that needs it, and always.
+/// Cuts or silences the connection by which wake-ups come: right before each hand-off that needs it, and always.
 pub(crate) async fn the_subscription_breaks(cast: Cast) {
     let before_each = crossings(cast)
         .into_iter()

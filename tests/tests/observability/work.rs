@@ -69,7 +69,7 @@ pub(crate) async fn work(coordinator: &CoordinatorProcess) {
 }
 
 #[tokio::test]
-async fn what_was_done_is_counted_where_it_belongs() {
+async fn work_is_counted_where_it_belongs() {
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     work(&coordinator).await;

@@ -172,7 +172,7 @@ async fn a_required_store_that_is_away_is_the_only_complaint() {
     assert!(!said.contains("hunter2"), "{said}");
 }
 
-/// Everything that `leasehold` reads from the environment.
+/// Returns everything that `leasehold` reads from the environment.
 fn variables_of_the_command_line() -> Vec<String> {
     let mut help = std::process::Command::new(binaries::path("leasehold"));
     let help = help.args(["run", "--help"]).output().unwrap();

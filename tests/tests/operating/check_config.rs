@@ -14,7 +14,7 @@ fn check(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_is_right_is_ok_and_nothing_is_served() {
+fn a_right_configuration_is_ok_and_nothing_is_served() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("leasehold.toml");
     std::fs::write(&file, "log = \"debug\"\n").unwrap();

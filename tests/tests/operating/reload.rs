@@ -71,7 +71,7 @@ async fn the_log_follows_and_sessions_go_on() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_changes_nothing() {
+async fn an_invalid_configuration_changes_nothing() {
     let mut site = Site::start("");
     site.reload("log = \"trace\"\nmax-sesions = 1\nstore = \"etcd://:hunter2@h\"\n");
     let first = logged(&site.coordinator, &["ERROR", "did you mean"]).await;
@@ -95,7 +95,7 @@ async fn what_is_wrong_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_needs_a_restart_is_told() {
+async fn changes_that_need_a_restart_are_reported() {
     let mut site = Site::start("");
     site.reload("max-wait = \"1h\"\nname = \"another\"\n");
     let told = logged(&site.coordinator, &["WARN", "restarted"]).await;

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use super::LIMIT;
 
-/// The next message that is no sign of life.
+/// Returns the next message that is no sign of life.
 fn next(socket: &UnixDatagram) -> String {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -88,12 +88,12 @@ impl Crowd {
         }
     }
 
-    /// At which coordinator a member waits.
+    /// Returns the coordinator at which a member waits.
     pub(crate) fn coordinator_of(&self, number: usize) -> usize {
         number % self.coordinators.len()
     }
 
-    /// The first rank from `from` on where `wanted` accepts the coordinators of whoever has it and of whoever is next.
+    /// Returns the first rank from `from` on for which `wanted` accepts the coordinators of that member and of the next.
     pub(crate) fn rank_where(&self, from: usize, wanted: impl Fn(usize, usize) -> bool) -> usize {
         let at = |rank: usize| self.coordinator_of(self.order[rank]);
         (from..WAITERS - 1)
@@ -101,7 +101,7 @@ impl Crowd {
             .expect("the coordinators' waiters are mixed")
     }
 
-    /// The place that each member was told, in the order in which Redis has them.
+    /// Returns the place that each member received, in the order in which Redis has them.
     pub(crate) fn told(&self) -> Vec<u64> {
         self.order
             .iter()
@@ -109,13 +109,13 @@ impl Crowd {
             .collect()
     }
 
-    /// The owner id that the grant of a rank will have.
+    /// Returns the owner id that the grant of a rank will have.
     pub(crate) fn ticket(&self, rank: usize) -> Vec<u8> {
         // Members are in the order of their numbers until the turns begin.
         self.members[self.order[rank]].ticket.clone()
     }
 
-    /// The holder lets go, and the turns begin.
+    /// Releases the first holder's lock, and begins the turns.
     pub(crate) async fn begin(&mut self) -> Turns {
         let mut turns = Turns::begin(std::mem::take(&mut self.members), self.coordinators.len());
         turns.released_before(self.held.lock.fencing_token, Instant::now());
@@ -159,7 +159,7 @@ impl Crowd {
     }
 }
 
-/// Everybody opens a session and asks for the name; in which order they reach Redis is not up to this.
+/// Makes every member open a session and ask for the name. Their order in Redis is not decided here.
 async fn arrive(coordinators: &[CoordinatorProcess]) -> Vec<Member> {
     let mut channels = Vec::new();
     for coordinator in coordinators {

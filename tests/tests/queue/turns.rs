@@ -182,7 +182,7 @@ impl Turns {
         self.grants.iter().map(|grant| grant.number).collect()
     }
 
-    /// The time in which nobody held the lock, before each grant from the second on, with whose grant it was.
+    /// Returns the time in which nobody held the lock, before each grant from the second on, with whose grant it was.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         self.grants
             .windows(2)

@@ -63,7 +63,7 @@ async fn two_hung_masters_of_five_are_not_waited_for_and_follow_with_the_next_re
 }
 
 #[tokio::test]
-async fn what_hung_while_it_was_resumed_is_ended_with_it() {
+async fn a_hold_on_a_master_that_hung_during_the_resume_ends_with_it() {
     let masters = Masters::start(5).bootstrapped();
     let (_here, there, token) = held(&masters).await;
     masters.pause(3);
@@ -162,7 +162,7 @@ async fn renewals_of_the_old_one_that_are_in_flight_do_not_bring_it_back() {
 }
 
 #[tokio::test]
-async fn what_came_to_a_minority_has_not_happened_and_is_tried_again() {
+async fn a_resume_at_a_minority_has_not_happened_and_is_tried_again() {
     let masters = Masters::start(5).bootstrapped();
     let (here, mut wake_ups) = open(options(&masters, "here")).unwrap();
     up(&here).await;

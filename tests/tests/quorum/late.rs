@@ -25,7 +25,7 @@ fn scripts_run(server: &RedisServer) -> u64 {
 }
 
 #[tokio::test]
-async fn what_a_hung_master_was_asked_too_long_ago_does_nothing() {
+async fn old_commands_for_a_hung_master_do_nothing() {
     let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let hung = masters.server(4);
@@ -63,7 +63,7 @@ async fn what_a_hung_master_was_asked_too_long_ago_does_nothing() {
 }
 
 #[tokio::test]
-async fn what_a_failed_attempt_left_is_taken_back_behind_its_asker() {
+async fn leftovers_of_a_failed_attempt_are_undone_in_the_background() {
     let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     // Somebody else has it on three of them.
@@ -149,7 +149,7 @@ async fn a_force_is_made_up_for_where_nobody_answered() {
 }
 
 #[tokio::test]
-async fn what_a_minority_has_of_a_hold_that_is_lost_is_ended() {
+async fn a_lost_hold_is_ended_at_a_minority_that_has_it() {
     let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let long = Acquire {
@@ -175,7 +175,7 @@ async fn what_a_minority_has_of_a_hold_that_is_lost_is_ended() {
 }
 
 #[tokio::test]
-async fn what_is_in_line_while_it_holds_the_lock_is_released() {
+async fn a_waiter_that_holds_the_lock_is_released() {
     let masters = Masters::start(5).bootstrapped();
     let store = store(&masters, "here").await;
     let waits = |number| Acquire {

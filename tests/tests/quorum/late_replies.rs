@@ -28,7 +28,7 @@ async fn delayed(store: &Store, proxies: &[RedisProxy], last: &[u8], op: Op) -> 
 }
 
 #[tokio::test]
-async fn what_masters_agree_on_counts_from_when_it_was_sent() {
+async fn a_grant_by_the_masters_counts_from_its_sending() {
     let masters = Masters::start(3).bootstrapped();
     let (store, proxies) = proxied(&masters, UNHURRIED).await;
     let long = Acquire {

@@ -11,7 +11,7 @@ use tonic::Code;
 
 use crate::site::{MAX_TTL, PROMPT};
 
-/// A coordinator process on them.
+/// Returns a coordinator process on them.
 pub(crate) fn start(masters: &Masters) -> CoordinatorProcess {
     let options = Coordinator::process().store(format!("redis+quorum://{}", masters.hosts()));
     let options = options.arguments(["--store-timeout=200ms", "--min-ttl=500ms"]);
@@ -21,7 +21,7 @@ pub(crate) fn start(masters: &Masters) -> CoordinatorProcess {
         .start()
 }
 
-/// A session whose heartbeats go by themselves.
+/// Returns a session that sends heartbeats by itself.
 pub(crate) async fn session(coordinator: &CoordinatorProcess) -> RawSession {
     let mut session = RawSession::open(&coordinator.endpoint(), MAX_TTL).await;
     session.keep_alive(MAX_TTL / 5);
@@ -29,7 +29,7 @@ pub(crate) async fn session(coordinator: &CoordinatorProcess) -> RawSession {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_is_refused_with_its_reason() {
+async fn missing_features_are_refused_with_their_reason() {
     let masters = Masters::start(3).bootstrapped();
     let coordinator = start(&masters);
     let mut session = session(&coordinator).await;

@@ -64,7 +64,7 @@ pub(crate) fn resumed(token: FencingToken) -> Reply {
     }
 }
 
-/// Two coordinators, and the token of a hold of the first.
+/// Returns two coordinators, and the token of a hold of the first.
 pub(crate) async fn held(masters: &Masters) -> (Store, Store, FencingToken) {
     let here = store(masters, "here").await;
     let there = store(masters, "there").await;
@@ -208,7 +208,7 @@ async fn a_missing_key_is_set_again_but_no_majority_of_them() {
 }
 
 #[tokio::test]
-async fn what_is_gone_is_not_resumed_and_it_is_said_why() {
+async fn lost_holds_are_refused_with_their_reason() {
     let masters = Masters::start(3).bootstrapped();
     let (here, there, _) = held(&masters).await;
     let refused = async |op, why| {
@@ -284,7 +284,7 @@ async fn a_place_is_resumed_where_it_is_and_a_grant_that_came_of_it_anywhere() {
 }
 
 #[tokio::test]
-async fn what_is_granted_after_its_place_was_resumed_or_left_is_given_back() {
+async fn grants_of_a_resumed_or_left_place_are_given_back() {
     let masters = Masters::start(3).bootstrapped();
     let store = store(&masters, "here").await;
     let ask = |number| {

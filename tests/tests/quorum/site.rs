@@ -38,7 +38,7 @@ pub(crate) fn options(masters: &Masters, coordinator: &str) -> Options {
     }
 }
 
-/// A store that every master has met: each carries out what it asks.
+/// Returns a store that every master knows: each carries out its commands.
 pub(crate) async fn store(masters: &Masters, coordinator: &str) -> Store {
     let store = open(options(masters, coordinator)).unwrap().0;
     up(&store).await;
@@ -46,7 +46,7 @@ pub(crate) async fn store(masters: &Masters, coordinator: &str) -> Store {
     store
 }
 
-/// The same by way of a proxy for each master. A master takes too long for it after `timeout`.
+/// Does the same through a proxy for each master, with this time-out for each answer.
 pub(crate) async fn proxied(masters: &Masters, timeout: Duration) -> (Store, Vec<RedisProxy>) {
     let mut proxies = Vec::new();
     for server in masters.servers() {
@@ -153,7 +153,7 @@ pub(crate) async fn try_run(store: &Store, op: Op) -> Result<Stamped, StoreError
     try_run_by(store, "here", op).await
 }
 
-/// The same for another coordinator.
+/// Does the same for another coordinator.
 pub(crate) async fn try_run_by(
     store: &Store,
     coordinator: &str,

@@ -19,7 +19,7 @@ use crate::site::{
     try_run,
 };
 
-/// The newest token that a master knows of the lock `x`.
+/// Returns the newest token that a master knows of the lock `x`.
 fn token(masters: &Masters, place: usize) -> i64 {
     let mut connection = masters.server(place).connection();
     let records: Vec<String> = connection.keys("lh:*:token:lock:x").unwrap();
@@ -143,7 +143,7 @@ async fn a_later_try_has_a_larger_token_than_one_that_no_master_knows() {
     assert!(token.get() > far, "{token} may be that of the try before");
 }
 
-/// The time of the first master (µs).
+/// Returns the time of the first master (µs).
 fn store_time(masters: &Masters) -> i64 {
     let (seconds, micros): (i64, i64) = redis::cmd("TIME")
         .query(&mut masters.server(0).connection())

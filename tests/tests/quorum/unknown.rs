@@ -58,7 +58,7 @@ fn boast(reply: &mut [u8]) {
 }
 
 #[tokio::test]
-async fn what_an_empty_master_says_of_its_age_is_not_believed() {
+async fn the_age_that_an_empty_master_claims_is_not_believed() {
     let masters = Masters::start(3);
     let mut hosts = Vec::new();
     for server in masters.servers() {

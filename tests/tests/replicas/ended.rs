@@ -11,7 +11,7 @@ use crate::site::Site;
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_done_over_a_connection_that_ended_meanwhile_is_not_granted() {
+async fn writes_over_a_connection_that_ended_meanwhile_grant_nothing() {
     let site = Site::waiting(2, REPLICA_TIMEOUT);
     let mut session = site.session(0).await;
     let before = session.acquire("ended").await.lock;

@@ -38,7 +38,7 @@ impl Site {
         }
     }
 
-    /// A session at a coordinator. Heartbeats are the test's own.
+    /// Returns a session at a coordinator. Heartbeats are the test's own.
     pub(crate) async fn session(&self, at: usize) -> RawSession {
         RawSession::open(&self.coordinators[at].endpoint(), TTL).await
     }

@@ -17,7 +17,7 @@ const LATE: Duration = Duration::from_secs(1);
 const NUMBER: usize = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_one_has_to_acknowledge_nobody_notices() {
+async fn with_one_acknowledgement_required_no_client_notices() {
     let _alone = alone().await;
     let site = Site::start(1);
     let mut session = site.session(0).await;
@@ -47,7 +47,7 @@ async fn where_one_has_to_acknowledge_nobody_notices() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_all_have_to_acknowledge_nothing_is_granted_and_nothing_else_is_slower() {
+async fn with_all_acknowledgements_required_nothing_is_granted_and_nothing_else_is_slower() {
     let _alone = alone().await;
     let site = Site::start(2);
     let mut session = site.session(0).await;

@@ -6,7 +6,7 @@ use leasehold_tests::raw::PROMPT;
 use crate::site::{Site, TTL};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_replicas_acknowledge_after_a_heartbeat_was_answered_is_told_unasked() {
+async fn acknowledgements_after_the_answer_to_a_heartbeat_are_sent_unasked() {
     let site = Site::start(1);
     let mut session = site.session(0).await;
     let lock = session.acquire("told").await.lock;

@@ -19,7 +19,7 @@ impl Site {
         Self::draining_for(coordinators, DRAIN)
     }
 
-    /// The same, where a coordinator that goes away gives its clients so long.
+    /// Does the same with this drain time-out.
     pub(crate) fn draining_for(coordinators: usize, drain: Duration) -> Self {
         let redis = RedisServer::start();
         let coordinators = (0..coordinators)
@@ -52,7 +52,7 @@ impl Site {
         self.restart_after(at, Duration::ZERO).await
     }
 
-    /// The same, where the other one is started so long after the end of the first.
+    /// Does the same, but starts the other coordinator this long after the end of the first.
     pub(crate) async fn restart_after(&mut self, at: usize, pause: Duration) -> Duration {
         let begun = Instant::now();
         let drained = self.stop(at).await - begun;

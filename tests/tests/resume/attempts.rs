@@ -18,7 +18,7 @@ use crate::site::{LATE, Site, TTL};
 const STORE_TIMEOUT: Duration = Duration::from_millis(750);
 const WAIT: u64 = 1_000_000;
 
-/// A coordinator that reaches the site's Redis through something.
+/// Returns a coordinator that reaches the site's Redis through something.
 fn through(site: &Site, address: std::net::SocketAddr) -> CoordinatorProcess {
     through_within(site, address, STORE_TIMEOUT)
 }
@@ -37,7 +37,7 @@ fn through_within(
         .start()
 }
 
-/// An attempt that is not opened, and how it ended.
+/// Makes an attempt that is not opened, and returns its status.
 async fn failed(coordinator: &CoordinatorProcess, ttl: Duration, resume: SessionResume) -> Status {
     let mut session = RawSession::stream(connect(&coordinator.endpoint()).await)
         .await
@@ -86,7 +86,7 @@ async fn a_resume_whose_reply_redis_lost_is_carried_out_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_unanswered_attempt_may_have_taken_over_is_had_elsewhere() {
+async fn holds_of_an_unanswered_attempt_are_resumed_elsewhere() {
     // Whether the resume of the first attempt reaches Redis, or only its answer does not come back.
     for direction in [Direction::ToClient, Direction::ToServer] {
         let site = Site::new(1);
@@ -125,7 +125,7 @@ async fn what_an_unanswered_attempt_may_have_taken_over_is_had_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_had_elsewhere_is_released_when_its_time_is_over() {
+async fn holds_not_resumed_elsewhere_are_released_when_their_time_is_over() {
     let site = Site::new(1);
     let proxy = FaultProxy::start(site.redis.address()).await;
     let cut_off = through(&site, proxy.address());

@@ -346,7 +346,7 @@ async fn no_more_is_resumed_than_a_session_may_have() {
 }
 
 #[tokio::test]
-async fn what_follows_an_open_with_more_is_an_open() {
+async fn an_open_with_more_must_be_followed_by_an_open() {
     let coordinator = Coordinator::in_process_with(["--handshake-timeout", "500ms"]);
     let more = SessionOpen {
         more: true,

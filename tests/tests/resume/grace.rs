@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const LONG_GRACE: Duration = CLEAN.saturating_add(Duration::from_secs(1));
 const WAIT: u64 = 1_000_000;
 
-/// A session that is kept for a while when its stream breaks.
+/// Opens a session with a grace.
 async fn patient(endpoint: &str, ttl: Duration, grace: Duration) -> RawSession {
     let open = SessionOpen {
         ttl: wire(ttl),
@@ -27,7 +27,7 @@ async fn patient(endpoint: &str, ttl: Duration, grace: Duration) -> RawSession {
     RawSession::open_as(endpoint, open).await.0
 }
 
-/// A session that waits for these locks, and the request ids.
+/// Returns a session that waits for these locks, and the request ids.
 async fn behind(site: &Site, held: &[&GrantedLock]) -> (RawSession, Vec<u64>) {
     let mut waiter = site.session(1).await;
     let mut ids = Vec::new();
@@ -38,7 +38,7 @@ async fn behind(site: &Site, held: &[&GrantedLock]) -> (RawSession, Vec<u64>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_resumed_is_handed_on_when_the_grace_is_over() {
+async fn holds_that_are_not_resumed_are_handed_on_when_the_grace_is_over() {
     let site = Site::new(2);
     let delay = Duration::from_secs(1);
     let mut broken = patient(&site.endpoint(0), TTL, GRACE).await;
@@ -70,7 +70,7 @@ async fn what_is_not_resumed_is_handed_on_when_the_grace_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_resumed_in_the_grace_is_not_lost() {
+async fn holds_resumed_in_the_grace_are_not_lost() {
     let site = Site::new(2);
     for to in [0, 1] {
         let mut broken = patient(&site.endpoint(0), TTL, LONG_GRACE).await;
@@ -146,7 +146,7 @@ async fn without_a_grace_it_is_handed_on_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_without_a_stream_goes_on_waiting_and_keeps_what_it_is_granted() {
+async fn a_waiter_without_a_stream_goes_on_waiting_and_keeps_its_grant() {
     let site = Site::new(2);
     let grace = Duration::from_secs(5);
     let mut holder = site.session(1).await;
@@ -193,7 +193,7 @@ async fn who_waits_without_a_stream_goes_on_waiting_and_keeps_what_it_is_granted
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_resumes_of_a_waiter_is_handed_on_too() {
+async fn a_waiters_grant_that_is_not_resumed_is_handed_on_too() {
     let site = Site::new(2);
     let mut holder = site.session(1).await;
     let held = holder.take_one(exclusive("waited")).await;

@@ -18,7 +18,7 @@ use crate::site::{Site, TTL};
 
 const ACTOR: u64 = 7;
 
-/// A hold of each mode, the exclusive one three times.
+/// Returns a hold of each mode, the exclusive one three times.
 async fn holds(session: &mut RawSession, of: &str) -> Vec<GrantedLock> {
     let name = |mode: &str| format!("{of}/{mode}");
     let delay = Duration::from_secs(1);
@@ -149,7 +149,7 @@ async fn nobody_who_watches_sees_a_resume() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_not_be_resumed_is_refused_with_the_reason() {
+async fn holds_that_can_not_be_resumed_are_refused_with_the_reason() {
     let site = Site::new(2);
     let mut old = site.session(0).await;
     let names = ["released", "forced", "taken", "resumed", "kept"];

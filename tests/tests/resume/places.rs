@@ -207,7 +207,7 @@ async fn the_ticket_of_one_of_several_names_ends_the_acquire_of_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_can_not_resume_it_as_a_hold() {
+async fn a_waiter_can_not_resume_its_place_as_a_hold() {
     let site = Site::new(1);
     let mut holder = site.session(0).await;
     let held = holder.take_one(exclusive("contended")).await;

@@ -26,7 +26,7 @@ impl Site {
         Self::with(coordinators, [])
     }
 
-    /// The same where a connection that falls silent is not given up meanwhile.
+    /// Does the same with coordinators that keep silent connections.
     pub(crate) fn without_probes(coordinators: usize) -> Self {
         Self::with(coordinators, ["--keepalive-interval", "1m"])
     }
@@ -47,12 +47,12 @@ impl Site {
         self.coordinators[at].endpoint()
     }
 
-    /// A session whose heartbeats go by themselves.
+    /// Returns a session that sends heartbeats by itself.
     pub(crate) async fn session(&self, at: usize) -> RawSession {
         self.session_of(at, TTL).await
     }
 
-    /// The same with another TTL.
+    /// Does the same with another TTL.
     pub(crate) async fn session_of(&self, at: usize, ttl: Duration) -> RawSession {
         let mut session = RawSession::open(&self.endpoint(at), ttl).await;
         session.keep_alive(ttl / 5);
@@ -67,7 +67,7 @@ impl Site {
         shown.into_inner().lock.unwrap()
     }
 
-    /// The sum of a metric over all labels, at one coordinator.
+    /// Returns the sum of a metric over all labels, at one coordinator.
     pub(crate) async fn metric(&self, at: usize, name: &str) -> f64 {
         let metrics = self.coordinators[at].metrics().await;
         // A family without members has no line.

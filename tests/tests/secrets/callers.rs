@@ -110,7 +110,7 @@ async fn work(caller: &Known<'_>, name: &str) {
     assert!(released.into_inner().released);
 }
 
-/// Somebody who is known, and may only look.
+/// Makes requests of a known caller that may only look.
 async fn denied(caller: &Known<'_>, name: &str) {
     let mut admin = AdminServiceClient::new(caller.channel.clone());
     let list = caller.says(ListLocksRequest::default());

@@ -88,7 +88,7 @@ impl Signer {
         json!({"keys": [jwk]}).to_string()
     }
 
-    /// A token for this subject, another each time, which is over in so many seconds.
+    /// Returns a fresh token for this subject, which expires in this many seconds.
     pub(super) fn sign(&self, kind: &'static str, subject: &str, seconds: i64) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let now = i64::try_from(now.as_secs()).unwrap();
@@ -106,7 +106,7 @@ impl Signer {
         token
     }
 
-    /// The same with a signature that is another token's.
+    /// Does the same with another token's signature.
     pub(super) fn forge(&self) -> String {
         let [one, other] = ["one", "another"].map(|who| self.sign("JWT that is refused", who, 60));
         let (_, signature) = one.rsplit_once('.').unwrap();

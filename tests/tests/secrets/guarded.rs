@@ -130,7 +130,7 @@ impl Guarded {
         }
     }
 
-    /// A file of the coordinators' folder.
+    /// Returns a file of the coordinators' folder.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -139,7 +139,7 @@ impl Guarded {
         self.coordinators[at].endpoint()
     }
 
-    /// A connection; with the client's certificate or without.
+    /// Returns a connection; with the client's certificate or without.
     pub(super) async fn channel(&self, at: usize, is_certified: bool) -> Channel {
         let client = is_certified.then_some(&self.client);
         let connected = self.servers.connect(&self.endpoint(at), client).await;
@@ -215,7 +215,7 @@ impl Guarded {
     }
 }
 
-/// A Redis server that asks for certificates on another port.
+/// Returns a Redis server that asks for certificates on another port.
 fn serve_over_tls(port: u16, served_with: &Issued, clients: &Authority) -> RedisServer {
     let port = port.to_string();
     let [cert, key, ca] =

@@ -13,7 +13,7 @@ use leasehold_tests::{
 
 use super::LIMIT;
 
-/// Every 16 bytes that can be read out of a text of hexadecimal digits.
+/// Returns every 16 bytes that can be read out of a text of hexadecimal digits.
 fn ids_in(text: &str) -> Vec<Vec<u8>> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
     let ids = digits.windows(32).map(|window| {

@@ -157,7 +157,7 @@ async fn refused(site: &Guarded, at: usize) {
     }
 }
 
-/// The command line, with what lets it in and with what does not.
+/// Runs the command line with right and with wrong credentials.
 pub(super) async fn command_line(site: &Guarded, at: usize) {
     let (endpoint, ca) = (site.endpoint(at), site.servers.ca().display().to_string());
     let [cert, key, strange] = [&site.client.cert, &site.client.key, &site.strange.key]

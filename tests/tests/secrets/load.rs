@@ -91,7 +91,7 @@ pub(crate) async fn modes(site: &Site, at: usize) {
     other.close().await;
 }
 
-/// Unary calls, with right and wrong owner ids.
+/// Makes unary calls, with right and wrong owner ids.
 pub(crate) async fn calls(site: &Site, at: usize) {
     let mut client = LockServiceClient::new(site.channel(at).await);
     for round in 0..ROUNDS {

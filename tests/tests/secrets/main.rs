@@ -60,7 +60,7 @@ async fn nothing_that_is_secret_is_told_to_anybody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_callers_are_known_by_is_told_to_nobody_else() {
+async fn credentials_are_shown_to_nobody_else() {
     let site = Arc::new(Guarded::start().await);
     tokio::join!(
         callers::known(&site, 0),
@@ -89,7 +89,7 @@ async fn what_callers_are_known_by_is_told_to_nobody_else() {
     nowhere(&site.secrets, &kinds, &site.places());
 }
 
-/// None of the secrets, some of which are of each kind, is in any of the places.
+/// Asserts that none of the secrets, of which there are some of each kind, is in any of the places.
 fn nowhere(secrets: &Secrets, used: &[&str], places: &[(String, Vec<u8>)]) {
     let secrets = secrets.all();
     let kinds: BTreeSet<_> = secrets.iter().map(|secret| secret.kind).collect();

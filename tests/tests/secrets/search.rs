@@ -33,7 +33,7 @@ impl fmt::Debug for Found {
 /// Number of bytes of a form that are looked up at once; no form is shorter.
 const WINDOW: usize = 12;
 
-/// The ways in which bytes are written.
+/// Returns the forms in which bytes may be written.
 fn forms(secret: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut forms = vec![
@@ -76,7 +76,7 @@ fn forms(secret: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     forms
 }
 
-/// Without padding, as that depends on who writes.
+/// Encodes in base64 without padding, because writers differ in that.
 fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
     let mut alphabet: Vec<u8> = (b'A'..=b'Z')
         .chain(b'a'..=b'z')
@@ -97,7 +97,7 @@ fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
     out
 }
 
-/// Every secret in every place, in every form.
+/// Searches every place for every secret, in every form.
 pub(crate) fn all(secrets: &[Secret], places: &[(String, Vec<u8>)]) -> Vec<Found> {
     let mut written = Vec::new();
     for secret in secrets {

@@ -50,13 +50,13 @@ impl Told {
         told.push(b'\n');
     }
 
-    /// A message, as it is written and as it goes over the wire.
+    /// Adds a message, as text and as bytes of the wire.
     pub(crate) fn message(&self, message: &(impl Message + Debug)) {
         self.text(format!("{message:?}").as_bytes());
         self.text(&message.encode_to_vec());
     }
 
-    /// An error, with all that it carries.
+    /// Adds an error with all its causes.
     pub(crate) fn error(&self, status: &Status) {
         self.text(format!("{status:?} {status}").as_bytes());
         self.text(status.details());
@@ -134,7 +134,7 @@ impl Site {
         self.coordinators[at].channel().await
     }
 
-    /// A call that carries a bearer token.
+    /// Returns a call that carries a bearer token.
     pub(crate) fn call<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         let token = format!("Bearer {}", fresh_token(&self.secrets));

@@ -39,7 +39,7 @@ pub(crate) async fn losses(site: &Site) {
     }
 }
 
-/// A session without heartbeats.
+/// Opens a session that sends no heartbeats.
 pub(crate) async fn silence(site: &Site) {
     let mut session = RawSession::open(&site.endpoint(1), Duration::from_secs(1)).await;
     let lock = session.take_one(exclusive("silent")).await;
@@ -132,7 +132,7 @@ pub(crate) async fn bad_starts(site: &Site) {
     }
 }
 
-/// A configuration that is wrong, and has a password in it.
+/// Reloads an invalid configuration that has a password in it.
 pub(crate) async fn bad_reload(site: &mut Site) {
     let password = "hunter2-of-a-reload";
     site.secrets.add("password", password);

@@ -15,14 +15,14 @@ pub(crate) const BEHIND: Duration = Duration::from_secs(2);
 /// Longest time for anything that depends on a fail-over.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// A session that keeps itself alive.
+/// Returns a session that keeps itself alive.
 pub(crate) async fn session(coordinator: &CoordinatorProcess) -> RawSession {
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
     session.keep_alive(TTL / 6);
     session
 }
 
-/// One attempt to take a lock that is free.
+/// Tries once to take a free lock.
 pub(crate) async fn attempt(
     session: &mut RawSession,
     name: &str,

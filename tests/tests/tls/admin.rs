@@ -29,7 +29,7 @@ struct Site {
 }
 
 impl Site {
-    /// A coordinator that asks the clients of its other port for certificates.
+    /// Returns a coordinator that asks the clients of its other port for certificates.
     fn start(flags: &[&str]) -> Self {
         let (servers, clients) = (Authority::new("servers"), Authority::new("clients"));
         let server = servers.server().issue();
@@ -186,7 +186,7 @@ async fn its_certificate_is_swapped_without_a_word_to_those_who_are_there() {
 }
 
 #[tokio::test]
-async fn those_who_say_nothing_keep_nobody_waiting_for_long() {
+async fn silent_clients_keep_no_other_waiting_for_long() {
     let site = Site::start(&["--handshake-timeout=500ms"]);
     let mut silent = Vec::new();
     for _ in 0..MANY {

@@ -14,7 +14,7 @@ use crate::listening::{
     BOTH, HANDSHAKE_TIMEOUT, HTTP2, Listening, Served, client, plain_client, serve, soon,
 };
 
-/// A client whose first words were heard, and our end of its connection.
+/// Returns a client whose first bytes were read, and our end of its connection.
 async fn open() -> (Listening, TlsStream<TcpStream>, Served) {
     let authority = Authority::new("servers");
     let mut listening = Listening::with(&authority.server().issue().flags()).await;
@@ -95,7 +95,7 @@ async fn a_reset_is_the_peers_doing() {
 }
 
 #[tokio::test]
-async fn what_is_no_tls_on_an_open_connection_is_nothing_that_its_peer_did() {
+async fn broken_tls_on_an_open_connection_is_not_the_peers_end() {
     let (listening, peer, served) = open().await;
     let (mut socket, _) = peer.into_inner();
     // A record of application data that nobody has encrypted with the right key.

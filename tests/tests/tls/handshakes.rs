@@ -59,7 +59,7 @@ async fn only_a_good_certificate_of_the_clients_authority_opens_the_door() {
 }
 
 #[tokio::test]
-async fn where_certificates_are_optional_one_that_is_shown_must_be_good() {
+async fn an_optional_certificate_that_is_shown_must_be_good() {
     let site = Site::asking(|clients| {
         let mut flags = clients.of_clients().to_vec();
         flags.push("--tls-client-auth=optional".to_owned());
@@ -110,7 +110,7 @@ async fn both_versions_are_spoken_and_no_older_one() {
     site.until_failures(1.0).await;
 }
 
-/// A record with the hello of a client that knows TLS 1.1 and nothing newer.
+/// Returns a record with the hello of a client that knows TLS 1.1 and nothing newer.
 pub(crate) fn hello_of_tls_1_1() -> Vec<u8> {
     let mut hello = vec![3, 2];
     hello.extend([7; 32]);

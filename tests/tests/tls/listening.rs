@@ -42,7 +42,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// With these flags, of which `--handshake-timeout` counts beside those of TLS. Silence is never ended.
+    /// Starts with these flags; only `--handshake-timeout` and those of TLS matter. Never ends silent connections.
     pub(crate) async fn with(flags: &[String]) -> Self {
         let program = "leasehold-server".to_owned();
         let args = [program].into_iter().chain(flags.iter().cloned());
@@ -73,12 +73,12 @@ impl Listening {
         }
     }
 
-    /// The next connection that was accepted.
+    /// Returns the next connection that was accepted.
     pub(crate) async fn next(&mut self) -> Connection {
         soon(self.incoming.next()).await.unwrap().unwrap()
     }
 
-    /// A client that has done its handshake, and our end of its connection, read by a task of its own.
+    /// Returns a client that has done its handshake, and our end of its connection, read by a task of its own.
     pub(crate) async fn pair(
         &mut self,
         client: Arc<ClientConfig>,
@@ -126,7 +126,7 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     }
 }
 
-/// A client's side of TLS: which versions it speaks, what it offers by ALPN, and who it is.
+/// Returns a client's settings of TLS: its versions, its protocols for ALPN, and its identity.
 pub(crate) fn client(
     trusted: &Authority,
     versions: &[&'static SupportedProtocolVersion],
@@ -156,12 +156,12 @@ pub(crate) fn client(
     Arc::new(config)
 }
 
-/// A client of HTTP/2 that nobody asks who it is.
+/// Returns the settings of an HTTP/2 client without a certificate.
 pub(crate) fn plain_client(trusted: &Authority) -> Arc<ClientConfig> {
     client(trusted, BOTH, &[b"h2"], None)
 }
 
-/// A TLS handshake, as far as the client can tell.
+/// Makes a TLS handshake, as far as the client can tell.
 pub(crate) async fn hello(
     address: SocketAddr,
     client: Arc<ClientConfig>,

@@ -19,22 +19,22 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// One that asks clients for nothing.
+    /// Starts a coordinator that asks clients for no certificate.
     pub(crate) async fn open() -> Self {
         Self::with(|servers| servers.server().issue(), |_| Vec::new()).await
     }
 
-    /// The same with this certificate.
+    /// Does the same with this certificate.
     pub(crate) async fn serving(certificate: impl FnOnce(&Authority) -> Issued) -> Self {
         Self::with(certificate, |_| Vec::new()).await
     }
 
-    /// One that asks clients for a certificate.
+    /// Starts a coordinator that asks clients for a certificate.
     pub(crate) async fn mutual() -> Self {
         Self::asking(|clients| clients.of_clients().to_vec()).await
     }
 
-    /// One with further flags, which name files of the clients' authority.
+    /// Starts a coordinator with further flags, which name files of the clients' authority.
     pub(crate) async fn asking(flags: impl FnOnce(&Authority) -> Vec<String>) -> Self {
         Self::with(|servers| servers.server().issue(), flags).await
     }
@@ -101,7 +101,7 @@ pub(crate) async fn list(channel: Channel) -> Result<(), Status> {
     Ok(())
 }
 
-/// An error with all that is behind it.
+/// Returns an error with its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -84,7 +84,7 @@ async fn half_a_swap_leaves_what_was_there_in_force() {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn what_can_not_be_read_for_a_moment_is_read_again() {
+async fn files_that_can_not_be_read_for_a_moment_are_read_again() {
     use leasehold_tests::process::limit_open_files;
 
     let authority = Authority::new("servers");

@@ -23,7 +23,7 @@ async fn client(coordinator: &CoordinatorProcess) -> Client {
         .unwrap()
 }
 
-/// A span of the test's trace, told apart by its number.
+/// Returns a span of the test's trace, told apart by its number.
 fn span(number: u8) -> TraceContext {
     let trace = u128::from_str_radix(TRACE, 16).unwrap();
     TraceContext::new(trace.to_be_bytes(), [number; 8], 1).unwrap()
@@ -41,7 +41,7 @@ fn assert_asked_in(found: &Span, number: u8) {
 }
 
 #[tokio::test]
-async fn what_is_asked_on_a_session_is_part_of_the_span_in_which_it_is_asked() {
+async fn requests_on_a_session_are_part_of_the_span_in_which_they_are_made() {
     let collector = Collector::start().await;
     let coordinator = coordinator(&collector, "0");
     let client = client(&coordinator).await;

@@ -54,7 +54,7 @@ async fn of_many_requests_the_share_is_traced_and_all_are_sent_at_the_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_sent_yet_is_sent_at_the_end() {
+async fn unsent_spans_are_sent_at_the_end() {
     let collector = Collector::start().await;
     let endpoint = collector.endpoint();
     let mut coordinator = Coordinator::process()

@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const ASKING: &str = "00f067aa0ba902b7";
 
-/// The context of a caller that traces its request.
+/// Returns the context of a caller that traces its request.
 fn sampled() -> String {
     format!("00-{TRACE}-{ASKING}-01")
 }
@@ -30,7 +30,7 @@ fn unsampled() -> String {
     format!("00-{TRACE}-{ASKING}-00")
 }
 
-/// A coordinator that sends spans soon.
+/// Returns a coordinator that sends spans soon.
 fn coordinator(collector: &Collector, share: &str) -> CoordinatorProcess {
     let endpoint = collector.endpoint();
     Coordinator::process()

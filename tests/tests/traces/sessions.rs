@@ -64,7 +64,7 @@ async fn an_acquire_that_waits_tells_of_its_wait_and_of_the_hand_off() {
 }
 
 #[tokio::test]
-async fn what_is_refused_says_why() {
+async fn refused_requests_have_a_reason() {
     let collector = Collector::start().await;
     let coordinator = coordinator(&collector, "0");
     let mut session = RawSession::open(&coordinator.endpoint(), LIMIT).await;

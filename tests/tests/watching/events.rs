@@ -113,7 +113,7 @@ async fn a_lock_is_granted_waited_for_handed_on_changed_and_taken_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_out_is_told_within_a_second() {
+async fn expiries_are_reported_within_a_second() {
     everywhere(async |site: &Site| {
         let mut watch = site.watch(1, "").await;
         let mut locks = LockServiceClient::new(site.at(0).channel().await);
@@ -189,7 +189,7 @@ async fn an_end_that_closes_a_lock_is_told_with_for_how_long() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_strangers_do_in_redis_is_told_when_it_is_found() {
+async fn changes_by_strangers_in_redis_are_reported_when_found() {
     let site = Site::redis().await;
     let mut redis = site.plain().await;
     let mut watch = site.watch(1, "").await;

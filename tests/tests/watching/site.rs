@@ -27,7 +27,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Two coordinators on a Redis server of their own.
+    /// Returns two coordinators on a Redis server of their own.
     pub(crate) async fn redis() -> Self {
         let among_others = AMONG_OTHERS.read().await;
         Self {
@@ -36,7 +36,7 @@ impl Site {
         }
     }
 
-    /// The same for a test that is alone.
+    /// Does the same for a test that is alone.
     pub(crate) fn redis_alone() -> Self {
         let redis = RedisServer::start();
         let options = Coordinator::process().store(redis.url()).arguments(SILENCE);
@@ -48,7 +48,7 @@ impl Site {
         }
     }
 
-    /// One coordinator that keeps its locks in memory.
+    /// Returns one coordinator that keeps its locks in memory.
     fn memory() -> Self {
         Self {
             coordinators: vec![Coordinator::process().start()],
@@ -57,19 +57,19 @@ impl Site {
         }
     }
 
-    /// A coordinator; numbers go round.
+    /// Returns a coordinator. Numbers wrap around.
     pub(crate) fn at(&self, at: usize) -> &CoordinatorProcess {
         &self.coordinators[at % self.coordinators.len()]
     }
 
-    /// A session whose heartbeats go by themselves.
+    /// Returns a session that sends heartbeats by itself.
     pub(crate) async fn session(&self, at: usize) -> RawSession {
         let mut session = RawSession::open(&self.at(at).endpoint(), TTL).await;
         session.keep_alive(TTL / 5);
         session
     }
 
-    /// Somebody who watches, and has had the snapshot.
+    /// Opens a watch, and reads its snapshot.
     pub(crate) async fn watch(&self, at: usize, prefix: &str) -> Watch {
         let (watch, _) = Watch::begin(self.at(at).channel().await, prefix).await;
         watch
@@ -87,7 +87,7 @@ impl Site {
         assert!(forced.unwrap().into_inner().released);
     }
 
-    /// A plain connection to the site's Redis.
+    /// Returns a plain connection to the site's Redis.
     pub(crate) async fn plain(&self) -> MultiplexedConnection {
         let redis = self.redis.as_ref().expect("locks are in Redis");
         redis.async_connection().await

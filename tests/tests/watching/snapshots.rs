@@ -208,7 +208,7 @@ mod soak {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_wrongly_is_refused() {
+async fn invalid_requests_are_refused() {
     let site = Site::redis().await;
     let request = WatchLocksRequest {
         prefix: "x".repeat(513),

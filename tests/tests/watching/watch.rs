@@ -33,7 +33,7 @@ impl Watch {
         }
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub(crate) async fn next(&mut self) -> Response {
         let message = timeout(PROMPT, self.stream.message()).await;
         let message = message.expect("something is told").unwrap();
@@ -68,7 +68,7 @@ impl Watch {
         }
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub(crate) async fn event(&mut self) -> LockEvent {
         match self.next().await {
             Response::Event(event) => event,
@@ -76,14 +76,14 @@ impl Watch {
         }
     }
 
-    /// The next event, which is of this kind.
+    /// Returns the next event, which must be of this kind.
     pub(crate) async fn told(&mut self, kind: LockEventKind) -> LockEvent {
         let event = self.event().await;
         assert_eq!(event.kind(), kind, "{event:?}");
         event
     }
 
-    /// The next message within a time, if there is any.
+    /// Returns the next message within a time, if there is any.
     pub(crate) async fn within(&mut self, time: Duration) -> Option<Response> {
         let message = timeout(time, self.stream.message()).await.ok()?;
         message.unwrap().expect("the stream goes on").response
@@ -140,7 +140,7 @@ impl Known {
         }
     }
 
-    /// The locks that are held.
+    /// Returns the locks that are held.
     pub(crate) fn held(&self) -> BTreeMap<String, Vec<i64>> {
         let mut held = self.holders.clone();
         held.retain(|_, holders| !holders.is_empty());

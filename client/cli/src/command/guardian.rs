@@ -19,8 +19,8 @@ use rustix::{
 
 /// The hidden first argument that makes this program a guardian.
 pub(crate) const GUARDIAN: &str = "__guardian";
-/// With this, writing to a guardian that is gone fails rather than raising SIGPIPE. Apple systems have an option of the socket
-/// for that instead.
+/// Flag with which writing to a guardian that is gone fails rather than raising SIGPIPE. Apple systems have an option of the
+/// socket for that instead.
 #[cfg(not(target_vendor = "apple"))]
 const QUIETLY: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]

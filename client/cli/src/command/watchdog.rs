@@ -24,9 +24,9 @@ enum Phase {
 /// Thresholds of the time left.
 #[derive(Clone, Copy)]
 struct Thresholds {
-    /// With less time left, the command is asked to end.
+    /// Time left at which the command is asked to end.
     grace: Duration,
-    /// With less time left, it is killed.
+    /// Time left at which it is killed.
     margin: Duration,
 }
 
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_may_hold_by_now_kills_at_once() {
+    fn a_lock_that_another_may_hold_by_now_kills_at_once() {
         for reason in [LostReason::Forced, LostReason::Taken, LostReason::Expired] {
             let mut watchdog = Watchdog::new(TTL, Duration::ZERO, DELAY);
             watchdog.check(ms(0), Ok(ms(8_900)));

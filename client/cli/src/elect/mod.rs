@@ -23,8 +23,8 @@ use crate::{
 /// Pause after a coordinator refused a candidacy.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// After a refusal: how long the next attempt must go unanswered to count as a candidacy that waits. A coordinator may
-/// wait nearly as long for its store before it refuses.
+/// Time for which the attempt after a refusal must go unanswered to count as a candidacy that waits. A coordinator may wait
+/// nearly as long for its store before it refuses.
 const TAKEN_IN: Duration = Duration::from_secs(5);
 
 /// Campaigns, runs the command while leading, and campaigns again when the leadership is lost.

@@ -20,7 +20,7 @@ pub(super) struct Wait {
     /// `None`: no limit.
     limit: Option<Duration>,
     begun: Instant,
-    /// Before the next attempt.
+    /// Pause before the next attempt.
     pause: Duration,
 }
 

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_harm_a_terminal_is_escaped() {
+    fn characters_that_could_harm_a_terminal_are_escaped() {
         assert_eq!(escaped("Grüße".as_bytes()), "Grüße");
         assert_eq!(escaped(b"a\x1b[2Jb\n"), r"a\u{1b}[2Jb\n");
         assert_eq!(escaped(b"ok\xff\xfe"), r"ok\xff\xfe");

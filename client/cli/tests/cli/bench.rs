@@ -154,7 +154,7 @@ fn nothing_is_said_besides_the_summary_where_there_is_no_terminal() {
 }
 
 #[test]
-fn what_the_coordinator_refuses_is_a_usage_error() {
+fn options_that_the_coordinator_refuses_are_a_usage_error() {
     let coordinator = Coordinator::in_process();
     let refused = output(&coordinator.endpoint(), &["bench", "--ttl", "2h"]);
     assert_eq!(refused.status.code(), Some(64));

@@ -24,7 +24,7 @@ fn elect(endpoint: &str, options: &[&str], script: &str) -> (ChildProcess, Lines
     spawn_merged(endpoint, &args)
 }
 
-/// The token that the command says next.
+/// Returns the token that the command prints next.
 async fn token(lines: &mut Lines) -> i64 {
     let (_, line) = lines.expect("token ", LIMIT).await;
     line.trim_start_matches("token ").parse().unwrap()
@@ -83,7 +83,7 @@ async fn the_command_is_told_what_it_leads_and_its_exit_code_is_passed_on() {
 }
 
 #[test]
-fn what_runs_inside_is_not_told_of_an_election_that_is_not_its_own() {
+fn a_nested_command_does_not_see_another_election() {
     let coordinator = Coordinator::in_process();
     let inner = "echo [$LEASEHOLD_ELECTION] $LEASEHOLD_LOCK_NAME";
     let script = format!("\"$0\" run a -- sh -c '{inner}'");
@@ -103,7 +103,7 @@ fn a_command_that_cannot_be_started_resigns() {
 }
 
 #[tokio::test]
-async fn who_is_deposed_is_stopped_and_runs_again_once_elected_again() {
+async fn a_deposed_leader_is_stopped_and_runs_again_once_elected_again() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_signal_is_passed_on_and_ends_it_with_the_command() {
 }
 
 #[tokio::test]
-async fn who_was_asked_to_end_does_not_campaign_again_after_a_loss() {
+async fn a_leader_asked_to_end_does_not_campaign_again_after_a_loss() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();

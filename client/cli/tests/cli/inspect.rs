@@ -105,7 +105,7 @@ fn many_locks_take_many_pages() {
 }
 
 #[tokio::test]
-async fn what_several_hold_is_shown_with_all_of_them() {
+async fn a_lock_with_several_holders_is_shown_with_all_of_them() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = |name: &str| {
@@ -186,7 +186,7 @@ async fn a_lock_that_is_held_more_than_once_says_how_often() {
 }
 
 #[tokio::test]
-async fn what_an_unclean_end_closes_is_shown() {
+async fn a_lock_closed_by_an_unclean_end_is_shown() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = Client::connect(&endpoint).await.unwrap();

@@ -16,7 +16,7 @@ fn error(endpoint: &str, args: &[&str]) -> (Option<i32>, Value) {
     (output.status.code(), document["error"].clone())
 }
 
-/// The fields that a program decides by.
+/// Returns the fields that a program decides by.
 fn decisive(error: &Value) -> [Value; 4] {
     ["code", "reason", "retry", "endpoint"].map(|field| error[field].clone())
 }
@@ -49,7 +49,7 @@ fn every_command_tells_what_it_could_not_reach() {
 }
 
 #[test]
-fn what_a_coordinator_answers_is_told_with_its_reason() {
+fn refusals_of_a_coordinator_are_reported_with_their_reason() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let long = "x".repeat(513);

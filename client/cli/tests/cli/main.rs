@@ -41,7 +41,7 @@ fn snapshots() {
         .case("tests/cmd/*.trycmd");
 }
 
-/// The tool, told where the coordinator is.
+/// Returns the command line of the tool, with the coordinator's endpoint.
 fn leasehold(endpoint: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
     command

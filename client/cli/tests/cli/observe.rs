@@ -64,7 +64,7 @@ async fn the_leader_is_shown_and_having_none_has_a_code_of_its_own() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_a_usage_error() {
+fn names_that_cannot_be_asked_for_are_a_usage_error() {
     let coordinator = Coordinator::in_process();
     let long = "x".repeat(513);
     for command in ["leader", "observe", "watch"] {
@@ -138,7 +138,7 @@ async fn observing_outlives_the_coordinator() {
 }
 
 #[tokio::test]
-async fn what_happens_to_locks_is_told_after_what_there_is() {
+async fn events_of_locks_follow_the_snapshot() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let client = Client::builder().client_name("me");

@@ -112,7 +112,7 @@ async fn a_signal_ends_a_run_that_waits_and_leaves_no_waiter() {
 }
 
 #[tokio::test]
-async fn what_was_ignored_stays_ignored_for_the_command() {
+async fn ignored_signals_stay_ignored_for_the_command() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let script =
@@ -149,7 +149,7 @@ async fn a_killed_run_takes_the_whole_group_with_it() {
 }
 
 #[test]
-fn what_the_command_leaves_running_is_not_killed() {
+fn processes_that_the_command_leaves_running_are_not_killed() {
     let coordinator = Coordinator::in_process();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("left");

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{LIMIT, output, stderr, stdout, until_waiters};
 
-/// The rows, and the exit code.
+/// Returns the rows, and the exit code.
 fn status(endpoint: &str, options: &[&str]) -> (Vec<Value>, i32) {
     let output = output(endpoint, &[&["status", "--json"], options].concat());
     let told: Value = serde_json::from_slice(&output.stdout)

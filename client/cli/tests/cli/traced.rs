@@ -7,12 +7,12 @@ use super::{LIMIT, leasehold, output, stderr, stdout};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// The context of one of the spans of that trace, which are told apart by their first digit.
+/// Returns the context of one of the spans of that trace, which are told apart by their first digit.
 fn context(digit: char) -> String {
     format!("00-{TRACE}-{digit}{}-01", &SPAN[1..])
 }
 
-/// A coordinator that traces what its callers trace, and sends that soon.
+/// Returns a coordinator that traces the requests that its callers trace, and exports the spans soon.
 fn coordinator(collector: &Collector) -> CoordinatorProcess {
     let endpoint = collector.endpoint();
     Coordinator::process()
@@ -30,7 +30,7 @@ async fn parent(collector: &Collector, name: &str, said: (&str, &str)) -> String
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_command_asks_is_part_of_the_trace_that_it_was_started_in() {
+async fn requests_of_a_command_are_part_of_the_trace_that_it_was_started_in() {
     let collector = Collector::start().await;
     let coordinator = coordinator(&collector);
     let endpoint = coordinator.endpoint();
@@ -113,7 +113,7 @@ async fn a_measurement_is_in_no_trace_that_it_was_merely_started_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_context_is_refused_as_an_option_and_ignored_in_the_environment() {
+async fn an_invalid_context_is_refused_as_an_option_and_ignored_in_the_environment() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     for bad in [

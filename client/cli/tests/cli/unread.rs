@@ -11,7 +11,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::{LIMIT, leasehold};
 
-/// A pipe that has no room left.
+/// Returns a pipe that has no room left.
 fn full() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = io::pipe().unwrap();
     let flags = fcntl_getfl(&writer).unwrap();

@@ -52,7 +52,7 @@ fn an_extension_moves_the_next_check() {
 }
 
 #[test]
-fn what_the_coordinator_lost_is_not_given_back() {
+fn holds_that_the_coordinator_lost_are_not_given_back() {
     let mut holds = Holds::default();
     let (key, lease) = hold(&mut holds, 1, 0, 100);
     holds.lost(&[9], at(1), LostReason::Forced);

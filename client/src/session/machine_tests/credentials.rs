@@ -30,7 +30,7 @@ fn a_disowned_stream_suspends_what_is_held_whatever_the_grace() {
 }
 
 #[test]
-fn what_is_waited_for_fails_when_nobody_knows_who_asks() {
+fn waits_fail_when_no_coordinator_knows_the_client() {
     let mut session = Session::open_at(0);
     session.acquire(0, 2, None);
     session.machine.stream_disowned(at(10), session.stream);

@@ -2,7 +2,7 @@
 
 use super::{life::draining, *};
 
-/// The acquire that is sent next.
+/// Returns the acquire that is sent next.
 fn sent_acquire(session: &mut Session) -> v1::SessionAcquire {
     let Some(Output::Send(_, request)) = session.machine.next_output() else {
         panic!("expected a request");

@@ -60,7 +60,7 @@ fn a_release_that_cannot_be_served_is_repeated_until_it_is() {
 }
 
 #[test]
-fn what_is_not_answered_in_time_is_not_confirmed_and_goes_on() {
+fn requests_without_an_answer_in_time_are_unconfirmed_and_go_on() {
     let mut session = Session::open_at(0);
     held(&mut session);
     session.acquire(0, 2, None);

@@ -80,7 +80,7 @@ struct Session {
 }
 
 impl Session {
-    /// Not connected yet.
+    /// Returns a session that is not connected yet.
     fn new() -> Self {
         Self::with_grace(0)
     }
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Opened at `now`; the `open` is request 1, and the next request 2.
+    /// Returns a session that was opened at `now`; the `open` is request 1, and the next request 2.
     fn open_at(now: u64) -> Self {
         let mut session = Self::new();
         session.reopen(now);
@@ -153,12 +153,12 @@ impl Session {
         self.seen()
     }
 
-    /// A grant of `lock<lock>`; the owner id is one byte.
+    /// Returns a grant of `lock<lock>`; the owner id is one byte.
     fn grant(&mut self, now: u64, request: u64, lock: u64, owner: u8, acked: u64) -> Vec<Seen> {
         self.grant_all(now, request, &[(lock, owner, 1)], acked)
     }
 
-    /// A grant of several locks, each with its owner id and hold count.
+    /// Returns a grant of several locks, each with its owner id and hold count.
     fn grant_all(
         &mut self,
         now: u64,
@@ -182,7 +182,7 @@ impl Session {
         self.message(now, request, Response::Granted(granted))
     }
 
-    /// A guard is released, as the guard itself does it: it ends its lease first.
+    /// Releases a guard as the guard itself does it: ends its lease first.
     fn release(&mut self, now: u64, index: usize, reply: Option<u32>) -> Vec<Seen> {
         let (key, lease) = &self.leases[index];
         lease.end(at(now), LostReason::Released).ok();
@@ -308,7 +308,7 @@ fn hold_error(error: &HoldFailure) -> &'static str {
     }
 }
 
-/// One of these locks, or several together.
+/// Returns one of these locks, or several together.
 fn exclusive(locks: &[u64]) -> AcquireSpec {
     let mut names = locks.iter().map(|lock| format!("lock{lock}").into());
     let names = match locks {
@@ -334,7 +334,7 @@ fn asked(id: u64, lock: u64, wait: Option<u64>) -> Seen {
     }
 }
 
-/// The answer to an acquire that waits as the first in its queue.
+/// Returns the answer to an acquire that waits as the first in its queue.
 fn queued(ticket: &[u8]) -> Response {
     Response::Queued(v1::SessionQueued {
         position: 1,
@@ -342,7 +342,7 @@ fn queued(ticket: &[u8]) -> Response {
     })
 }
 
-/// The answer to an `open` that resumes a place, which is the first in the queue of `lock1`.
+/// Returns the answer to an `open` that resumes a place, which is the first in the queue of `lock1`.
 fn opened_in_place(next_owner_id: &[u8]) -> Response {
     let place = v1::ResumedLock {
         name: "lock1".into(),

@@ -1,4 +1,4 @@
-//! From one stream to the next.
+//! Moves from one stream to the next.
 
 use super::{
     life::{draining, released},
@@ -18,7 +18,7 @@ impl Session {
         session
     }
 
-    /// A further stream is connected. Returns what it is asked to take over, if it is asked already.
+    /// Connects a further stream. Returns the locks that it is asked to resume, if it is asked already.
     pub(super) fn connect(&mut self, now: u64) -> Option<Resumes> {
         self.stream = self.machine.connected(at(now), "http://test".into());
         self.asked()
@@ -158,7 +158,7 @@ fn silence_for_half_the_ttl_is_left_and_an_answer_in_time_is_heard() {
 }
 
 #[test]
-fn what_declines_leaves_all_as_it_was() {
+fn a_stream_that_declines_leaves_all_as_it_was() {
     let mut session = Session::holding(0);
     let former = session.stream;
     session.message(10, 0, draining());
@@ -175,7 +175,7 @@ fn what_declines_leaves_all_as_it_was() {
 }
 
 #[test]
-fn what_was_tried_is_told_to_the_next_and_released_by_every_id() {
+fn tried_ids_are_named_to_the_next_coordinator_and_all_are_released() {
     let mut session = Session::holding(0);
     session.message(10, 0, draining());
     let first = session.connect(20).unwrap().remove(0).2;
@@ -253,7 +253,7 @@ fn a_grace_suspends_until_it_is_over_or_the_hold_is_resumed() {
 }
 
 #[test]
-fn what_the_next_coordinator_refuses_is_lost() {
+fn holds_that_the_next_coordinator_refuses_are_lost() {
     let mut session = Session::holding(4_000);
     session.stream_ended(1_000);
     let next = session.connect(1_100).unwrap().remove(0).2;

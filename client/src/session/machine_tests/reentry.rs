@@ -4,7 +4,7 @@ use super::{life::released, *};
 
 const ACTOR: u64 = 5;
 
-/// `lock1`, held twice under owner id 1, by the guards 0 and 1. The next request is 4.
+/// Returns a session that holds `lock1` twice under owner id 1, by the guards 0 and 1. The next request is 4.
 fn held_twice() -> Session {
     let mut session = Session::open_at(0);
     session.ask(0, 1, reentrant(&[1], ACTOR));
@@ -209,7 +209,7 @@ fn an_actor_asks_anew_only_when_what_it_abandoned_has_been_answered() {
 }
 
 #[test]
-fn what_was_held_back_is_asked_on_the_next_stream_at_the_latest() {
+fn acquires_held_back_are_sent_on_the_next_stream_at_the_latest() {
     let mut session = Session::open_at(0);
     session.ask(0, 1, reentrant(&[1], ACTOR));
     session.machine.cancel(at(1), 1);
@@ -220,7 +220,7 @@ fn what_was_held_back_is_asked_on_the_next_stream_at_the_latest() {
 }
 
 #[test]
-fn what_is_held_back_for_too_long_ends_with_its_wait() {
+fn acquires_held_back_for_too_long_end_with_their_wait() {
     let mut session = Session::open_at(0);
     session.ask(0, 1, reentrant(&[1], ACTOR));
     session.machine.cancel(at(1), 1);

@@ -71,7 +71,7 @@ fn a_guard_that_is_not_resumed_is_lost_at_its_own_deadline() {
 }
 
 #[test]
-fn what_the_next_coordinator_does_not_know_is_lost_for_its_reason() {
+fn holds_unknown_to_the_next_coordinator_are_lost_for_its_reason() {
     // The store lost it: one in memory does when its coordinator stops.
     let mut session = Session::holding(0);
     stop(&mut session, 1_000);
@@ -170,7 +170,7 @@ fn a_hold_that_another_stream_resumed_unasked_is_lost() {
 }
 
 #[test]
-fn what_the_former_stream_says_of_a_hold_that_this_session_moved_is_ignored() {
+fn messages_of_the_former_stream_about_a_moved_hold_are_ignored() {
     let mut session = Session::holding(0);
     let former = session.stream;
     session.message(10, 0, draining());

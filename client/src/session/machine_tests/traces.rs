@@ -7,7 +7,7 @@ fn trace(span: u8) -> Option<TraceContext> {
     TraceContext::new([1; 16], [span; 8], 1)
 }
 
-/// The traces of what goes out next.
+/// Returns the traces of the next requests.
 fn sent(session: &mut Session) -> Vec<Option<TraceContext>> {
     let outputs = std::iter::from_fn(|| session.machine.next_output());
     let sent = outputs.filter_map(|output| match output {
@@ -48,7 +48,7 @@ fn an_acquire_that_is_asked_again_is_part_of_the_same_trace() {
 }
 
 #[test]
-fn what_was_put_off_is_part_of_the_trace_in_which_it_was_asked() {
+fn requests_put_off_keep_the_trace_in_which_they_were_made() {
     let mut session = moving();
     let (key, lease) = session.leases[0].clone();
     session

@@ -99,7 +99,7 @@ async fn candidates_lead_one_after_the_other_with_rising_tokens() {
 }
 
 #[tokio::test]
-async fn who_is_deposed_hears_of_it_and_has_nothing_left_to_resign() {
+async fn a_deposed_leader_learns_of_it_and_has_nothing_left_to_resign() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let leadership = client.election("e").campaign("").await.unwrap();
@@ -159,7 +159,7 @@ async fn a_client_takes_part_in_a_hundred_elections_at_once() {
 }
 
 #[tokio::test]
-async fn who_asks_for_a_wait_is_not_kept_longer() {
+async fn a_candidate_with_a_wait_waits_no_longer() {
     let coordinator = Coordinator::in_process();
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let election = client.election("e");

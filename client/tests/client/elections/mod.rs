@@ -38,13 +38,13 @@ async fn candidates(client: &Client, name: &str, count: u64) {
     .await;
 }
 
-/// The next change that an observer tells.
+/// Returns the next change that an observer yields.
 async fn next(observer: &mut Observer) -> LeaderChange {
     let change = timeout(LIMIT, observer.next()).await.unwrap();
     change.unwrap().unwrap()
 }
 
-/// A coordinator in the place of one that has ended.
+/// Returns a coordinator in the place of one that has ended.
 fn successor(of: &str) -> CoordinatorProcess {
     let address = of.trim_start_matches("http://");
     Coordinator::process()

@@ -150,7 +150,7 @@ async fn an_observer_outlives_its_coordinator() {
 }
 
 #[tokio::test]
-async fn what_has_not_changed_over_a_broken_connection_is_not_told_again() {
+async fn an_unchanged_leader_is_not_reported_again_after_a_broken_connection() {
     let coordinator = Coordinator::in_process();
     let direct = Client::connect(coordinator.endpoint()).await.unwrap();
     let leadership = direct.election("e").campaign("one").await.unwrap();

@@ -126,7 +126,7 @@ async fn work_is_stopped_at_the_deadline_when_nothing_is_heard_any_more() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_ends_when_the_leadership_is_lost_already_does_not_count() {
+async fn work_that_ends_after_the_loss_does_not_count() {
     let coordinator = Coordinator::in_process();
     let ttl = Duration::from_secs(1);
     let builder = Client::builder().ttl(ttl);

@@ -87,7 +87,7 @@ impl ElectionService for Scripted {
     }
 }
 
-/// The service, an observer of it, and the task that serves.
+/// Returns the service, an observer of it, and the task that serves.
 async fn observer(scripts: impl Into<VecDeque<Script>>) -> (Scripted, Observer, JoinHandle<()>) {
     let service = Scripted {
         scripts: Arc::new(Mutex::new(scripts.into())),
@@ -114,7 +114,7 @@ fn leads(token: i64) -> Result<v1::ObserveResponse, Status> {
     })
 }
 
-/// The token, 0 for nobody, and whether something was skipped.
+/// Returns the token, 0 for nobody, and whether something was skipped.
 async fn told(observer: &mut Observer) -> (i64, bool) {
     let change = next(observer).await;
     let token = change.leader.and_then(|leader| leader.fencing_token);
@@ -161,7 +161,7 @@ async fn it_asks_again_whatever_breaks_and_never_goes_back() {
 }
 
 #[tokio::test]
-async fn what_is_refused_for_good_is_told_once() {
+async fn a_final_refusal_is_reported_once() {
     for (status, kind) in [
         (
             Status::invalid_argument("bad name"),
@@ -189,7 +189,7 @@ async fn what_is_refused_for_good_is_told_once() {
 }
 
 #[tokio::test]
-async fn who_is_not_known_any_more_asks_once_more() {
+async fn an_observer_that_is_no_longer_known_asks_once_more() {
     let unknown = || Err(Status::unauthenticated("who are you"));
     let (service, mut observer, _serving) = observer([
         vec![leads(1), unknown()],

@@ -15,7 +15,7 @@ async fn next(watcher: &mut LockWatcher) -> LockWatchEvent {
     news.unwrap().unwrap()
 }
 
-/// The names of a whole snapshot.
+/// Returns the names of a whole snapshot.
 async fn snapshot(watcher: &mut LockWatcher) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     loop {

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::LIMIT;
 
-/// A coordinator that serves with this certificate, and is ready.
+/// Returns a coordinator that serves with this certificate, and is ready.
 async fn serving(certificate: &Issued, clients: Option<&Authority>) -> Coordinator {
     let mut flags = certificate.flags().to_vec();
     flags.extend(clients.into_iter().flat_map(Authority::of_clients));
@@ -21,14 +21,14 @@ fn trusting(authority: &Authority) -> ClientBuilder {
     Client::builder().tls_ca(authority.ca())
 }
 
-/// By the name that it stands for, not by the address.
+/// Returns the endpoint with the name of the server instead of its address.
 fn by_name(coordinator: &Coordinator) -> String {
     let endpoint = coordinator.endpoint();
     let (_, port) = endpoint.rsplit_once(':').unwrap();
     format!("https://localhost:{port}")
 }
 
-/// An error with what caused it.
+/// Returns an error with its causes.
 fn in_words(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
@@ -182,7 +182,7 @@ async fn a_certificate_that_is_replaced_is_moved_to_with_all_that_is_held() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_used_is_said_before_anything_is_dialled() {
+async fn unusable_files_are_reported_before_anything_is_dialled() {
     let servers = Authority::new("servers");
     let (one, other) = (servers.server().issue(), servers.server().issue());
     let missing = servers.directory().join("missing.pem");

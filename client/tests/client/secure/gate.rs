@@ -71,17 +71,17 @@ impl Gate {
         (gate, endpoint)
     }
 
-    /// With which credentials sessions were asked for.
+    /// Returns the credentials with which sessions were asked for.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.state.lock().unwrap().seen.clone()
     }
 
-    /// From now on it takes nothing else.
+    /// Accepts only these credentials from now on.
     pub(crate) fn take(&self, authorization: &str) {
         self.state.lock().unwrap().taken = Some(authorization.to_owned());
     }
 
-    /// From now on it refuses every session, or none.
+    /// Refuses every session from now on, or none.
     pub(crate) fn refuse(&self, refusal: Option<Status>) {
         self.state.lock().unwrap().refusal = refusal;
     }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::{LIMIT, counted, waiters};
 
 #[tokio::test]
-async fn what_the_coordinator_refuses_is_told_with_its_reason() {
+async fn refusals_of_the_coordinator_are_reported_with_their_reason() {
     let coordinator = Coordinator::in_process();
     let client = Client::builder().ttl(Duration::from_millis(5));
     let error = client.connect(coordinator.endpoint()).await.unwrap_err();

@@ -138,7 +138,7 @@ async fn with_a_grace_the_death_of_a_coordinator_suspends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_released_while_it_is_suspended_is_given_back_on_the_next_stream() {
+async fn holds_released_while_suspended_are_given_back_on_the_next_stream() {
     let redis = RedisServer::start();
     let mut coordinators = two(&redis);
     let endpoints = coordinators.each_ref().map(CoordinatorProcess::endpoint);

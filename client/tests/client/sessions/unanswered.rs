@@ -131,7 +131,7 @@ impl Unanswering {
 }
 
 #[tokio::test]
-async fn whoever_waits_goes_on_waiting_until_a_coordinator_is_back() {
+async fn waiters_go_on_waiting_until_a_coordinator_is_back() {
     let address = format!("127.0.0.1:{}", free_port());
     let coordinator = || Coordinator::process().arguments(["--listen", &address]);
     let mut first = coordinator().start();

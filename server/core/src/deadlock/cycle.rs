@@ -41,8 +41,8 @@ struct Search<'w, 'a> {
     links: Vec<Option<Link>>,
     /// The parties to visit.
     next: VecDeque<usize>,
-    /// For each name, how many waiters at the head of its queue have been visited, and whether its holders have, so that no
-    /// party is visited once for every waiter behind it.
+    /// The number of waiters at the head of each name's queue that have been visited, so that no party is visited once for
+    /// every waiter behind it. `holders` says whether the holders have been visited.
     ahead: Vec<usize>,
     holders: Vec<bool>,
 }

@@ -96,7 +96,7 @@ mod tests {
     use super::find_knots;
 
     #[test]
-    fn what_leads_out_or_nowhere_is_no_knot() {
+    fn sets_that_lead_out_or_nowhere_are_no_knots() {
         // 0 ⇄ 1 → 2 ⇄ 3, 4 → 3, 5 → 5, 6 and 7 alone, 7 → 6.
         let edges = [
             vec![1],

@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// So many actors of a session, each with a wait for a name of this length.
+    /// Returns this many actors of a session, each with a wait for a name of this length.
     fn actors(caller: &str, session: u8, number: u64, name: usize) -> Vec<Candidate> {
         (1..=number)
             .map(|actor| Candidate {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_little_is_published_whole_beside_any_number_of_others() {
+    fn a_session_with_little_is_published_whole_beside_any_number_of_others() {
         let mut all = Vec::new();
         for session in 0..200 {
             let caller = if session < 100 { "flood" } else { "crowd" };

@@ -14,7 +14,7 @@ pub(super) struct WaitGraph<'a> {
     pub(super) parties: Vec<Party>,
     pub(super) waits: Vec<Wait<'a>>,
     pub(super) holds: Vec<Hold<'a>>,
-    /// In the order of their names.
+    /// The names, sorted.
     pub(super) names: Vec<Name<'a>>,
     /// The names whose first waiter may fit now.
     changed: Vec<usize>,

@@ -14,7 +14,7 @@ use crate::{
 
 type Ways = BTreeMap<Party, BTreeSet<Party>>;
 
-/// All waits that have to end, round by round, and within a round the youngest first.
+/// Returns all waits that have to end, round by round, and within a round the youngest first.
 pub(crate) fn accused(whole: &Town) -> Vec<BlockedWait> {
     let mut accused = Vec::new();
     let mut town = left(whole);
@@ -46,7 +46,7 @@ pub(crate) fn accused(whole: &Town) -> Vec<BlockedWait> {
         .collect()
 }
 
-/// The town of those alone who are doomed.
+/// Returns the town with the doomed parties alone.
 fn left(town: &Town) -> Town {
     let doomed = doomed(town);
     let mut left = town.clone();
@@ -69,7 +69,7 @@ fn in_the_way(town: &Town) -> Ways {
     ways
 }
 
-/// By any way round.
+/// Returns the transitive closure.
 fn closure(mut ways: Ways) -> Ways {
     loop {
         let mut grown = false;

@@ -21,20 +21,20 @@ pub(crate) fn victims(found: &[Deadlock]) -> Vec<Who> {
     found.iter().map(|found| whose(&found.victim)).collect()
 }
 
-/// The actors that hold something and can't go on.
+/// Returns the actors that hold something and can't go on.
 pub(crate) fn doomed_actors(town: &Town) -> BTreeSet<Who> {
     let mut doomed = waiting_in_vain(town);
     doomed.retain(|who| town.is_blocked(*who));
     doomed
 }
 
-/// The actors that can't go on.
+/// Returns the actors that can't go on.
 pub(crate) fn waiting_in_vain(town: &Town) -> BTreeSet<Who> {
     let doomed = doomed(town).into_iter().map(|(who, _)| who);
     doomed.filter(|who| who.is_actor()).collect()
 }
 
-/// A pass that says the same in another order.
+/// Returns a pass with the same contents in another order.
 fn shuffled(pass: &Pass) -> impl Strategy<Value = Pass> + use<> {
     let names: Vec<_> = pass.names.clone().into_iter().collect();
     let names: Vec<_> = names
@@ -99,7 +99,7 @@ proptest! {
         prop_assert_eq!(doomed_actors(&town), BTreeSet::new());
     }
 
-    /// It is the youngest that helps, of each knot.
+    /// The victim of each knot is the youngest wait whose end helps.
     #[test]
     fn the_youngest_that_helps_is_accused(town in town()) {
         let pass = town.pass();

@@ -37,8 +37,8 @@ pub(crate) fn mode() -> impl Strategy<Value = Mode> {
     ]
 }
 
-/// A ring of two or three actors, each of whom is to hold one name and to wait for the next one's: who, what it holds, what
-/// it waits for. Random edges alone seldom make one.
+/// Returns a ring of two or three actors, each of which holds one name and waits for the next one's: the actor, the name that
+/// it holds, and the name that it waits for. Random edges alone seldom make a ring.
 pub(crate) fn ring() -> impl Strategy<Value = Vec<(Who, usize, usize)>> {
     let people = Just(PEOPLE[..4].to_vec()).prop_shuffle();
     let names = Just((0..NAMES).collect::<Vec<_>>()).prop_shuffle();

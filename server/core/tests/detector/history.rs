@@ -49,7 +49,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 0..=most)
 }
 
-/// In which order names are read, what happens before each, and before which one coordinators publish.
+/// Order in which names are read, the steps before each, and the name before which coordinators publish.
 type Look = (Vec<usize>, Vec<Vec<Step>>, usize);
 
 fn look() -> impl Strategy<Value = Look> {

@@ -19,8 +19,8 @@ mod town;
 
 use proptest::test_runner::Config;
 
-/// Each property is tried on 512 random worlds, or on as many as `PROPTEST_CASES` in the environment says. One that fails is
-/// printed, cut down to what matters.
+/// Returns the configuration: 512 random worlds for each property, or as many as `PROPTEST_CASES` in the environment says. A
+/// world that fails is printed, cut down to what matters.
 fn config() -> Config {
     let default = Config::default();
     Config {

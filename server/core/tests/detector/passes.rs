@@ -13,7 +13,7 @@ const ONE: Who = actor(1);
 const TWO: Who = actor(2);
 const THREE: Who = actor(3);
 
-/// One and two, in each other's way over a and b. Returns their tickets too.
+/// Returns a town in which one and two block each other over a and b, and their tickets.
 fn crosswise() -> (Town, [u32; 2]) {
     let mut town = Town::default();
     town.hold(A, ONE, X);
@@ -22,7 +22,7 @@ fn crosswise() -> (Town, [u32; 2]) {
     (town, tickets)
 }
 
-/// A reader behind a writer that holds nothing, behind another reader.
+/// Returns a reader behind a writer that holds nothing, behind another reader.
 fn behind_a_writer() -> (Town, u32) {
     let mut town = Town::default();
     town.hold(A, ONE, S);
@@ -38,7 +38,7 @@ fn stuck_in(before: &Pass, now: &Pass) -> BTreeSet<Who> {
     stuck(before, now).iter().map(whose).collect()
 }
 
-/// Nobody is stuck unless it is in both, whichever of the two lacks it.
+/// Asserts that no actor is stuck if either of the two passes lacks something.
 #[track_caller]
 fn nobody_is_stuck(before: &Pass, now: &Pass) {
     assert_eq!(stuck_in(before, before).len() + stuck_in(now, now).len(), 2);
@@ -151,7 +151,7 @@ fn a_downgrade_between() {
 }
 
 #[test]
-fn what_is_not_known() {
+fn unknown_waits() {
     let (town, _) = crosswise();
     let known = town.pass();
     for number in [A, B] {

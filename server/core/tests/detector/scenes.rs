@@ -22,7 +22,7 @@ fn found(town: &Town) -> Vec<Deadlock> {
     find(&pass, &pass)
 }
 
-/// A town of holds and waits, in this order.
+/// Returns a town of holds and waits, in this order.
 fn town(holds: &[(usize, Who, Mode)], waits: &[(usize, Who, Mode)]) -> Town {
     let mut town = Town::default();
     for (name, who, mode) in holds {
@@ -172,7 +172,7 @@ fn a_writer_that_holds_something_may_be_the_one_to_give_up() {
 }
 
 #[test]
-fn whoever_is_free_to_go_lets_the_others_go() {
+fn a_free_actor_lets_the_others_go_on() {
     // Two is in the way of the writer, but three is all that it waits for.
     let town = town(
         &[(A, ONE, S), (A, TWO, S), (B, THREE, X)],
@@ -206,7 +206,7 @@ fn the_youngest_is_spared_if_its_end_helps_nobody() {
 }
 
 #[test]
-fn where_no_end_alone_helps_there_are_several() {
+fn several_victims_end_when_no_single_end_helps() {
     // Each name has two readers, and the third actor wants to write it.
     let town = town(
         &[
@@ -223,7 +223,7 @@ fn where_no_end_alone_helps_there_are_several() {
 }
 
 #[test]
-fn whoever_was_accused_for_nothing_is_spared() {
+fn a_victim_that_is_not_needed_is_spared() {
     // One, three and five read b, two, four and six read a, and each wants to write the other. The end of none of them alone
     // helps anybody. Six, five and four would be the first, but to let one go on, those who read a are enough.
     let even = |number| (number % 2) as usize;
@@ -298,7 +298,7 @@ fn an_actor_goes_on_with_the_first_that_it_gets() {
 }
 
 #[test]
-fn whoever_goes_on_may_give_its_other_waits_up() {
+fn an_actor_that_goes_on_may_give_its_other_waits_up() {
     // Nine holds nothing and waits for a and c. With c, it may not want a any longer.
     let mut town = town(
         &[(A, ONE, S), (B, TWO, X), (C, THREE, X)],

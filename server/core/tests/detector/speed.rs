@@ -13,7 +13,7 @@ const ACTORS: u32 = 1000;
 /// Actors of a crowd in which every second one is a victim.
 const CROWD: u32 = 300;
 
-/// Each holds a name of its own, and waits for another's.
+/// Returns a town in which each actor holds a name of its own, and waits for another's.
 fn each_for(wanted: impl Fn(u32) -> u32) -> Town {
     let mut town = Town::default();
     for number in 0..ACTORS {

@@ -25,7 +25,7 @@ fn session(number: u32) -> String {
     format!("session {number:032x} (client \"client {number}\")")
 }
 
-/// So many actors, each of whom waits for the next.
+/// Returns this many actors, each of which waits for the next.
 fn ring(length: u32) -> Town {
     let mut town = Town::default();
     for number in 0..length {
@@ -122,7 +122,7 @@ proptest! {
     /// Each step waits for what it says, because of the next one, who is in its way as it says; nobody comes twice, and the
     /// way leads from the victim round to it.
     #[test]
-    fn what_is_told_is_so(town in town()) {
+    fn descriptions_are_true(town in town()) {
         let pass = town.pass();
         // Those who are accused further on are so once those before them have ended.
         if let Some(Deadlock { victim, cycle }) = find(&pass, &pass).into_iter().next() {

@@ -33,7 +33,7 @@ pub(crate) struct Who {
     pub(crate) actor: u32,
 }
 
-/// An actor with a session of its own.
+/// Returns an actor with a session of its own.
 pub(crate) const fn actor(number: u32) -> Who {
     Who {
         session: number,
@@ -41,7 +41,7 @@ pub(crate) const fn actor(number: u32) -> Who {
     }
 }
 
-/// Nobody in particular, in a session of its own.
+/// Returns actor 0 of a session of its own.
 pub(crate) const fn nobody(session: u32) -> Who {
     Who { session, actor: 0 }
 }
@@ -122,7 +122,7 @@ impl Town {
         }
     }
 
-    /// A number that is greater than all before.
+    /// Returns a number that is greater than all before.
     pub(crate) fn tick(&mut self) -> u32 {
         self.last += 1;
         self.last
@@ -190,7 +190,7 @@ impl Town {
         }
     }
 
-    /// A look at everything, with nothing happening meanwhile.
+    /// Returns a look at everything, with nothing happening meanwhile.
     pub(crate) fn pass(&self) -> Pass {
         let names = 0..self.lines.len();
         Pass {

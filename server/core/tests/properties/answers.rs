@@ -33,8 +33,8 @@ struct Record {
 }
 
 impl Record {
-    /// Each grant, a force release, and whoever asks about a hold has the newest token remembered anew: for the memory
-    /// after its own time, or after now if that is later.
+    /// Enters an event. A grant, a force release, and any question about a hold renew the memory of the newest token: for the
+    /// memory after its own time, or after now if that is later.
     fn enter(&mut self, event: &Event, grants: &[Grant]) {
         self.newest.take_if(|(_, until)| *until <= event.at);
         let until = |token: FencingToken| {

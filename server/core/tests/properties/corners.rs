@@ -13,7 +13,7 @@ use crate::{
     world::World,
 };
 
-/// The corners that are met by these steps, each as often as it is met.
+/// Returns the corners that are met by these steps, each as often as it is met.
 pub(crate) fn corners(steps: &[Step]) -> Vec<&'static str> {
     let mut world = World::new();
     let mut models = Model::of_all_names();
@@ -211,7 +211,7 @@ fn of_coordinator(event: &Event, before: &Model, after: &Model) -> Option<&'stat
     })
 }
 
-/// To whom something was granted, and beside whom.
+/// Returns the cases that the grants met: the grantee, and the holders beside it.
 fn of_grants(
     event: &Event,
     before: &Model,

@@ -61,7 +61,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// So that it is let in by this opening.
+    /// Gathers a crowd that this opening lets in.
     fn gather(
         size: usize,
         mode: Mode,
@@ -156,7 +156,7 @@ fn opening() -> impl Strategy<Value = Opening> {
     select(vec![Release, Downgrade, Force, Refresh, Join, Ask, Cancel])
 }
 
-/// They are large; a few are enough.
+/// Returns a configuration with few cases, because crowds are large.
 fn a_few() -> Config {
     let config = config();
     Config {

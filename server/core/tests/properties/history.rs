@@ -29,7 +29,7 @@ impl Owner {
         SessionId::from_bytes((self.0 as u128 + 1).to_be_bytes())
     }
 
-    /// Each owner id has a client's name of its own, so that views tell them apart.
+    /// Returns the client's name of the owner id. Each has its own, so that views tell them apart.
     pub(crate) fn client_name(self) -> ClientName {
         ClientName::parse(&self.0.to_string()).unwrap()
     }
@@ -67,7 +67,7 @@ pub(crate) struct Resumption {
 }
 
 impl Resumption {
-    /// All that it may be under.
+    /// Returns all owner ids that it may be under.
     pub(crate) fn former(self) -> impl Iterator<Item = Owner> {
         [self.from].into_iter().chain(self.tried)
     }
@@ -80,7 +80,7 @@ pub(crate) enum Deed {
     Acquire(Owner, bool),
     Renew(Owner, Duration),
     Release(Owner, End),
-    /// With the waiter that is asked after.
+    /// A refresh, with the waiter that it asks after.
     Refresh(Option<Owner>),
     Force,
     Downgrade(Owner),

@@ -48,7 +48,7 @@ proptest! {
     /// A command that arrives when its sender has given up does nothing at all, whatever it is about. A release is carried
     /// out all the same.
     #[test]
-    fn what_comes_too_late_does_nothing(steps in steps(80)) {
+    fn late_commands_do_nothing(steps in steps(80)) {
         let mut world = World::new();
         for step in &steps {
             let seen: [_; NAMES] = std::array::from_fn(|name| world.view(name));
@@ -139,7 +139,7 @@ fn an_acquire_sent_again_after_a_longer_renewal_leaves_its_end() {
     }
 }
 
-/// Without the time that is left, and without the order of holders, which goes by that.
+/// Returns the view without the times left, and without the order of holders, which depends on them.
 fn but_deadlines(view: &NameView) -> NameView {
     let mut view = view.clone();
     for holder in &mut view.holders {

@@ -19,12 +19,12 @@ impl Clock {
         Moment::from_micros((at * self.rate) as u64)
     }
 
-    /// The true time that it takes for this clock to advance by `duration`.
+    /// Returns the true time that it takes for this clock to advance by `duration`.
     fn takes(self, duration: Duration) -> f64 {
         duration.as_micros() as f64 / self.rate
     }
 
-    /// The true time at which it shows `moment`.
+    /// Returns the true time at which it shows `moment`.
     fn reaches(self, moment: Moment) -> f64 {
         moment.as_micros() as f64 / self.rate
     }
@@ -33,23 +33,23 @@ impl Clock {
 /// A heartbeat, and the renewal that it may bring about. Everything in parts of the TTL.
 #[derive(Clone, Copy, Debug)]
 struct Beat {
-    /// From the one before to this one.
+    /// Time from the previous heartbeat to this one.
     pause: f64,
-    /// On its way to the coordinator.
+    /// Time on its way to the coordinator.
     sending: f64,
     /// Whether everything is renewed before it is answered.
     renewal: Option<Renewal>,
-    /// Until it is answered.
+    /// Time until it is answered.
     answering: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Renewal {
-    /// Before it is sent.
+    /// Time before it is sent.
     waiting: f64,
-    /// On its way to the store.
+    /// Time on its way to the store.
     sending: f64,
-    /// On its way back.
+    /// Time on its way back.
     returning: f64,
 }
 
@@ -57,7 +57,7 @@ fn clock() -> impl Strategy<Value = Clock> {
     prop_oneof![Just(0.9975), Just(1.0025), 0.9975..1.0025].prop_map(|rate| Clock { rate })
 }
 
-/// Mostly short, sometimes as long as the lease itself.
+/// Returns a delay: mostly short, sometimes as long as the lease itself.
 fn delay() -> impl Strategy<Value = f64> {
     prop_oneof![2 => Just(0.0), 3 => 0.0..0.01, 2 => 0.0..0.4, 1 => 0.0..1.5]
 }
@@ -86,7 +86,7 @@ fn beats() -> impl Strategy<Value = Vec<Beat>> {
 /// Promise made for a heartbeat, as true times in microseconds.
 #[derive(Debug)]
 struct Promise {
-    /// For how long.
+    /// The promised time.
     valid_for: Duration,
     /// The time at which the client stops believing in its locks.
     client: f64,
@@ -98,7 +98,7 @@ struct Promise {
     lingered: f64,
 }
 
-/// One lock that is granted with the first heartbeat and renewed with others.
+/// Returns the promises for one lock that is granted with the first heartbeat and renewed with others.
 fn promises(
     ttl: Duration,
     beats: &[Beat],

@@ -27,7 +27,7 @@ pub(crate) struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) waiters: Vec<Waiting>,
-    /// Of the first that asked for permits since the line was empty.
+    /// Limit of the first waiter that asked for permits since the line was empty.
     pub(crate) limit: Option<u32>,
     signs: HashMap<usize, StoreTime>,
     /// The violations of the order.
@@ -114,7 +114,7 @@ impl Line {
         self.living(now).next()
     }
 
-    /// The place of a waiter, 1 for the next.
+    /// Returns the place of a waiter, 1 for the next.
     pub(crate) fn position(&self, owner: Owner) -> Option<usize> {
         let mut waiters = self.waiters.iter();
         Some(waiters.position(|waiter| waiter.owner == owner)? + 1)
@@ -124,7 +124,7 @@ impl Line {
         self.waiters.iter().find(|waiter| waiter.owner == owner)
     }
 
-    /// A waiter is another stream's from now on; its place stays.
+    /// Moves a waiter to another stream; its place stays.
     fn resume(&mut self, owner: Owner, next: Owner, event: &Event, asked: &[Asked]) {
         self.signs.insert(event.by, event.at);
         let (before, after) = (asked[owner.0], asked[next.0]);

@@ -58,10 +58,10 @@ proptest! {
         }
     }
 
-    /// To the microsecond: while the lock-delay runs, those get in beside what was left that would have got in beside the
-    /// hold, at once; the others when it has passed. It is shown, but nobody holds what was left, not even whose it was.
+    /// While the lock-delay runs, to the microsecond, exactly those callers get in at once that would have got in beside the
+    /// hold; the others when it has passed. The view shows the lock-delay, but no holder.
     #[test]
-    fn what_was_left_keeps_out_whom_the_hold_kept_out(
+    fn a_lock_delay_keeps_out_whom_the_hold_kept_out(
         (left, next) in (a_mode(), a_mode()),
         delay in (1..5_000_u64).prop_map(Duration::from_millis),
         part in 0.0..1.0_f64,

@@ -38,8 +38,8 @@ mod world;
 
 use proptest::test_runner::Config;
 
-/// Each property is tried on 128 random histories, or on as many as `PROPTEST_CASES` in the environment says. One that fails
-/// is printed, cut down to the steps that matter.
+/// Returns the configuration: 128 random histories for each property, or as many as `PROPTEST_CASES` in the environment says. A
+/// history that fails is printed, cut down to the steps that matter.
 fn config() -> Config {
     let default = Config::default();
     Config {

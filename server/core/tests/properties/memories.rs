@@ -153,7 +153,7 @@ proptest! {
         }
     }
 
-    /// Also where the clock steps back and forward, unless it steps back to before a token that had to be forgotten.
+    /// Tokens also rise if the clock steps back and forward, unless it steps back to before a token that had to be forgotten.
     #[test]
     fn tokens_rise_over_clock_steps_while_they_are_remembered(
         steps in steps_with_floors_and_memories(160, FURTHEST, true),
@@ -186,7 +186,7 @@ impl Scene {
         self.grants.step(&mut self.world, &step).unwrap();
     }
 
-    /// A coordinator is granted a name for a second; gives the token.
+    /// Grants a coordinator a name for a second; returns the token.
     fn grant(&mut self, name: usize, by: usize) -> i64 {
         let ask = Ask {
             ttl: Duration::from_secs(1),
@@ -202,7 +202,7 @@ impl Scene {
         self.grants.newest[name].token
     }
 
-    /// The last grant of a name is given back.
+    /// Releases the last grant of a name.
     fn release(&mut self, name: usize) {
         self.step(Step::Release {
             name,

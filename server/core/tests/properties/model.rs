@@ -104,7 +104,7 @@ impl Model {
         (number, modes.iter().find_map(|mode| mode.limit()))
     }
 
-    /// The limit on which everybody has to agree.
+    /// Returns the limit that all users of the name must name.
     pub(crate) fn limit(&self) -> Option<u32> {
         self.permits().1.or(self.line.limit)
     }

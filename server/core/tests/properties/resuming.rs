@@ -67,8 +67,8 @@ proptest! {
         }
     }
 
-    /// For as long as it is remembered, nothing can be done with an owner id that was replaced, by whoever and whatever else
-    /// happens; whoever asks about it learns that it was resumed.
+    /// While it is remembered, a replaced owner id can do nothing, whatever else happens; a caller that asks about it learns
+    /// that it was resumed.
     #[test]
     fn a_replaced_owner_id_can_do_nothing(steps in steps(160)) {
         let mut world = World::new();
@@ -181,9 +181,9 @@ proptest! {
         }
     }
 
-    /// It is remembered to the microsecond, and then forgotten.
+    /// A replaced owner id is remembered to the microsecond, and then forgotten.
     #[test]
-    fn what_was_replaced_is_forgotten_in_time(mode in a_mode(), part in 0.0..1.0_f64) {
+    fn replaced_owner_ids_are_forgotten_in_time(mode in a_mode(), part in 0.0..1.0_f64) {
         let mut world = World::new();
         world.ask(0, 0, Ask::waiting(mode));
         world.resume(0, 1, LONGEST, Owner(0), None);
@@ -204,7 +204,7 @@ fn token_of(holder: &HolderView) -> i64 {
     }
 }
 
-/// Without what a hold that has run out says of its client.
+/// Returns the view without the client of a hold that has run out.
 fn but_clients(view: &NameView) -> NameView {
     let mut view = view.clone();
     for holder in &mut view.holders {
@@ -218,7 +218,8 @@ fn but_clients(view: &NameView) -> NameView {
     view
 }
 
-/// Without what a resume changes, and without the order of holders, which goes by the time that is left.
+/// Returns the view without the fields that a resume changes, and without the order of holders, which depends on the times
+/// left.
 fn but_streams(view: &NameView) -> NameView {
     let mut view = view.clone();
     for holder in &mut view.holders {

@@ -74,7 +74,7 @@ pub(crate) enum Step {
     SetBack(Duration),
     /// A coordinator's floor rises to this far ahead of the store's clock, because of a grant of another name.
     Floor { by: usize, ahead: Duration },
-    /// From here on, commands ask for tokens to be remembered for this long.
+    /// Commands ask for tokens to be remembered for this long from here on.
     Remember(Duration),
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// By a session that waits and wants to hold it for as long as can be.
+    /// Returns the terms of a session that waits, with the longest TTL.
     pub(crate) fn waiting(mode: Mode) -> Self {
         Self {
             mode,
@@ -113,12 +113,12 @@ pub(crate) enum Who {
     Ended(usize),
 }
 
-/// Some permits of a semaphore.
+/// Returns some permits of a semaphore.
 pub(crate) fn permits(number: u32, limit: u32) -> Mode {
     Mode::Semaphore(Permits::new(number, limit).unwrap())
 }
 
-/// Each mode, and permits of which some go together.
+/// Returns each mode, and permits of which some fit together.
 pub(crate) fn a_mode() -> impl Strategy<Value = Mode> {
     let some = [permits(1, 3), permits(2, 3)];
     prop::sample::select(vec![Mode::Exclusive, Mode::Shared, some[0], some[1]])
@@ -128,12 +128,12 @@ pub(crate) fn a_mode() -> impl Strategy<Value = Mode> {
 /// several callers.
 const MIXES: [[u32; 3]; 4] = [[3, 3, 3], [2, 9, 1], [1, 1, 9], [9, 2, 1]];
 
-/// Up to `most` steps in a time that never runs backwards.
+/// Returns up to `most` steps in a time that never runs backwards.
 pub(crate) fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     of_every_mix(most, pause().prop_map(Step::Pause).boxed())
 }
 
-/// Up to `most` steps while the store's clock is also set back now and then, by at most `furthest`.
+/// Returns up to `most` steps while the store's clock is also set back now and then, by at most `furthest`.
 pub(crate) fn steps_with_clock_set_back(
     most: usize,
     furthest: Duration,
@@ -143,7 +143,7 @@ pub(crate) fn steps_with_clock_set_back(
     of_every_mix(most, time.boxed())
 }
 
-/// Up to `most` steps while floors run ahead of the store's clock by at most `furthest` and tokens are remembered for a
+/// Returns up to `most` steps while floors run ahead of the store's clock by at most `furthest` and tokens are remembered for a
 /// shorter or longer time. Where `has_steps`, the clock also steps back and forward by at most `furthest`.
 pub(crate) fn steps_with_floors_and_memories(
     most: usize,
@@ -285,7 +285,7 @@ fn end() -> impl Strategy<Value = End> {
     prop_oneof![Just(End::Clean), Just(End::Unclean)]
 }
 
-/// Nothing at all, a moment, about as long as each of the times that matter, exactly as long, or very long.
+/// Returns a pause: none, a moment, about as long as each of the times that matter, exactly as long, or very long.
 fn pause() -> impl Strategy<Value = Duration> {
     prop_oneof![
         3 => micros(Duration::ZERO, Duration::from_micros(3)),

@@ -66,8 +66,8 @@ pub(crate) fn look_at_all(world: &mut World, models: &mut [Model]) {
 proptest! {
     #![proptest_config(config())]
 
-    /// After a command that hands on, the next living waiter does not fit: neighbours in the queue that go together were
-    /// granted the lock together. It says if there were too many for one command.
+    /// After a command that hands on, the next living waiter does not fit, because neighbours in the queue that fit together
+    /// were granted the lock together. The reply says if there were too many for one command.
     #[test]
     fn no_living_waiter_is_left_that_fits(steps in any_steps()) {
         let mut world = World::new();
@@ -90,7 +90,7 @@ proptest! {
         }
     }
 
-    /// Nobody is refused what is free unless a living waiter is before it, and nobody waits who did not want to.
+    /// No caller is refused a free lock unless a living waiter is before it, and no caller waits that did not ask to.
     #[test]
     fn nobody_is_refused_what_fits(steps in any_steps()) {
         let mut world = World::new();

@@ -21,7 +21,7 @@ fn kinds(events: &[Event]) -> Vec<EventKind> {
 }
 
 #[test]
-fn what_is_waited_for_handed_on_and_given_up_is_told() {
+fn waits_hand_offs_and_withdrawals_are_reported() {
     let mut watched = Watched::new();
     let world = &mut watched.world;
     world.ask(0, 0, Ask::waiting(Mode::Exclusive));
@@ -148,7 +148,7 @@ fn of_several_that_run_out_each_is_told() {
 }
 
 #[test]
-fn what_a_unary_caller_renews_for_less_is_missed_within_a_second() {
+fn a_hold_renewed_for_less_by_a_unary_caller_is_missed_within_a_second() {
     let mut watched = Watched::new();
     let ask = Ask {
         unary: true,

@@ -41,7 +41,7 @@ impl Watched {
         }
     }
 
-    /// The watcher's own clock.
+    /// Returns the watcher's own clock.
     pub(crate) fn here(&self) -> Moment {
         Moment::from_micros(self.world.now.as_micros().unsigned_abs())
     }
@@ -118,7 +118,7 @@ impl Watched {
     }
 }
 
-/// The tokens of those who can still renew.
+/// Returns the tokens of the holds that can still be renewed.
 fn standing(view: &NameView) -> BTreeSet<FencingToken> {
     let ours = view.holders.iter().filter_map(|holder| match holder {
         HolderView::Ours(hold) => Some(hold),
@@ -144,7 +144,8 @@ const fn is_end(kind: EventKind) -> bool {
 proptest! {
     #![proptest_config(config())]
 
-    /// Of each grant, its beginning is told once, its end once and after that, nothing later; and as what it was.
+    /// Each grant's beginning is reported once, and its end once after that, each with the right cause; nothing is reported
+    /// later.
     #[test]
     fn each_grant_is_told_to_begin_and_to_end(steps in steps(120)) {
         let mut watched = Watched::new();

@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// A world that somebody watches.
+    /// Returns a world with a watcher.
     pub(crate) fn watched() -> Self {
         Self {
             told: Some(Vec::new()),
@@ -68,7 +68,7 @@ impl World {
         self.told.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// A world in which each coordinator asks for tokens greater than all it has seen.
+    /// Returns a world in which each coordinator asks for tokens greater than all it has seen.
     pub(crate) fn with_floors() -> Self {
         Self {
             floors: Some([0; COORDINATORS]),
@@ -168,7 +168,7 @@ impl World {
         done
     }
 
-    /// A fresh owner id asks for a lock at this moment.
+    /// Asks for a lock under a fresh owner id at this moment.
     pub(crate) fn ask(&mut self, name: usize, by: usize, ask: Ask) -> Event {
         let owner = Owner(self.asked.len());
         let actor = owner.actor();
@@ -181,7 +181,7 @@ impl World {
         self.deed(name, by, Deed::Acquire(owner, ask.wait))
     }
 
-    /// A stream takes over what may be under one of these owner ids, for a new one.
+    /// Resumes, for a stream, the hold or place under one of these owner ids, and gives it a new one.
     pub(crate) fn resume(
         &mut self,
         name: usize,
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// The operation that a deed is.
+    /// Returns the operation of a deed.
     pub(crate) fn op(&self, deed: Deed) -> Op {
         match deed {
             Deed::Acquire(owner, wait) => self.acquire(owner, wait),
@@ -280,7 +280,7 @@ impl World {
         }
     }
 
-    /// A coordinator, as its commands name it.
+    /// Returns a coordinator, as its commands name it.
     pub(crate) fn caller(&self, by: usize) -> Caller {
         Caller {
             coordinator: coordinator(by),
@@ -420,17 +420,17 @@ impl World {
     }
 }
 
-/// A name.
+/// Returns a name.
 pub(crate) fn name_of(number: usize) -> LockName {
     LockName::parse(&format!("name/{number}")).unwrap()
 }
 
-/// A coordinator's id.
+/// Returns a coordinator's id.
 pub(crate) fn coordinator(number: usize) -> CoordinatorId {
     CoordinatorId::new(&number.to_string())
 }
 
-/// A value of so many bytes.
+/// Returns a value of this many bytes.
 pub(crate) fn value_of(bytes: usize) -> Value {
     Value::parse(&vec![0; bytes]).unwrap()
 }

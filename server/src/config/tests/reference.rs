@@ -72,7 +72,7 @@ fn the_reference_file_holds_every_setting_and_the_defaults() {
     assert!(config.store_ca.is_some());
 }
 
-/// The commented reference: every setting with its meaning and default. `leasehold.toml` is this text.
+/// Returns the commented reference: every setting with its meaning and default. `leasehold.toml` is this text.
 fn reference() -> String {
     let defaults = Config::default();
     let mut out = String::from(

@@ -4,7 +4,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// A registry, and a socket to have connections of.
+/// Returns a registry, and a socket to have connections of.
 async fn connections(max: usize, max_per_address: usize) -> (Connections, Arc<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -18,7 +18,7 @@ fn peer(address: &str) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), 1)
 }
 
-/// The setting that keeps a connection of this address out.
+/// Returns the setting that keeps a connection of this address out.
 fn refused_by(connections: &Connections, address: &str) -> Option<(&'static str, usize)> {
     let full = connections.has_room(peer(address).ip()).err();
     full.map(|full| (full.setting, full.limit))

@@ -81,7 +81,7 @@ struct Campaign {
 /// Stage of a candidacy.
 #[derive(Clone, Copy, Debug, Default)]
 enum Stage {
-    /// On its way to the store.
+    /// Time on its way to the store.
     #[default]
     Asked,
     /// It waits for its turn.

@@ -158,7 +158,7 @@ fn a_prefix_is_given_back_with_its_last_watcher() {
 }
 
 #[tokio::test]
-async fn those_who_have_something_to_read_have_turns_one_after_the_other() {
+async fn watchers_with_something_to_read_have_turns_one_after_the_other() {
     let mut one = one("");
     one.begin();
     one.told().page(Vec::new(), true);

@@ -23,7 +23,7 @@ pub enum Claim {
 /// Claims of all masters that have answered.
 #[derive(Clone, Debug)]
 pub struct Claims {
-    /// By the place of the master: its claim, and whether that counts.
+    /// The claim of each master, by its place, and whether the claim counts.
     of: Vec<Option<(Claim, bool)>>,
 }
 

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused_without_its_password() {
+    fn malformed_urls_are_refused_without_their_password() {
         use StoreUrlError as E;
         type Check = fn(&StoreUrlError) -> bool;
         let cases: [(&str, Check); 11] = [

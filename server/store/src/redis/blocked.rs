@@ -23,7 +23,7 @@ static HASH: LazyLock<String> = LazyLock::new(|| Script::new(SCRIPT).get_hash().
 /// First byte of a publication. One with another first byte is not read.
 const FORMAT: u8 = 1;
 
-/// This coordinator's last publication, and the known ones of all others.
+/// Board with this coordinator's last publication, and the known ones of all others.
 #[derive(Debug)]
 pub(super) struct Board {
     coordinator: CoordinatorId,
@@ -36,7 +36,7 @@ struct State {
     version: u64,
     /// The last publication, if the store is known to have it.
     mine: Option<Arc<Publication>>,
-    /// By coordinator, this one included.
+    /// Known publications, by coordinator, this one included.
     known: BTreeMap<String, (u64, Arc<Publication>)>,
 }
 

@@ -191,7 +191,7 @@ pub fn encode<'a>(
 
 /// Plan to execute the commands of a call.
 struct Plan<'a> {
-    /// For each command its letter if it is executed together with others, or else [`ALONE`].
+    /// The letter of each command that is executed together with others; [`ALONE`] for the others.
     letters: Vec<u8>,
     /// The caller of the first command: commands with the same one may go together.
     first: Option<&'a Caller>,

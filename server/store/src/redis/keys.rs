@@ -61,7 +61,7 @@ pub enum Key {
     Queue,
     /// The waiters' acquires, and the refreshes of their coordinators.
     Waiters,
-    /// On one of several independent masters: which coordinators have waiters.
+    /// Coordinators that have waiters, on one of several independent masters.
     Others,
 }
 

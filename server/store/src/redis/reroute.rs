@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_carried_out_is_told_from_what_was() {
+    fn refused_commands_are_distinguished_from_executed_ones() {
         let of = |text: &str| Refusal::of_call(&error(text));
         assert!(
             matches!(of("MOVED 3999 10.0.0.1:6381"), Some(Refusal::Moved(to)) if to == "10.0.0.1:6381")

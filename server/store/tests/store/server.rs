@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::{sync::watch, time::timeout};
 
-/// Longer than anything here takes, on a machine that is busy with other tests too.
+/// Time that no step here exceeds, on a machine that is busy with other tests too.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A `redis-server` on a free port of the loopback interface, without persistence. It ends with this value.
@@ -143,7 +143,7 @@ fn spawn(port: u16, directory: &TempDir, arguments: &[String]) -> (Child, Connec
     }
 }
 
-/// A command of words that have no spaces in them; `""` is an empty word.
+/// Returns a command of words that have no spaces in them; `""` is an empty word.
 pub(crate) fn command(words: &str) -> Cmd {
     let mut command = Cmd::new();
     for word in words.split(' ') {

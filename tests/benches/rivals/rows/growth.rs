@@ -109,7 +109,7 @@ pub(crate) async fn waiters(bench: &Bench) -> anyhow::Result<Growth> {
     })
 }
 
-/// Held locks over the same number of sessions.
+/// Measures held locks over the same number of sessions.
 pub(crate) async fn locks(bench: &mut Bench) -> anyhow::Result<Growth> {
     let mut points = Vec::new();
     for &locks in bench.sizes.growth.locks {
@@ -164,7 +164,7 @@ pub(crate) async fn locks(bench: &mut Bench) -> anyhow::Result<Growth> {
     })
 }
 
-/// Idle sessions, in both ways.
+/// Measures idle sessions, in both ways.
 pub(crate) async fn sessions(bench: &Bench) -> anyhow::Result<Growth> {
     let mut rows = Vec::new();
     let mut curves = Vec::new();
@@ -226,7 +226,7 @@ pub(crate) async fn sessions(bench: &Bench) -> anyhow::Result<Growth> {
     })
 }
 
-/// The same load on more and more coordinators of one Redis, all on this machine.
+/// Measures the same load on more and more coordinators of one Redis, all on this machine.
 pub(crate) async fn coordinators(bench: &Bench) -> anyhow::Result<Growth> {
     let mut points = Vec::new();
     for &coordinators in bench.sizes.growth.coordinators {

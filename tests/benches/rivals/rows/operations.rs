@@ -122,8 +122,8 @@ fn a_cycle(run: &HandOffs) -> Maybe<Spread> {
     Ok(Spread::once(operations / run.gaps.count().max(1) as f64))
 }
 
-/// Waiting alone: one refresh for each coordinator, name and second, of which one more than seconds may fall into the time
-/// that is looked at.
+/// Checks the operations while waiting only: one refresh for each coordinator, name and second. One refresh more than seconds
+/// may fall into the measured time.
 fn free(run: &HandOffs, coordinators: usize, place: &str) -> Option<Check> {
     let waiting = run.waiting.as_ref()?;
     let per_coordinator = |operations: f64| operations / coordinators as f64;

@@ -15,7 +15,7 @@ use crate::{
     stage::Stage,
 };
 
-/// Row 1: one cycle in flight on each stream, beside etcd and the echo.
+/// Measures row 1: one cycle in flight on each stream, beside etcd and the echo.
 pub(crate) async fn one_each(bench: &mut Bench) -> anyhow::Result<Row> {
     let mut turns = Turns::run(bench, 1, Rival::Etcd).await?;
     let mut row = turns.row("1", "acquire + release, 64 clients, one at a time each");
@@ -53,7 +53,7 @@ pub(crate) async fn one_each(bench: &mut Bench) -> anyhow::Result<Row> {
     Ok(row)
 }
 
-/// Row 2: many cycles in flight on each stream, beside rslock.
+/// Measures row 2: many cycles in flight on each stream, beside rslock.
 pub(crate) async fn many_each(bench: &mut Bench) -> anyhow::Result<Row> {
     let mut turns = Turns::run(bench, CYCLES_IN_FLIGHT, Rival::Rslock).await?;
     let mut row = turns.row("2", "the same, 16 in flight on each of 64 streams");
@@ -208,7 +208,7 @@ fn shown(rates: &[f64]) -> String {
     format!("{} k/s", spread.show(1))
 }
 
-/// Row 3: one client alone, beside the round trips that it cannot do without.
+/// Measures row 3: one client alone, beside the round trips that it needs at least.
 pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
     let mut stage = Stage::start(1, &bench.sizes).await;
     let direct = Stage::start(0, &bench.sizes).await;

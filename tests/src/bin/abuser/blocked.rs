@@ -31,7 +31,7 @@ fn name(session: usize, actor: usize) -> String {
     format!("{name:x<NAME$}")
 }
 
-/// Two hundred waits of each session, for locks that the next session holds.
+/// Makes two hundred waits of each session, for locks that the next session holds.
 pub(crate) async fn waits(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
     let mut clients = JoinSet::new();
     let all_hold = Arc::new(Barrier::new(SESSIONS));

@@ -48,12 +48,12 @@ pub(crate) async fn one_name(server: SocketAddr, tally: Tally) -> anyhow::Result
     flood(server, Names::One, SESSIONS, CALLERS, tally).await
 }
 
-/// The same, each time for another lock.
+/// Does the same, each time for another lock.
 pub(crate) async fn names(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
     flood(server, Names::Distinct, SESSIONS, CALLERS, tally).await
 }
 
-/// One session alone, for other locks all the time.
+/// Floods with one session alone, always for other locks.
 pub(crate) async fn one_session(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
     flood(server, Names::Distinct, 1, 0, tally).await
 }

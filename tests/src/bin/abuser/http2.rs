@@ -33,7 +33,7 @@ pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// A frame.
+/// Returns a frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len())
         .unwrap_or(u32::MAX)
@@ -46,7 +46,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// Preface and settings of a client.
+/// Returns the preface and the settings of a client.
 pub(crate) fn beginning(settings: &[(u16, u32)]) -> Vec<u8> {
     let mut payload = Vec::new();
     for (name, value) in settings {
@@ -56,7 +56,7 @@ pub(crate) fn beginning(settings: &[(u16, u32)]) -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &payload)].concat()
 }
 
-/// The headers of a gRPC call, without compression.
+/// Returns the headers of a gRPC call, without compression.
 pub(crate) fn headers(path: &str, further: &[(&str, &str)]) -> Vec<u8> {
     // POST and http, of the static table.
     let mut block = vec![0x83, 0x86];
@@ -89,18 +89,18 @@ fn text(block: &mut Vec<u8>, text: &str) {
     block.extend_from_slice(text.as_bytes());
 }
 
-/// A gRPC message: flag, length as it is said to be, and bytes.
+/// Returns a gRPC message: flag, stated length, and bytes.
 pub(crate) fn message(flag: u8, length: u32, bytes: &[u8]) -> Vec<u8> {
     [&[flag][..], &length.to_be_bytes(), bytes].concat()
 }
 
-/// The same, honestly.
+/// Returns a gRPC message with its true length.
 pub(crate) fn honest(message_bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message_bytes.len()).unwrap_or(u32::MAX);
     message(0, length, message_bytes)
 }
 
-/// A connection from one of the abuser's own addresses, none of which a client of the measuring process has.
+/// Returns a connection from one of the abuser's own addresses, none of which a client of the measuring process has.
 pub(crate) async fn connect(
     server: SocketAddr,
     receive_buffer: Option<u32>,
@@ -115,7 +115,7 @@ pub(crate) async fn connect(
     Ok(stream)
 }
 
-/// 127.0.1.1 to 127.0.1.8, one after the other.
+/// Returns 127.0.1.1 to 127.0.1.8, one after the other.
 pub(crate) fn own_address() -> IpAddr {
     static NEXT: AtomicU8 = AtomicU8::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed) % 8;

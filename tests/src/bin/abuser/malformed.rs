@@ -81,7 +81,7 @@ async fn over_and_over(
     Ok(())
 }
 
-/// A call with these bytes for its message, or messages.
+/// Returns a call with these bytes for its message, or messages.
 fn call(path: &str, body: &[u8]) -> Vec<u8> {
     let block = http2::headers(path, &[]);
     let mut bytes = http2::beginning(&[]);
@@ -108,7 +108,7 @@ fn random(number: usize, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Everything that is wrong in one way or another, by number.
+/// Returns a malformed request, by number.
 fn garbled(number: usize) -> Vec<u8> {
     let random = |length| random(number, length);
     let begun = || http2::beginning(&[]);
@@ -150,7 +150,7 @@ fn garbled(number: usize) -> Vec<u8> {
     }
 }
 
-/// Everything that is too large, by number.
+/// Returns an oversized request, by number.
 fn oversized(number: usize) -> Vec<u8> {
     match number % 5 {
         // Headers of a megabyte, in one block that does not end.
@@ -192,7 +192,7 @@ fn oversized(number: usize) -> Vec<u8> {
     }
 }
 
-/// A message of so many bytes, all of it an unknown field.
+/// Returns a message of this many bytes, all of it an unknown field.
 fn message_of(length: usize) -> Vec<u8> {
     // Field 1000, with a length of four bytes.
     let mut bytes = vec![0xc2, 0x3e];

@@ -37,7 +37,7 @@ pub(crate) async fn rapid(server: SocketAddr, tally: Tally) -> anyhow::Result<()
     Ok(())
 }
 
-/// Half of the connections send the whole call before they reset it, so that it is on its way to the store.
+/// Resets calls on a connection. Half of the connections send the whole call first, so that it is on its way to the store.
 async fn reset_on(server: SocketAddr, whole: bool, tally: &Tally) {
     let Ok(stream) = http2::connect(server, None).await else {
         return;

@@ -26,7 +26,7 @@ enum Slowly {
     Message,
 }
 
-/// A thousand connections: one part trickles the preface, one the headers of a call, one headers that never end, in a
+/// Trickles bytes on a thousand connections: one part the preface, one the headers of a call, one endless headers, in a
 /// CONTINUATION frame for each byte, and one the message of a call.
 pub(crate) async fn trickle(server: SocketAddr, tally: Tally) -> anyhow::Result<()> {
     let mut clients = JoinSet::new();

@@ -53,7 +53,7 @@ struct Referee {
 }
 
 impl Load {
-    /// Eight of them, half by each coordinator. Every other cycle is on a name that all want.
+    /// Starts eight workers, half at each coordinator. Every other cycle is on a shared name.
     pub(crate) async fn start(site: &Site) -> Self {
         let stop = watch::Sender::new(false);
         let referee = Arc::new(Mutex::new(Referee::default()));

@@ -58,7 +58,7 @@ pub(crate) async fn shared_and_semaphores(site: &Site) {
     writer.close().await;
 }
 
-/// They are in different slots of a cluster.
+/// Checks names in different slots of a cluster.
 pub(crate) async fn several_names(site: &Site) {
     let names: Vec<String> = (0..8).map(|n| format!("modes/several/{n}")).collect();
     let all = || several(names.iter().map(String::as_str));

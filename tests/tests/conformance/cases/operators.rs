@@ -86,7 +86,7 @@ pub(crate) async fn check_tokens(site: &Site) {
     session.close().await;
 }
 
-/// From the other coordinator.
+/// Watches at the other coordinator.
 pub(crate) async fn watch(site: &Site) {
     let prefix = "operators/watch/".to_owned();
     let watched = site

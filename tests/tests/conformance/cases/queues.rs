@@ -30,7 +30,7 @@ pub(crate) async fn are_first_come_first_served(site: &Site) {
     releases.close().await;
 }
 
-/// Each is served; in the order in which they came, where there is one queue.
+/// Checks that each waiter is served; in the order of arrival, if there is one queue.
 pub(crate) async fn of_several_coordinators(site: &Site) {
     let mut holder = site.session(0).await;
     let lock = holder.take_one(exclusive("queues/all")).await;
@@ -102,7 +102,7 @@ pub(crate) async fn are_left_after_the_wait_or_by_a_cancel(site: &Site) {
     waiter.close().await;
 }
 
-/// Of two actors that wait for each other at one coordinator, the younger wait ends.
+/// Checks that of two actors that wait for each other at one coordinator, the younger wait ends.
 pub(crate) async fn of_deadlocked_actors_move_on(site: &Site) {
     let mut session = site.session(0).await;
     session.take_one(by(1, exclusive("queues/circle/a"))).await;

@@ -25,7 +25,7 @@ pub(crate) async fn of_a_hold(site: &Site) {
     new.close().await;
 }
 
-/// At the same coordinator too, which is all that can be had where each coordinator has a queue of its own.
+/// Resumes at the same coordinator too, which is all that is possible if each coordinator has a queue of its own.
 pub(crate) async fn of_a_place(site: &Site) {
     let mut holder = site.session(1).await;
     let lock = holder.take_one(exclusive("resumes/place")).await;

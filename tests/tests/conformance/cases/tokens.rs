@@ -199,7 +199,7 @@ fn fresh() -> OwnerId {
     OwnerId::parse(&fresh_owner_id()).unwrap()
 }
 
-/// An acquire that waits if it must.
+/// Returns an acquire that waits if it must.
 fn acquire(mode: Mode) -> (Op, OwnerId) {
     let owner = fresh();
     let acquire = Acquire {

@@ -44,9 +44,9 @@ struct Member<'a> {
     hand_offs: &'a AtomicU64,
 }
 
-/// In each ring everybody waits for the next one, but the one who was granted something last. That one hands it on after a
-/// while and begins to wait in the same breath, so whoever looks at one name after the other sees a circle that never was.
-/// Gives how many hand-offs there were.
+/// Runs rings in which every member but one waits for the next. That one, which was granted its lock last, hands it on after a
+/// while and begins to wait at the same moment, so that a coordinator that looks at one name after the other sees a circle that
+/// never existed. Returns the number of hand-offs.
 pub(super) async fn rings(site: &Site) -> u64 {
     let hand_offs = AtomicU64::new(0);
     let rings = RINGS.iter().enumerate();
@@ -132,7 +132,7 @@ impl Member<'_> {
         self.client.ask_for(exclusive(1, &next)).await
     }
 
-    /// The name after the newest that it holds.
+    /// Returns the name after the newest that it holds.
     fn next(&self) -> String {
         let newest = &self.held.back().expect("it holds something").name;
         let place = (0..self.actors).find(|place| name(self.ring, *place) == *newest);

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// A wait that is held up on purpose lasts so long: more than it takes to find a deadlock.
 const WHILE: Duration = Duration::from_millis(1_800);
 
-/// A client's grant of what it waits for, which comes in time.
+/// Returns the grant that a client waits for, which must come in time.
 async fn granted(client: &mut Client, request_id: u64) -> Vec<GrantedLock> {
     client.granted_all(request_id, LIMIT).await
 }

@@ -13,7 +13,8 @@ use super::{LENGTH, LIMIT};
 /// More than it takes to find a deadlock.
 const WAIT: Duration = Duration::from_millis(2_500);
 
-/// Real circles of nobody, and of nobody and somebody: they end when their waits time out, and no sooner.
+/// Makes real circles of waits without an actor, and of waits with and without one: they end when their waits time out, and no
+/// sooner.
 pub(super) async fn in_circles(site: &Site) {
     tokio::join!(circle(site, [0, 0]), circle(site, [0, 5]));
 }

@@ -9,8 +9,8 @@ use crate::{
 
 use super::{LENGTH, WHILE, granted};
 
-/// Two actors of one session, of which one waits for the other; taken together, the session waits for itself, and for
-/// another session that waits for it.
+/// Makes one of two actors of a session wait for the other; taken together, the session waits for itself, and for another
+/// session that waits for it.
 pub(super) async fn another_actor_of_the_session(site: &Site) {
     let (mut ours, mut other) = (site.client(0).await, site.client(1).await);
     let until = Instant::now() + LENGTH;
@@ -35,7 +35,7 @@ pub(super) async fn another_actor_of_the_session(site: &Site) {
     other.close().await;
 }
 
-/// One holder of a permit waits for who waits for a permit; the other holder is free to release.
+/// Makes one holder of a permit wait for an actor that waits for a permit; the other holder is free to release.
 pub(super) async fn another_holder_of_a_permit(site: &Site) {
     let (mut blocked, mut free, mut waiter) =
         tokio::join!(site.client(0), site.client(1), site.client(0));
@@ -58,7 +58,7 @@ pub(super) async fn another_holder_of_a_permit(site: &Site) {
     }
 }
 
-/// A long row of actors that wait for one another, and for one who works all the time.
+/// Makes a long row of actors that wait for one another, and for one that works all the time.
 pub(super) async fn long_work(site: &Site) {
     const ACTORS: usize = 12;
     let name = |number: usize| format!("work/{number}");

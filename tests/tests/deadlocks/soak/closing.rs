@@ -22,7 +22,7 @@ const KEPT_FOR: i64 = 10_000;
 /// After the last deadlock has ended.
 const FORGOTTEN: Duration = Duration::from_secs(2);
 
-/// One deadlock; gives how long it lasted.
+/// Makes one deadlock, and returns its duration.
 async fn opposite_orders(site: &Site, number: u32) -> Duration {
     let mut random = StdRng::seed_from_u64(number.into());
     let mut pause = async || {
@@ -55,7 +55,7 @@ async fn opposite_orders(site: &Site, number: u32) -> Duration {
     ended.after
 }
 
-/// All of them, on one site; while they go on, the coordinators tell one another of them, and no longer.
+/// Makes all of them on one site. The coordinators publish waits only while deadlocks last.
 async fn many(what: &str, site: &Site) -> Latencies {
     let deadlocks = (0..DEADLOCKS).map(|number| opposite_orders(site, number));
     let all = futures_util::future::join_all(deadlocks);

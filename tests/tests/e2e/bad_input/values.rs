@@ -16,12 +16,12 @@ pub(crate) fn bad_names() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A duration as a client may write it, sensible or not.
+/// Returns a duration as a client may write it, sensible or not.
 pub(super) fn seconds(seconds: i64, nanos: i32) -> Option<prost_types::Duration> {
     Some(prost_types::Duration { seconds, nanos })
 }
 
-/// TTLs that are refused.
+/// Returns TTLs that are refused.
 pub(crate) fn bad_ttls() -> Vec<(&'static str, Option<prost_types::Duration>)> {
     vec![
         ("a TTL of zero", seconds(0, 0)),

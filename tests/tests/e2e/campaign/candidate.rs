@@ -52,7 +52,7 @@ impl Candidate {
         .await;
     }
 
-    /// The same where nobody leads.
+    /// Does the same, and expects to be elected.
     pub(super) async fn lead(endpoint: &str, election: &str, ttl: Duration) -> (Self, Elected) {
         let mut candidate = Self::campaign(endpoint, election, ttl).await;
         assert_eq!(candidate.campaigning().await.position, 0);
@@ -60,7 +60,7 @@ impl Candidate {
         (candidate, elected)
     }
 
-    /// The same where somebody leads; gives its place.
+    /// Does the same, and expects to wait. Returns its place too.
     pub(super) async fn wait(endpoint: &str, election: &str, ttl: Duration) -> (Self, u64) {
         let mut candidate = Self::campaign(endpoint, election, ttl).await;
         let position = candidate.campaigning().await.position;
@@ -137,14 +137,14 @@ impl Candidate {
         self.requests = None;
     }
 
-    /// The next message; `None` at the end of the stream.
+    /// Returns the next message; `None` at the end of the stream.
     pub(super) async fn next(&mut self, limit: Duration) -> Result<Option<Response>, Status> {
         let next = tokio::time::timeout(limit, self.responses.message()).await;
         let next = next.unwrap_or_else(|_| panic!("nothing came within {limit:?}"));
         Ok(next?.map(|message| message.response.expect("it says something")))
     }
 
-    /// The next message, which must come soon.
+    /// Returns the next message, which must come soon.
     pub(super) async fn answer(&mut self) -> Response {
         let next = self.next(PROMPT).await.expect("the stream is up");
         next.expect("the stream has not ended")
@@ -198,13 +198,13 @@ impl Candidate {
         led
     }
 
-    /// The stream ends in order, and nothing more is said.
+    /// Asserts that the stream ends in order, without another message.
     pub(super) async fn assert_ended(&mut self) {
         let end = self.next(PROMPT).await;
         assert!(matches!(end, Ok(None)), "{end:?}");
     }
 
-    /// The status with which the stream ends, with nothing said before.
+    /// Returns the status with which the stream ends, with nothing said before.
     pub(super) async fn refused(&mut self) -> Status {
         match self.next(PROMPT).await {
             Err(status) => status,

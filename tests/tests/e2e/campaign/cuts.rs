@@ -94,7 +94,7 @@ impl Site {
         }
     }
 
-    /// A candidate behind the proxy that has said nothing.
+    /// Returns a candidate behind the proxy that has said nothing.
     async fn candidate(&self) -> Candidate {
         let channel = connect(&self.proxy.endpoint()).await;
         Candidate::stream(channel).await.unwrap()

@@ -18,7 +18,7 @@ const ELECTION: &str = "election";
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 #[tokio::test]
-async fn where_nobody_leads_a_candidate_is_elected_at_once() {
+async fn without_a_leader_a_candidate_is_elected_at_once() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let mut candidate = Candidate::campaign(&endpoint, ELECTION, LONG).await;
@@ -160,7 +160,7 @@ async fn a_resign_before_the_store_has_answered_is_answered_whatever_follows_it(
 }
 
 #[tokio::test]
-async fn what_a_leader_proclaims_is_seen_in_order() {
+async fn proclaimed_values_are_seen_in_order() {
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let endpoint = coordinator.endpoint();
@@ -206,7 +206,7 @@ async fn what_a_leader_proclaims_is_seen_in_order() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_and_the_candidacy_goes_on() {
+async fn invalid_requests_are_refused_and_the_candidacy_goes_on() {
     let coordinator = Coordinator::in_process();
     let endpoint = coordinator.endpoint();
     let (mut leading, _) = Candidate::lead(&endpoint, ELECTION, LONG).await;

@@ -185,7 +185,7 @@ impl Monitor {
         Self { lines }
     }
 
-    /// The arguments of every command from outside up to now, without quotes.
+    /// Returns the arguments of every command from outside up to now, without quotes.
     async fn arguments(&mut self, redis: &mut MultiplexedConnection) -> Vec<String> {
         let last = "the end of what is monitored";
         let _: String = redis::cmd("ECHO")

@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// More than the outbound queue of a session holds, by its default, and what is on the way besides.
 const WAITERS: usize = 2_000;
 
-/// The name is held with a value, which every answer shows.
+/// Makes acquires time out together, on a name that is held with a value, which every answer shows.
 async fn time_out_together(coordinator: &CoordinatorProcess) {
     let mut holder = RawSession::open(&coordinator.endpoint(), TTL).await;
     let value = vec![b'v'; 256];

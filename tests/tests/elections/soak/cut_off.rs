@@ -40,7 +40,7 @@ struct Run {
     woken: Result<Duration, Duration>,
 }
 
-/// Nothing passes any more, and nothing is closed.
+/// Discards all bytes from now on, and closes nothing.
 fn cut_off(proxy: &FaultProxy) {
     proxy.set_flow(Direction::ToServer, Flow::Discard);
     proxy.set_flow(Direction::ToClient, Flow::Discard);

@@ -33,7 +33,8 @@ struct Process {
 }
 
 impl Process {
-    /// Two in a row are at the same coordinator, so that leadership goes both to the same and to another one.
+    /// Starts the candidates. Two in a row are at the same coordinator, so that leadership goes both to the same and to another
+    /// one.
     fn start(site: &Site, number: usize) -> Self {
         let worker = Worker::start(site.endpoint(number / 2), TTL);
         Self { worker, number }
@@ -43,7 +44,7 @@ impl Process {
         format!("process-{}", self.number)
     }
 
-    /// Through the client, or by the wire API.
+    /// Campaigns through the client, or by the wire API.
     fn campaign(&mut self) {
         let how = ["campaign", "stand"][self.number / 4 % 2];
         let order = format!("{how} {ELECTION} {}", self.value());
@@ -51,7 +52,7 @@ impl Process {
     }
 }
 
-/// The processes of the next rounds, which do nothing yet.
+/// Returns the processes of the next rounds, which do nothing yet.
 async fn reserve(site: &Site, first: usize, count: usize) -> Vec<Process> {
     let mut processes: Vec<_> = (first..first + count)
         .map(|number| Process::start(site, number))

@@ -87,7 +87,7 @@ impl Scene {
         *keys.values().next().unwrap()
     }
 
-    /// The server's clock (µs).
+    /// Returns the server's clock (µs).
     async fn time(&self) -> i64 {
         let mut connection = self.connection.clone();
         let time = redis::cmd("TIME").query_async(&mut connection).await;
@@ -120,7 +120,7 @@ impl Scene {
     }
 }
 
-/// The next locks that a session is told to have lost.
+/// Returns the locks in the next `lost` of a session.
 async fn lost(session: &mut RawSession) -> Vec<(String, LostReason)> {
     let is_lost = |message: &leasehold_proto::v1::SessionResponse| {
         matches!(message.response, Some(Response::Lost(_)))

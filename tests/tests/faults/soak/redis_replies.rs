@@ -47,7 +47,7 @@ async fn nothing_locked(redis: &MultiplexedConnection) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_reaches_redis_after_it_was_given_up_takes_nothing() {
+async fn commands_that_reach_redis_after_they_were_given_up_take_nothing() {
     let _alone = alone().await;
     let server = RedisServer::start();
     let proxy = FaultProxy::start(server.address()).await;

@@ -68,7 +68,7 @@ async fn the_rest_is_served_in_order(
     *longest
 }
 
-/// The dying coordinator, which has gone when this returns.
+/// Kills a coordinator, and returns the time just before.
 fn killed(crowd: &mut Crowd) -> Instant {
     let at = Instant::now();
     crowd.coordinators[DYING].kill();

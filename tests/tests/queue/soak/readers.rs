@@ -118,7 +118,7 @@ impl Inside {
     }
 }
 
-/// Everybody asks while somebody else holds the lock; in which order they reach Redis is not up to this.
+/// Makes every member ask while another client holds the lock. Their order in Redis is not decided here.
 async fn arrive(mut members: Vec<Member>) -> Vec<Member> {
     members.shuffle(&mut StdRng::from_os_rng());
     let places = Arc::new(Semaphore::new(AT_A_TIME));
@@ -138,7 +138,8 @@ async fn arrive(mut members: Vec<Member>) -> Vec<Member> {
     asking.join_all().await
 }
 
-/// For each writer in the order of the queue: when it was granted, and for how long the groups ahead of it held.
+/// Returns for each writer, in the order of the queue, the time of its grant, and the time for which the groups ahead of it
+/// held the lock.
 fn writers(order: &[Vec<u8>], turns: &HashMap<Vec<u8>, (bool, Turn)>) -> Vec<(Instant, Duration)> {
     let mut writers = Vec::new();
     let (mut before, mut readers) = (Duration::ZERO, Duration::ZERO);

@@ -25,8 +25,8 @@ impl Referee {
         self.names.lock().unwrap()
     }
 
-    /// A grant was heard of, which its holder may believe in until then. One that was heard of too late to be believed in
-    /// tells nothing: others may have been granted since.
+    /// Notes a grant that its holder may believe in until this moment. A grant that came too late to be believed in proves
+    /// nothing: others may have been granted since.
     pub(crate) fn granted(&self, name: &str, token: i64, good_until: Instant) {
         let mut names = self.names();
         let now = Instant::now();

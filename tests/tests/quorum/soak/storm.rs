@@ -100,7 +100,7 @@ async fn any_two_of_five_may_fail_in_any_way_at_any_time() {
     assert!(grants >= least, "only {grants} grants");
 }
 
-/// One session, until something of it fails or enough has been done.
+/// Works with one session until one of its requests fails or enough has been done.
 async fn work(
     session: &mut Option<RawSession>,
     endpoint: &str,

@@ -20,7 +20,7 @@ async fn locks(clients: &[Client], prefix: &str) -> Vec<LockGuard> {
     guards
 }
 
-/// For how long a guard was suspended; none if it has not been within the time.
+/// Returns the time for which a guard was suspended; `None` if it was not within the limit.
 async fn suspended(guard: &LockGuard, within: Duration) -> Option<Duration> {
     let until = Instant::now() + within;
     let mut since = None;

@@ -131,7 +131,7 @@ fn job(endpoint: &str) -> (ChildProcess, Lines) {
     (job, lines)
 }
 
-/// The number that was printed last; all before it must have been printed in turn.
+/// Returns the number that was printed last; all before it must have been printed in turn.
 fn last_tick(ticks: &mut Lines) -> u64 {
     let mut last = 1;
     for line in ticks.ready() {
@@ -179,7 +179,7 @@ async fn cycle(client: Client, name: String, seen: Arc<Seen>, stop: Cancellation
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn that_is_not_back_in_time_loses_each_lock_at_its_deadline() {
+async fn a_coordinator_that_is_not_back_in_time_loses_each_lock_at_its_deadline() {
     let _alone = alone().await;
     let mut site = Site::draining_for(1, Duration::from_millis(200));
     let builder = Client::builder().ttl(Duration::from_secs(4));

@@ -10,7 +10,7 @@ use crate::scene::{LIMIT, failed_over, is_left, session, take};
 /// By how much.
 const BEHIND_SECONDS: i64 = 5;
 
-/// The server's own time, in microseconds.
+/// Returns the server's own time, in microseconds.
 async fn time(redis: &Sentinels, index: usize) -> i64 {
     let mut connection = redis.redis().server(index).async_connection().await;
     let time = redis::cmd("TIME").query_async(&mut connection).await;
@@ -18,7 +18,7 @@ async fn time(redis: &Sentinels, index: usize) -> i64 {
     seconds * 1_000_000 + micros
 }
 
-/// The token of a grant, which is given back at once.
+/// Returns the token of a grant, which is given back at once.
 async fn token(session: &mut RawSession, name: &str) -> i64 {
     let lock = take(session, name).await.lock;
     session.release(&lock).await;
@@ -83,7 +83,7 @@ async fn tokens_rise_although_the_new_master_is_five_seconds_behind() {
     assert!(token(&mut other, "lost").await > lost);
 }
 
-/// A grant by whoever is taken for the master; none while there is none.
+/// Returns a grant by the server that counts as the master; `None` while there is none.
 async fn lost_grant(session: &mut RawSession, name: &str) -> Option<i64> {
     let granted: Result<_, SessionFailure> = crate::scene::attempt(session, name).await;
     let lock = granted.ok()?.lock;

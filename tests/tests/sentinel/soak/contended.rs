@@ -259,7 +259,7 @@ impl Worker {
     }
 }
 
-/// Why a message says that a lock is lost, if it does.
+/// Returns the reason of a loss, if the message is one.
 fn reason(message: &SessionResponse, lock: &GrantedLock) -> Option<LostReason> {
     let Some(Response::Lost(lost)) = &message.response else {
         return None;

@@ -7,7 +7,7 @@ use leasehold_tests::{Coordinator, RedisServer, alone::alone, wait};
 
 use crate::scene::{LIMIT, attempt, has, is_left, session, take};
 
-/// A sentinel that tells this address, from this epoch.
+/// Returns a sentinel that tells this address, from this epoch.
 fn sentinel(host: &str, port: u16, epoch: u32) -> RedisServer {
     RedisServer::options()
         .sentinel(format!(

@@ -28,7 +28,7 @@ const LATE: Duration = Duration::from_secs(1);
 
 const NOT_REPLICATED: &str = "NOT_REPLICATED";
 
-/// A coordinator that wants both replicas to acknowledge.
+/// Returns a coordinator that wants both replicas to acknowledge.
 fn start(url: String) -> CoordinatorProcess {
     let timeout = format!("{}ms", REPLICA_TIMEOUT.as_millis());
     Coordinator::process()

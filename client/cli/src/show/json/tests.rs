@@ -11,7 +11,7 @@ use prost_types::{
 };
 use serde_json::Value;
 
-/// The messages of the wire API, by name.
+/// Returns the messages of the wire API, by name.
 fn messages() -> BTreeMap<String, DescriptorProto> {
     let files = FileDescriptorSet::decode(DESCRIPTORS).unwrap().file;
     let all = files.into_iter().flat_map(|file| {

@@ -170,7 +170,7 @@ pub(super) fn owner(number: u8) -> OwnerId {
     OwnerId::from_bytes([number; 16])
 }
 
-/// An acquire of a session.
+/// Returns an acquire of a session.
 pub(super) fn acquire(number: u8) -> Acquire {
     Acquire {
         owner: owner(number),
@@ -186,7 +186,7 @@ pub(super) fn acquire(number: u8) -> Acquire {
     }
 }
 
-/// An acquire of a unary call.
+/// Returns an acquire of a unary call.
 pub(super) fn call(number: u8) -> Acquire {
     Acquire {
         session: None,

@@ -13,7 +13,7 @@ use super::*;
 
 const OWNER: [u8; 16] = [7; 16];
 
-/// A candidacy whose session is open and whose acquire was sent.
+/// Returns a candidacy whose session is open and whose acquire was sent.
 fn campaign() -> Campaign {
     let mut campaign = Campaign::default();
     campaign.open("leader".to_owned(), b"first".to_vec());
@@ -133,7 +133,7 @@ fn heartbeat(acked_heartbeat: u64) -> Response {
     })
 }
 
-/// In short, for comparing.
+/// Returns the kinds of the messages, for comparison.
 fn kinds(said: &[Say]) -> Vec<String> {
     said.iter()
         .map(|say| match say {
@@ -440,7 +440,7 @@ async fn both_directions_of_a_stream_wake_each_other() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_changes_nothing() {
+fn invalid_messages_are_refused_and_change_nothing() {
     let mut campaign = leading();
     let again = Ask::Campaign(CampaignOpen::default());
     let (asked, said) = hear(&mut campaign, again);

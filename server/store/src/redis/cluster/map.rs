@@ -9,7 +9,7 @@ use super::{
 /// Slot map.
 #[derive(Clone, Debug)]
 pub(super) struct SlotMap {
-    /// For each slot, the master with the newest right to it.
+    /// The master with the newest claim of each slot.
     claims: Vec<Option<Claim>>,
 }
 
@@ -118,7 +118,7 @@ mod tests {
         Address::new("h", port)
     }
 
-    /// A view in which masters, given by port and epoch, serve ranges.
+    /// Returns a view in which masters, given by port and epoch, serve ranges.
     fn view(ranges: &[(u16, u16, u16, u64)]) -> View {
         let masters = ranges.iter().map(|&(_, _, port, epoch)| Master {
             id: port.to_string(),

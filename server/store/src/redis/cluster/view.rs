@@ -134,7 +134,7 @@ c 10.0.0.3:7000@17000 slave a 0 1 3 connected
     /// Host, port, id and the address in the metadata.
     type Told<'a> = (&'a str, i64, &'a str, &'a str);
 
-    /// `CLUSTER SLOTS` as RESP.
+    /// Returns an answer to `CLUSTER SLOTS`, as RESP.
     fn slots(ranges: &[(i64, i64, &[Told<'_>])]) -> Value {
         let bulk = |text: &str| Value::BulkString(text.into());
         let ranges = ranges.iter().map(|(first, last, nodes)| {

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused_with_its_position() {
+    fn malformed_hosts_are_refused_with_their_position() {
         use StoreUrlError as E;
         type Check = fn(&StoreUrlError) -> bool;
         let cases: &[(&str, Check)] = &[

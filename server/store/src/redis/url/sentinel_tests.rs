@@ -39,7 +39,7 @@ fn every_part_is_read() {
 }
 
 #[test]
-fn what_is_left_out_has_a_default() {
+fn omitted_parts_have_defaults() {
     for url in ["redis+sentinel://h/m", "REDIS+Sentinel://@h:26379/m/0"] {
         let url = parse(url).unwrap();
         assert_eq!(url.to_string(), "redis+sentinel://h:26379/m/0");
@@ -54,7 +54,7 @@ fn what_is_left_out_has_a_default() {
 }
 
 #[test]
-fn what_is_malformed_is_refused_by_name() {
+fn malformed_urls_are_refused_by_name() {
     use StoreUrlError as E;
     type Check = fn(&StoreUrlError) -> bool;
     let cases: &[(&str, Check)] = &[

@@ -28,7 +28,7 @@ fn every_part_is_read() {
 }
 
 #[test]
-fn what_is_left_out_has_a_default() {
+fn omitted_parts_have_defaults() {
     for url in [
         "redis://127.0.0.1",
         "redis://127.0.0.1/",
@@ -67,7 +67,7 @@ fn ipv6_hosts_lose_their_brackets_and_get_them_back() {
 }
 
 #[test]
-fn what_is_malformed_is_refused_by_name() {
+fn malformed_urls_are_refused_by_name() {
     use StoreUrlError as E;
     type Check = fn(&StoreUrlError) -> bool;
     let cases: &[(&str, Check)] = &[

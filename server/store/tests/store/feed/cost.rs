@@ -73,7 +73,7 @@ async fn others_who_listen_to_patterns_see_nothing_published() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_follows_is_not_published() {
+async fn changes_of_unfollowed_names_are_not_published() {
     let mut world = World::on_redis().await;
     let mut feed = world.feed().await;
     assert_eq!(count(&mut world, "publish", &["x", "y"]).await.1, 0);

@@ -24,7 +24,7 @@ async fn a_command_that_fails_leaves_what_the_others_tell_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_command_changed_before_it_failed_is_told() {
+async fn changes_before_a_failure_are_reported() {
     let mut world = World::on_redis().await;
     let mut feed = world.follow(Subject::Everything).await;
     world.run("x", acquire(1, Mode::Exclusive)).await;
@@ -58,7 +58,7 @@ async fn locks_work_where_nobody_may_be_asked_who_listens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_published_tells_no_owner_ids() {
+async fn published_messages_have_no_owner_ids() {
     let mut world = World::on_redis().await;
     let server = world.server.as_mut().unwrap();
     let client = redis::Client::open(server.url()).unwrap();

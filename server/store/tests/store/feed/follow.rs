@@ -15,7 +15,7 @@ use super::world::{
 use crate::server::PATIENCE;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_followed_is_told_from_its_confirmation_to_the_next() {
+async fn changes_of_a_followed_name_are_reported_from_its_confirmation_on() {
     for world in World::each().await {
         let mut feed = world.feed().await;
         world.cycle("a").await;
@@ -128,7 +128,7 @@ async fn a_look_has_its_place_among_what_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_look_finds_to_have_run_out_is_told_to_all() {
+async fn an_expiry_that_a_look_finds_is_reported_to_all() {
     for world in World::each().await {
         let Op::Acquire(mut brief) = acquire(1, Mode::Shared) else {
             panic!("it is an acquire")

@@ -14,7 +14,7 @@ use super::world::{World, acquire, command, owner};
 const ROUNDS: u32 = 5_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_sent_later_is_carried_out_later() {
+async fn commands_sent_later_are_executed_later() {
     for world in World::each().await {
         world.run("x", acquire(1, Mode::Exclusive)).await;
         for round in 0..ROUNDS {

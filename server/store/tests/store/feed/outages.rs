@@ -11,7 +11,7 @@ use super::{
 };
 use crate::server::{PATIENCE, RedisServer};
 
-/// More than a feed keeps for a reader that is away.
+/// Number of changes that exceeds what a feed keeps for a slow reader.
 const MANY: usize = 20_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +95,7 @@ async fn it_begins_anew_when_its_reader_falls_behind() {
     }
 }
 
-/// The connection that began to listen last.
+/// Returns the connection that began to listen last.
 fn newest_listener(server: &mut RedisServer) -> u64 {
     let clients: String = server.admin("CLIENT LIST TYPE pubsub");
     let ids = clients.lines().filter_map(|line| {

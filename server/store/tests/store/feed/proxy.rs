@@ -51,7 +51,7 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// The connections that there are fall silent. New ones work.
+    /// Silences the present connections. New ones work.
     pub(crate) fn swallow(&self) {
         self.silent_below.send_replace(*self.accepted.borrow());
     }

@@ -52,14 +52,14 @@ impl World {
         self.run(name, release(1)).await;
     }
 
-    /// A feed that has begun.
+    /// Returns a feed that has begun.
     pub(crate) async fn feed(&self) -> Feed {
         let mut feed = self.store.feed();
         assert_eq!(next(&mut feed).await, FeedItem::Started);
         feed
     }
 
-    /// A feed that follows something.
+    /// Returns a feed that follows something.
     pub(crate) async fn follow(&self, subject: Subject) -> Feed {
         let mut feed = self.feed().await;
         follow(&mut feed, subject).await;
@@ -71,7 +71,7 @@ pub(crate) async fn connect(url: &str) -> Store {
     connect_with(url, PATIENCE).await
 }
 
-/// With a time after which a command or ping counts as unanswered.
+/// Connects with this time-out for commands and pings.
 pub(crate) async fn connect_with(url: &str, timeout: Duration) -> Store {
     let (store, _) = open(Options {
         url: url.into(),

@@ -30,7 +30,7 @@ async fn assert_refused_at_once(link: &Link) {
     }
 }
 
-/// A command that keeps Redis busy for so many microseconds by its own clock, and writes nothing.
+/// Returns a command that keeps Redis busy for this many microseconds by its own clock, and writes nothing.
 fn busy_script(micros: u32) -> Cmd {
     let mut busy = command("EVAL");
     busy.arg(format!(
@@ -88,7 +88,7 @@ async fn a_killed_server_is_missed_at_once_and_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_in_flight_when_the_server_died_is_indeterminate() {
+async fn commands_in_flight_when_the_server_died_are_indeterminate() {
     let mut server = RedisServer::start();
     let link = server.link();
     until_up(&mut link.status()).await;
@@ -263,7 +263,7 @@ async fn a_master_that_becomes_a_replica_is_left_without_doubt() {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_behind_a_refusal_still_gets_its_reply() {
+async fn commands_in_flight_behind_a_refusal_still_get_their_replies() {
     let mut server = RedisServer::start();
     let link = server.link_with(LinkOptions {
         connections: 1,

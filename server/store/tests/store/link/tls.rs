@@ -73,7 +73,7 @@ impl TlsServer {
         Self::start_asking("no")
     }
 
-    /// One that asks its clients for certificates, or does not.
+    /// Starts a server that asks its clients for certificates, or does not.
     fn start_asking(asking: &str) -> Self {
         let certificates = Certificates::new();
         let port = std::net::TcpListener::bind("127.0.0.1:0")
@@ -105,7 +105,7 @@ impl TlsServer {
         self.certificates.path(name).to_str().unwrap().to_owned()
     }
 
-    /// A sentinel that knows this server as the master `m`, over TLS, and whose port speaks TLS alone.
+    /// Returns a sentinel that knows this server as the master `m`, over TLS, and whose port speaks TLS alone.
     fn sentinel(&self) -> (ChildGuard, u16) {
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()

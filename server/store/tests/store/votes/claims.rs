@@ -47,7 +47,7 @@ fn is_gone(claim: Claim) -> bool {
 }
 
 proptest! {
-    /// It is resumed if and only if a majority of all masters has it with one token.
+    /// A hold is resumed if and only if a majority of all masters has it with one token.
     #[test]
     fn only_a_majority_has_it(said in all()) {
         let claims = claims(said.len(), &said);
@@ -60,7 +60,7 @@ proptest! {
         }
     }
 
-    /// It is refused only where those that may still say that they have it are no majority, or a majority lacks it.
+    /// A resume is refused only if the masters that may still have the hold are no majority, or a majority lacks it.
     #[test]
     fn nothing_is_refused_that_may_stand(said in all()) {
         let claims = claims(said.len(), &said);

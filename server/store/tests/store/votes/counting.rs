@@ -40,7 +40,7 @@ proptest! {
         }
     }
 
-    /// No vote is waited for that can't change anything.
+    /// The coordinator waits for no vote that can't change the outcome.
     #[test]
     fn no_vote_is_waited_for_in_vain(votes in votes(), heard in 0_usize..9) {
         let heard = heard.min(votes.len());
@@ -108,7 +108,7 @@ proptest! {
     /// A grant whose reply was lost stands where a majority has it, unless it is being undone; what is written back then is
     /// spared by what undoes it.
     #[test]
-    fn what_is_being_undone_does_not_stand(
+    fn a_grant_that_is_being_undone_does_not_stand(
         standing in vec(1_i64..4, 0..=5),
         fresh in 4_i64..9,
         undone in proptest::option::of(1_i64..9),
@@ -150,7 +150,7 @@ proptest! {
         prop_assert_eq!(is_race(5, &obstacles), expected);
     }
 
-    /// By then a majority is free, and not before.
+    /// A majority is free at the computed time, and not before.
     #[test]
     fn it_is_known_when_enough_masters_are_free(left in vec(proptest::option::of(0_u64..9), 1..=5)) {
         let left: Vec<_> = left.into_iter().map(|left| left.map(Duration::from_secs)).collect();

@@ -5,7 +5,7 @@ use leasehold_store::quorum::decide::{Tally, Verdict, Vote, majority, token};
 use proptest::{collection::vec, prelude::*};
 
 const MASTERS: usize = 5;
-/// For how many steps a hold stands unless it is released.
+/// Number of steps for which a hold stands unless it is released.
 const HOLD: usize = 6;
 
 #[derive(Clone, Debug, Default)]

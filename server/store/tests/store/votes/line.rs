@@ -89,7 +89,7 @@ proptest! {
 }
 
 #[test]
-fn what_came_free_during_an_attempt_is_tried_again() {
+fn a_lock_that_came_free_during_an_attempt_is_tried_again() {
     let owner = OwnerId::from_bytes([1; 16]);
     let mut line = Line::default();
     line.join(Place {

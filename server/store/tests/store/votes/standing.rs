@@ -111,7 +111,7 @@ proptest! {
 }
 
 #[test]
-fn what_coordinators_have_seen_of_a_run_adds_up() {
+fn the_times_that_coordinators_have_seen_of_a_run_add_up() {
     let met = introduction("a");
     let first = Run::meet(&met, None, at(1000));
     let seen = first.age(at(1012));
@@ -147,7 +147,7 @@ fn another_run_starts_from_nothing() {
 }
 
 #[test]
-fn what_is_agreed_and_declared_counts() {
+fn agreements_and_declarations_count() {
     let young = introduction("a");
     let now = at(1000);
     let run = Run::meet(&young, None, now);

@@ -23,7 +23,7 @@ const LONGEST_REST: Duration = Duration::from_secs(8);
 /// No wait is longer, on however slow a machine.
 const LONGEST_WAIT: Duration = Duration::from_secs(40);
 
-/// For how long they begin new turns.
+/// Returns the time for which members begin new turns.
 fn length() -> Duration {
     Duration::from_secs(soak::either(60, 12))
 }
@@ -45,7 +45,7 @@ struct Served {
 }
 
 impl Member {
-    /// Some of so many names, in random order.
+    /// Returns some of this many names, in random order.
     fn choose(&mut self, some: std::ops::RangeInclusive<usize>, names: usize) -> Vec<usize> {
         let some = self.random.random_range(some);
         let mut chosen = rand::seq::index::sample(&mut self.random, names, some).into_vec();

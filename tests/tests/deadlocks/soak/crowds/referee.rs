@@ -28,7 +28,7 @@ struct Book {
 }
 
 impl Referee {
-    /// Somebody is about to ask for a name.
+    /// Notes that a member is about to ask for a name.
     pub(super) fn asks(&self, who: usize, name: usize) {
         let mut book = self.book();
         assert_eq!(book.waits.insert(who, name), None);
@@ -39,7 +39,7 @@ impl Referee {
         }
     }
 
-    /// It was granted.
+    /// Notes that a member was granted a name.
     pub(super) fn granted(&self, who: usize, name: usize) {
         let mut book = self.book();
         assert_eq!(book.waits.remove(&who), Some(name));
@@ -49,7 +49,7 @@ impl Referee {
         assert_eq!(stuck, None, "granted to {who} in spite of a deadlock");
     }
 
-    /// It was refused because of a deadlock; gives for how long there was one.
+    /// Notes that a member was refused because of a deadlock; returns the deadlock's duration.
     pub(super) fn accused(&self, who: usize) -> Duration {
         let mut book = self.book();
         let circle = book.circle(who);
@@ -59,7 +59,7 @@ impl Referee {
         since[0].expect("a deadlock has closed").elapsed()
     }
 
-    /// Somebody is about to release a name.
+    /// Notes that a member is about to release a name.
     pub(super) fn releases(&self, who: usize, name: usize) {
         assert_eq!(self.book().holders.remove(&name), Some(who));
     }
@@ -77,7 +77,7 @@ impl Referee {
 }
 
 impl Book {
-    /// The circle that somebody is in, beginning with it.
+    /// Returns the circle of a member, beginning with it.
     fn circle(&self, who: usize) -> Option<Vec<usize>> {
         let mut circle = vec![who];
         loop {
