@@ -1,4 +1,4 @@
-//! Actors: the flows inside a client in whose name it asks for locks.
+//! Actors: the flows inside a client for which it asks for locks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -102,7 +102,7 @@ mod tests {
         assert!(Moment::now() > first);
     }
 
-    /// `Instant` is not this clock: what it reads begins with this process.
+    /// `Instant` is not this clock: it begins with this process.
     #[test]
     #[cfg(any(target_os = "linux", target_vendor = "apple"))]
     fn the_clock_is_the_systems_that_counts_suspended_time() {

@@ -103,7 +103,7 @@ impl Drop for End {
 }
 
 pin_project! {
-    /// A task, or a stream, whose moves are seen.
+    /// A watched task or stream.
     #[derive(Debug)]
     pub struct Kept<T> {
         #[pin]

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The bits of an IPv6 address that name its network. Whoever has one address of a network usually has all of them.
+/// Bits of an IPv6 address that name its network. A host that has one address of a network usually has all of them.
 const NETWORK: u32 = 64;
 
 /// Returns what stands for this address where limits count: itself, or the first address of its IPv6 network. An IPv4 address

@@ -1,4 +1,4 @@
-//! Reload of the configuration: what is wrong with another one, and what of it takes effect.
+//! Reload of the configuration: the faults of a new one, and the changes that take effect.
 
 use std::sync::Arc;
 

@@ -229,7 +229,7 @@ mod tests {
         definition().debug_assert();
     }
 
-    /// Reads a command line, and returns what is said of a mistake in it.
+    /// Reads a command line, and returns the error message for a mistake in it.
     fn mistake(line: &str) -> String {
         let words = std::iter::once("leasehold").chain(line.split(' '));
         let read = Args::read_from(words.map(OsString::from));

@@ -70,8 +70,8 @@ impl Election {
         self
     }
 
-    /// Sets the time for which nobody is elected after a leadership that ended uncleanly, that is in any way other than by
-    /// resigning: 0 to the maximum TTL. Default: 0. See [`LockRequest::lock_delay`].
+    /// Sets the time for which no candidate is elected after a leadership that ended uncleanly, that is in any way other than
+    /// by resigning: 0 to the maximum TTL. Default: 0. See [`LockRequest::lock_delay`].
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {
@@ -191,7 +191,7 @@ impl Election {
         }
     }
 
-    /// Returns the present leader; none while nobody leads, including before the first campaign.
+    /// Returns the present leader; `None` while there is none, including before the first campaign.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

@@ -75,7 +75,7 @@ impl Leader {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct LeaderChange {
-    /// The leader; none while nobody leads.
+    /// The leader; `None` while there is none.
     pub leader: Option<Leader>,
     /// Whether there may have been other leaders, or values, since the change before: the program did not read this
     /// observer in time, the observer had no connection, or the coordinator could not follow for a while.

@@ -125,7 +125,7 @@ impl LeadershipWatch {
         self.0.lease()
     }
 
-    /// Returns the same hold as what it is underneath: a hold of the lock of the election's name.
+    /// Returns the same hold as a hold of the lock of the election's name.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

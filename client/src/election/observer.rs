@@ -168,7 +168,7 @@ mod tests {
         v1::ObserveResponse::default()
     }
 
-    /// Returns the token, 0 for nobody, and whether something was skipped.
+    /// Returns the token, 0 for no leader, and whether something was skipped.
     fn told(view: &mut View, response: v1::ObserveResponse) -> Option<(i64, bool)> {
         view.told(response).map(|change| {
             let token = change.leader.and_then(|leader| leader.fencing_token);

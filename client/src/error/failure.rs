@@ -120,8 +120,7 @@ impl Failure {
         failure
     }
 
-    /// Returns the URL of the coordinator that was asked; none where that is not known, as for what was answered on a
-    /// session.
+    /// Returns the URL of the coordinator that was asked; `None` if that is not known, as for an answer on a session.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -420,7 +420,7 @@ impl<A, H> Machine<A, H> {
         heard && self.next.is_none()
     }
 
-    /// Returns whether a request is in flight whose answer is about to come.
+    /// Returns whether an answer is about to come.
     pub(super) fn is_unsettled(&self) -> bool {
         let in_flight = self
             .stream

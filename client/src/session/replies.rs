@@ -47,7 +47,7 @@ impl<H> Replies<H> {
 }
 
 impl<A, H> Machine<A, H> {
-    /// Tells those who have waited for too long that what they asked is not confirmed.
+    /// Tells callers that have waited for too long that their request is not confirmed.
     pub(super) fn end_overdue_replies(&mut self, now: Moment) {
         while let Some(reply) = self.replies.take_due(now) {
             let failure = Err(HoldFailure::Unconfirmed);

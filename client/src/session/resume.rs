@@ -22,7 +22,7 @@ use crate::{
 /// Most bytes of `resume` in one message.
 const LONGEST: usize = 1 << 20;
 
-/// Outcome of each hold that was to be taken over: the reason why it was not, if so.
+/// Outcome of each hold that was to be resumed: the reason for which it was not, if so.
 pub(super) type Outcomes = BTreeMap<u64, Result<(), LostReason>>;
 
 /// Result of opening a stream.

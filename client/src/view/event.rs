@@ -46,7 +46,7 @@ pub enum LockWatchEvent {
     Ready,
     /// Something happened to a lock.
     Event(LockEvent),
-    /// The watcher missed events, for the reason given: forget what was known of all locks. A snapshot follows.
+    /// The watcher missed events, for the reason given: forget the state of all locks. A snapshot follows.
     Gap(String),
 }
 

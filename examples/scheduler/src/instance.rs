@@ -47,7 +47,7 @@ pub(crate) struct Orders {
     pub(crate) ttl: u64,
 }
 
-/// Campaigns, and runs the jobs whenever it leads, until it is told to end by SIGTERM.
+/// Campaigns, and runs the jobs whenever it leads, until SIGTERM.
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let mut told_to_end = signal(SignalKind::terminate())?;
     let url = std::env::var(REDIS_URL).context("failed to learn where Redis is")?;

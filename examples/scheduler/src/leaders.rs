@@ -25,7 +25,7 @@ pub(crate) struct Term {
 /// All that an observer saw.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
-    /// The terms, in the order in which it was told of them.
+    /// The terms, in the order in which it learnt of them.
     pub(crate) terms: Vec<Term>,
     /// Set if it may have missed some, by the observer's own account.
     pub(crate) skipped: bool,
@@ -75,7 +75,7 @@ impl Leaders {
         self.term(|term| term.token > token).await
     }
 
-    /// Waits until it was told of the term with this token.
+    /// Waits until it learns of the term with this token.
     pub(crate) async fn catch_up(&mut self, token: FencingToken) -> anyhow::Result<Term> {
         self.term(|term| term.token >= token).await
     }

@@ -59,7 +59,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Mode {
-    /// Runs the jobs whenever it leads, until it is told to end.
+    /// Runs the jobs whenever it leads, until SIGTERM.
     #[command(hide = true)]
     Instance(instance::Orders),
 }

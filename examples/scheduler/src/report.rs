@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Stopped,
     /// Its leadership was force-released.
     Deposed,
-    /// It was told to end.
+    /// It got SIGTERM.
     Resigned,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Outcome {
     pub(crate) due: RangeInclusive<Tick>,
     /// The job table.
     pub(crate) books: Books,
-    /// Every change of the leader, but for the first election.
+    /// Every change of the leader except the first election.
     pub(crate) changes: Vec<Change>,
     /// The leaders that each observer saw.
     pub(crate) seen: Vec<Seen>,
@@ -175,8 +175,8 @@ impl Outcome {
         run.is_some_and(|run| run.token != change.from)
     }
 
-    /// Returns whether all observers saw the same leaders, with rising tokens. One that was told that it may have missed some
-    /// need not have seen all of them.
+    /// Returns whether all observers saw the same leaders, with rising tokens. An observer that may have missed some, by its
+    /// own account, need not have seen all of them.
     fn is_orderly(&self) -> bool {
         let tokens = |seen: &Seen| -> Vec<_> { seen.terms.iter().map(|t| t.token).collect() };
         let rising = |seen: &Seen| tokens(seen).is_sorted_by(|a, b| a < b);

@@ -17,7 +17,7 @@ pub(crate) struct Shop {
     sell: Script,
 }
 
-/// A write or a read that came with a smaller fencing token than one that was seen: the lock is somebody else's by now.
+/// A write or a read that came with a smaller fencing token than an earlier one: the lock has another holder by now.
 #[derive(Debug)]
 pub(crate) struct Refused;
 

@@ -272,7 +272,7 @@ pub enum Reply {
         /// The limit in force.
         limit: u32,
     },
-    /// A hold was taken over.
+    /// A hold was resumed.
     Resumed {
         /// Its token, the same as before.
         token: FencingToken,
@@ -283,7 +283,7 @@ pub enum Reply {
         /// The lock-delay that was asked for.
         lock_delay: Duration,
     },
-    /// A place in the queue was taken over.
+    /// A place in the queue was resumed.
     ResumedWait {
         /// The acquire of its waiter, under its new owner id.
         acquire: Box<Acquire>,

@@ -35,7 +35,7 @@ pub fn disconnect_grace(
     Ok(grace)
 }
 
-/// Everything that a stream is to take over, which may come in several messages.
+/// Everything that a stream is to resume, which may come in several messages.
 #[derive(Debug, Default)]
 pub struct Resumptions {
     list: Vec<Resumption>,

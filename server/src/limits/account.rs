@@ -39,7 +39,7 @@ impl Account {
         }
     }
 
-    /// Returns the name by which callers are told apart.
+    /// Returns the name that distinguishes callers.
     #[must_use]
     pub fn caller(&self) -> &Arc<str> {
         &self.caller

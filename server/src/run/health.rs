@@ -42,7 +42,7 @@ pub(super) struct Followed {
     pub(super) leaving: CancellationToken,
 }
 
-/// Waits until health reports that this coordinator drains. The sessions are told afterwards, so that no load balancer sends
+/// Waits until health reports that this coordinator drains. The sessions learn of it afterwards, so that no load balancer sends
 /// their clients back here.
 pub(super) async fn said_to_be_leaving(mut ready: watch::Receiver<Readiness>) {
     // An error means that the task of health has ended with the process.

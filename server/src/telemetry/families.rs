@@ -53,21 +53,21 @@ counts! {
     holds: Level,
     /// Acquires that wait.
     waiters: Level,
-    /// Names that somebody waits for.
+    /// Names that have waiters.
     contended_names: Level,
     /// Releases of unwanted grants that the store has not answered yet.
     inflight_cleanups: Level,
-    /// Streams that are told what happens to locks.
+    /// Streams that watch locks.
     watchers: Level,
-    /// Streams that are told who leads.
+    /// Streams that observe elections.
     observers: Level,
-    /// Watchers that were told of a gap, because they did not read in time.
+    /// Watchers that got a gap because they did not read in time.
     watch_gaps: Counter,
     /// Locks granted.
     grants: Counter,
     /// Locks that this coordinator's commands handed to the next waiter, here or elsewhere.
     handoffs: Counter,
-    /// Locks and places in queues taken over from another stream.
+    /// Locks and places in queues resumed from another stream.
     resumed: Counter,
     /// Leases renewed.
     renewals: Counter,

@@ -1,4 +1,4 @@
-//! The session's rules, driven without I/O: every test tells what comes in when, and checks all that comes out.
+//! Tests of the session's rules without I/O: every test gives the inputs with their times, and checks all outputs.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! A coordinator that stops on purpose, and what becomes of what was held and waited for there.
+//! Tests of a coordinator that stops on purpose, and of the holds and waits that it had.
 
 use super::{
     life::{draining, released},

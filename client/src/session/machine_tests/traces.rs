@@ -17,7 +17,7 @@ fn sent(session: &mut Session) -> Vec<Option<TraceContext>> {
     sent.collect()
 }
 
-/// Holds a lock, and is about to move to another stream: what is asked is put off.
+/// Returns a session that holds a lock, and is about to move to another stream: requests are put off.
 fn moving() -> Session {
     let mut session = Session::holding(0);
     session.message(10, 0, draining());

@@ -64,7 +64,7 @@ pub(super) struct FirstMessage {
     pub(super) rights: Rights,
 }
 
-/// Requests of one candidacy's client, and what it was told.
+/// State of one candidacy: the client's requests, and the messages to it.
 #[derive(Debug, Default)]
 struct Campaign {
     election: String,
@@ -311,7 +311,7 @@ impl Campaign {
         matches!(self.stage, Stage::Over)
     }
 
-    /// Takes a message in. Returns what it asks of the session, if anything.
+    /// Handles a message. Returns the request to the session, if any.
     fn hear(&mut self, message: CampaignRequest) -> Option<SessionRequest> {
         if self.is_over() {
             return None;
