@@ -1,4 +1,4 @@
-//! The listener's sockets, without HTTP/2 on top: how each way to end is seen, and what is ended by itself.
+//! The listener's sockets, without HTTP/2 on top: the ways in which connections end, and those that the listener ends.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! The listener under a real gRPC server: what a session's handler can know about the end of its stream.
+//! The listener under a real gRPC server: the knowledge of a session's handler about the end of its stream.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

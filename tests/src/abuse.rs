@@ -47,7 +47,7 @@ impl Abuser {
         }
     }
 
-    /// Ends it, and gives what it did, in numbers.
+    /// Ends it, and returns its counts.
     ///
     /// # Panics
     ///

@@ -67,7 +67,7 @@ pub async fn until_only(
     .await;
 }
 
-/// Returns whether a key is what is known of a name's newest token, which outlives its locks.
+/// Returns whether a key is the record of a name's newest token, which outlives its locks.
 pub fn is_token(key: &str) -> bool {
     key.starts_with("lh:") && key.contains(":token:")
 }
@@ -123,7 +123,7 @@ impl TtlAudit {
         Self { stop, task }
     }
 
-    /// Ends the audit and returns what it saw.
+    /// Ends the audit and returns its findings.
     ///
     /// # Panics
     ///

@@ -46,7 +46,7 @@ pub struct Issue<'a> {
     serial: u64,
 }
 
-/// Everything for everybody with a certificate.
+/// Permissions that allow everything to every client with a certificate.
 const EVERYTHING: &str = r#"
 [[permission]]
 identities = ["cert:*"]
@@ -107,7 +107,7 @@ impl Authority {
         self.directory.path()
     }
 
-    /// Its own certificate (PEM): what is trusted of those who trust it.
+    /// Returns the file of its own certificate (PEM), for clients that trust it.
     pub fn ca(&self) -> PathBuf {
         self.directory.path().join("ca.pem")
     }
@@ -358,7 +358,7 @@ pub fn dial(
     endpoint.tls_config(tls)
 }
 
-/// Writes a file anew; whoever opens it meanwhile has the old one or the new one whole.
+/// Replaces a file; a reader that opens it meanwhile gets the old one or the new one whole.
 ///
 /// # Panics
 ///

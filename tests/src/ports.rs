@@ -1,4 +1,4 @@
-//! Ports for servers that must be told theirs beforehand, or keep it over a restart.
+//! Ports for servers whose port must be known beforehand, or stay the same over a restart.
 
 use std::{
     collections::BTreeSet,

@@ -147,7 +147,7 @@ impl Sentinels {
         self.sentinels[index].cont();
     }
 
-    /// Starts a sentinel again after a kill, with what it knew.
+    /// Starts a sentinel again after a kill, with its old state.
     ///
     /// # Panics
     ///

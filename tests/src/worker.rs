@@ -1,4 +1,4 @@
-//! Client processes: the helper program `worker`, which uses the Rust client, or the wire, and does as it is told.
+//! Client processes: the helper program `worker`, which uses the Rust client, or the wire, and obeys orders.
 
 use std::{
     io::Write,
@@ -90,7 +90,7 @@ impl Worker {
         self.granted(name).await
     }
 
-    /// Waits until it has been granted a lock that it was told to take, and returns the fencing token. Of several names at
+    /// Waits until it has been granted a lock that it was ordered to take, and returns the fencing token. Of several names at
     /// once, ask for them in the order named.
     ///
     /// # Panics
@@ -100,7 +100,8 @@ impl Worker {
         let (_, token) = self.heard(&format!("granted {name} "), LIMIT).await;
         token.parse().expect("a token is a number")
     }
-    /// Waits until it has been elected where it was told to campaign, and returns the fencing token, and when it said so.
+    /// Waits until it has been elected where it was ordered to campaign, and returns the fencing token and the time of its
+    /// report.
     ///
     /// # Panics
     ///

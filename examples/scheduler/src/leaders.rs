@@ -1,4 +1,4 @@
-//! Observer that records who leads.
+//! Observer that records the leaders.
 
 use std::time::{Duration, Instant};
 

@@ -145,7 +145,7 @@ struct Session {
     sequence: u64,
     /// The times at which the unanswered heartbeats were sent; the `open` is the first.
     sent: VecDeque<(u64, Instant)>,
-    /// Until when the client may believe in what it holds.
+    /// Time until which the client may believe in its holds.
     good_until: Option<Instant>,
     wanted: usize,
     number: usize,

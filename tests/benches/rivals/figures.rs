@@ -61,7 +61,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// A figure beside what is to be reached; or why there is no figure.
+/// A figure beside its target; or the reason why there is none.
 #[derive(Clone, Debug)]
 pub(crate) struct Check {
     pub(crate) what: String,
@@ -113,7 +113,7 @@ pub(crate) struct Row {
     pub(crate) checks: Vec<Check>,
     /// Further observations: the subject, and the finding.
     pub(crate) beside: Vec<(String, String)>,
-    /// Its lines in the table that compares everybody.
+    /// Its lines in the table that compares all services.
     pub(crate) compared: Vec<Comparison>,
     /// The meaning of the figures for a user: the topic, and a sentence or two.
     pub(crate) meaning: Option<(&'static str, String)>,
@@ -128,7 +128,7 @@ impl Row {
     }
 }
 
-/// One figure of everybody of whom it was measured: a line of the table that compares them.
+/// One figure of all services for which it was measured: a line of the table that compares them.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     what: String,
@@ -136,7 +136,7 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// The columns: Leasehold, and everybody whom it is compared with.
+    /// The columns: Leasehold, and the services that it is compared with.
     pub(crate) const COLUMNS: [&'static str; 4] =
         ["Leasehold", "etcd", "rslock", "polling every 50 ms"];
 

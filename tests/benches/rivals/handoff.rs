@@ -1,4 +1,4 @@
-//! Contended hand-offs: everybody waits for one name, holds it for a while, and queues again.
+//! Contended hand-offs: all clients wait for one name, hold it for a while, and queue again.
 
 use std::{
     sync::Arc,
@@ -20,12 +20,12 @@ const NAME: &str = "bench/contended";
 /// In which whatever the queueing set off comes to rest.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Hand-offs of one run, with what they cost.
+/// Hand-offs of one run, with their costs.
 pub(crate) struct HandOffs {
     pub(crate) waiters: usize,
     /// From when a release is about to be sent to when the next grant has been received.
     pub(crate) gaps: Distribution,
-    /// The longest wait, also of those who still waited at the end.
+    /// The longest wait, including those that had not ended at the end.
     pub(crate) worst_wait: Duration,
     /// The mean of the actual holds: timers are coarse.
     pub(crate) mean_hold: Duration,

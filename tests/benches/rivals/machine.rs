@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Machine and programs of a measurement.
 pub(crate) struct Machine {
-    /// Names and what they are.
+    /// Facts by their names.
     pub(crate) facts: Vec<(&'static str, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! Leasehold beside what gRPC and Redis allow, beside other lock services and beside clients that poll, on one machine.
+//! Leasehold beside the limits of gRPC and Redis, beside other lock services and beside clients that poll, on one machine.
 //!
 //! Writes its results after every part, and `docs/benchmarks.md` with drawings at the end of a full run. Every grant is checked for
 //! exclusion and token order.

@@ -1,4 +1,4 @@
-//! Results of a run: written after every part, so that a run that ends early leaves what it had.
+//! Results of a run: written after every part, so that a run that ends early leaves its parts.
 
 use std::{
     fs, io,

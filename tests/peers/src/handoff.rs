@@ -1,4 +1,4 @@
-//! Contended hand-offs: everybody wants one name, holds it for a while, and asks again.
+//! Contended hand-offs: all clients want one name, hold it for a while, and ask again.
 //!
 //! The same times as in Leasehold's own row, `tests/benches/rivals/handoff.rs`, and for rivals without a queue as in
 //! `tests/benches/rivals/polling.rs`.

@@ -1,5 +1,4 @@
-//! A client process for tests: holds locks through the Rust client, campaigns in elections, and does as it is told on
-//! standard input.
+//! A client process for tests: holds locks through the Rust client, and campaigns in elections, by orders on standard input.
 //!
 //! `worker ENDPOINT TTL_MS` says `ready` when its session is open. Its orders, and what it says to them:
 //!
@@ -32,7 +31,7 @@ use leasehold_tests::{FencedResource, RawCandidate, raw};
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
-/// As long as anybody waits for an election.
+/// Longest wait for an election.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Guards by the names of their locks.

@@ -195,7 +195,7 @@ impl CoordinatorProcess {
         .await;
     }
 
-    /// Returns whether it is ready to serve; if not, what it says instead.
+    /// Returns whether it is ready to serve, or the reason why not.
     ///
     /// # Errors
     ///

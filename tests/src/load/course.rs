@@ -12,7 +12,7 @@ use super::{Distribution, Exclusion};
 pub struct HandOffs {
     /// Times from when a release is about to be sent to when the next grant has been received.
     pub gaps: Distribution,
-    /// The longest wait, also of those who still waited at the end.
+    /// The longest wait, including those that had not ended at the end.
     pub worst_wait: Duration,
     /// The mean time of a hold, measured because timers are coarse.
     pub mean_hold: Duration,

@@ -1,4 +1,4 @@
-//! A candidate at the level of the wire, whose heartbeats go by themselves.
+//! A candidate at the level of the wire, which sends heartbeats by itself.
 
 use std::time::{Duration, Instant};
 
@@ -168,7 +168,7 @@ impl RawCandidate {
         *self.good_until.borrow()
     }
 
-    /// Waits until it is told that it leads no more, why, and when.
+    /// Waits until the candidate has lost the leadership; returns the time and the reason.
     ///
     /// # Panics
     ///
@@ -240,7 +240,7 @@ fn message(request: Request) -> CampaignRequest {
     }
 }
 
-/// Reads what is told, and sends heartbeats.
+/// Reads the messages, and sends heartbeats.
 struct Heart {
     responses: Streaming<CampaignResponse>,
     /// Not kept open by this.

@@ -56,7 +56,7 @@ pub struct RawSession {
 pub struct Granted {
     /// The lock.
     pub lock: GrantedLock,
-    /// The moment until which the client may believe that it holds the lock, by what was said with the grant.
+    /// The moment until which the client may believe that it holds the lock, by the grant.
     pub good_until: Instant,
 }
 

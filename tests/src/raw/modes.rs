@@ -91,7 +91,7 @@ impl RawSession {
         self.send(Request::Acquire(acquire)).await
     }
 
-    /// Takes what is free: one lock, or all that are named.
+    /// Takes one free lock, or all that are named.
     ///
     /// # Panics
     ///
@@ -112,7 +112,7 @@ impl RawSession {
         lock
     }
 
-    /// Asks for what is not free, begins to wait for it, and returns the request's id.
+    /// Asks for a lock that is not free, waits for its place in the queue, and returns the request's id.
     ///
     /// # Panics
     ///

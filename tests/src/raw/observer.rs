@@ -41,7 +41,7 @@ impl Seen {
 }
 
 impl RawObserver {
-    /// Begins to observe. What is told first is left to be read.
+    /// Begins to observe. Leaves the first message to be read.
     ///
     /// # Panics
     ///
@@ -92,7 +92,7 @@ impl RawObserver {
         }
     }
 
-    /// Reads on until something is told that is `wanted`.
+    /// Reads on until a message is `wanted`.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl RawObserver {
         }
     }
 
-    /// Reads on until somebody leads with this token.
+    /// Reads on until there is a leader with this token.
     ///
     /// # Panics
     ///

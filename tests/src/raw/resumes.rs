@@ -216,7 +216,7 @@ impl RawSession {
         }
     }
 
-    /// Returns the owner ids of the holds that this session was told another stream has resumed, so far.
+    /// Returns the owner ids of the holds that another stream has resumed so far, by the messages to this session.
     pub fn resumed_elsewhere(&self) -> Vec<Vec<u8>> {
         let unasked = self.unread_unasked().into_iter();
         let lost = unasked.filter_map(|message| match &message.response {

@@ -252,7 +252,7 @@ impl Connection {
         passes
     }
 
-    /// Does what is ordered for subscriptions; true if this one is to end.
+    /// Obeys the orders for subscriptions; returns whether this one is to end.
     fn obey(&mut self) -> bool {
         let orders = *self.orders.borrow_and_update();
         if !self.listens {

@@ -76,7 +76,7 @@ pub struct Counts {
     pub calls: u64,
     /// Script calls that were lost, or whose reply was; counted when Redis has answered a call whose reply is to be lost.
     pub lost: u64,
-    /// Of those whose request was kept back, how many have been delivered and carried out since.
+    /// Number of requests kept back that have been delivered and executed since.
     pub late: u64,
     /// Wake-ups that were passed on.
     pub woken: u64,

@@ -1,5 +1,5 @@
-//! Partitions between sentinels and servers. Sentinels and replicas are shut out as users, so all other clients still
-//! reach all servers, which must have been started with a password: without one, every user is let in.
+//! Partitions between sentinels and servers. Sentinels and replicas are shut out as users, so all other clients still reach all
+//! servers, which must have been started with a password: without one, Redis admits every user.
 
 use redis::Connection;
 
@@ -60,7 +60,7 @@ impl Sentinels {
             .expect("the master ends the connection");
     }
 
-    /// Lets everybody reach a server again.
+    /// Lets all clients reach a server again.
     ///
     /// # Panics
     ///

@@ -156,7 +156,7 @@ impl Drop for Site {
     }
 }
 
-/// Somebody who calls.
+/// Caller with its credentials.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) channel: Channel,
@@ -199,7 +199,7 @@ impl Caller {
         RawCandidate::try_campaign_as(self.channel.clone(), token, (election, b""), TTL).await
     }
 
-    /// Returns whether it is let in at all.
+    /// Returns whether the coordinator admits it at all.
     pub(super) async fn is_known(&self) -> Result<(), Status> {
         let request = self.says(leasehold_proto::v1::ListSessionsRequest::default());
         self.admin().list_sessions(request).await.map(drop)

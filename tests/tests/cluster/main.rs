@@ -1,5 +1,5 @@
-//! Locks in a Redis Cluster of six real nodes: what works on one server works here, through fail-overs, nodes that hang,
-//! and slots that move.
+//! Locks in a Redis Cluster of six real nodes: everything that works on one server works here, through fail-overs, nodes that
+//! hang, and slots that move.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The same cases on every store: what a store does not offer is refused with the reason that the documentation gives, and
+//! The same cases on every store. A store refuses the features that it lacks with the reason that the documentation gives, and
 //! that is a case as well.
 //!
 //! All cases of a store run beside one another, on names of their own, behind the same two coordinators, which may do in Redis

@@ -147,7 +147,7 @@ impl Site {
         shown.unwrap().into_inner().lock.unwrap()
     }
 
-    /// Waits until a coordinator shows what is wanted of a lock.
+    /// Waits until a coordinator's view of a lock is as wanted.
     pub(crate) async fn seen(
         &self,
         at: usize,
@@ -224,7 +224,7 @@ pub(crate) async fn open(servers: &Servers, coordinator: &str) -> Store {
     store
 }
 
-/// Somebody who locked without a coordinator.
+/// Stranger that locked without a coordinator.
 pub(crate) struct Stranger {
     key: String,
     taken: Vec<MultiplexedConnection>,

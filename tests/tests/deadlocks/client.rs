@@ -14,7 +14,7 @@ use leasehold_tests::{
 };
 use tonic::{Code, transport::Channel};
 
-/// A session, and its id as others are told it.
+/// A session, and its id as others see it.
 pub(crate) struct Client {
     pub(crate) session: RawSession,
     pub(crate) id: String,
@@ -70,7 +70,7 @@ impl Client {
         Self { session, id }
     }
 
-    /// Asks for what is not free, and begins to wait.
+    /// Asks for a lock that is not free, and waits for its place in the queue.
     ///
     /// # Panics
     ///

@@ -1,6 +1,5 @@
-//! Deadlocks end, and nobody is accused of one that there is not: over coordinators, modes, actors and kinds of acquire, on
-//! Redis and in memory. The tests sleep most of the time and run side by side; those that measure or load the machine run
-//! alone.
+//! Deadlocks end, and no wait is aborted without one: over coordinators, modes, actors and kinds of acquire, on Redis and in
+//! memory. The tests sleep most of the time and run side by side; those that measure or load the machine run alone.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -29,7 +29,7 @@ pub(crate) struct Scene {
     waiting: Vec<(Who, Waiting)>,
     /// The time at which the newest wait was asked for.
     closed: Instant,
-    /// Every owner id and ticket that was told.
+    /// Every owner id and ticket that a message has shown.
     secrets: Vec<Vec<u8>>,
 }
 
@@ -62,14 +62,14 @@ impl Scene {
         scene
     }
 
-    /// Has one of a client's actors take what is free.
+    /// Makes one of a client's actors take a free lock.
     pub(crate) async fn holds(&mut self, client: usize, acquire: SessionAcquire) {
         let who = (client, acquire.actor);
         let locks = self.clients[client].take(acquire).await;
         self.gets(who, locks);
     }
 
-    /// Has it wait for what is not free.
+    /// Makes it wait for a lock that is not free.
     pub(crate) async fn waits(&mut self, client: usize, acquire: SessionAcquire) {
         let who = (client, acquire.actor);
         self.closed = Instant::now();
@@ -83,7 +83,7 @@ impl Scene {
         self.closed = Instant::now();
     }
 
-    /// Has it ask for what it is refused at once, with this reason.
+    /// Makes it ask for a lock that is refused at once, with this reason.
     pub(crate) async fn is_refused(
         &mut self,
         client: usize,
@@ -97,7 +97,7 @@ impl Scene {
         }
     }
 
-    /// Has an actor give back what it holds, one by one.
+    /// Makes an actor release its locks, one by one.
     pub(crate) async fn lets_go(&mut self, who: Who) {
         let held = std::mem::take(&mut self.held);
         let (its, others): (Vec<_>, Vec<_>) = held.into_iter().partition(|(by, _)| *by == who);
@@ -115,7 +115,7 @@ impl Scene {
         self.clients[who.0].release(&[lock]).await;
     }
 
-    /// Waits until somebody is granted what it waits for; gives who.
+    /// Waits until an actor is granted the lock that it waits for; returns the actor.
     pub(crate) async fn next_granted(&mut self, limit: Duration) -> Who {
         let (who, answer) = self.next(limit, |_| true).await;
         match answer {
@@ -125,7 +125,7 @@ impl Scene {
         who
     }
 
-    /// Returns whether nobody has been answered, once all that the coordinators had to say so far was read.
+    /// Returns whether no wait has been answered, once all messages of the coordinators so far were read.
     pub(crate) async fn all_wait(&mut self) -> bool {
         for client in &mut self.clients {
             client.heartbeat().await;

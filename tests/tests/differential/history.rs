@@ -127,7 +127,7 @@ impl History {
         }
     }
 
-    /// Sends one command and compares what it did.
+    /// Sends one command and compares its effects.
     async fn step(
         &mut self,
         store: &Store,

@@ -1,5 +1,5 @@
-//! Calls that took Redis unusually long: it had to leave the processor, so that the clock that a script was told and the one
-//! that its expiries went by were apart for as long.
+//! Calls that took Redis unusually long, because it had to leave the processor: the clock of a script and the clock of its
+//! expiries were apart for that time.
 
 use std::{sync::Arc, time::Duration};
 

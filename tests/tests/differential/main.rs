@@ -1,5 +1,5 @@
-//! The memory store's rules against the Redis scripts: the same random histories give the same answers, and tell the same to
-//! those who follow the lock.
+//! The memory store's rules against the Redis scripts: the same random histories give the same answers, and report the same to
+//! followers of the lock.
 //!
 //! Each script returns the time it used, and the state machine is fed that. A command that would fall within 5 ms of a
 //! deadline, where milliseconds in Redis and microseconds here may differ, is put off; a history in which one fell there

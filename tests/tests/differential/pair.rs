@@ -103,7 +103,7 @@ pub(crate) fn acquire(number: u16, mode: Mode) -> Op {
     })
 }
 
-/// Takes over what may be under one of these, for longer than any test takes.
+/// Returns a resume of a hold or place under one of these ids, for longer than any test takes.
 pub(crate) fn resume(from: &[u16], next: u16) -> Op {
     Op::Resume(Resume {
         from: from.iter().map(|number| owner(*number)).collect(),

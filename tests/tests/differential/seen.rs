@@ -1,4 +1,4 @@
-//! Coverage of the histories: counts what happened, and demands that everything did.
+//! Coverage of the histories: counts the cases, and demands that each occurred.
 
 use std::collections::BTreeMap;
 
@@ -136,7 +136,7 @@ impl Seen {
         }
     }
 
-    /// Notes what was told of an operation.
+    /// Notes the reports of an operation.
     pub(crate) fn note_changes(&mut self, telling: &Telling) {
         for change in &telling.changes {
             self.count(match change {

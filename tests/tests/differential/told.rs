@@ -110,8 +110,8 @@ impl Ear {
         self.feed
     }
 
-    /// Compares what should be told of an operation with what is. What should not have been told is found with the next
-    /// operation that should be.
+    /// Compares the expected reports of an operation with the actual ones. An unexpected report is found with the next
+    /// operation that has one.
     pub(crate) async fn compare(&mut self, op: &Op, at: StoreTime, telling: Telling) -> Comparison {
         let Telling {
             changes,

@@ -1,4 +1,4 @@
-//! Coordinators that cannot start, or cannot serve yet: their messages say what is wrong, where, and what to do.
+//! Coordinators that cannot start, or cannot serve yet: their messages name the fault, its place and the remedy.
 
 use std::{
     net::TcpListener,

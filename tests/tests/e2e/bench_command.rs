@@ -1,4 +1,4 @@
-//! `leasehold bench`: what it counts adds up, and what must not happen ends it.
+//! `leasehold bench`: its counts add up, and a violation ends it.
 
 use std::{
     fs::File,
@@ -66,7 +66,7 @@ fn number(json: &Value, field: &str) -> f64 {
     number.unwrap_or_else(|| panic!("no number {field} in {json}"))
 }
 
-/// Counts agree with each other, and times with what they are parts of.
+/// Checks that counts agree with each other, and times with their sums.
 fn adds_up(json: &Value, clients: f64, hold: f64) {
     let cycles = number(json, "cycles");
     assert!(cycles > 0.0, "{json}");

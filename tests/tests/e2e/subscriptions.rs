@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 const NAMES: usize = 300;
 const TTL: Duration = Duration::from_secs(10);
 
-/// Returns the channels that anybody listens on, and how many connections listen.
+/// Returns the channels with listeners, and the number of listening connections.
 async fn subscriptions(redis: &mut MultiplexedConnection) -> (Vec<String>, usize) {
     let mut channels = redis::cmd("PUBSUB");
     channels.arg("CHANNELS");

@@ -1,4 +1,4 @@
-//! A wake-up is a hint: one that comes late, twice or from a stranger takes nothing from a holder.
+//! Wake-ups as hints: one that comes late, twice or from a stranger takes nothing from a holder.
 
 use std::time::{Duration, Instant};
 

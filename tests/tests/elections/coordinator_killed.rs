@@ -1,5 +1,5 @@
-//! A coordinator dies, with candidates and observers at it: leadership moves at a known cost, and whoever observed
-//! elsewhere, or asks again, sees what is the case.
+//! Death of a coordinator with candidates and observers: leadership moves at a known cost, and observers elsewhere, and those
+//! that ask again, see the truth.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! History of leaders, from the candidates' answers, compared with what observers saw.
+//! History of leaders, from the candidates' answers, compared with the observers' messages.
 
 use leasehold_proto::v1::{
     LockEvent, LockEventKind, WatchLocksRequest, admin_service_client::AdminServiceClient,
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Channel;
 
-/// The leaders, in order: what each was told, and what it proclaimed.
+/// The leaders, in order: the terms, and the values that they proclaimed.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     terms: Vec<(i64, Vec<u8>)>,
@@ -68,7 +68,7 @@ impl History {
     }
 }
 
-/// Somebody who watches the lock of an election from before its first leader.
+/// Watcher of the lock of an election, from before its first leader.
 pub(crate) struct Watcher {
     events: mpsc::UnboundedReceiver<LockEvent>,
     _task: AbortOnDropHandle<()>,

@@ -1,4 +1,4 @@
-//! An election is the lock of its name: who counts as its leader, and who waits.
+//! Elections as locks of their names: the holders that count as leaders, and those that wait.
 
 use leasehold_proto::v1::{
     AcquireOutcome, AcquireRequest, ReleaseRequest, lock_service_client::LockServiceClient,

@@ -1,4 +1,4 @@
-//! A leader that is deposed by others: it is told, and why, and what it does afterwards does not count.
+//! Leaders that others depose: each learns the reason, and its later actions do not count.
 
 use std::time::{Duration, Instant};
 

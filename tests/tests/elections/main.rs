@@ -1,5 +1,5 @@
-//! Elections over several coordinators on one Redis: who leads, for how long, and who is told of it, whoever dies.
-//! Candidates speak for themselves on the wire, or are processes; points that are the client's to keep are tried with it.
+//! Elections over several coordinators on one Redis: the leader, the length of its term, and the observers' view, whatever
+//! process dies. Candidates use the wire directly, or are processes; promises of the client are tested with it.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Tests of observers: what they receive, and when.
+//! Tests of observers: the messages that they receive, and their times.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Redis accepts everything and answers nothing: whatever is asked ends in time, and leaders step down.
+//! Redis that accepts everything and answers nothing: every request ends in time, and leaders step down.
 
 use std::time::{Duration, Instant};
 

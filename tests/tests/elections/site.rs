@@ -199,7 +199,7 @@ impl Site {
         .await;
     }
 
-    /// Deposes whoever leads.
+    /// Deposes the leader.
     pub(crate) async fn force(&self, at: usize, election: &str) {
         let name = election.to_owned();
         let forced = self

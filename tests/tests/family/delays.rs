@@ -1,4 +1,4 @@
-//! Lock-delays, in every mode: after an unclean end what was held stays closed to all, those too that lock without a
+//! Lock-delays, in every mode: after an unclean end the lock stays closed to all, including clients that lock without a
 //! coordinator; after a release it does not.
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Never more holders than a mode allows, and as many as it does. Whoever holds a lock says so in a Redis of its own, and
-//! looks who else does.
+//! Samples of the holders of a name: never more than its mode allows, and as many as it does. Each holder enters itself in a
+//! Redis of its own, and reads the others there.
 
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 

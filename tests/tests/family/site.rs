@@ -105,7 +105,7 @@ impl Site {
         shown.into_inner().lock.unwrap()
     }
 
-    /// Waits until a coordinator shows what is wanted of a lock.
+    /// Waits until a coordinator's view of a lock is as wanted.
     pub(crate) async fn seen(
         &self,
         at: usize,

@@ -1,4 +1,4 @@
-//! A client's last message is a release, and then it dies.
+//! Clients whose last message before they die is a release.
 
 use std::{
     net::SocketAddr,

@@ -1,5 +1,5 @@
-//! Replies of Redis that come late: whatever a client is promised counts from the moment when the coordinator sent the command,
-//! not from the reply, and so never outlasts the key.
+//! Late replies of Redis: a promise to a client counts from the moment when the coordinator sent the command, not from the
+//! reply, and so never outlasts the key.
 //!
 //! Most tests delay one reply and have a heartbeat heard meanwhile. That heartbeat is heard after the command was sent, so a
 //! promise that counted from the reply would outlast the key by nearly the delay. Two check the other direction: the coordinator

@@ -1,4 +1,4 @@
-//! Many large listings at once: they are carried out a few looks at a time, and others who gave up leave nothing behind.
+//! Many large listings at once: the coordinator makes a few looks at a time, and abandoned listings leave nothing behind.
 
 use std::{collections::HashSet, time::Duration};
 

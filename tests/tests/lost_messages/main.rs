@@ -1,6 +1,6 @@
-//! Messages between coordinators and Redis are lost, one at a time and at every point of a contended history: wake-ups,
-//! the subscription that they come by, script calls and their replies. Grants still come, in order and to everyone once,
-//! and nobody holds unknowingly.
+//! Loss of messages between coordinators and Redis, one at a time and at every point of a contended history: wake-ups, the
+//! subscription that they come by, script calls and their replies. Grants still come, in order and to every client once, and no
+//! client holds without knowing.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! A client moves to another coordinator with what it holds and waits for, and the call that takes it over is lost, or its
-//! reply, or the wake-up that tells the old coordinator.
+//! Loss of a resume's call, of its reply, or of the wake-up for the old coordinator, while a client moves to another
+//! coordinator with its holds and waits.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Wake-ups are lost: each of a contended history once, all of them, one together with the call that makes good for it,
-//! and those that come while the subscription is cut or silent.
+//! Loss of wake-ups: each of a contended history once, all of them, one together with the call that makes up for it, and those
+//! that come while the subscription is cut or silent.
 
 use std::time::Duration;
 

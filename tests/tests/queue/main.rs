@@ -1,5 +1,5 @@
-//! One queue for a name over all coordinators: served in the order in which Redis saw the acquires, whoever dies, and
-//! fairly. Whole crowds wait here, so each test runs alone while its crowd is served.
+//! One queue for a name over all coordinators: served fairly and in the order in which Redis saw the acquires, whatever process
+//! dies. Whole crowds wait here, so each test runs alone while its crowd is served.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

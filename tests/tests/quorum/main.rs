@@ -1,4 +1,4 @@
-//! Locks over several independent masters: a majority decides, whatever happens to the others.
+//! Locks over several independent masters: a majority decides, whatever the others do.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bootstrap_command;

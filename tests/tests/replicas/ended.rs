@@ -1,5 +1,5 @@
-//! A connection that ends while replicas are asked to acknowledge what was done over it: nobody can say any more whether the
-//! server that acknowledges is the one that did it.
+//! Connections that end while replicas are asked to acknowledge a write over them: it is then unknown whether the server that
+//! acknowledges is the one that wrote.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Heartbeats are answered without waiting for replicas. What those acknowledge later is told unasked.
+//! Heartbeats, which are answered without waiting for replicas. The coordinator reports later acknowledgements unasked.
 
 use leasehold_proto::v1::session_response::Response;
 use leasehold_tests::raw::PROMPT;

@@ -1,5 +1,4 @@
-//! Coordinators that are restarted one after the other, and coordinators that die, under clients of the Rust crate: what
-//! those who use it see of that.
+//! Coordinators that are restarted one after the other, and coordinators that die, and the view of clients of the Rust crate.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! Attempts that are not answered, and messages that get lost: a client that tries again elsewhere finds what it had.
+//! Attempts that are not answered, and messages that get lost: a client that tries again elsewhere finds its holds and places.
 
 use std::time::Duration;
 

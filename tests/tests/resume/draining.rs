@@ -1,4 +1,4 @@
-//! Coordinator that drains: it says so, first to load balancers, and serves until its clients are gone.
+//! Coordinator that drains: it announces that to load balancers first, and serves until its clients are gone.
 
 use std::time::{Duration, Instant};
 

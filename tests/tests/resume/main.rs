@@ -1,5 +1,5 @@
-//! Sessions that go on elsewhere: what a client held and waited for on one stream, it takes over on another, of the same or
-//! of another coordinator, and whoever believes in the old one can do nothing to it any more. On a real Redis.
+//! Sessions that move: a client resumes the holds and waits of one stream on another, of the same or of another coordinator,
+//! and the coordinator of the old stream can't change them any more. On a real Redis.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! Owner ids that are guessed, or made from what operators are told.
+//! Owner ids that are guessed, or made from the output for operators.
 
 use std::time::Duration;
 

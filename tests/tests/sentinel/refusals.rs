@@ -1,4 +1,4 @@
-//! Configurations that cannot work, and the messages that name what is wrong.
+//! Configurations that cannot work, and the messages that name the fault.
 
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, RedisServer, Sentinels, alone::alone, sentinels::MASTER_NAME,

@@ -1,4 +1,4 @@
-//! Faulty files, reported at start: which file, which setting, and what was expected.
+//! Faulty files, reported at start: the file, its setting, and the expected form.
 
 use std::{fs, path::Path};
 

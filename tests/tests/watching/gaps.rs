@@ -1,4 +1,4 @@
-//! Gaps: a watcher that may have missed events is told so, and gets a new snapshot.
+//! Gaps: a watcher that may have missed events gets a gap, and a new snapshot.
 
 use std::time::Duration;
 

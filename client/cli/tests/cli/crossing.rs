@@ -1,4 +1,4 @@
-//! A signal to `run` or `elect` that crosses what it waits for.
+//! Signals to `run` or `elect` that arrive together with the grant or the end that it waits for.
 
 use std::time::{Duration, Instant};
 

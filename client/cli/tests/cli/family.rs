@@ -7,7 +7,7 @@ use leasehold_tests::{ChildProcess, Coordinator, process::Lines, wait};
 
 use super::{LIMIT, leasehold, output, start, stderr, stdout};
 
-/// Says its token, and lives until it is told to end.
+/// Command that prints its token, and lives until TERM.
 const STAY: &str = "trap 'exit 0' TERM; echo ready $LEASEHOLD_FENCING_TOKEN; \
                     while :; do sleep 0.01; done";
 

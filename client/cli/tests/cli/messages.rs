@@ -6,7 +6,7 @@ use leasehold_tests::{Authority, Coordinator, FaultProxy, certificates::Issued, 
 
 use super::{LIMIT, output, spawn_merged, stderr, stdout};
 
-/// One mistake, and what is to be said of it.
+/// One mistake, and the expected message.
 struct Row {
     what: &'static str,
     endpoint: String,
@@ -25,7 +25,7 @@ fn row(what: &'static str, endpoint: &str, args: &[&str], code: i32, says: &[&st
     }
 }
 
-/// Runs one command that calls and one that opens a session: what is told is the same.
+/// Runs one command that calls and one that opens a session, and compares their messages.
 fn check(row: &Row) {
     let args: Vec<_> = row.args.iter().map(String::as_str).collect();
     for command in [&["ls"][..], &["run", "a"]] {

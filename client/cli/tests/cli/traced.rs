@@ -1,4 +1,4 @@
-//! Commands as part of the trace of whoever started them.
+//! Commands as part of the trace of their caller.
 
 use leasehold_tests::{Coordinator, CoordinatorProcess, collector::Collector};
 
@@ -7,7 +7,7 @@ use super::{LIMIT, leasehold, output, stderr, stdout};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// Returns the context of one of the spans of that trace, which are told apart by their first digit.
+/// Returns the context of one of the spans of that trace, by its first digit.
 fn context(digit: char) -> String {
     format!("00-{TRACE}-{digit}{}-01", &SPAN[1..])
 }

@@ -1,4 +1,4 @@
-//! Standard error that nobody reads: it delays nothing, and ends nothing.
+//! Standard error without a reader: it delays nothing, and ends nothing.
 
 use std::{
     io::{self, PipeReader, PipeWriter, Write},

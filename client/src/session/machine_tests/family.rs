@@ -1,4 +1,4 @@
-//! Several names, the other modes, and what a coordinator refuses of them.
+//! Several names, the other modes, and the refusals of a coordinator.
 
 use super::{life::draining, *};
 

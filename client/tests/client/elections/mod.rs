@@ -1,5 +1,4 @@
-//! Elections and watching against a real coordinator, over connections that break, and against one that says what it is
-//! told to.
+//! Elections and watching against a real coordinator, over connections that break, and against a scripted one.
 
 mod campaigns;
 mod observers;
@@ -15,7 +14,7 @@ use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Waits until nobody holds the lock of an election, and nobody waits for it.
+/// Waits until the lock of an election has neither holder nor waiter.
 async fn deserted(client: &Client, name: &str) {
     wait::until("nobody to lead or campaign", LIMIT, || async {
         let lock = client.admin().get_lock(name).await.unwrap();

@@ -216,7 +216,7 @@ async fn candidates_never_work_side_by_side() {
     }
 }
 
-/// Notes what is logged about campaigns.
+/// Collects the log about campaigns.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<(Level, String)>>>);
 

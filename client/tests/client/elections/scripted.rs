@@ -26,7 +26,7 @@ use super::{LIMIT, next};
 /// Responses to one call of `Observe`. Unless the last is an error, the call stays open.
 type Script = Vec<Result<v1::ObserveResponse, Status>>;
 
-/// An election service that says what it is told to, and refuses for the time being what comes after that.
+/// Election service that sends the scripted messages, and refuses later calls for the time being.
 #[derive(Clone, Default)]
 struct Scripted {
     scripts: Arc<Mutex<VecDeque<Script>>>,
@@ -114,7 +114,7 @@ fn leads(token: i64) -> Result<v1::ObserveResponse, Status> {
     })
 }
 
-/// Returns the token, 0 for nobody, and whether something was skipped.
+/// Returns the token, 0 for no leader, and whether something was skipped.
 async fn told(observer: &mut Observer) -> (i64, bool) {
     let change = next(observer).await;
     let token = change.leader.and_then(|leader| leader.fencing_token);

@@ -1,5 +1,4 @@
-//! A coordinator that says what it is told to about those who ask: what a real one says only in trouble. Whatever else is
-//! asked is granted.
+//! Scripted coordinator that answers callers as a real one does only in trouble. It grants everything else.
 
 use std::{
     pin::Pin,

@@ -1,4 +1,4 @@
-//! Sessions that come to another coordinator, with what they hold and wait for.
+//! Sessions that move to another coordinator, with their holds and waits.
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use crate::town::{S, Town, UNARY, Who, X, actor, nobody, permits};
 
 pub(crate) const NAMES: usize = 3;
 
-/// Four actors, two of them of one session, and some who are nobody.
+/// Four actors, two of them of one session, and two sessions with actor 0.
 const PEOPLE: [Who; 6] = [
     actor(1),
     actor(2),

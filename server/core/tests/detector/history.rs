@@ -86,7 +86,7 @@ pub(crate) fn script() -> impl Strategy<Value = Script> {
 #[derive(Default)]
 struct World {
     town: Town,
-    /// Hand-offs that nobody has heard of yet.
+    /// Hand-offs whose messages have not arrived yet.
     unconfirmed: Vec<u32>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn permits(number: u32) -> Mode {
     Mode::Semaphore(Permits::new(number, LIMIT).unwrap())
 }
 
-/// A flow of a client. Session 0 is none, and actor 0 nobody.
+/// Flow of a client. Session 0 is none, and actor 0 is no actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Who {
     pub(crate) session: u32,
@@ -97,14 +97,14 @@ pub(crate) struct Town {
 }
 
 impl Town {
-    /// Has somebody hold a name; returns the owner id.
+    /// Makes an actor hold a name; returns the owner id.
     pub(crate) fn hold(&mut self, name: usize, who: Who, mode: Mode) -> u32 {
         let edge = self.edge(who, mode);
         self.line(name).holds.push(edge);
         edge.id
     }
 
-    /// Has somebody join a queue, later than all before; returns the ticket.
+    /// Makes an actor join a queue, later than all before; returns the ticket.
     pub(crate) fn wait(&mut self, name: usize, who: Who, mode: Mode) -> u32 {
         let edge = self.edge(who, mode);
         self.line(name).queue.push(edge);

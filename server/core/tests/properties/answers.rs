@@ -137,7 +137,7 @@ fn compare(world: &mut World, steps: &[Step]) -> TestCaseResult {
     Ok(())
 }
 
-/// Compares what the answer says of others, and who is told of grants.
+/// Compares the answer's reports of other holds, and the grants with their recipients.
 fn compare_answer(
     event: &Event,
     before: &Model,

@@ -21,7 +21,7 @@ use crate::{
     world::World,
 };
 
-/// The TTL of one that is to run out. Coordinators that were heard of before it are still alive when it does.
+/// TTL of a hold that should run out. Coordinators that gave a sign before it are still alive when it does.
 const A_SECOND: Duration = Duration::from_secs(1);
 
 /// Event that lets a crowd in.

@@ -114,7 +114,7 @@ pub(crate) struct Handed {
 }
 
 impl Event {
-    /// Returns whether nobody holds the name afterwards and no lock-delay keeps it closed.
+    /// Returns whether the name has no holder afterwards and no lock-delay keeps it closed.
     pub(crate) fn is_free(&self) -> bool {
         self.after.holders.is_empty() && self.after.closed_for.is_none()
     }

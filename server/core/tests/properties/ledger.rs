@@ -42,7 +42,7 @@ pub(crate) struct Hold {
     pub(crate) value: usize,
     /// Whether it was found to be over, when its value and its client's name were removed.
     pub(crate) is_anonymous: bool,
-    /// Whether it came from the queue, and nobody has shown since that its coordinator knows of it.
+    /// Whether it came from the queue, and its coordinator has given no sign since that it knows of it.
     pub(crate) fresh: bool,
 }
 
@@ -107,8 +107,8 @@ impl Ledger {
         self.replaced.retain(|_, until| *until > now);
     }
 
-    /// Enters an event, and gives the grants that it made, in order. `direct` says that an acquire that
-    /// was granted got nobody's place in the queue, not even its own.
+    /// Enters an event, and returns the grants that it made, in order. `direct` says that a granted acquire took no place in
+    /// the queue, not even its own.
     pub(crate) fn enter(
         &mut self,
         event: &Event,
@@ -167,7 +167,7 @@ impl Ledger {
         go_together(&holds.chain(ghosts).chain([mode]).collect::<Vec<_>>())
     }
 
-    /// Returns whether a resume gave what it stood for another owner id.
+    /// Returns whether a resume replaced this owner id.
     pub(crate) fn is_replaced(&self, owner: Owner) -> bool {
         self.replaced.contains_key(&owner)
     }

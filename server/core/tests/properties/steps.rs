@@ -58,7 +58,7 @@ pub(crate) enum Step {
     SetCount { name: usize, who: Who, count: u32 },
     /// A hold's value is changed to one of so many bytes.
     SetValue { name: usize, who: Who, value: usize },
-    /// Another stream takes over what may be under one of two owner ids, for a new one.
+    /// Another stream resumes a hold or place under one of two owner ids, and replaces the id.
     Resume {
         name: usize,
         who: Who,

@@ -23,7 +23,7 @@ use crate::{
     world::{World, name_of},
 };
 
-/// A world, and somebody who watches all of it.
+/// A world, and a watcher of all of it.
 pub(crate) struct Watched {
     pub(crate) world: World,
     pub(crate) mirror: Mirror,

@@ -20,7 +20,7 @@ use crate::{
 /// Time for which tokens are remembered: what a coordinator would ask for, given the longest TTL.
 pub(crate) const TOKEN_MEMORY: Duration = LONGEST.saturating_mul(2);
 
-/// Several names in a store, and what was done to them.
+/// Several names in a store, and the commands about them.
 pub(crate) struct World {
     pub(crate) table: LockTable,
     pub(crate) now: StoreTime,

@@ -1,4 +1,4 @@
-//! A Redis server for one test, and what tests wait for.
+//! A Redis server for one test, and helpers to wait.
 
 use std::{
     net::TcpListener,

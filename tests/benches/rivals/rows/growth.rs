@@ -31,7 +31,7 @@ fn curve<T>(name: &str, points: &[T], point: impl Fn(&T) -> (f64, f64)) -> Curve
     Curve::new(name, points.iter().map(point).collect())
 }
 
-/// Hand-offs of one name with more and more waiters; nobody holds it for long.
+/// Measures hand-offs of one name with more and more waiters, which hold it only briefly.
 pub(crate) async fn waiters(bench: &Bench) -> anyhow::Result<Growth> {
     let mut points = Vec::new();
     for &waiters in bench.sizes.growth.waiters {

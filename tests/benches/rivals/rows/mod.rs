@@ -1,4 +1,4 @@
-//! The rows of the table, and the growth of what they cost.
+//! The rows of the table, and the growth of their costs.
 
 pub(crate) mod growth;
 pub(crate) mod handoffs;

@@ -1,4 +1,4 @@
-//! Rows 1 to 3: cycles that nobody contends for.
+//! Rows 1 to 3: uncontended cycles.
 
 use leasehold_tests::load::{Distribution, micros};
 use serde_json::json;

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 /// Niceness of the abusers. They get the processor time that is left over, since real abusers would have machines of their own.
 const NICE: i32 = 19;
-/// No run is longer, whoever forgets to end it.
+/// Longest run, in case the test forgets to end it.
 const LONGEST: Duration = Duration::from_secs(120);
 
 #[tokio::main(flavor = "current_thread")]

@@ -41,7 +41,7 @@ impl Measured {
         }
     }
 
-    /// Takes what was measured at another time in.
+    /// Adds another measurement.
     pub(crate) fn add(&mut self, other: Self) {
         self.own.add(&other.own);
         self.shared.add(&other.shared);
@@ -102,7 +102,7 @@ impl Neighbours {
         parts
     }
 
-    /// Ends them; what they keep must still be theirs.
+    /// Ends them. Checks that they still have the locks that they keep.
     pub(crate) async fn stop(self) -> Vec<String> {
         self.stop.send_replace(true);
         self.clients.join_all().await;

@@ -1,4 +1,4 @@
-//! Replicas that are told to take over, time and again, under load.
+//! Replicas that are ordered to take over, time and again, under load.
 
 use std::time::{Duration, Instant};
 

@@ -41,7 +41,7 @@ pub(crate) struct Done {
     pub(crate) errors: BTreeMap<String, usize>,
     /// Locks that were said to be lost while they were held.
     pub(crate) lost: Vec<String>,
-    /// Locks that were granted while somebody else held them.
+    /// Locks that were granted while another worker held them.
     pub(crate) doubled: Vec<String>,
 }
 

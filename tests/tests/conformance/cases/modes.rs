@@ -7,7 +7,7 @@ use leasehold_tests::raw::{PROMPT, exclusive, once_more, semaphore, several, sha
 
 use crate::site::{LATE, Site};
 
-/// Why a store refuses what it does not offer.
+/// Reason with which a store refuses missing features.
 pub(crate) const NOT_OFFERED: &str = "NOT_OFFERED";
 
 pub(crate) async fn shared_and_semaphores(site: &Site) {

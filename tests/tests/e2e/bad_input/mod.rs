@@ -12,7 +12,7 @@ use tonic_types::StatusExt;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// Somebody else, who must not notice.
+/// Another client, which must not notice.
 struct Bystander {
     session: RawSession,
     held: Granted,

@@ -34,14 +34,14 @@ impl Candidate {
         })
     }
 
-    /// Campaigns on a connection of its own; what is answered is left to be read.
+    /// Campaigns on a connection of its own; leaves the answers to be read.
     pub(super) async fn campaign(endpoint: &str, election: &str, ttl: Duration) -> Self {
         let mut candidate = Self::stream(connect(endpoint).await).await.unwrap();
         candidate.open(election, ttl).await;
         candidate
     }
 
-    /// Says `campaign`, and leaves what is answered to be read.
+    /// Sends `campaign`, and leaves the answers to be read.
     pub(super) async fn open(&mut self, election: &str, ttl: Duration) {
         self.say(Request::Campaign(CampaignOpen {
             election: election.to_owned(),

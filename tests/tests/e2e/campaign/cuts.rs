@@ -40,7 +40,7 @@ const LEADER: [Step; 10] = [
     Step::Resign,
     Step::Reads,
 ];
-/// The life of a candidate behind somebody else.
+/// Life of a candidate behind another leader.
 const WAITING: [Step; 6] = [
     Step::Campaign,
     Step::Reads,

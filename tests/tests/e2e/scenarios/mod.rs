@@ -1,5 +1,5 @@
-//! The schemes that everyone writes, what goes wrong with each, and that it does not go wrong here. The names of the
-//! tests begin with the scheme's row in the documentation's table.
+//! Schemes of hand-written locks: the flaw of each, and the answer of Leasehold. The names of the tests begin with the scheme's
+//! row in the documentation's table.
 
 mod expiry;
 mod foreign;

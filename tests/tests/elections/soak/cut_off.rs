@@ -1,4 +1,4 @@
-//! A leader that nobody hears any more, and that hears nobody: it steps down before the next one leads.
+//! Leader that is cut off in both directions: it steps down before the next one leads.
 //!
 //! What it believes is compared with Redis's clock, which is this machine's: the last moment at which it still said that it
 //! leads, with that of the next election. Whoever waits for the loss is woken by its runtime, so a machine that stands

@@ -1,4 +1,4 @@
-//! The leader's process dies, again and again: the next one leads at once, and everybody sees the same.
+//! Death of the leader's process, again and again: the next one leads at once, and all observers see the same.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! A holder's process dies: the next waiter is granted at once.
+//! Death of a holder's process: the next waiter is granted at once.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Two of five masters in trouble at any time: killed, hung, back empty or back with what they knew long ago.
+//! Two of five masters in trouble at any time: killed, hung, back empty or back with old data.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
 //! Sentinels that differ, that were set up anew, and that name a host which does not exist. Each of these knows a master by
-//! itself and never fails over, so that a test has the say in what it tells.
+//! itself and never fails over, so that a test decides its answers.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Acquires and releases without end, whoever is the master.
+//! Acquires and releases without end, at any master.
 
 use std::{
     collections::BTreeMap,

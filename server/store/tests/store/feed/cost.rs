@@ -1,4 +1,4 @@
-//! Cost of a feed that nobody follows: scripts publish nothing and ask one question a call.
+//! Cost of a feed without followers: scripts publish nothing and ask one question a call.
 
 use std::collections::HashMap;
 

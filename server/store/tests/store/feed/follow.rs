@@ -1,4 +1,4 @@
-//! Order and recipients of what a feed tells.
+//! Order and recipients of a feed's events.
 
 use std::time::Duration;
 

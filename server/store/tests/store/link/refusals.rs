@@ -199,7 +199,7 @@ async fn a_server_that_speaks_something_else_is_told_apart() {
     assert_eq!(log.count("is down"), 1, "one line for all attempts");
 }
 
-/// Collects what is logged.
+/// Collects the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! Properties of the decision on a hold that is taken over, from what the masters have of it.
+//! Properties of the decision on a hold that is resumed, from the masters' claims.
 
 use leasehold_core::command::Loss;
 use leasehold_store::quorum::{

@@ -1,4 +1,4 @@
-//! The rules of a quorum, apart from what talks to masters.
+//! The rules of a quorum, without the connections to masters.
 
 mod claims;
 mod counting;

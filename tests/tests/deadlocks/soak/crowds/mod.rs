@@ -1,5 +1,5 @@
-//! A thousand sessions that take several locks at a time, at random, over two coordinators: all of them get on, and nothing
-//! is left of them.
+//! A thousand sessions that take several locks at a time, at random, over two coordinators: all of them make progress, and
+//! leave nothing behind.
 
 mod one_by_one;
 mod referee;
