@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_unknown() {
+    fn methods_that_are_not_served_are_unknown() {
         for path in ["", "/", "/a/b", "leasehold.v1.LockService/Acquire", "/x"] {
             let method = Method::at(path);
             assert_eq!(method.service, UNKNOWN, "{path}");

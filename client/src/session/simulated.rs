@@ -66,17 +66,17 @@ pub enum StreamEnd {
 pub struct Acquire {
     /// The names: one, or several together.
     pub names: Vec<String>,
-    /// How to hold them.
+    /// The mode.
     pub mode: v1::LockMode,
-    /// How many permits of a semaphore.
+    /// Number of permits of a semaphore.
     pub permits: u32,
     /// The semaphore's limit.
     pub limit: u32,
-    /// How long to wait; `None` for as long as it takes.
+    /// Longest wait; `None` is without a bound.
     pub wait: Option<Duration>,
-    /// For how long each name stays closed after an unclean end.
+    /// Time for which each name stays closed after an unclean end.
     pub lock_delay: Duration,
-    /// Who asks; 0 for nobody.
+    /// The actor; 0 for none.
     pub actor: u64,
     /// Whether the actor's own holds count as granted once more.
     pub reentrant: bool,

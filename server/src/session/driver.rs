@@ -33,7 +33,7 @@ use crate::{
     telemetry::waits::RequestKind,
 };
 
-/// What each message counts of what the session's task may do in a turn, of which there are 128: two and what they lead to.
+/// Part of the 128 units of a turn of the session's task that each message takes: two messages and their consequences fit.
 const MESSAGE: u32 = 60;
 /// After so many events in a row a session lets others have their turn.
 const EVENTS_IN_A_ROW: usize = 32;

@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// What a session is made of once its `open` was accepted.
+/// Parts of a session once its `open` was accepted.
 #[derive(Debug)]
 pub struct Opened {
     /// The kind of its stream.

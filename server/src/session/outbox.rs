@@ -44,13 +44,13 @@ pub struct Outbox {
     handed: u64,
     /// Number of those that had been taken at the last check.
     taken: u64,
-    /// When the first that is not taken came, or another was seen to be taken.
+    /// Time at which the first answer not yet taken came, or at which another was seen to be taken.
     moved_at: Moment,
     stuck: DeadlineConfirmation,
     reading: Reading,
     connection: ConnectionHandle,
     metrics: Metrics,
-    /// Who wants to know what was answered when.
+    /// Logs and traces of the answers and their times.
     pub(super) following: Following,
     /// The client did not read: nothing more can be said.
     cut: bool,

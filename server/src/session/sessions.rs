@@ -176,7 +176,7 @@ impl Sessions {
             .collect()
     }
 
-    /// Which renewals are due for longer than `patience` says for the session's TTL.
+    /// Returns the renewals that are due for longer than `patience` allows for the session's TTL.
     pub fn late_renewals(
         &self,
         now: Moment,

@@ -17,7 +17,7 @@ use crate::{
     status::Refusal,
 };
 
-/// When a coordinator that goes away stops serving its sessions.
+/// Stages of a coordinator's shutdown, for its sessions.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
     /// Sessions are told to finish.
@@ -50,7 +50,7 @@ pub(super) enum Signal {
 /// All that is watched.
 pub(super) type Signals = SelectAll<BoxStream<'static, Signal>>;
 
-/// What is watched, and what has been told.
+/// Watched sources, and the signals already given.
 struct Watched {
     shutdown: Shutdown,
     connection: ConnectionHandle,

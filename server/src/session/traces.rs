@@ -17,12 +17,12 @@ use crate::{
     },
 };
 
-/// Which requests of a session are under way, of those that anybody wants to know about: none at all where nothing is traced
-/// and the log is above debug.
+/// Requests of a session that are under way, if they are traced or logged: none if nothing is traced and the log is above
+/// debug.
 #[derive(Debug, Default)]
 pub struct Following {
     traces: Traces,
-    /// What its stream was opened with.
+    /// Context that its stream was opened with.
     caller: CallerContext,
     session: Option<SessionId>,
     under_way: HashMap<u64, Follow>,
@@ -55,7 +55,7 @@ impl Following {
         self.session = Some(session);
     }
 
-    /// Which session's they are, once it is open.
+    /// Returns the session of the requests, once it is open.
     pub(super) fn session(&self) -> Option<SessionId> {
         self.session
     }

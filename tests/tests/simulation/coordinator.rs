@@ -48,7 +48,7 @@ pub(crate) enum Up {
     End(StreamEnd),
 }
 
-/// How far a coordinator is.
+/// Stage of a coordinator's life.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Up,
@@ -175,7 +175,7 @@ impl Coordinator {
     }
 }
 
-/// What checks messages needs beside the coordinator.
+/// Store and limits that the checks of messages need.
 pub(crate) struct Checks {
     store: AnyStore,
     limits: Limits,

@@ -13,7 +13,7 @@ const LIMIT: u32 = 3;
 const MOST_WAITING: usize = 8;
 
 impl World {
-    /// Any mode, one name or several, by nobody or by one of two actors, which hold on to no order.
+    /// Returns an acquire in any mode, of one name or several, by no actor or by one of two, which keep to no order.
     fn spec(&mut self) -> Acquire {
         let longest = if self.is_patient { 6_000 } else { 1_500 };
         let dice = &mut self.dice;
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// What the program around a session does.
+    /// Acts as the program around a session.
     pub(crate) fn act(&mut self, client: usize) {
         let clock = self.clients[client].clock(self.now);
         let asks = !self.is_calm || self.is_prompt && !self.is_closing;

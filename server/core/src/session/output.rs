@@ -307,7 +307,7 @@ pub enum Refused {
     LockLost,
     /// The grant came so late that its time was over.
     TooLate,
-    /// Those who hold or wait for the semaphore agree on another limit.
+    /// The holders and waiters of the semaphore have another limit.
     OtherLimit {
         /// The lock.
         name: LockName,

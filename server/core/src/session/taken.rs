@@ -17,9 +17,9 @@ use crate::{
 pub(super) struct Taken {
     /// Names to take, in order; empty if there is only one.
     todo: Vec<LockName>,
-    /// Those of them that were taken.
+    /// Grants of the names that were taken.
     grants: Vec<Grant>,
-    /// How many renewals are outstanding, whether one of them has failed, and when to try again.
+    /// Number of outstanding renewals. `has_failed` says whether one of them has failed, and `retry_at` when to try again.
     renewing: usize,
     has_failed: bool,
     retry_at: Option<Moment>,

@@ -23,7 +23,7 @@ fn call(registry: &Registry, number: u8) -> oneshot::Receiver<RegistryEvent> {
     events
 }
 
-/// What a session has heard.
+/// Returns the events in a session's inbox.
 fn heard(inbox: &Inbox) -> Vec<(OwnerId, RegistryEvent)> {
     let mut events = Vec::new();
     inbox.take(&mut events);

@@ -15,7 +15,7 @@ fn beat(sequence: u64) -> Request {
     Request::Heartbeat { sequence }
 }
 
-/// What the last heartbeats were answered, as the request, the heartbeat and the time that is left.
+/// Returns the answers to the last heartbeats: the request, the heartbeat and the time that is left.
 fn acks(scene: &mut Scene) -> Vec<(u64, u64, Duration)> {
     let said = scene.said().into_iter();
     let acks = said.map(|said| match said {

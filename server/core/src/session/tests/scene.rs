@@ -44,7 +44,7 @@ pub(super) struct Scene {
     pub(super) now: Moment,
     table: LockTable,
     owners: u8,
-    /// How many acquires may be on their way.
+    /// Number of acquires that may be in flight.
     pub(super) room: usize,
     /// Commands that the store has not answered, in their order.
     pub(super) sent: VecDeque<Sent>,
@@ -390,7 +390,7 @@ impl Scene {
         self.deliver(&Stamped { executed, sent_at });
     }
 
-    /// Who holds a lock.
+    /// Returns the number of holders of a lock.
     pub(super) fn holders(&mut self, text: &str) -> usize {
         match self.apply(name(text), Op::View { waiters: 0 }).reply {
             Reply::Seen(view) => view.holders.len(),
@@ -398,7 +398,7 @@ impl Scene {
         }
     }
 
-    /// How many wait for a lock.
+    /// Returns the number of waiters of a lock.
     pub(super) fn waiters(&mut self, text: &str) -> u64 {
         match self.apply(name(text), Op::View { waiters: 0 }).reply {
             Reply::Seen(view) => view.waiter_count,
@@ -433,7 +433,7 @@ impl Scene {
         }
     }
 
-    /// What was said since this was asked last.
+    /// Returns the answers since the last call.
     pub(super) fn said(&mut self) -> Vec<(RequestId, Response)> {
         std::mem::take(&mut self.said)
     }
