@@ -7,7 +7,7 @@
 //! - [`lease::Lease`] is one session's arithmetic: which deadline may be promised to the client, and when silence ends
 //!   the session.
 //! - [`session::Session`] is one client's session, and [`contention::ContendedNames`] what a coordinator does for the names
-//!   that somebody waits for: machines without I/O, which the server drives.
+//!   that somebody waits for: machines without I/O, which the server drives. [`deadlock::detector::Detector`] is a third one.
 //! - [`watch::Mirror`] makes what happens to locks, as the store tells it, into events for whoever watches.
 //! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
 

@@ -16,7 +16,7 @@ use leasehold_store::{Answer, Answers, LockStore, Status, WakeUp};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{Coordinator, deadlock::BlockedHere, inbox::Inbox, registry::Registry};
+use super::{Coordinator, registry::Registry};
 use crate::{
     alarm::Alarm,
     limits::WaiterPlace,
@@ -65,8 +65,8 @@ pub struct TrackedWaiter {
     name: LockName,
     acquire: Arc<Acquire>,
     timer: WaitTimer,
-    /// Known to the detector of deadlocks.
-    blocked: Option<BlockedHere>,
+    /// The wait as the detector of deadlocks knows it.
+    blocked: Option<BlockedWait>,
     _tracked: Tracked,
     _place: WaiterPlace,
 }
@@ -98,8 +98,8 @@ impl Coordinator {
 }
 
 impl TrackedWaiter {
-    /// Tells the detector of deadlocks that the actor which waits holds something meanwhile; `inbox` hears of a deadlock.
-    pub fn watch(&mut self, caller: &Arc<str>, inbox: &Arc<Inbox>) {
+    /// Tells the detector of deadlocks that the actor which waits holds something meanwhile.
+    pub fn watch(&mut self, caller: &Arc<str>) {
         if let Some(session) = self.acquire.session {
             let wait = BlockedWait {
                 session,
@@ -107,8 +107,8 @@ impl TrackedWaiter {
                 ticket: self.acquire.owner,
                 name: self.name.clone(),
             };
-            let blocked = self.coordinator.blocked();
-            self.blocked = Some(blocked.add(caller, wait, Arc::clone(inbox)));
+            self.coordinator.blocked().add(caller, &wait);
+            self.blocked = Some(wait);
         }
     }
 
@@ -120,6 +120,9 @@ impl TrackedWaiter {
 
 impl Drop for TrackedWaiter {
     fn drop(&mut self) {
+        if let Some(wait) = &self.blocked {
+            self.coordinator.blocked().remove(wait);
+        }
         self.coordinator.contention().tell(Input::Gone {
             name: self.name.clone(),
             owner: self.acquire.owner,

@@ -4,6 +4,7 @@
 use futures_util::FutureExt;
 use leasehold_core::{
     command::{Acquire, Executed, REFRESH_INTERVAL},
+    deadlock::BlockedWait,
     id::{Actor, SessionId},
     mode::Mode,
     name::{ClientName, Value},
@@ -359,4 +360,56 @@ async fn a_name_that_is_waited_for_is_refreshed_at_once_when_a_reply_was_lost() 
     site.coordinator.outcome(&name(), Err(unsent)).unwrap_err();
     tokio::time::sleep(A_MOMENT).await;
     assert_eq!(site.operations(), before + 1, "nothing can have happened");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_session_of_a_victim_is_told_of_its_deadlock() {
+    let site = Site::start();
+    let coordinator = &site.coordinator;
+    let lock = |number: u8| LockName::parse(&format!("lock {number}")).unwrap();
+    let of_actor = |number| Acquire {
+        actor: Actor::new(1),
+        ..acquire(number)
+    };
+    let inbox = Arc::new(Inbox::default());
+    let registry = coordinator.registry();
+    for number in [1, 2] {
+        registry.hold(&owner(number), Arc::clone(&inbox));
+        let hold = Op::Acquire(of_actor(number));
+        coordinator.execute(&lock(number), hold).await.unwrap();
+    }
+    let waiters = [1, 2].map(|number| {
+        let waits = Acquire {
+            owner: owner(number + 10),
+            ..of_actor(number)
+        };
+        let listener = Listener::Session(Arc::clone(&inbox));
+        registry.wait(waits.owner, listener);
+        let command = coordinator.command(lock(3 - number), Op::Acquire(waits.clone()));
+        let queued = coordinator.store().execute(command).now_or_never();
+        queued.unwrap().unwrap();
+        let mut waiter = coordinator.track(lock(3 - number), Arc::new(waits), None, None);
+        waiter.watch(&"caller".into());
+        waiter
+    });
+    let detection = deadlock::run(coordinator.clone(), CancellationToken::new());
+    let detection = tokio::spawn(detection);
+    inbox.arrived().await;
+    let (told, event) = heard(&inbox).await;
+    let RegistryEvent::Deadlocked(deadlock) = event else {
+        panic!("{event:?}");
+    };
+    assert_eq!((told, deadlock.victim.ticket), (owner(12), owner(12)));
+    assert_eq!(coordinator.metrics().deadlocks.get(), 1);
+    // A grant on its way to the victim would be given back by its release.
+    assert!(!registry.waits(&told) && registry.knows(&told));
+    let other = BlockedWait {
+        session: SessionId::from_bytes([1; 16]),
+        actor: Actor::new(1),
+        ticket: owner(11),
+        name: lock(2),
+    };
+    drop(waiters);
+    assert!(!coordinator.blocked().remove(&other), "it waits no more");
+    detection.abort();
 }

@@ -198,7 +198,7 @@ impl Carrier {
             }
             Output::WatchDeadlock(owner) => {
                 if let Some(waiter) = self.waiters.get_mut(&owner) {
-                    waiter.watch(&self.caller, &self.inbox);
+                    waiter.watch(&self.caller);
                 }
             }
             Output::UntrackWait(owner, end) => {

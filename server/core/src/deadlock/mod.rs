@@ -45,9 +45,18 @@
 //! Once its last wait has begun, a knot stays the same until a wait in it ends, because the actors that block a waiter
 //! blocked it when it joined. So coordinators that look at different times find the same knot, and choose the same
 //! victim.
+//!
+//! # Bounds
+//!
+//! Everything is bounded: what sessions, callers and coordinators publish ([`share`]), and what a pass reads (`reading`). A bound
+//! never causes a false accusation, because whatever the detector does not see counts as able to go on. A bound can only delay
+//! the detection of deadlocks among clients that exceed it.
 
+pub mod blocked;
 mod cycle;
+pub mod detector;
 mod display;
+mod reading;
 mod scc;
 pub mod share;
 mod standing;

@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    hash::{BuildHasher, Hash, RandomState},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
@@ -66,14 +66,36 @@ impl Omitted {
 /// The bounds, by the names that metrics give them.
 pub const BOUNDS: [&str; 6] = ["session", "caller", "coordinator", "names", "edges", "time"];
 
-/// An actor with its place among those that share something.
-#[derive(Clone)]
+/// Order of actors and names, drawn by lot: a hash that begins with a secret random number.
+///
+/// A client can't predict the order of the names and actors that it chooses, because it does not know the number. The hash gives
+/// no more than that: std promises no algorithm, and 64 secret bits are too few for a signature. A client that guessed the number
+/// could have its own waits chosen before others of the same share, until the next lot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lot(u64);
+
+impl Lot {
+    /// Returns the lot of a secret random number.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Returns the place of an actor or a name in the order.
+    pub(super) fn rank(self, of: impl Hash) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.0.hash(&mut hasher);
+        of.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// Actor with its place among those that share something.
 struct Ranked {
     candidate: Candidate,
-    /// Bytes that the session's actors take, up to this one.
-    through: usize,
     /// Number of actors of the same session, and then of the same caller, that come before it.
     turn: usize,
+    /// Bytes that the actors of the same session, and then of the same caller, take up to this one.
+    through: usize,
     rank: u64,
 }
 
@@ -84,81 +106,55 @@ pub const fn bytes(name: usize) -> usize {
 }
 
 /// Chooses actors, in an order in which every caller has a turn. The same lot gives the same order.
-pub fn choose(candidates: Vec<Candidate>, lot: &RandomState) -> (Vec<(SessionId, Actor)>, Omitted) {
-    let mut omitted = Omitted::default();
+///
+/// This is the order in which their names are read: callers with the least first, and of each caller the sessions with the
+/// least. A pass may have time only for the first ones.
+pub fn choose(candidates: Vec<Candidate>, lot: Lot) -> (Vec<(SessionId, Actor)>, Omitted) {
     let all = candidates.into_iter().map(|candidate| Ranked {
-        rank: lot.hash_one(candidate.who),
+        rank: lot.rank(candidate.who),
         through: 0,
         turn: 0,
         candidate,
     });
-    let of_sessions = groups(all, |ranked| ranked.candidate.who.0);
-    let of_sessions = of_sessions.flat_map(|(_, mut of_session)| {
-        omitted.session += take_turns(&mut of_session, SESSION);
-        let mut through = 0;
-        for ranked in &mut of_session {
-            through += ranked.candidate.bytes;
-            ranked.through = through;
-        }
-        of_session
-    });
-    let of_sessions: Vec<_> = of_sessions.collect();
-    let of_callers = groups(of_sessions.into_iter(), |ranked| {
-        Arc::clone(&ranked.candidate.caller)
-    });
-    let of_callers = of_callers.flat_map(|(_, mut of_caller)| {
-        omitted.caller += take_turns(&mut of_caller, CALLER);
-        of_caller
-    });
-    let mut chosen: Vec<_> = of_callers.collect();
-    omitted.coordinator += take_turns(&mut chosen, COORDINATOR);
-    let chosen = small_first(chosen).map(|ranked| ranked.candidate.who);
+    let mut all: Vec<_> = all.collect();
+    let turn = |ranked: &Ranked| (ranked.turn, ranked.rank);
+    let size = |ranked: &Ranked| (ranked.through, ranked.rank);
+    let session = |candidate: &Candidate| candidate.who.0;
+    let caller = |candidate: &Candidate| Arc::clone(&candidate.caller);
+    let omitted = Omitted {
+        session: keep(&mut all, turn, session, SESSION),
+        caller: keep(&mut all, turn, caller, CALLER),
+        coordinator: keep(&mut all, turn, |_| (), COORDINATOR),
+        ..Omitted::default()
+    };
+    // Nothing more is left out: the places are noted among those that remain.
+    keep(&mut all, turn, session, usize::MAX);
+    keep(&mut all, size, caller, usize::MAX);
+    all.sort_unstable_by_key(size);
+    let chosen = all.into_iter().map(|ranked| ranked.candidate.who);
     (chosen.collect(), omitted)
 }
 
-/// Puts the actors that were chosen in the order in which their names are read: callers with the least first, and of each
-/// caller the sessions with the least. A pass may have time only for the first ones.
-fn small_first(chosen: Vec<Ranked>) -> impl Iterator<Item = Ranked> {
-    let of_callers = groups(chosen.into_iter(), |ranked| {
-        Arc::clone(&ranked.candidate.caller)
-    });
-    let mut all = Vec::new();
-    for (_, mut of_caller) in of_callers {
-        of_caller.sort_unstable_by_key(|ranked| (ranked.through, ranked.rank));
-        let mut through = 0;
-        for ranked in of_caller {
-            through += ranked.candidate.bytes;
-            all.push((through, ranked));
-        }
-    }
-    all.sort_unstable_by_key(|(through, ranked)| (*through, ranked.rank));
-    all.into_iter().map(|(_, ranked)| ranked)
-}
-
-fn groups<K: Hash + Eq>(
-    all: impl Iterator<Item = Ranked>,
-    of: impl Fn(&Ranked) -> K,
-) -> impl Iterator<Item = (K, Vec<Ranked>)> {
-    let mut groups: HashMap<K, Vec<Ranked>> = HashMap::new();
-    for ranked in all {
-        groups.entry(of(&ranked)).or_default().push(ranked);
-    }
-    groups.into_iter()
-}
-
-/// Puts them in the order of their turns and keeps as many as fit. Returns how many do not.
-fn take_turns(all: &mut Vec<Ranked>, bound: usize) -> usize {
-    all.sort_unstable_by_key(|ranked| (ranked.turn, ranked.rank));
+/// Puts actors in this order, notes the place of each in its group, and keeps those that fit. Returns the number of the others.
+fn keep<K: Hash + Eq>(
+    all: &mut Vec<Ranked>,
+    order: impl Fn(&Ranked) -> (usize, u64),
+    group: impl Fn(&Candidate) -> K,
+    bound: usize,
+) -> usize {
+    all.sort_unstable_by_key(order);
     let before = all.len();
-    let mut taken = 0;
-    all.retain(|ranked| {
-        let fits = taken + ranked.candidate.bytes <= bound;
-        taken += if fits { ranked.candidate.bytes } else { 0 };
+    let mut groups: HashMap<K, (usize, usize)> = HashMap::new();
+    all.retain_mut(|ranked| {
+        let (actors, taken) = groups.entry(group(&ranked.candidate)).or_default();
+        let through = *taken + ranked.candidate.bytes;
+        let fits = through <= bound;
+        if fits {
+            (ranked.turn, ranked.through) = (*actors, through);
+            (*actors, *taken) = (*actors + 1, through);
+        }
         fits
     });
-    for (turn, ranked) in all.iter_mut().enumerate() {
-        ranked.turn = turn;
-    }
     before - all.len()
 }
 
@@ -193,8 +189,8 @@ mod tests {
         }
         all.extend(actors("crowd", 200, 2, 512));
         all.extend(actors("alone", 201, 3, 512));
-        for _ in 0..20 {
-            let (chosen, omitted) = choose(all.clone(), &RandomState::new());
+        for lot in 0..20 {
+            let (chosen, omitted) = choose(all.clone(), Lot::new(lot));
             let whole = of_session(&chosen, 201);
             assert_eq!(whole, 3, "{omitted:?}");
             assert!(of_session(&chosen, 200) >= 1, "each session has a turn");
@@ -221,8 +217,8 @@ mod tests {
         all.extend(actors("one", 20, 2, 20));
         all.extend(actors("one", 21, 1, 200));
         all.extend(actors("two", 22, 1, 400));
-        for _ in 0..20 {
-            let (chosen, _) = choose(all.clone(), &RandomState::new());
+        for lot in 0..20 {
+            let (chosen, _) = choose(all.clone(), Lot::new(lot));
             let mut first: Vec<_> = chosen[..4].iter().map(|(session, _)| *session).collect();
             first.sort_unstable();
             let expected = [20, 20, 21, 22].map(|session| SessionId::from_bytes([session; 16]));
@@ -233,15 +229,15 @@ mod tests {
     #[test]
     fn each_bound_holds_and_names_itself() {
         let fits = SESSION / bytes(100);
-        let lot = RandomState::new();
-        let (chosen, omitted) = choose(actors("one", 1, 1000, 100), &lot);
+        let lot = Lot::new(1);
+        let (chosen, omitted) = choose(actors("one", 1, 1000, 100), lot);
         assert_eq!((chosen.len(), omitted.session), (fits, 1000 - fits));
         let many = |callers: u8| {
             let sessions = (0..callers).flat_map(|caller| (0..20).map(move |of| (caller, of)));
             let all = sessions.flat_map(|(caller, of)| {
                 actors(&format!("caller {caller}"), caller * 20 + of, 1000, 100)
             });
-            choose(all.collect(), &lot)
+            choose(all.collect(), lot)
         };
         let (chosen, omitted) = many(1);
         assert_eq!(chosen.len(), CALLER / bytes(100));
@@ -261,7 +257,7 @@ mod tests {
         let mut lots = 0;
         // Each lot has about a thirtieth of the pairs.
         while together.len() < pairs {
-            let (chosen, _) = choose(all.clone(), &RandomState::new());
+            let (chosen, _) = choose(all.clone(), Lot::new(lots));
             for (number, one) in chosen.iter().enumerate() {
                 let others = chosen[number + 1..].iter();
                 together.extend(others.map(|other| (one.min(other).1, one.max(other).1)));
@@ -273,11 +269,11 @@ mod tests {
 
     #[test]
     fn the_same_lot_gives_the_same_choice_and_order() {
-        let lot = RandomState::new();
+        let lot = Lot::new(1);
         let mut all = actors("one", 1, 500, 300);
         all.extend(actors("two", 2, 5, 300));
-        let first = choose(all.clone(), &lot);
+        let first = choose(all.clone(), lot);
         all.reverse();
-        assert_eq!(choose(all, &lot), first);
+        assert_eq!(choose(all, lot), first);
     }
 }
