@@ -251,23 +251,15 @@ impl Lease {
         }
     }
 
-    /// Suspends the hold, because its stream broke. It ends at `until`, or at its deadline if that is earlier.
-    pub(crate) fn suspend(&self, now: Moment, until: Moment) {
-        self.suspend_with(now, Some(until), false);
-    }
-
-    /// Suspends the hold until its deadline, because the coordinator ended the stream of a client that it no longer knows.
-    pub(crate) fn disown(&self, now: Moment) {
-        self.suspend_with(now, None, true);
-    }
-
-    fn suspend_with(&self, now: Moment, limit: Option<Moment>, disown: bool) {
+    /// Suspends the hold, because its stream has ended: until `limit`, or its deadline if that is earlier. There is no limit
+    /// if the coordinator ended the stream because it no longer knows the client.
+    pub(crate) fn suspend(&self, now: Moment, limit: Option<Moment>) {
         self.with(now, |inner| {
             let was_disowned = matches!(inner, Inner::Suspended { disowned: true, .. });
             if let Ok(deadline) = inner.deadline() {
                 *inner = Inner::Suspended {
                     until: limit.map_or(deadline, |limit| limit.min(deadline)),
-                    disowned: disown || was_disowned,
+                    disowned: limit.is_none() || was_disowned,
                 };
             }
         });

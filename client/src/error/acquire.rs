@@ -205,20 +205,20 @@ impl AcquireError {
         }
     }
 
-    /// Returns the error for a request without a session to ask on.
-    pub(crate) fn unconnected(name: Arc<str>, source: &Arc<ConnectError>) -> Self {
-        match &**source {
-            ConnectError::Unauthenticated { source, .. } => {
+    /// Returns the error for a request without a session to ask on, or whose connection broke.
+    pub(crate) fn unconnected(name: Arc<str>, source: Option<&Arc<ConnectError>>) -> Self {
+        match source.map(|source| &**source) {
+            Some(ConnectError::Unauthenticated { source, .. }) => {
                 let source = source.clone();
                 Self::Unauthenticated { name, source }
             }
-            ConnectError::PermissionDenied { source, .. } => {
+            Some(ConnectError::PermissionDenied { source, .. }) => {
                 let source = source.clone();
                 Self::PermissionDenied { name, source }
             }
             _ => Self::Unavailable {
                 name,
-                source: Some(source.clone()),
+                source: source.cloned(),
             },
         }
     }

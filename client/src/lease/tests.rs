@@ -50,20 +50,20 @@ fn ending_after_the_deadline_reports_the_deadline() {
 #[test]
 fn disowned_holds_are_lost_for_that_reason_unless_they_are_resumed() {
     let lease = lease(at(100));
-    lease.disown(at(10));
+    lease.suspend(at(10), None);
     assert_eq!(lease.state(at(99)), LockState::Suspended);
     // Whatever breaks after that is not the reason.
-    lease.suspend(at(20), at(90));
+    lease.suspend(at(20), Some(at(90)));
     assert_eq!(lease.alive(at(89)), Ok(at(90)));
     lease.resume(at(30), at(200));
     assert_eq!(lease.state(at(100)), LockState::Held);
-    lease.suspend(at(110), at(120));
+    lease.suspend(at(110), Some(at(120)));
     let broken = LockState::Lost(LostReason::SessionEnded);
     assert_eq!(lease.state(at(120)), broken);
 
     let lease = self::lease(at(100));
-    lease.disown(at(10));
-    lease.suspend(at(20), at(90));
+    lease.suspend(at(10), None);
+    lease.suspend(at(20), Some(at(90)));
     let unknown = LockState::Lost(LostReason::Unauthenticated);
     assert_eq!(lease.state(at(90)), unknown);
 }
@@ -72,10 +72,13 @@ fn disowned_holds_are_lost_for_that_reason_unless_they_are_resumed() {
 fn an_acknowledgement_does_not_make_a_suspended_hold_held() {
     let suspend: [(fn(&Lease), _); 2] = [
         (
-            |lease| lease.suspend(at(10), at(90)),
+            |lease| lease.suspend(at(10), Some(at(90))),
             LostReason::SessionEnded,
         ),
-        (|lease| lease.disown(at(10)), LostReason::Unauthenticated),
+        (
+            |lease| lease.suspend(at(10), None),
+            LostReason::Unauthenticated,
+        ),
     ];
     for (suspend, reason) in suspend {
         let lease = lease(at(90));

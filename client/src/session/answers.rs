@@ -63,7 +63,7 @@ impl<A, H> Machine<A, H> {
             Some(Response::Draining(draining)) => self.draining(now, draining),
             Some(Response::Closed(_)) => {
                 if let Some(stream) = &self.stream {
-                    self.hang_up(now, stream.number, None);
+                    self.hang_up(now, stream.number);
                 }
             }
             Some(Response::Queued(queued)) => self.queued(id, queued),
@@ -120,9 +120,7 @@ impl<A, H> Machine<A, H> {
             self.give_back(granted.locks);
         }
         if waiting.spec.is_try() {
-            let error = AcquireError::Unavailable { name, source: None };
-            self.outputs
-                .push_back(Output::Acquired(waiting.reply, Err(error)));
+            self.fail(waiting, |name| AcquireError::unconnected(name, None));
         } else {
             self.waiting.insert(acquire, waiting);
             self.ask_again(acquire);
@@ -173,23 +171,20 @@ impl<A, H> Machine<A, H> {
         let Some(waiting) = self.waiting.remove(&acquire) else {
             return;
         };
-        let holder = answer
-            .holder
-            .clone()
-            .map(|holder| Box::new(Holder::from_proto(holder)));
-        let name = waiting.spec.names.label();
-        let error = match (answer.outcome(), waiting.spec.wait) {
-            (v1::AcquireOutcome::Busy | v1::AcquireOutcome::TimedOut, Some(wait)) => {
-                if wait.is_zero() {
-                    AcquireError::Busy { name, holder }
-                } else {
-                    AcquireError::TimedOut { name, wait, holder }
-                }
+        let outcome = answer.outcome();
+        let wait = waiting.spec.wait;
+        // We did not cancel it: the coordinator puts its waiters out because it goes away.
+        if outcome == v1::AcquireOutcome::Cancelled && self.is_draining() {
+            self.waiting.insert(acquire, waiting);
+            return self.ask_again(acquire);
+        }
+        let holder = answer.holder.map(Holder::from_proto).map(Box::new);
+        self.fail(waiting, |name| match (outcome, wait) {
+            (v1::AcquireOutcome::Busy | v1::AcquireOutcome::TimedOut, Some(Duration::ZERO)) => {
+                AcquireError::Busy { name, holder }
             }
-            // We did not cancel it: the coordinator puts its waiters out because it goes away.
-            (v1::AcquireOutcome::Cancelled, _) if self.is_draining() => {
-                self.waiting.insert(acquire, waiting);
-                return self.ask_again(acquire);
+            (v1::AcquireOutcome::Busy | v1::AcquireOutcome::TimedOut, Some(wait)) => {
+                AcquireError::TimedOut { name, wait, holder }
             }
             (outcome, _) => AcquireError::Refused {
                 name,
@@ -198,9 +193,7 @@ impl<A, H> Machine<A, H> {
                     outcome.as_str_name()
                 )),
             },
-        };
-        self.outputs
-            .push_back(Output::Acquired(waiting.reply, Err(error)));
+        });
     }
 
     fn heartbeat_acked(&mut self, now: Moment, ack: v1::SessionHeartbeatAck) {
@@ -260,8 +253,8 @@ impl<A, H> Machine<A, H> {
                 }
             }
             Some(InFlight::Release(release)) => self.release_failed(now, release, failure),
-            Some(InFlight::Change { reply, .. }) => {
-                self.hold_failed(Some(reply), HoldFailure::Refused(failure));
+            Some(InFlight::Change(request)) => {
+                self.reply(Some(request.reply), Err(HoldFailure::Refused(failure)));
             }
             // A cancelled acquire that failed has ended as well.
             Some(InFlight::Abandoned { .. }) => {}
@@ -272,9 +265,7 @@ impl<A, H> Machine<A, H> {
     }
 
     fn refuse(&mut self, waiting: Waiting<A>, source: Failure) {
-        let error = AcquireError::refused(waiting.spec.names.label(), source);
-        self.outputs
-            .push_back(Output::Acquired(waiting.reply, Err(error)));
+        self.fail(waiting, |name| AcquireError::refused(name, source));
     }
 
     fn is_closing(&self) -> bool {

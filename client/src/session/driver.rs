@@ -13,7 +13,7 @@ use super::{
     changes::Change,
     connection::{Connection, next_event},
     link::Event,
-    machine::{Granted, Machine, Output},
+    machine::{Granted, Machine, Output, StreamEnd},
     renewing::Renewing,
     route::Route,
     spec::AcquireSpec,
@@ -204,9 +204,9 @@ impl Driver {
             Event::Message(message) => self.machine.message(now, number, message),
             Event::Ended(status) => {
                 let failure = status.map(Failure::from_status);
-                let stopped = self.machine.stream_ended_by(now, number, failure.as_ref());
+                let end = self.machine.stream_ended_by(now, number, failure.as_ref());
                 match &failure {
-                    _ if stopped => tracing::info!(
+                    _ if end == StreamEnd::Stopped => tracing::info!(
                         endpoint = &*endpoint,
                         "the coordinator stopped; looking for one to resume the session on"
                     ),
@@ -218,10 +218,9 @@ impl Driver {
                         tracing::info!(endpoint = &*endpoint, "the coordinator ended the stream")
                     }
                 }
-                if stopped {
-                    self.current_stopped(now);
-                } else {
-                    self.current_ended(now);
+                match end {
+                    StreamEnd::Stopped => self.current_stopped(now),
+                    StreamEnd::Left | StreamEnd::Disowned => self.current_ended(now),
                 }
             }
             Event::RetryDue | Event::Found(_) | Event::Dialled(_) | Event::Started => {}

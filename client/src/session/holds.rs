@@ -13,6 +13,7 @@ use super::ids::Ids;
 use crate::{
     clock::{Moment, earlier},
     lease::{Lease, LostReason},
+    proto::v1,
 };
 
 /// Identity of a hold at a coordinator. The owner ids are secret: no `Debug`.
@@ -35,43 +36,27 @@ impl Owned {
     }
 }
 
-enum State {
-    /// The coordinator holds it for us, and so does the guard, or it is suspended.
-    Held,
-    /// The guard's deadline has passed, but as far as we know the coordinator still holds it for us. It is given back
-    /// at this moment: at once, or after the lock-delay that was asked for, which is there for work that stops late.
-    Expired { release_at: Moment },
-    /// The coordinator does not hold it for us any more, or was asked not to.
-    Gone(LostReason),
-}
-
-/// Part of a hold that one guard has.
+/// Guard of a hold.
 struct Guarded {
     lease: Arc<Lease>,
-    /// Number of the hold.
-    hold: u64,
     lock_delay: Duration,
-    state: State,
+    /// Set once the guard's deadline has passed, while as far as we know the coordinator still holds it for us. It is given
+    /// back at this moment: at once, or after the lock-delay that was asked for, which is there for work that stops late.
+    release_at: Option<Moment>,
 }
 
 /// Hold of a coordinator for this session, under one owner id.
 struct Hold {
     owned: Owned,
-    /// Its guards. Never none.
-    keys: Vec<u64>,
+    /// Its guards, by their keys. Never none.
+    guards: BTreeMap<u64, Guarded>,
 }
 
-/// A hold as another stream is asked to take it over.
-pub(super) struct Resumable {
-    pub(super) owned: Owned,
-    pub(super) token: i64,
-    pub(super) count: usize,
-}
-
-/// All holds of a session, by the keys of their guards, which only this process knows.
+/// All holds of a session, and the keys of their guards, which only this process knows.
 #[derive(Default)]
 pub(super) struct Holds {
-    by_key: HashMap<u64, Guarded>,
+    /// For each guard the number of its hold, or the reason why the coordinator does not hold it for us any more.
+    by_key: HashMap<u64, Result<u64, LostReason>>,
     /// The coordinator's holds for this session, by the session's own numbers, in the order of their grants.
     holds: BTreeMap<u64, Hold>,
     /// Their numbers, by the owner ids under which they were last confirmed.
@@ -100,33 +85,23 @@ impl Holds {
         self.last_key += 1;
         let key = self.last_key;
         self.check_at = earlier(self.check_at, Some(deadline));
-        let hold = match self.by_owner.get(&owner_id) {
-            Some(number) => *number,
-            None => {
-                // Keys are never used again, so that the first one can number the hold too.
-                let owned = Owned {
-                    name: lease.name.clone(),
-                    ids: Ids::new(owner_id.clone()),
-                    number: key,
-                };
-                let keys = Vec::new();
-                self.holds.insert(key, Hold { owned, keys });
-                self.by_owner.insert(owner_id, key);
-                key
-            }
-        };
-        if let Some(hold) = self.holds.get_mut(&hold) {
-            hold.keys.push(key);
-        }
-        self.by_key.insert(
-            key,
-            Guarded {
-                lease,
-                hold,
-                lock_delay,
-                state: State::Held,
+        // Keys are never used again, so that the first one can number the hold too.
+        let number = *self.by_owner.entry(owner_id.clone()).or_insert(key);
+        let hold = self.holds.entry(number).or_insert_with(|| Hold {
+            owned: Owned {
+                name: lease.name.clone(),
+                ids: Ids::new(owner_id),
+                number,
             },
-        );
+            guards: BTreeMap::new(),
+        });
+        let guarded = Guarded {
+            lease,
+            lock_delay,
+            release_at: None,
+        };
+        hold.guards.insert(key, guarded);
+        self.by_key.insert(key, Ok(number));
         key
     }
 
@@ -139,22 +114,24 @@ impl Holds {
         self.check_at
     }
 
-    /// Forgets a hold whose guard is gone.
+    fn guards(&self) -> impl Iterator<Item = &Guarded> {
+        self.holds.values().flat_map(|hold| hold.guards.values())
+    }
+
+    /// Forgets a guard that is gone.
     pub(super) fn remove(&mut self, key: u64) -> Option<Removed> {
-        let guarded = self.by_key.remove(&key)?;
-        match guarded.state {
-            State::Gone(reason) => Some(Removed::Gone(reason)),
-            State::Held | State::Expired { .. } => {
-                self.unlink(guarded.hold, key).map(Removed::Release)
-            }
+        match self.by_key.remove(&key)? {
+            Ok(number) => self.unlink(number, key).map(Removed::Release),
+            Err(reason) => Some(Removed::Gone(reason)),
         }
     }
 
     /// Returns the name and the owner id of a hold, unless its guard has lost it.
     pub(super) fn owned(&self, key: u64, now: Moment) -> Result<(Arc<str>, Vec<u8>), LostReason> {
-        let guarded = self.by_key.get(&key).ok_or(LostReason::Released)?;
+        let number = self.by_key.get(&key).ok_or(LostReason::Released)?;
+        let hold = self.holds.get(&(*number)?).ok_or(LostReason::Unknown)?;
+        let guarded = hold.guards.get(&key).ok_or(LostReason::Unknown)?;
         guarded.lease.alive(now)?;
-        let hold = self.holds.get(&guarded.hold).ok_or(LostReason::Unknown)?;
         let owner_id = hold.owned.ids.confirmed().to_vec();
         Ok((hold.owned.name.clone(), owner_id))
     }
@@ -173,29 +150,31 @@ impl Holds {
             return;
         };
         self.by_owner.remove(hold.owned.ids.confirmed());
-        for key in hold.keys {
-            if let Some(guarded) = self.by_key.get_mut(&key) {
+        for (key, guarded) in hold.guards {
+            let lost = match guarded.lease.end(now, reason) {
+                Ok(()) | Err(LostReason::Released) => reason,
                 // A guard that had reported another end before keeps that one.
-                guarded.lease.end(now, reason).ok();
-                guarded.state = State::Gone(reason);
-            }
+                Err(first) => first,
+            };
+            self.by_key.insert(key, Err(lost));
         }
     }
 
     /// Removes the hold of this guard, which the coordinator does not know. Returns the reason that the guard gives for the
     /// loss.
     pub(super) fn gone(&mut self, key: u64, now: Moment, reason: LostReason) -> LostReason {
-        let Some(guarded) = self.by_key.get(&key) else {
-            return LostReason::Released;
-        };
-        let (lease, hold) = (guarded.lease.clone(), guarded.hold);
-        self.forget(hold, now, reason);
-        lease.end(now, reason).err().unwrap_or(reason)
+        if let Some(Ok(number)) = self.by_key.get(&key) {
+            self.forget(*number, now, reason);
+        }
+        match self.by_key.get(&key) {
+            Some(Err(lost)) => *lost,
+            _ => LostReason::Released,
+        }
     }
 
     /// Extends every hold after the answer to a heartbeat: all are good until then at least.
     pub(super) fn extend(&mut self, to: Moment) {
-        for guarded in self.by_key.values() {
+        for guarded in self.guards() {
             guarded.lease.extend(to);
         }
     }
@@ -207,30 +186,32 @@ impl Holds {
         }
         self.check_at = None;
         let mut over = Vec::new();
-        for (key, guarded) in &mut self.by_key {
-            let next = match (&guarded.state, guarded.lease.alive(now)) {
-                (State::Gone(_), _) => continue,
-                (State::Held, Ok(deadline)) => deadline,
+        let holds = self.holds.iter_mut();
+        for (number, key, guarded) in holds.flat_map(|(number, hold)| {
+            let guards = hold.guards.iter_mut();
+            guards.map(move |(key, guarded)| (*number, *key, guarded))
+        }) {
+            let next = match (guarded.release_at, guarded.lease.alive(now)) {
+                (Some(release_at), _) => release_at,
+                (None, Ok(deadline)) => deadline,
                 // Given back by its guard: the request is on its way to us.
-                (State::Held, Err(LostReason::Released)) => continue,
-                (State::Held, Err(_)) => now.after(guarded.lock_delay),
-                (State::Expired { release_at }, _) => *release_at,
+                (None, Err(LostReason::Released)) => continue,
+                (None, Err(_)) => *guarded.release_at.insert(now.after(guarded.lock_delay)),
             };
             if now < next {
-                if guarded.lease.alive(now).is_err() {
-                    guarded.state = State::Expired { release_at: next };
-                }
                 self.check_at = earlier(self.check_at, Some(next));
             } else {
-                guarded.state = State::Gone(LostReason::Expired);
-                over.push((*key, guarded.hold));
+                over.push((key, number));
             }
         }
         // In the order in which they were granted.
         over.sort_unstable();
-        over.into_iter()
-            .filter_map(|(key, hold)| self.unlink(hold, key))
-            .collect()
+        let mut owned = Vec::new();
+        for (key, number) in over {
+            self.by_key.insert(key, Err(LostReason::Expired));
+            owned.extend(self.unlink(number, key));
+        }
+        owned
     }
 
     /// Ends all holds with the session.
@@ -245,36 +226,22 @@ impl Holds {
     /// back there.
     pub(super) fn end_with_stream(&mut self, now: Moment) {
         for number in self.numbers() {
-            let Some(hold) = self.holds.get(&number) else {
-                continue;
-            };
-            if !hold.owned.ids.in_doubt() {
-                self.forget(number, now, LostReason::SessionEnded);
-                continue;
-            }
-            for key in &hold.keys {
-                if let Some(guarded) = self.by_key.get_mut(key) {
-                    guarded.lease.end(now, LostReason::SessionEnded).ok();
+            match self.holds.get(&number) {
+                Some(hold) if hold.owned.ids.in_doubt() => {
+                    for guarded in hold.guards.values() {
+                        guarded.lease.end(now, LostReason::SessionEnded).ok();
+                    }
+                    self.check_at = Some(now);
                 }
+                _ => self.forget(number, now, LostReason::SessionEnded),
             }
-            self.check_at = Some(now);
         }
     }
 
-    /// Suspends all holds after the end of the stream; the session may resume them until then.
-    pub(super) fn suspend(&mut self, now: Moment, until: Moment) {
-        self.suspend_each(now, |lease| lease.suspend(now, until));
-    }
-
-    /// Suspends all holds after the end of a stream whose coordinator no longer knows the client; the session may resume them
-    /// until their deadlines.
-    pub(super) fn disown(&mut self, now: Moment) {
-        self.suspend_each(now, |lease| lease.disown(now));
-    }
-
-    fn suspend_each(&mut self, now: Moment, suspend: impl Fn(&Lease)) {
-        for guarded in self.by_key.values() {
-            suspend(&guarded.lease);
+    /// Suspends what is held, because the stream has ended; see [`Lease::suspend`].
+    pub(super) fn suspend(&mut self, now: Moment, until: Option<Moment>) {
+        for guarded in self.guards() {
+            guarded.lease.suspend(now, until);
         }
         // Deadlines may have come closer: they are looked at anew.
         if !self.holds.is_empty() {
@@ -284,45 +251,43 @@ impl Holds {
 
     /// Handles the end of a stream that was asked to resume holds: the holds may have been on it.
     pub(super) fn attempt_dropped(&mut self, now: Moment, grace: Duration) {
-        for hold in self
-            .holds
-            .values()
-            .filter(|hold| hold.owned.ids.is_attempted())
-        {
-            for key in &hold.keys {
-                let Some(guarded) = self.by_key.get(key) else {
-                    continue;
-                };
-                if grace.is_zero() {
-                    guarded.lease.end(now, LostReason::SessionEnded).ok();
-                } else {
-                    guarded.lease.suspend(now, now.after(grace));
-                }
-                self.check_at = Some(now);
+        let holds = self.holds.values();
+        let attempted = holds.filter(|hold| hold.owned.ids.is_attempted());
+        for guarded in attempted.flat_map(|hold| hold.guards.values()) {
+            if grace.is_zero() {
+                guarded.lease.end(now, LostReason::SessionEnded).ok();
+            } else {
+                guarded.lease.suspend(now, Some(now.after(grace)));
             }
+            self.check_at = Some(now);
         }
     }
 
     /// Returns the holds that another stream could take over: those that at least one guard has not lost.
-    pub(super) fn resumable(&self, now: Moment) -> Vec<Resumable> {
-        let alive = |key: &&u64| {
-            let guarded = self.by_key.get(key);
-            guarded.is_some_and(|guarded| guarded.lease.alive(now).is_ok())
-        };
-        let resumable = self.holds.values().filter_map(|hold| {
-            let key = hold.keys.iter().find(alive)?;
-            Some(Resumable {
-                owned: hold.owned.clone(),
-                token: self.by_key.get(key)?.lease.token.get(),
-                count: hold.keys.len(),
-            })
-        });
-        resumable.collect()
+    pub(super) fn resumable(
+        &mut self,
+        now: Moment,
+    ) -> impl Iterator<Item = (&mut Owned, v1::ResumedHold)> {
+        self.holds.values_mut().filter_map(move |hold| {
+            let mut guards = hold.guards.values();
+            let alive = guards.find(|guarded| guarded.lease.alive(now).is_ok())?;
+            let resumed = v1::ResumedHold {
+                fencing_token: alive.lease.token.get(),
+                hold_count: u32::try_from(hold.guards.len()).unwrap_or(u32::MAX),
+            };
+            Some((&mut hold.owned, resumed))
+        })
     }
 
-    /// Returns the owner ids of a hold, to change them.
-    pub(super) fn ids(&mut self, number: u64) -> Option<&mut Ids> {
-        self.holds.get_mut(&number).map(|hold| &mut hold.owned.ids)
+    /// Returns the owner ids of all holds, to change what is known of them.
+    pub(super) fn all_ids(&mut self) -> impl Iterator<Item = &mut Ids> {
+        self.holds.values_mut().map(|hold| &mut hold.owned.ids)
+    }
+
+    /// Returns whether another stream that did not answer may have taken this hold over.
+    pub(super) fn is_in_doubt(&self, number: u64) -> bool {
+        let hold = self.holds.get(&number);
+        hold.is_some_and(|hold| hold.owned.ids.in_doubt())
     }
 
     /// Notes that another stream has resumed this hold. Returns whether the hold is still known here.
@@ -334,10 +299,8 @@ impl Holds {
         hold.owned.ids.resumed();
         self.by_owner
             .insert(hold.owned.ids.confirmed().to_vec(), number);
-        for key in &hold.keys {
-            if let Some(guarded) = self.by_key.get(key) {
-                guarded.lease.resume(now, deadline);
-            }
+        for guarded in hold.guards.values() {
+            guarded.lease.resume(now, deadline);
         }
         self.check_at = earlier(self.check_at, Some(deadline));
         true
@@ -345,11 +308,8 @@ impl Holds {
 
     /// Returns the first deadline of all that is held or suspended; none if nothing is.
     pub(super) fn first_deadline(&self, now: Moment) -> Option<Moment> {
-        let deadlines = self.by_key.values().filter_map(|guarded| {
-            let held = matches!(guarded.state, State::Held);
-            held.then(|| guarded.lease.alive(now).ok()).flatten()
-        });
-        deadlines.min()
+        let alive = self.guards().map(|guarded| guarded.lease.alive(now));
+        alive.filter_map(Result::ok).min()
     }
 
     pub(super) fn numbers(&self) -> Vec<u64> {
@@ -359,8 +319,8 @@ impl Holds {
     /// Removes a guard from its hold, because the coordinator does not hold it for this guard any more. Returns the hold.
     fn unlink(&mut self, number: u64, key: u64) -> Option<Owned> {
         let hold = self.holds.get_mut(&number)?;
-        hold.keys.retain(|other| *other != key);
-        if !hold.keys.is_empty() {
+        hold.guards.remove(&key);
+        if !hold.guards.is_empty() {
             return Some(hold.owned.clone());
         }
         let hold = self.holds.remove(&number)?;

@@ -9,20 +9,19 @@ use std::{
 
 use super::{
     SessionInfo,
-    changes::Change,
+    changes::ChangeRequest,
     holds::Holds,
     moving::Fate,
     releases::{Release, Retry},
-    replies::{Replies, ReplyId},
+    replies::Replies,
     stream::{CLOSE_TIMEOUT, InFlight, Stream, duration},
     waits::Waiting,
 };
 use crate::{
-    clock::{Moment, earlier},
+    clock::Moment,
     error::{AcquireError, ConnectError, Failure, HoldFailure},
     lease::{Lease, LostReason},
     proto::v1::{self, session_request::Request as Body},
-    trace::TraceContext,
 };
 
 /// A lock that was granted, for the driver to make a guard of.
@@ -57,13 +56,15 @@ pub(super) enum Output<A, H> {
 }
 
 /// End of a stream.
-#[derive(Clone, Copy)]
-enum Ended {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum StreamEnd {
     /// It broke, or its coordinator left it; its holds may be resumed within the grace.
-    Left { grace: Duration },
-    /// The coordinator no longer knows who the client is.
+    Left,
+    /// The coordinator no longer knows who the client is. It leaves the holds for as long as it promised, and a client that
+    /// is known again may resume them.
     Disowned,
-    /// The coordinator stopped, and left its keys to expire: guards stay held until their own deadlines.
+    /// The coordinator stopped, and left what was held to expire, and the places in queues for as long as the store keeps
+    /// them: nobody else can have any of it before that, so that guards stay held until their own deadlines.
     Stopped,
 }
 
@@ -117,7 +118,7 @@ pub(super) struct Machine<A, H> {
     pub(super) retries: Vec<Retry>,
     /// Releases that no stream could be asked for so far.
     pub(super) unsent_releases: Vec<Release>,
-    pub(super) unsent_changes: Vec<(u64, Change, Option<TraceContext>, ReplyId)>,
+    pub(super) unsent_changes: Vec<ChangeRequest>,
     /// Callers that wait for the answers to releases and changes.
     pub(super) replies: Replies<H>,
     pub(super) stream: Option<Stream>,
@@ -186,14 +187,19 @@ impl<A, H> Machine<A, H> {
 
     /// Returns when to call [`Machine::tick`] at the latest.
     pub(super) fn alarm(&self) -> Option<Moment> {
-        let retry = self.retries.iter().map(|retry| retry.at).min();
-        let stream = self.stream.as_ref().and_then(Stream::alarm);
-        let next = self.next.as_ref().and_then(Stream::alarm);
-        let first = earlier(self.waits_end_at, self.replies.first_due());
-        earlier(
-            earlier(self.holds.check_at(), first),
-            earlier(earlier(retry, self.resume_until), earlier(stream, next)),
-        )
+        let streams = [&self.stream, &self.next].into_iter().flatten();
+        let others = [
+            self.holds.check_at(),
+            self.waits_end_at,
+            self.replies.first_due(),
+            self.resume_until,
+        ];
+        let retries = self.retries.iter().map(|retry| retry.at);
+        streams
+            .filter_map(Stream::alarm)
+            .chain(others.into_iter().flatten())
+            .chain(retries)
+            .min()
     }
 
     /// Notes that no coordinator could be reached and opened a session. Callers that wanted to wait go on waiting, unless
@@ -204,50 +210,27 @@ impl<A, H> Machine<A, H> {
         let doomed = !error.is_retryable();
         self.fail_waiting(
             |waiting| waiting.sent_as.is_none() && (doomed || waiting.spec.is_try()),
-            |name| AcquireError::unconnected(name, error),
+            |name| AcquireError::unconnected(name, Some(error)),
         );
     }
 
-    /// Handles the end of a stream. If the session was open on it, its locks are lost or suspended before anything else
-    /// happens.
-    pub(super) fn stream_ended(&mut self, now: Moment, number: u64) {
-        let grace = duration(self.open.disconnect_grace);
-        self.stream_ended_with(now, number, Ended::Left { grace });
-    }
-
-    /// Handles the end of the session's stream, plain or with this failure. Returns whether its coordinator stopped.
+    /// Handles the end of the session's stream, plain or with this failure. Returns what the end means.
     pub(super) fn stream_ended_by(
         &mut self,
         now: Moment,
         number: u64,
         failure: Option<&Failure>,
-    ) -> bool {
-        // The coordinator says so, or ends the stream plainly after it said `draining`. A broken connection is neither: the
-        // coordinator may still be there, hear of the break, and release everything.
-        let stopped = match failure {
-            Some(failure) => failure.is_draining(),
-            None => self.is_draining_on(number),
+    ) -> StreamEnd {
+        let end = match failure {
+            // The coordinator says so, or ends the stream plainly after it said `draining`. A broken connection is neither:
+            // the coordinator may still be there, hear of the break, and release everything.
+            Some(failure) if failure.is_draining() => StreamEnd::Stopped,
+            None if self.is_draining_on(number) => StreamEnd::Stopped,
+            Some(failure) if failure.is_unauthenticated() => StreamEnd::Disowned,
+            _ => StreamEnd::Left,
         };
-        if stopped {
-            self.stream_stopped(now, number);
-        } else if failure.is_some_and(Failure::is_unauthenticated) {
-            self.stream_disowned(now, number);
-        } else {
-            self.stream_ended(now, number);
-        }
-        stopped
-    }
-
-    /// Handles the end of a stream whose coordinator no longer knows who the client is. The coordinator leaves the holds for
-    /// as long as it promised, and a client that is known again may resume them.
-    pub(super) fn stream_disowned(&mut self, now: Moment, number: u64) {
-        self.stream_ended_with(now, number, Ended::Disowned);
-    }
-
-    /// Handles the end of a stream whose coordinator stopped. The coordinator has left its keys to expire, and the store keeps
-    /// the places in queues for a while, so that no other client can have any of them before that.
-    pub(super) fn stream_stopped(&mut self, now: Moment, number: u64) {
-        self.stream_ended_with(now, number, Ended::Stopped);
+        self.stream_ended(now, number, end);
+        end
     }
 
     /// Returns whether the coordinator of this stream has said that it is going away.
@@ -262,12 +245,14 @@ impl<A, H> Machine<A, H> {
         has_any && self.stopped_until.is_some_and(|until| now < until)
     }
 
-    fn stream_ended_with(&mut self, now: Moment, number: u64, how: Ended) {
+    /// Handles the end of a stream. If the session was open on it, its locks are lost or suspended before anything else
+    /// happens, unless its coordinator stopped.
+    pub(super) fn stream_ended(&mut self, now: Moment, number: u64, end: StreamEnd) {
         self.expire(now);
-        let grace = match how {
-            Ended::Left { grace } => grace,
+        let grace = match end {
+            StreamEnd::Left => duration(self.open.disconnect_grace),
             // Deadlines are earlier.
-            Ended::Disowned | Ended::Stopped => self.ttl.unwrap_or_default(),
+            StreamEnd::Disowned | StreamEnd::Stopped => self.ttl.unwrap_or_default(),
         };
         if self.is_next(number) {
             return self.attempt_failed(now, Fate::Dropped);
@@ -282,10 +267,10 @@ impl<A, H> Machine<A, H> {
         } else {
             let until = now.after(grace);
             self.resume_until = Some(until);
-            match how {
-                Ended::Left { .. } => self.holds.suspend(now, until),
-                Ended::Disowned => self.holds.disown(now),
-                Ended::Stopped => self.stopped_until = Some(until.max(now.after(PLACES_KEPT))),
+            match end {
+                StreamEnd::Left => self.holds.suspend(now, Some(until)),
+                StreamEnd::Disowned => self.holds.suspend(now, None),
+                StreamEnd::Stopped => self.stopped_until = Some(until.max(now.after(PLACES_KEPT))),
             }
             self.put_off_unanswered(stream);
         }
@@ -297,7 +282,7 @@ impl<A, H> Machine<A, H> {
         // former hold and call it busy.
         self.fail_waiting(
             |waiting| waiting.spec.is_try() && waiting.sent_as.is_some(),
-            |name| AcquireError::Unavailable { name, source: None },
+            |name| AcquireError::unconnected(name, None),
         );
         for waiting in self.waiting.values_mut() {
             waiting.unsend();
@@ -322,8 +307,7 @@ impl<A, H> Machine<A, H> {
                 self.outputs.push_back(Output::HangUp(number, None));
             } else {
                 // What it takes over is not the present stream's any more, and has to be given back here.
-                let request = next.request(Body::Close(v1::SessionClose {}), InFlight::Other);
-                self.outputs.push_back(Output::Send(number, request));
+                self.outputs.push_back(next.send_close());
                 self.outputs.push_back(Output::Leave(number));
             }
         }
@@ -355,7 +339,7 @@ impl<A, H> Machine<A, H> {
         let number = stream.number;
         if let Some(cut_at) = stream.closing {
             if cut_at <= now {
-                self.hang_up(now, number, None);
+                self.hang_up(now, number);
             }
             return;
         }
@@ -367,7 +351,7 @@ impl<A, H> Machine<A, H> {
                 endpoint = &*stream.endpoint,
                 "no heartbeat was answered for a TTL: the stream is given up"
             );
-            return self.hang_up(now, number, None);
+            return self.hang_up(now, number);
         }
         if !stream.silent && opened.last_ack.after(opened.ttl / 2) <= now {
             tracing::info!(
@@ -386,8 +370,8 @@ impl<A, H> Machine<A, H> {
             opened.next_heartbeat = now.after(interval);
             let sequence = stream.heartbeats.note(now);
             let body = Body::Heartbeat(v1::SessionHeartbeat { sequence });
-            let request = stream.request(body, InFlight::Other);
-            self.outputs.push_back(Output::Send(number, request));
+            self.outputs
+                .push_back(stream.send(body, InFlight::Other, None));
         }
     }
 
@@ -400,17 +384,15 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    pub(super) fn hang_up(&mut self, now: Moment, number: u64, error: Option<ConnectError>) {
-        self.stream_ended(now, number);
-        self.outputs.push_back(Output::HangUp(number, error));
+    pub(super) fn hang_up(&mut self, now: Moment, number: u64) {
+        self.stream_ended(now, number, StreamEnd::Left);
+        self.outputs.push_back(Output::HangUp(number, None));
     }
 
     pub(super) fn send_close(&mut self, now: Moment) {
         if let Some(stream) = &mut self.stream {
             stream.closing = Some(now.after(CLOSE_TIMEOUT));
-            let number = stream.number;
-            let request = stream.request(Body::Close(v1::SessionClose {}), InFlight::Other);
-            self.outputs.push_back(Output::Send(number, request));
+            self.outputs.push_back(stream.send_close());
         }
     }
 
@@ -428,7 +410,7 @@ impl<A, H> Machine<A, H> {
             .flat_map(|stream| stream.in_flight.values());
         in_flight.into_iter().any(|request| match request {
             InFlight::Acquire(id) => self.waiting.get(id).is_some_and(|waiting| !waiting.queued),
-            InFlight::Release(_) | InFlight::Change { .. } => true,
+            InFlight::Release(_) | InFlight::Change(_) => true,
             InFlight::Open | InFlight::Abandoned { .. } | InFlight::Other => false,
         })
     }

@@ -257,8 +257,7 @@ impl<A, H> Machine<A, H> {
     fn leave(&mut self, mut former: Stream, left_behind: bool) {
         // What is lost, but is to stay closed for its lock-delay, must not be released cleanly.
         if former.closing.is_none() && !left_behind {
-            let request = former.request(Body::Close(v1::SessionClose {}), InFlight::Other);
-            self.outputs.push_back(Output::Send(former.number, request));
+            self.outputs.push_back(former.send_close());
         }
         for acquire in self.put_off_unanswered(former) {
             // With a number again it was resumed.
@@ -270,12 +269,7 @@ impl<A, H> Machine<A, H> {
                 self.ask_again(acquire);
             } else if let Some(waiting) = self.waiting.remove(&acquire) {
                 // It may have been granted, and asking again could find that.
-                let error = AcquireError::Unavailable {
-                    name: waiting.spec.names.label(),
-                    source: None,
-                };
-                self.outputs
-                    .push_back(Output::Acquired(waiting.reply, Err(error)));
+                self.fail(waiting, |name| AcquireError::unconnected(name, None));
             }
         }
     }
@@ -283,8 +277,8 @@ impl<A, H> Machine<A, H> {
     /// Puts all that could not be asked so far on the stream, as far as it takes it.
     pub(super) fn send_unsent(&mut self, now: Moment) {
         if self.takes_changes() {
-            for (key, change, trace, reply) in std::mem::take(&mut self.unsent_changes) {
-                self.send_change(now, key, change, trace, reply);
+            for change in std::mem::take(&mut self.unsent_changes) {
+                self.send_change(now, change);
             }
             for release in std::mem::take(&mut self.unsent_releases) {
                 self.send_release(release);
@@ -304,14 +298,7 @@ impl<A, H> Machine<A, H> {
             match request {
                 InFlight::Acquire(acquire) => acquires.push(acquire),
                 InFlight::Release(release) => self.unsent_releases.push(release.anew()),
-                InFlight::Change {
-                    key,
-                    change,
-                    trace,
-                    reply,
-                } => {
-                    self.unsent_changes.push((key, change, trace, reply));
-                }
+                InFlight::Change(change) => self.unsent_changes.push(change),
                 InFlight::Abandoned { .. } | InFlight::Open | InFlight::Other => {}
             }
         }
@@ -323,12 +310,12 @@ impl<A, H> Machine<A, H> {
 
     /// Fails all outstanding changes and releases of the last stream, except releases of holds that another stream may have.
     pub(super) fn give_up_unsent(&mut self) {
-        for (.., reply) in std::mem::take(&mut self.unsent_changes) {
-            self.hold_failed(Some(reply), HoldFailure::Unconfirmed);
+        for change in std::mem::take(&mut self.unsent_changes) {
+            self.reply(Some(change.reply), Err(HoldFailure::Unconfirmed));
         }
         let mut releases = std::mem::take(&mut self.unsent_releases);
         for release in &mut releases {
-            self.hold_failed(release.reply.take(), HoldFailure::Unconfirmed);
+            self.reply(release.reply.take(), Err(HoldFailure::Unconfirmed));
         }
         releases.retain(|release| !self.ending && release.owned.ids.in_doubt());
         self.unsent_releases = releases;

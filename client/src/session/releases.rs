@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::{
     holds::{Owned, Removed},
-    machine::{Machine, Output},
+    machine::Machine,
     replies::ReplyId,
-    stream::{InFlight, traceparent},
+    stream::InFlight,
 };
 use crate::{
     clock::Moment,
@@ -81,18 +81,19 @@ impl<A, H> Machine<A, H> {
     ) {
         self.expire(now);
         let reply = reply.map(|reply| self.replies.add(now, reply));
-        match self.holds.remove(key) {
+        let lost = match self.holds.remove(key) {
             Some(Removed::Release(owned)) => {
                 let release = Release {
                     trace,
                     ..Release::new(owned, reply)
                 };
                 self.send_release(release);
-                self.leave_if_drained(now);
+                return self.leave_if_drained(now);
             }
-            Some(Removed::Gone(reason)) => self.hold_failed(reply, HoldFailure::Lost(reason)),
-            None => self.hold_failed(reply, HoldFailure::Lost(LostReason::Released)),
-        }
+            Some(Removed::Gone(reason)) => reason,
+            None => LostReason::Released,
+        };
+        self.reply(reply, Err(HoldFailure::Lost(lost)));
     }
 
     /// Sends a release. A hold that was granted three times is released three times.
@@ -108,11 +109,9 @@ impl<A, H> Machine<A, H> {
             name: release.owned.name.to_string(),
             owner_id: owner_id.to_vec(),
         });
-        let number = stream.number;
-        let traceparent = traceparent(release.trace.as_ref());
-        let mut request = stream.request(body, InFlight::Release(release));
-        request.traceparent = traceparent;
-        self.outputs.push_back(Output::Send(number, request));
+        let trace = release.trace.clone();
+        let output = stream.send(body, InFlight::Release(release), trace.as_ref());
+        self.outputs.push_back(output);
     }
 
     /// Keeps it for the next stream, if there may be anything left to give back then.
@@ -121,7 +120,7 @@ impl<A, H> Machine<A, H> {
         if waits || release.owned.ids.in_doubt() {
             self.unsent_releases.push(release);
         } else {
-            self.hold_failed(release.reply, HoldFailure::Unconfirmed);
+            self.reply(release.reply, Err(HoldFailure::Unconfirmed));
         }
     }
 
@@ -134,14 +133,15 @@ impl<A, H> Machine<A, H> {
             release.again = true;
             return self.send_release(release);
         }
-        if released || release.again {
-            self.hold_done(release.reply);
+        let result = if released || release.again {
+            Ok(())
         } else {
             // Nor is it held for other guards of the same hold.
             let number = release.owned.number;
             self.holds.forget(number, now, LostReason::Unknown);
-            self.hold_failed(release.reply, HoldFailure::Lost(LostReason::Unknown));
-        }
+            Err(HoldFailure::Lost(LostReason::Unknown))
+        };
+        self.reply(release.reply, result);
         self.leave_if_drained(now);
     }
 
@@ -158,15 +158,12 @@ impl<A, H> Machine<A, H> {
                 "a release was refused: {failure}"
             );
         }
-        self.hold_failed(reply, HoldFailure::Refused(failure));
+        self.reply(reply, Err(HoldFailure::Refused(failure)));
     }
 
     pub(super) fn repeat_releases(&mut self, now: Moment) {
-        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.retries)
-            .into_iter()
-            .partition(|retry| retry.at <= now);
-        self.retries = later;
-        for Retry { release, .. } in due {
+        let due = self.retries.extract_if(.., |retry| retry.at <= now);
+        for Retry { release, .. } in due.collect::<Vec<_>>() {
             self.send_release(release);
         }
     }

@@ -55,16 +55,8 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    pub(super) fn hold_done(&mut self, reply: Option<ReplyId>) {
-        self.reply(reply, Ok(()));
-    }
-
-    pub(super) fn hold_failed(&mut self, reply: Option<ReplyId>, failure: HoldFailure) {
-        self.reply(reply, Err(failure));
-    }
-
     /// Answers, unless the caller was already told that its change was not confirmed in time.
-    fn reply(&mut self, reply: Option<ReplyId>, result: Result<(), HoldFailure>) {
+    pub(super) fn reply(&mut self, reply: Option<ReplyId>, result: Result<(), HoldFailure>) {
         if let Some((_, reply)) = reply.and_then(|id| self.replies.waiting.remove(&id)) {
             self.outputs.push_back(Output::HoldDone(reply, result));
         }

@@ -5,18 +5,16 @@ use std::collections::BTreeMap;
 use super::{
     SessionInfo,
     answers::SHORTEST_HEARTBEAT,
-    holds::Owned,
-    ids::Ids,
-    machine::{Machine, Output},
+    machine::Machine,
     moving::Fate,
     releases::Release,
-    stream::{Asked, InFlight, Opened, Stream, duration, wire},
+    stream::{Asked, AskedWait, InFlight, Opened, Stream, duration, wire},
 };
 use crate::{
     clock::Moment,
     error::HoldFailure,
     lease::LostReason,
-    proto::v1::{self, resumed_lock, session_request::Request as Body, session_resume},
+    proto::v1::{self, resumed_lock, session_resume},
 };
 
 /// Most bytes of `resume` in one message.
@@ -36,17 +34,38 @@ pub(super) struct News {
 impl<A, H> Machine<A, H> {
     /// Returns the messages that open the session on the next stream.
     pub(super) fn opens(&mut self, now: Moment, next: &mut Stream) -> Vec<v1::SessionOpen> {
-        let holds = self.resume_holds(now, next);
-        let waits = self.resume_waits(now, next);
-        self.count_releases(next);
         let mut first = self.open.clone();
-        if !holds.is_empty() {
+        let mut resumes = Vec::new();
+        for (owned, hold) in self.holds.resumable(now) {
+            let what = session_resume::What::Hold(hold);
+            let asked = Asked::Hold(owned.number);
+            let next_id = (self.draw)();
+            resumes.push(next.resume(&owned.name, &mut owned.ids, next_id, what, asked));
             // Another coordinator's default may be shorter, and must not end what guards still count on.
             first.ttl = self.ttl.map(wire);
         }
+        for (acquire, waiting) in &mut self.waiting {
+            let wait = waiting.remaining(now).map(wire);
+            let Some(ticket) = &mut waiting.ticket else {
+                continue;
+            };
+            let request_id = next.number_request(InFlight::Acquire(*acquire));
+            let what = session_resume::What::Wait(v1::ResumedWait {
+                acquire_request_id: request_id,
+                wait,
+            });
+            let asked = Asked::Wait(AskedWait {
+                acquire: *acquire,
+                request_id,
+                actor: waiting.spec.actor,
+            });
+            let name = waiting.spec.names.label();
+            resumes.push(next.resume(&name, ticket, (self.draw)(), what, asked));
+        }
+        self.count_releases(next);
         let mut opens = vec![first];
         let mut size = 0;
-        for resume in holds.into_iter().chain(waits) {
+        for resume in resumes {
             let ids = 2 + resume.tried_owner_ids.len();
             // Generous, for what is around it.
             let length = resume.name.len() + 20 * ids + 64;
@@ -64,52 +83,6 @@ impl<A, H> Machine<A, H> {
             open.more = true;
         }
         opens
-    }
-
-    fn resume_holds(&mut self, now: Moment, next: &mut Stream) -> Vec<v1::SessionResume> {
-        let mut resumes = Vec::new();
-        for resumable in self.holds.resumable(now) {
-            let Owned { name, ids, number } = resumable.owned;
-            let hold = v1::ResumedHold {
-                fencing_token: resumable.token,
-                hold_count: u32::try_from(resumable.count).unwrap_or(u32::MAX),
-            };
-            let what = session_resume::What::Hold(hold);
-            let (next_id, resume) = resume(&name, &ids, self.draw, what);
-            resumes.push(resume);
-            if let Some(ids) = self.holds.ids(number) {
-                ids.attempt(next_id.clone());
-            }
-            next.resuming.insert(next_id, Asked::Hold(number));
-        }
-        resumes
-    }
-
-    fn resume_waits(&mut self, now: Moment, next: &mut Stream) -> Vec<v1::SessionResume> {
-        let mut resumes = Vec::new();
-        for (acquire, waiting) in &mut self.waiting {
-            let remaining = waiting.remaining(now);
-            let Some(ticket) = &mut waiting.ticket else {
-                continue;
-            };
-            let request_id = next.number_request(InFlight::Acquire(*acquire));
-            let name = waiting.spec.names.label();
-            let wait = v1::ResumedWait {
-                acquire_request_id: request_id,
-                wait: remaining.map(wire),
-            };
-            let what = session_resume::What::Wait(wait);
-            let (next_id, resume) = resume(&name, ticket, self.draw, what);
-            resumes.push(resume);
-            ticket.attempt(next_id.clone());
-            let asked = Asked::Wait {
-                acquire: *acquire,
-                request_id,
-                actor: waiting.spec.actor,
-            };
-            next.resuming.insert(next_id, asked);
-        }
-        resumes
     }
 
     /// Marks the releases that the counts in the request take into account already.
@@ -134,23 +107,17 @@ impl<A, H> Machine<A, H> {
 
     /// Ends an attempt to resume that had no result that this session knows of.
     pub(super) fn settle_attempt(&mut self, fate: Fate) {
-        let settle = |ids: &mut Ids| match fate {
-            Fate::Declined => ids.declined(),
-            Fate::Kept | Fate::Dropped => ids.unanswered(),
-        };
-        for number in self.holds.numbers() {
-            if let Some(ids) = self.holds.ids(number) {
-                settle(ids);
-            }
-        }
-        for waiting in self.waiting.values_mut() {
-            if let Some(ticket) = &mut waiting.ticket {
-                settle(ticket);
-            }
-        }
-        for release in &mut self.unsent_releases {
-            settle(&mut release.owned.ids);
+        let waiting = self.waiting.values_mut();
+        let tickets = waiting.filter_map(|waiting| waiting.ticket.as_mut());
+        let releases = self.unsent_releases.iter_mut().map(|release| {
             release.counted = false;
+            &mut release.owned.ids
+        });
+        for ids in self.holds.all_ids().chain(tickets).chain(releases) {
+            match fate {
+                Fate::Declined => ids.declined(),
+                Fate::Kept | Fate::Dropped => ids.unanswered(),
+            }
         }
     }
 
@@ -208,11 +175,7 @@ impl<A, H> Machine<A, H> {
                     outcomes.insert(number, Ok(()));
                     self.holds.resumed(number, now, deadline);
                 }
-                Some(Asked::Wait {
-                    acquire,
-                    request_id,
-                    actor,
-                }) => self.resumed_wait(now, (acquire, request_id, actor), lock, deadline),
+                Some(Asked::Wait(wait)) => self.resumed_wait(now, &wait, lock, deadline),
                 None => tracing::debug!("a resume was answered that was not asked for"),
             }
         }
@@ -230,13 +193,9 @@ impl<A, H> Machine<A, H> {
                     outcomes.insert(number, Err(reason));
                     self.holds.forget(number, now, reason);
                 }
-                Asked::Wait {
-                    acquire,
-                    request_id,
-                    ..
-                } => {
-                    self.answered(request_id);
-                    self.ask_again(acquire);
+                Asked::Wait(wait) => {
+                    self.answered(wait.request_id);
+                    self.ask_again(wait.acquire);
                 }
             }
         }
@@ -247,8 +206,7 @@ impl<A, H> Machine<A, H> {
             }
             left_behind = true;
             // Lost, but it may be with another stream that did not answer: then it is still to be given back.
-            let in_doubt = self.holds.ids(number).is_some_and(|ids| ids.in_doubt());
-            if !in_doubt {
+            if !self.holds.is_in_doubt(number) {
                 self.holds.forget(number, now, LostReason::SessionEnded);
             }
         }
@@ -262,13 +220,13 @@ impl<A, H> Machine<A, H> {
     fn resumed_wait(
         &mut self,
         now: Moment,
-        (acquire, request_id, actor): (u64, u64, u64),
+        asked: &AskedWait,
         lock: v1::ResumedLock,
         deadline: Moment,
     ) {
         if let Some(resumed_lock::What::Hold(hold)) = lock.what {
             // It has come to a grant.
-            self.answered(request_id);
+            self.answered(asked.request_id);
             let granted = v1::GrantedLock {
                 name: lock.name,
                 owner_id: lock.owner_id,
@@ -276,28 +234,23 @@ impl<A, H> Machine<A, H> {
                 hold_count: hold.hold_count.max(1),
             };
             if now < deadline
-                && let Some(waiting) = self.waiting.remove(&acquire)
+                && let Some(waiting) = self.waiting.remove(&asked.acquire)
             {
                 self.hold(waiting, vec![granted], deadline);
             } else {
                 self.give_back(vec![granted]);
-                self.ask_again(acquire);
+                self.ask_again(asked.acquire);
             }
-        } else if let Some(waiting) = self.waiting.get_mut(&acquire) {
-            waiting.sent_as = Some(request_id);
+        } else if let Some(waiting) = self.waiting.get_mut(&asked.acquire) {
+            waiting.sent_as = Some(asked.request_id);
             waiting.queued = true;
             if let Some(ticket) = &mut waiting.ticket {
                 ticket.resumed();
             }
         } else if let Some(stream) = &mut self.stream {
             // Nobody waits for it any more.
-            stream.abandon(request_id, actor);
-            let body = Body::Cancel(v1::SessionCancel {
-                acquire_request_id: request_id,
-            });
-            let number = stream.number;
-            let request = stream.request(body, InFlight::Other);
-            self.outputs.push_back(Output::Send(number, request));
+            let cancel = stream.cancel(asked.request_id, asked.actor);
+            self.outputs.push_back(cancel);
         }
     }
 
@@ -306,11 +259,11 @@ impl<A, H> Machine<A, H> {
         for mut release in std::mem::take(&mut self.unsent_releases) {
             match outcomes.get(&release.owned.number) {
                 Some(Ok(())) if release.counted => {
-                    self.hold_done(release.reply);
+                    self.reply(release.reply, Ok(()));
                     continue;
                 }
                 Some(Err(reason)) if release.counted => {
-                    self.hold_failed(release.reply, HoldFailure::Lost(*reason));
+                    self.reply(release.reply, Err(HoldFailure::Lost(*reason)));
                     continue;
                 }
                 // It is known by what is its own now.
@@ -324,22 +277,4 @@ impl<A, H> Machine<A, H> {
             self.unsent_releases.push(release);
         }
     }
-}
-
-/// Returns one entry of `open`, and its next owner id.
-fn resume(
-    name: &str,
-    ids: &Ids,
-    draw: fn() -> Vec<u8>,
-    what: session_resume::What,
-) -> (Vec<u8>, v1::SessionResume) {
-    let next_owner_id = draw();
-    let resume = v1::SessionResume {
-        name: name.to_owned(),
-        owner_id: ids.confirmed().to_vec(),
-        tried_owner_ids: ids.tried().to_vec(),
-        next_owner_id: next_owner_id.clone(),
-        what: Some(what),
-    };
-    (next_owner_id, resume)
 }

@@ -6,10 +6,12 @@ use std::{
     time::Duration,
 };
 
-use super::{changes::Change, heartbeats::Heartbeats, releases::Release, replies::ReplyId};
+use super::{
+    changes::ChangeRequest, heartbeats::Heartbeats, ids::Ids, machine::Output, releases::Release,
+};
 use crate::{
     clock::{Moment, earlier},
-    proto::v1::{self, session_request::Request as Body},
+    proto::v1::{self, session_request::Request as Body, session_resume},
     trace::TraceContext,
 };
 
@@ -27,14 +29,7 @@ pub(super) enum InFlight {
         actor: u64,
     },
     Release(Release),
-    /// A change of a hold.
-    Change {
-        /// The guard's key.
-        key: u64,
-        change: Change,
-        trace: Option<TraceContext>,
-        reply: ReplyId,
-    },
+    Change(ChangeRequest),
     /// A heartbeat or a close.
     Other,
 }
@@ -72,14 +67,17 @@ pub(super) enum Asked {
     /// A hold, by its number.
     Hold(u64),
     /// A place in a queue.
-    Wait {
-        /// The number of the acquire in the session.
-        acquire: u64,
-        /// Its request on the other stream.
-        request_id: u64,
-        /// The actor; 0 for none.
-        actor: u64,
-    },
+    Wait(AskedWait),
+}
+
+/// Place in a queue that another stream is asked to take over.
+pub(super) struct AskedWait {
+    /// The number of the acquire in the session.
+    pub(super) acquire: u64,
+    /// Its request on the other stream.
+    pub(super) request_id: u64,
+    /// The actor; 0 for none.
+    pub(super) actor: u64,
 }
 
 pub(super) struct Stream {
@@ -167,28 +165,69 @@ impl Stream {
         self.opened.is_some() && self.closing.is_none() && !self.is_to_be_left()
     }
 
-    /// Returns a number for a request that goes inside another one.
-    pub(super) fn number_request(&mut self, expects: InFlight) -> u64 {
-        self.last_request_id += 1;
-        self.in_flight.insert(self.last_request_id, expects);
-        self.last_request_id
-    }
-
     /// Numbers a request and remembers what its answer is for. Numbers are never used again on a stream.
-    pub(super) fn request(&mut self, body: Body, expects: InFlight) -> v1::SessionRequest {
+    pub(super) fn number_request(&mut self, expects: InFlight) -> u64 {
         self.last_request_id += 1;
         if !matches!(expects, InFlight::Other) {
             self.in_flight.insert(self.last_request_id, expects);
         }
-        v1::SessionRequest {
-            request_id: self.last_request_id,
+        self.last_request_id
+    }
+
+    /// Returns the number of the newest request.
+    pub(super) fn last_request_id(&self) -> u64 {
+        self.last_request_id
+    }
+
+    /// Returns the output that sends a request as a part of this trace.
+    pub(super) fn send<A, H>(
+        &mut self,
+        body: Body,
+        expects: InFlight,
+        trace: Option<&TraceContext>,
+    ) -> Output<A, H> {
+        let request = v1::SessionRequest {
+            request_id: self.number_request(expects),
             request: Some(body),
-            ..v1::SessionRequest::default()
+            traceparent: trace.map(ToString::to_string).unwrap_or_default(),
+        };
+        Output::Send(self.number, request)
+    }
+
+    /// Returns the output that closes the session on this stream.
+    pub(super) fn send_close<A, H>(&mut self) -> Output<A, H> {
+        self.send(Body::Close(v1::SessionClose {}), InFlight::Other, None)
+    }
+
+    /// Returns the output that cancels an acquire for which the caller no longer waits.
+    pub(super) fn cancel<A, H>(&mut self, acquire_request_id: u64, actor: u64) -> Output<A, H> {
+        self.abandon(acquire_request_id, actor);
+        let body = Body::Cancel(v1::SessionCancel { acquire_request_id });
+        self.send(body, InFlight::Other, None)
+    }
+
+    /// Returns the request to take over what is known by these ids, under another one from now on.
+    pub(super) fn resume(
+        &mut self,
+        name: &str,
+        ids: &mut Ids,
+        next_owner_id: Vec<u8>,
+        what: session_resume::What,
+        asked: Asked,
+    ) -> v1::SessionResume {
+        ids.attempt(next_owner_id.clone());
+        self.resuming.insert(next_owner_id.clone(), asked);
+        v1::SessionResume {
+            name: name.to_owned(),
+            owner_id: ids.confirmed().to_vec(),
+            tried_owner_ids: ids.tried().to_vec(),
+            next_owner_id,
+            what: Some(what),
         }
     }
 
     /// Notes that the caller no longer waits for this acquire.
-    pub(super) fn abandon(&mut self, request_id: u64, actor: u64) {
+    fn abandon(&mut self, request_id: u64, actor: u64) {
         self.in_flight
             .insert(request_id, InFlight::Abandoned { actor });
         if actor != 0 {
@@ -244,11 +283,6 @@ impl Stream {
         let sent_at = self.heartbeats.sent_at(acked_heartbeat)?;
         Some(sent_at.after(duration(valid_for)))
     }
-}
-
-/// Returns the `traceparent` of a request; empty if there is none.
-pub(super) fn traceparent(trace: Option<&TraceContext>) -> String {
-    trace.map(ToString::to_string).unwrap_or_default()
 }
 
 /// Returns a duration of the wire API; zero if it is missing or negative.

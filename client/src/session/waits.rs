@@ -8,7 +8,7 @@ use super::{
     machine::{Machine, Output},
     releases::Release,
     spec::AcquireSpec,
-    stream::{InFlight, traceparent},
+    stream::InFlight,
 };
 use crate::{
     clock::{Moment, earlier},
@@ -37,28 +37,20 @@ impl<A, H> Machine<A, H> {
     /// Begins an acquire. `id` is the caller's, and rises with every acquire of this session.
     pub(super) fn acquire(&mut self, now: Moment, id: u64, spec: AcquireSpec, reply: A) {
         self.expire(now);
+        let wait = spec.wait.filter(|wait| !wait.is_zero());
+        let waiting = Waiting {
+            reply,
+            deadline: wait.map(|wait| now.after(wait)),
+            spec,
+            sent_as: None,
+            queued: false,
+            ticket: None,
+        };
         if self.ending {
-            let name = spec.names.label();
-            let closed = AcquireError::SessionClosed { name };
-            self.outputs.push_back(Output::Acquired(reply, Err(closed)));
-            return;
+            return self.fail(waiting, |name| AcquireError::SessionClosed { name });
         }
-        let deadline = spec
-            .wait
-            .filter(|wait| !wait.is_zero())
-            .map(|wait| now.after(wait));
-        self.waits_end_at = earlier(self.waits_end_at, deadline);
-        self.waiting.insert(
-            id,
-            Waiting {
-                reply,
-                spec,
-                deadline,
-                sent_as: None,
-                queued: false,
-                ticket: None,
-            },
-        );
+        self.waits_end_at = earlier(self.waits_end_at, waiting.deadline);
+        self.waiting.insert(id, waiting);
         self.send_acquire(now, id);
     }
 
@@ -81,15 +73,13 @@ impl<A, H> Machine<A, H> {
             return;
         }
         let body = Body::Acquire(waiting.spec.message(waiting.remaining(now)));
-        let mut request = stream.request(body, InFlight::Acquire(id));
-        request.traceparent = traceparent(waiting.spec.trace.as_ref());
-        waiting.sent_as = Some(request.request_id);
-        let number = stream.number;
+        let output = stream.send(body, InFlight::Acquire(id), waiting.spec.trace.as_ref());
+        self.outputs.push_back(output);
+        waiting.sent_as = Some(stream.last_request_id());
         if waiting.spec.is_try() {
             waiting.deadline = Some(now);
             self.waits_end_at = earlier(self.waits_end_at, waiting.ends_at());
         }
-        self.outputs.push_back(Output::Send(number, request));
     }
 
     /// Notes that an acquire has a place in the queue.
@@ -127,16 +117,13 @@ impl<A, H> Machine<A, H> {
             return;
         }
         let ended = self.take_waiting(|waiting| waiting.ends_at().is_some_and(|at| at <= now));
+        let unreachable = self.unreachable.clone();
         for waiting in ended {
             self.abandon(&waiting);
             // Only a coordinator can say that a lock was busy all the while; here none did.
-            let name = waiting.spec.names.label();
-            let error = match &self.unreachable {
-                Some(error) => AcquireError::unconnected(name, error),
-                None => AcquireError::Unavailable { name, source: None },
-            };
-            self.outputs
-                .push_back(Output::Acquired(waiting.reply, Err(error)));
+            self.fail(waiting, |name| {
+                AcquireError::unconnected(name, unreachable.as_ref())
+            });
         }
         self.wake_for_waits();
     }
@@ -147,20 +134,26 @@ impl<A, H> Machine<A, H> {
         error: impl Fn(Arc<str>) -> AcquireError,
     ) {
         for waiting in self.take_waiting(which) {
-            let error = error(waiting.spec.names.label());
-            self.outputs
-                .push_back(Output::Acquired(waiting.reply, Err(error)));
+            self.fail(waiting, &error);
         }
+    }
+
+    /// Answers an acquire with an error about its locks.
+    pub(super) fn fail(
+        &mut self,
+        waiting: Waiting<A>,
+        error: impl FnOnce(Arc<str>) -> AcquireError,
+    ) {
+        let error = error(waiting.spec.names.label());
+        self.outputs
+            .push_back(Output::Acquired(waiting.reply, Err(error)));
     }
 
     /// Tells the coordinator that the caller waits no longer, and remembers to give back a grant that crosses the message.
     fn abandon(&mut self, waiting: &Waiting<A>) {
-        if let (Some(stream), Some(acquire_request_id)) = (&mut self.stream, waiting.sent_as) {
-            stream.abandon(acquire_request_id, waiting.spec.actor);
-            let body = Body::Cancel(v1::SessionCancel { acquire_request_id });
-            let number = stream.number;
-            let request = stream.request(body, InFlight::Other);
-            self.outputs.push_back(Output::Send(number, request));
+        if let (Some(stream), Some(request_id)) = (&mut self.stream, waiting.sent_as) {
+            let cancel = stream.cancel(request_id, waiting.spec.actor);
+            self.outputs.push_back(cancel);
         } else if let (None, Some(ticket)) = (&self.stream, &waiting.ticket) {
             // It may have come to a grant meanwhile.
             let owned = Owned::stray(waiting.spec.names.label(), ticket.clone());

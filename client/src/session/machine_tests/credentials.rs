@@ -12,7 +12,9 @@ fn a_disowned_stream_suspends_what_is_held_whatever_the_grace() {
     let mut session = Session::holding(0);
     let stream = session.stream;
     session.message(4_000, 0, heartbeat(0));
-    session.machine.stream_disowned(at(5_000), stream);
+    session
+        .machine
+        .stream_ended(at(5_000), stream, StreamEnd::Disowned);
     assert_eq!(session.state(5_000), LockState::Suspended);
     assert!(session.machine.wants_connection());
     let resumes = session.connect(5_100).unwrap();
@@ -21,7 +23,9 @@ fn a_disowned_stream_suspends_what_is_held_whatever_the_grace() {
     assert_eq!(session.held(5_200, 0), Ok(()));
 
     // It is kept for no longer than it was promised.
-    session.machine.stream_disowned(at(6_000), session.stream);
+    session
+        .machine
+        .stream_ended(at(6_000), session.stream, StreamEnd::Disowned);
     assert_eq!(session.state(14_999), LockState::Suspended);
     assert_eq!(
         session.state(15_000),
@@ -33,7 +37,9 @@ fn a_disowned_stream_suspends_what_is_held_whatever_the_grace() {
 fn waits_fail_when_no_coordinator_knows_the_client() {
     let mut session = Session::open_at(0);
     session.acquire(0, 2, None);
-    session.machine.stream_disowned(at(10), session.stream);
+    session
+        .machine
+        .stream_ended(at(10), session.stream, StreamEnd::Disowned);
     let error = ConnectError::refused(
         "http://test".into(),
         Failure::from_status(tonic::Status::unauthenticated("who are you?")),

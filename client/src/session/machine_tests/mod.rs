@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::{
     changes::Change,
-    machine::{Machine, Output},
+    machine::{Machine, Output, StreamEnd},
     moving::Fate,
     spec::{AcquireSpec, Mode, Names},
     stream::wire,
@@ -218,7 +218,8 @@ impl Session {
     }
 
     fn stream_ended(&mut self, now: u64) {
-        self.machine.stream_ended(at(now), self.stream);
+        self.machine
+            .stream_ended(at(now), self.stream, StreamEnd::Left);
     }
 
     fn tick(&mut self, now: u64) -> Vec<Seen> {

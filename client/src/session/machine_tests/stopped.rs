@@ -9,7 +9,9 @@ use crate::lease::LockState;
 
 fn stop(session: &mut Session, now: u64) -> Vec<Seen> {
     let stream = session.stream;
-    session.machine.stream_stopped(at(now), stream);
+    session
+        .machine
+        .stream_ended(at(now), stream, StreamEnd::Stopped);
     session.seen()
 }
 
