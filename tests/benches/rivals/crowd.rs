@@ -172,8 +172,9 @@ impl Session {
                             self.good_until = self.good_until.max(deadline);
                             let lock = granted.locks.into_iter().next().context("no lock")?;
                             ensure!(lock.name == self.name(), "{} was granted", lock.name);
-                            let exclusion = Exclusion::default();
-                            exclusion.granted(Some(lock.fencing_token))?;
+                            let exclusion = Exclusion::new(self.name());
+                            let token = Some(lock.fencing_token);
+                            exclusion.granted(token, || true, Instant::now())?;
                             self.locks.push((lock, exclusion));
                             self.kept.granted += 1;
                             self.acquire_next(&finished).await?;
@@ -233,7 +234,7 @@ impl Session {
         let Some((lock, exclusion)) = self.locks.pop() else {
             return Ok(false);
         };
-        exclusion.releasing();
+        exclusion.released(Some(lock.fencing_token), Instant::now());
         let (name, owner_id) = (lock.name, lock.owner_id);
         self.stream
             .release(1, SessionRelease { name, owner_id })

@@ -86,7 +86,7 @@ async fn run(
     let mut times = Distribution::new()?;
     while let Some(client) = running.join_next().await {
         for time in client?? {
-            times.record(time)?;
+            times.record(time);
         }
     }
     Ok(Cycles {
@@ -97,7 +97,6 @@ async fn run(
 }
 
 struct Slot {
-    name: String,
     exclusion: Exclusion,
     began: Instant,
 }
@@ -115,8 +114,7 @@ async fn client_cycles(
         let began = Instant::now();
         stream.acquire(slot as u64 + 1, &name).await?;
         slots.push(Slot {
-            name,
-            exclusion: Exclusion::default(),
+            exclusion: Exclusion::new(name),
             began,
         });
     }
@@ -130,28 +128,33 @@ async fn client_cycles(
         match response {
             Response::Granted(granted) => {
                 let lock = granted.locks.into_iter().next().context("no lock")?;
-                ensure!(lock.name == slot.name, "{} was granted", lock.name);
-                slot.exclusion.granted(Some(lock.fencing_token))?;
-                slot.exclusion.releasing();
+                ensure!(
+                    *lock.name == **slot.exclusion.name(),
+                    "{} was granted",
+                    lock.name
+                );
+                let (now, token) = (Instant::now(), Some(lock.fencing_token));
+                slot.exclusion.granted(token, || true, now)?;
+                slot.exclusion.released(token, now);
                 let (name, owner_id) = (lock.name, lock.owner_id);
                 stream
                     .release(id, SessionRelease { name, owner_id })
                     .await?;
             }
             Response::Released(released) => {
-                ensure!(released.released, "{} was lost", slot.name);
+                ensure!(released.released, "{} was lost", slot.exclusion.name());
                 let now = Instant::now();
                 if now >= window.from && now < window.until {
                     times.push(now - slot.began);
                 }
                 if now < window.until {
                     slot.began = now;
-                    stream.acquire(id, &slot.name).await?;
+                    stream.acquire(id, slot.exclusion.name()).await?;
                 } else {
                     in_flight -= 1;
                 }
             }
-            other => bail!("{}: {other:?}", slot.name),
+            other => bail!("{}: {other:?}", slot.exclusion.name()),
         }
     }
     Ok(times)

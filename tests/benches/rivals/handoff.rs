@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::bail;
 use leasehold_proto::v1::session_response::Response;
-use leasehold_tests::load::{Course, Distribution, micros, millis};
+use leasehold_tests::load::{Course, Distribution, micros, millis, points};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -103,7 +103,7 @@ pub(crate) async fn run(stage: &mut Stage, plan: &Plan) -> anyhow::Result<HandOf
     let mut gate = Stream::open(&endpoints[0]).await?;
     gate.acquire(1, NAME).await?;
     let first = gate.granted().await?;
-    course.exclusion.granted(Some(first.fencing_token))?;
+    course.granted(Some(first.fencing_token))?;
 
     let mut streams =
         Stream::open_many(&endpoints, plan.waiters, plan.per_connection, None).await?;
@@ -157,8 +157,8 @@ async fn wait_in_line(mut stream: Stream, place: usize, course: Arc<Course>) -> 
     let mut began = Instant::now();
     loop {
         let lock = stream.granted().await?;
-        course.exclusion.granted(Some(lock.fencing_token))?;
-        course.hold(began, place).await?;
+        course.granted(Some(lock.fencing_token))?;
+        course.hold(began, place).await;
         stream.give_back(lock).await?;
         if course.is_over() {
             return Ok(());
@@ -175,6 +175,6 @@ pub(crate) fn times_json(times: &Distribution) -> Value {
         "p50_us": micros(times.quantile(0.5)),
         "p99_us": micros(times.quantile(0.99)),
         "max_us": micros(times.max()),
-        "quantiles": times.points(),
+        "quantiles": points(times),
     })
 }

@@ -62,8 +62,8 @@ async fn poll(
             tokio::time::sleep(EVERY).await;
             continue;
         }
-        course.exclusion.granted(None)?;
-        course.hold(began, 0).await?;
+        course.granted(None)?;
+        course.hold(began, 0).await;
         let released: i64 = release
             .key(NAME)
             .arg(client)

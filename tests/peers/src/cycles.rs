@@ -57,7 +57,7 @@ pub async fn run<R: Rival>(rival: &R, clients: usize, depth: usize) -> anyhow::R
     let mut times = Distribution::new()?;
     while let Some(client) = running.join_next().await {
         for time in client?? {
-            times.record(time)?;
+            times.record(time);
         }
     }
     Ok(Cycles {
@@ -88,13 +88,14 @@ async fn slot_cycles<S: Session>(
     name: String,
     window: Window,
 ) -> anyhow::Result<Vec<Duration>> {
-    let exclusion = Exclusion::default();
+    let exclusion = Exclusion::new(name);
     let mut times = Vec::new();
     let mut began = Instant::now();
     loop {
-        let grant = session.acquire(&name).await?;
-        exclusion.granted(grant.token)?;
-        exclusion.releasing();
+        let grant = session.acquire(exclusion.name()).await?;
+        let now = Instant::now();
+        exclusion.granted(grant.token, || true, now)?;
+        exclusion.released(grant.token, now);
         session.release(grant.hold).await?;
         let now = Instant::now();
         if now >= window.from && now < window.until {

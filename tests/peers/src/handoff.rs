@@ -68,7 +68,7 @@ impl<S: Session> Gate<S> {
     async fn close<R: Rival<Session = S>>(rival: &R, course: &Course) -> anyhow::Result<Self> {
         let mut session = rival.session().await?;
         let grant = session.acquire(NAME).await?;
-        course.exclusion.granted(grant.token)?;
+        course.granted(grant.token)?;
         Ok(Self { session, grant })
     }
 
@@ -100,8 +100,8 @@ async fn wait_in_line<S: Session>(mut session: S, course: Arc<Course>) -> anyhow
     loop {
         let began = Instant::now();
         let grant = session.acquire(NAME).await?;
-        course.exclusion.granted(grant.token)?;
-        course.hold(began, 0).await?;
+        course.granted(grant.token)?;
+        course.hold(began, 0).await;
         session.release(grant.hold).await?;
         if course.is_over() {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Output: one JSON object for each measurement.
 
-use leasehold_tests::load::{micros, millis};
+use leasehold_tests::load::{micros, millis, points};
 use serde::Serialize;
 
 use crate::{cycles, handoff};
@@ -58,7 +58,7 @@ impl From<&cycles::Cycles> for CycleFigures {
             p50_us: micros(run.times.quantile(0.5)),
             p99_us: micros(run.times.quantile(0.99)),
             cycles: run.times.count(),
-            quantiles: run.times.points(),
+            quantiles: points(&run.times),
         }
     }
 }
@@ -71,7 +71,7 @@ impl From<&handoff::HandOffs> for HandOffFigures {
             worst_wait_ms: millis(run.worst_wait),
             mean_hold_ms: millis(run.mean_hold),
             grants: run.gaps.count(),
-            quantiles: run.gaps.points(),
+            quantiles: points(&run.gaps),
         }
     }
 }

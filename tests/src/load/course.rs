@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Distribution, Exclusion};
+use leasehold_load::{Distribution, Exclusion, Grant, Violation};
 
 /// Result of a contended run.
 #[derive(Debug)]
@@ -22,8 +22,7 @@ pub struct HandOffs {
 
 /// State that all clients of a contended run share.
 pub struct Course {
-    /// Check of every grant.
-    pub exclusion: Exclusion,
+    exclusion: Exclusion,
     hold: Duration,
     seen: Mutex<Seen>,
 }
@@ -31,7 +30,10 @@ pub struct Course {
 struct Seen {
     began: Instant,
     until: Instant,
-    released: Option<Instant>,
+    /// The token of the present hold, if the service has tokens.
+    token: Option<i64>,
+    /// The time from the release before the present hold to its grant.
+    gap: Option<Duration>,
     gaps: Distribution,
     worst_wait: Duration,
     held: Duration,
@@ -48,13 +50,17 @@ impl Course {
     /// Never: see [`Distribution::new`].
     pub fn new(hold: Duration) -> anyhow::Result<Arc<Self>> {
         let now = Instant::now();
+        let exclusion = Exclusion::new("the name that all want");
+        // Somebody always waits, so that every release is handed on.
+        exclusion.asked();
         Ok(Arc::new(Self {
-            exclusion: Exclusion::default(),
+            exclusion,
             hold,
             seen: Mutex::new(Seen {
                 began: now,
                 until: now,
-                released: None,
+                token: None,
+                gap: None,
                 gaps: Distribution::new()?,
                 worst_wait: Duration::ZERO,
                 held: Duration::ZERO,
@@ -90,21 +96,32 @@ impl Course {
         seen.worst_wait = seen.worst_wait.max(wait);
     }
 
-    /// Holds the name, unless the run is over, and notes that it is about to be released. `place` is the coordinator that
-    /// granted it; 0 if there is only one.
+    /// Checks a grant, with its fencing token if the service has tokens.
     ///
     /// # Errors
     ///
-    /// As [`Distribution::record`].
-    pub async fn hold(&self, began: Instant, place: usize) -> anyhow::Result<()> {
+    /// As [`Exclusion::granted`].
+    pub fn granted(&self, token: Option<i64>) -> Result<(), Violation> {
+        let grant = self.exclusion.granted(token, || true, Instant::now())?;
+        let mut seen = self.seen();
+        seen.token = token;
+        seen.gap = match grant {
+            Grant::Held { hand_off } => hand_off,
+            Grant::LostAlready => None,
+        };
+        Ok(())
+    }
+
+    /// Holds the name, unless the run is over, and notes that it is about to be released. `place` is the coordinator that
+    /// granted it; 0 if there is only one.
+    pub async fn hold(&self, began: Instant, place: usize) {
         let granted = Instant::now();
         self.waited(began);
         if !self.is_over() {
             {
                 let mut seen = self.seen();
-                if let Some(released) = seen.released {
-                    let gap = granted.saturating_duration_since(released);
-                    seen.gaps.record(gap)?;
+                if let Some(gap) = seen.gap {
+                    seen.gaps.record(gap);
                     seen.crossings += u64::from(seen.last_place != place);
                 }
                 seen.last_place = place;
@@ -117,13 +134,12 @@ impl Course {
             seen.holds += 1;
         }
         self.releasing();
-        Ok(())
     }
 
     /// Notes that a release is about to be sent.
     pub fn releasing(&self) {
-        self.exclusion.releasing();
-        self.seen().released = Some(Instant::now());
+        let token = self.seen().token;
+        self.exclusion.released(token, Instant::now());
     }
 
     /// Returns the result so far, and begins anew.

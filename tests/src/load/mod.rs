@@ -1,10 +1,9 @@
-//! Driver's parts that Leasehold and its rivals are measured with: the check of every grant, the state of a contended run, and
-//! the distribution of times.
+//! Driver's parts that Leasehold and its rivals are measured with: the state of a contended run, and the points of a
+//! distribution. `leasehold bench` shares the check of every grant and the distribution itself.
 
 mod course;
-mod distribution;
-mod exclusion;
+mod points;
 
 pub use course::{Course, HandOffs};
-pub use distribution::{Distribution, micros, millis};
-pub use exclusion::Exclusion;
+pub use leasehold_load::{Distribution, Exclusion};
+pub use points::{micros, millis, points};

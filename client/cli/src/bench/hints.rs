@@ -1,6 +1,6 @@
 //! Warnings about the figures, such as a busy client machine. Every warning states a certain fact.
 
-use std::{net::IpAddr, time::Duration};
+use std::net::IpAddr;
 
 use leasehold_client::Endpoints;
 
@@ -43,7 +43,7 @@ pub(super) fn of(summary: &Summary<'_>) -> Vec<String> {
     }
     let longest = summary.counts.longest_unfinished;
     let acquire = &summary.counts.acquire;
-    if !acquire.is_empty() && longest > Duration::from_nanos(acquire.max()) {
+    if !acquire.is_empty() && longest > acquire.max() {
         hint(format!(
             "an acquire that still waited at the end had waited for {}, longer than any that was granted",
             time(longest)

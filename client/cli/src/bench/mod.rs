@@ -1,7 +1,6 @@
 //! `bench`: measures a deployment as its clients see it.
 
 mod hints;
-mod name;
 mod options;
 mod progress;
 mod sessions;
@@ -15,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use leasehold_load::Exclusion;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::{
     signal::unix::SignalKind,
@@ -25,7 +25,6 @@ use tokio::{
 pub(crate) use options::{ABOUT, BenchOptions, HELP};
 
 use self::{
-    name::Name,
     progress::{Progress, Rate, TICK},
     sessions::Sessions,
     summary::{Ended, Summary},
@@ -149,13 +148,13 @@ fn spawn(
 ) -> JoinSet<Stop> {
     let shared = options
         .contended
-        .then(|| Arc::new(Name::new(format!("{prefix}contended"))));
+        .then(|| Arc::new(Exclusion::new(format!("{prefix}contended"))));
     let mut workers = JoinSet::new();
     for (client, session) in sessions.all.iter().enumerate() {
         for number in 0..options.in_flight {
             let name = match &shared {
                 Some(shared) => Arc::clone(shared),
-                None => Arc::new(Name::new(format!("{prefix}{client}/{number}"))),
+                None => Arc::new(Exclusion::new(format!("{prefix}{client}/{number}"))),
             };
             let worker = Worker {
                 client,

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, fmt, thread::available_parallelism, time::Duration};
 
-use hdrhistogram::Histogram;
+use leasehold_load::{Distribution, Violation};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::{hints, name::Violation, options::BenchOptions, tally::Counts};
+use super::{hints, options::BenchOptions, tally::Counts};
 use crate::show::{
     json::{ByName, Wide, duration},
     table::Table,
@@ -36,27 +36,21 @@ pub(super) struct Summary<'a> {
 }
 
 /// Column of times: its name in JSON, its head in the table, and its value.
-type Column = (&'static str, &'static str, fn(&Histogram<u64>) -> Duration);
+type Column = (&'static str, &'static str, fn(&Distribution) -> Duration);
 
 /// Columns of times. The table begins with the second.
 const COLUMNS: [Column; 6] = [
-    ("Mean", "mean", |times| {
-        Duration::from_nanos(times.mean().round() as u64)
-    }),
-    ("P50", "p50", |times| at(times, 0.5)),
-    ("P90", "p90", |times| at(times, 0.9)),
-    ("P99", "p99", |times| at(times, 0.99)),
-    ("P999", "p99.9", |times| at(times, 0.999)),
-    ("Max", "max", |times| Duration::from_nanos(times.max())),
+    ("Mean", "mean", Distribution::mean),
+    ("P50", "p50", |times| times.quantile(0.5)),
+    ("P90", "p90", |times| times.quantile(0.9)),
+    ("P99", "p99", |times| times.quantile(0.99)),
+    ("P999", "p99.9", |times| times.quantile(0.999)),
+    ("Max", "max", Distribution::max),
 ];
-
-fn at(times: &Histogram<u64>, share: f64) -> Duration {
-    Duration::from_nanos(times.value_at_quantile(share))
-}
 
 impl Summary<'_> {
     pub(super) fn cycles(&self) -> u64 {
-        self.counts.cycle.len()
+        self.counts.cycle.count()
     }
 
     /// Returns the smallest and the largest number of cycles that a client completed.
@@ -129,7 +123,7 @@ impl Serialize for Summary<'_> {
             ("release", &counts.release),
             ("cycle", &counts.cycle),
         ] {
-            map.serialize_entry(&format!("{what}Count"), &Wide(times.len()))?;
+            map.serialize_entry(&format!("{what}Count"), &Wide(times.count()))?;
             for (column, _, of) in COLUMNS {
                 let time = (!times.is_empty()).then(|| rounded(of(times)));
                 map.serialize_entry(&format!("{what}{column}"), &time)?;

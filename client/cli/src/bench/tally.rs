@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hdrhistogram::Histogram;
+use leasehold_load::Distribution;
 
 /// Most kinds of errors that are counted separately.
 const MOST_KINDS: usize = 20;
@@ -33,17 +33,17 @@ pub(super) struct Cycle {
     pub(super) released: Instant,
 }
 
-/// Counts. Times are in nanoseconds, to three digits.
+/// Counts.
 #[derive(Clone)]
 pub(super) struct Counts {
     /// All cycles, warm-up included.
     so_far: u64,
     /// The cycles of each client.
     pub(super) by_client: Vec<u64>,
-    pub(super) acquire: Histogram<u64>,
-    pub(super) hand_off: Histogram<u64>,
-    pub(super) release: Histogram<u64>,
-    pub(super) cycle: Histogram<u64>,
+    pub(super) acquire: Distribution,
+    pub(super) hand_off: Distribution,
+    pub(super) release: Distribution,
+    pub(super) cycle: Distribution,
     /// The sum over all cycles.
     pub(super) held: Duration,
     pub(super) unfinished: u64,
@@ -81,11 +81,11 @@ impl Tally {
         }
         counts.by_client[client] += 1;
         counts.held += cycle.releasing - cycle.granted;
-        record(&mut counts.acquire, cycle.granted - cycle.asked);
-        record(&mut counts.release, cycle.released - cycle.releasing);
-        record(&mut counts.cycle, cycle.released - cycle.asked);
+        counts.acquire.record(cycle.granted - cycle.asked);
+        counts.release.record(cycle.released - cycle.releasing);
+        counts.cycle.record(cycle.released - cycle.asked);
         if let Some(hand_off) = cycle.hand_off {
-            record(&mut counts.hand_off, hand_off);
+            counts.hand_off.record(hand_off);
         }
     }
 
@@ -116,22 +116,15 @@ impl Tally {
     }
 }
 
-fn record(histogram: &mut Histogram<u64>, time: Duration) {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    // The histogram grows as needed: any number fits.
-    histogram.record(nanos).ok();
-}
-
 impl Counts {
     fn new(clients: usize) -> anyhow::Result<Self> {
-        let histogram = || Histogram::new(3);
         Ok(Self {
             so_far: 0,
             by_client: vec![0; clients],
-            acquire: histogram()?,
-            hand_off: histogram()?,
-            release: histogram()?,
-            cycle: histogram()?,
+            acquire: Distribution::new()?,
+            hand_off: Distribution::new()?,
+            release: Distribution::new()?,
+            cycle: Distribution::new()?,
             held: Duration::ZERO,
             unfinished: 0,
             longest_unfinished: Duration::ZERO,
@@ -199,23 +192,16 @@ mod tests {
         assert_eq!(counts.by_client, [1, 2]);
         assert_eq!(tally.cycles_so_far(), 5);
         assert_eq!(counts.held, ms(15));
-        for (histogram, millis) in [
-            (&counts.acquire, 3),
-            (&counts.hand_off, 1),
-            (&counts.release, 2),
-            (&counts.cycle, 10),
+        for (times, expected) in [
+            (&counts.acquire, ms(3)),
+            (&counts.hand_off, ms(1)),
+            (&counts.release, ms(2)),
+            (&counts.cycle, ms(10)),
         ] {
-            assert_eq!(histogram.len(), 3);
-            let off = histogram.max().abs_diff(millis * 1_000_000);
-            assert!(off <= millis * 1_000, "{millis} ms is {off} ns off");
+            assert_eq!(times.count(), 3);
+            let off = times.max().abs_diff(expected);
+            assert!(off <= expected / 1_000, "{expected:?} is {off:?} off");
         }
-    }
-
-    #[test]
-    fn long_times_are_kept() {
-        let counts = &mut Counts::new(1).unwrap().cycle;
-        record(counts, Duration::from_secs(7_200));
-        assert_eq!(counts.max() / 10_000_000_000, 720);
     }
 
     #[test]

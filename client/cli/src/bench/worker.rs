@@ -6,12 +6,10 @@ use std::{
 };
 
 use leasehold_client::{AcquireError, Failure, HoldError, LockGuard, LostReason, Session};
+use leasehold_load::{Exclusion, Grant, Violation};
 use tokio::time::sleep;
 
-use super::{
-    name::{Grant, Name, Violation},
-    tally::{Cycle, Tally},
-};
+use super::tally::{Cycle, Tally};
 use crate::show::text;
 
 /// Pause after a failed request.
@@ -21,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Worker {
     pub(super) client: usize,
     pub(super) session: Session,
-    pub(super) name: Arc<Name>,
+    pub(super) name: Arc<Exclusion>,
     pub(super) hold: Duration,
     pub(super) tally: Arc<Tally>,
 }
@@ -45,7 +43,7 @@ impl Worker {
 
     async fn cycle(&self) -> Result<(), Stop> {
         let asked = Instant::now();
-        let request = self.session.lock(Arc::clone(self.name.text()));
+        let request = self.session.lock(Arc::clone(self.name.name()));
         let wait = Wait::begin(self, asked);
         let acquired = request.await;
         let granted = Instant::now();
@@ -59,7 +57,7 @@ impl Worker {
             }
             Err(error) => return Err(Stop::Refused(error)),
         };
-        let (token, watch) = (guard.fencing_token().get(), guard.watch());
+        let (token, watch) = (Some(guard.fencing_token().get()), guard.watch());
         let grant = self.name.granted(token, move || watch.is_held(), granted);
         match grant.map_err(Stop::Violation)? {
             Grant::LostAlready => self.lost(guard.lost().await),
@@ -92,7 +90,8 @@ impl Worker {
             }
         }
         let releasing = Instant::now();
-        self.name.released(guard.fencing_token().get(), releasing);
+        let token = guard.fencing_token().get();
+        self.name.released(Some(token), releasing);
         match guard.release().await {
             Ok(()) => return Some((releasing, Instant::now())),
             Err(HoldError::Lost { reason, .. }) => self.lost(reason),

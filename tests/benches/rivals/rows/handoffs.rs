@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_tests::load::{Distribution, millis};
+use leasehold_tests::load::{Distribution, millis, points};
 use serde_json::json;
 
 use super::{Bench, rates::json_of};
@@ -36,12 +36,12 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
         p50.push(millis(run.gaps.quantile(0.5)));
         p99.push(millis(run.gaps.quantile(0.99)));
         fairness.push(run.fairness());
-        gaps.add(&run.gaps)?;
+        gaps.add(&run.gaps);
         raw.push(run.json());
         last = Some(run);
     }
     let polled = polling::run(&mut direct, WAITERS, HOLD, measured).await?;
-    let mut curves = vec![Curve::new("Leasehold", gaps.points())];
+    let mut curves = vec![Curve::new("Leasehold", points(&gaps))];
     let mut beside = Vec::new();
     if let Some(run) = last {
         let each = run.spent.each(run.gaps.count());
@@ -68,7 +68,7 @@ pub(crate) async fn row(bench: &mut Bench) -> anyhow::Result<Row> {
         format!("polling every {} ms", polling::EVERY.as_millis()),
         polled.shown(),
     ));
-    curves.push(Curve::new("polling", polled.gaps.points()));
+    curves.push(Curve::new("polling", points(&polled.gaps)));
     bench.distributions.push(Panel::latency(
         "Hand-off: release to next grant, 100 waiters, 5 ms held",
         curves,

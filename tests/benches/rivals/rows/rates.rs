@@ -1,6 +1,6 @@
 //! Rows 1 to 3: uncontended cycles.
 
-use leasehold_tests::load::{Distribution, micros};
+use leasehold_tests::load::{Distribution, micros, points};
 use serde_json::json;
 
 use super::Bench;
@@ -112,7 +112,7 @@ impl Turns {
             turns.echo.push(echo.per_second);
             turns.ours.push(ours.per_second);
             turns.take(&told);
-            turns.times.add(&ours.times)?;
+            turns.times.add(&ours.times);
             let spent = ours.spent.as_ref();
             turns.cost = spent.map_or_else(String::new, |spent| {
                 format!("{}; {}", spent.each(ours.times.count()), spent.shares())
@@ -224,14 +224,14 @@ pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
         raw.push(json!({
             "ours": times_json(&measured), "echo": times_json(&echo), "redis": times_json(&redis),
         }));
-        times.add(&measured)?;
-        echoes.add(&echo)?;
-        trips.add(&redis)?;
+        times.add(&measured);
+        echoes.add(&echo);
+        trips.add(&redis);
     }
     let etcd = bench.peers.cycles(Rival::Etcd, 1, 1).await;
     let rslock = bench.peers.cycles(Rival::Rslock, 1, 1).await;
 
-    let mut curves = vec![Curve::new("Leasehold", times.points())];
+    let mut curves = vec![Curve::new("Leasehold", points(&times))];
     let mut beside = vec![
         (
             "Leasehold".to_owned(),
@@ -261,7 +261,7 @@ pub(crate) async fn alone(bench: &mut Bench) -> anyhow::Result<Row> {
         );
         beside.push((name, figure));
     }
-    curves.push(Curve::new("two Redis round trips", trips.points()));
+    curves.push(Curve::new("two Redis round trips", points(&trips)));
     bench.distributions.push(Panel::latency(
         "One client alone: acquire + release",
         curves,

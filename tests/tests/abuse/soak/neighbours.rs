@@ -6,7 +6,7 @@ use std::{
 };
 
 use leasehold_client::{Client, FencingToken, LockGuard};
-use leasehold_tests::{Latencies, stalls::Stalls};
+use leasehold_tests::{Latencies, load::Exclusion, stalls::Stalls};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{sync::watch, task::JoinSet};
 
@@ -61,11 +61,18 @@ impl Neighbours {
         let measured = Arc::new(Mutex::new(Measured::new("start")));
         let stop = watch::Sender::new(false);
         let mut clients = JoinSet::new();
+        let shared = |number| Arc::new(Exclusion::new(format!("shared/{number}")));
+        let shared: Vec<_> = (0..SHARING / SHARED_BY).map(shared).collect();
         for number in 0..ALONE + SHARING {
+            let name = match number.checked_sub(ALONE) {
+                None => Arc::new(Exclusion::new(format!("own/{number}"))),
+                Some(place) => Arc::clone(&shared[place / SHARED_BY]),
+            };
             let client = Client::connect(endpoint).await.unwrap();
             let kept = client.lock(format!("kept/{number}")).await.unwrap();
             let neighbour = Neighbour {
                 number,
+                name,
                 token: kept.fencing_token(),
                 kept,
                 client,
@@ -112,6 +119,7 @@ impl Neighbours {
 
 struct Neighbour {
     number: usize,
+    name: Arc<Exclusion>,
     client: Client,
     kept: LockGuard,
     token: FencingToken,
@@ -150,22 +158,23 @@ impl Neighbour {
 
     async fn cycle(&self) {
         let is_shared = self.number >= ALONE;
-        let name = if is_shared {
-            format!("shared/{}", self.number / SHARED_BY)
-        } else {
-            format!("own/{}", self.number)
-        };
         let asked = Instant::now();
-        let guard = match self.client.lock(name).await {
+        let guard = match self.client.lock(Arc::clone(self.name.name())).await {
             Ok(guard) => guard,
             Err(error) => return self.wrong(format!("was not granted: {error}")),
         };
         self.note(is_shared, asked);
+        let (token, watch) = (Some(guard.fencing_token().get()), guard.watch());
+        let is_held = move || watch.is_held();
+        if let Err(violation) = self.name.granted(token, is_held, Instant::now()) {
+            self.wrong(violation.to_string());
+        }
         tokio::time::sleep(WORK).await;
         if !guard.is_held() {
             self.wrong("lost what it worked with".to_owned());
         }
         let asked = Instant::now();
+        self.name.released(token, asked);
         if let Err(error) = guard.release().await {
             return self.wrong(format!("could not give back: {error}"));
         }

@@ -1,88 +1,111 @@
-//! State of one measured name: checks every grant of it, and records the order of holders.
+//! Check of every grant of one name for exclusion and rising tokens.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Name, as this process knows it.
-pub(super) struct Name {
-    text: Arc<str>,
+/// One name, as its clients in this process know it.
+pub struct Exclusion {
+    name: Arc<str>,
     seen: Mutex<Seen>,
 }
 
 #[derive(Default)]
 struct Seen {
     holder: Option<Holder>,
-    newest: i64,
+    newest: Option<i64>,
     waiting: usize,
     /// Time at which it was released while another client waited.
     released: Option<Instant>,
 }
 
 struct Holder {
-    token: i64,
+    token: Option<i64>,
     is_held: Box<dyn Fn() -> bool + Send>,
 }
 
 /// Result of a grant.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Grant {
-    /// It is held; with the time since the release before it, if a client was waiting then.
-    Held { hand_off: Option<Duration> },
+pub enum Grant {
+    /// It is held.
+    Held {
+        /// The time since the release before it, if a client was waiting then.
+        hand_off: Option<Duration>,
+    },
     /// It was lost before it could be checked, so that others may have been granted since.
     LostAlready,
 }
 
 /// Grant that violates exclusion or the order of tokens.
 #[derive(thiserror::Error, Clone, PartialEq, Eq, Debug)]
-pub(super) enum Violation {
+pub enum Violation {
+    /// Somebody else still held the name.
     #[error(
-        "exclusion was violated: lock {name:?} was granted with token {token} while this process still held it with \
-         token {before}"
+        "exclusion was violated: lock {name:?} was granted{} while this process still held it{}",
+        with(*token),
+        with(*before)
     )]
     HeldTwice {
+        /// The name.
         name: Arc<str>,
-        token: i64,
-        before: i64,
+        /// The token of the grant, if the service has tokens.
+        token: Option<i64>,
+        /// The token of the hold.
+        before: Option<i64>,
     },
+    /// The token was not greater than every earlier one.
     #[error(
         "a fencing token did not rise: lock {name:?} was granted with token {token} after token {before}"
     )]
     TokenDidNotRise {
+        /// The name.
         name: Arc<str>,
+        /// The token of the grant.
         token: i64,
+        /// The greatest token before.
         before: i64,
     },
 }
 
-impl Name {
-    pub(super) fn new(text: impl Into<Arc<str>>) -> Self {
+fn with(token: Option<i64>) -> String {
+    token.map_or_else(String::new, |token| format!(" with token {token}"))
+}
+
+impl Exclusion {
+    /// Begins to check the grants of this name.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self {
-            text: text.into(),
+            name: name.into(),
             seen: Mutex::default(),
         }
     }
 
-    pub(super) fn text(&self) -> &Arc<str> {
-        &self.text
+    /// Returns the name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
     }
 
     /// Notes a client that asks for it.
-    pub(super) fn asked(&self) {
+    pub fn asked(&self) {
         self.seen().waiting += 1;
     }
 
     /// Notes a client that was answered, or has gone.
-    pub(super) fn answered(&self) {
+    pub fn answered(&self) {
         let mut seen = self.seen();
         seen.waiting = seen.waiting.saturating_sub(1);
     }
 
-    /// Checks a grant. Its holder calls this before anything else, and `released` before the release.
-    pub(super) fn granted(
+    /// Checks a grant, with its fencing token if the service has tokens. Its holder calls this before anything else, and
+    /// [`Exclusion::released`] before the release. `is_held` says whether the holder still believes in its hold.
+    ///
+    /// # Errors
+    ///
+    /// If somebody else holds the name, or the token is not greater than every earlier one.
+    pub fn granted(
         &self,
-        token: i64,
+        token: Option<i64>,
         is_held: impl Fn() -> bool + Send + 'static,
         at: Instant,
     ) -> Result<Grant, Violation> {
@@ -90,7 +113,7 @@ impl Name {
         if !is_held() {
             return Ok(Grant::LostAlready);
         }
-        let name = self.text.clone();
+        let name = self.name.clone();
         if let Some(holder) = seen.holder.as_ref().filter(|holder| (holder.is_held)()) {
             let before = holder.token;
             return Err(Violation::HeldTwice {
@@ -99,15 +122,16 @@ impl Name {
                 before,
             });
         }
-        if token <= seen.newest {
-            let before = seen.newest;
+        if let (Some(token), Some(before)) = (token, seen.newest)
+            && token <= before
+        {
             return Err(Violation::TokenDidNotRise {
                 name,
                 token,
                 before,
             });
         }
-        seen.newest = token;
+        seen.newest = seen.newest.max(token);
         let is_held = Box::new(is_held);
         seen.holder = Some(Holder { token, is_held });
         let released = seen.released.take();
@@ -117,7 +141,7 @@ impl Name {
     }
 
     /// Notes that the hold with this token is about to be released.
-    pub(super) fn released(&self, token: i64, at: Instant) {
+    pub fn released(&self, token: Option<i64>, at: Instant) {
         let mut seen = self.seen();
         // After a loss, another client may hold it.
         if seen
@@ -143,20 +167,20 @@ mod tests {
 
     /// Reports a grant that is held while the flag is set.
     fn grant(
-        name: &Name,
+        name: &Exclusion,
         token: i64,
         held: &Arc<AtomicBool>,
         at: Instant,
     ) -> Result<Grant, Violation> {
         let held = Arc::clone(held);
-        name.granted(token, move || held.load(Ordering::Relaxed), at)
+        name.granted(Some(token), move || held.load(Ordering::Relaxed), at)
     }
 
     fn flag() -> Arc<AtomicBool> {
         Arc::new(AtomicBool::new(true))
     }
 
-    fn granted(name: &Name, token: i64, at: Instant) -> Result<Grant, Violation> {
+    fn granted(name: &Exclusion, token: i64, at: Instant) -> Result<Grant, Violation> {
         grant(name, token, &flag(), at)
     }
 
@@ -165,7 +189,7 @@ mod tests {
     #[test]
     fn a_second_holder_is_a_violation_unless_the_first_knows_of_its_loss() {
         let now = Instant::now();
-        let name = Name::new("a");
+        let name = Exclusion::new("a");
         let first = flag();
         assert_eq!(grant(&name, 1, &first, now), Ok(FIRST));
         let violation = granted(&name, 2, now).unwrap_err().to_string();
@@ -176,16 +200,28 @@ mod tests {
         first.store(false, Ordering::Relaxed);
         assert_eq!(granted(&name, 2, now), Ok(FIRST));
         // What the first still says about it is of no consequence.
-        name.released(1, now);
+        name.released(Some(1), now);
         assert!(granted(&name, 3, now).is_err());
+    }
+
+    #[test]
+    fn a_second_holder_without_a_token_is_a_violation_too() {
+        let now = Instant::now();
+        let name = Exclusion::new("a");
+        let granted = || name.granted(None, || true, now);
+        granted().unwrap();
+        let violation = granted().unwrap_err().to_string();
+        assert!(violation.contains("\"a\" was granted while"), "{violation}");
+        name.released(None, now);
+        assert_eq!(granted(), Ok(FIRST));
     }
 
     #[test]
     fn a_token_that_does_not_rise_is_a_violation() {
         let now = Instant::now();
-        let name = Name::new("a");
+        let name = Exclusion::new("a");
         granted(&name, 7, now).unwrap();
-        name.released(7, now);
+        name.released(Some(7), now);
         for token in [6, 7] {
             let violation = granted(&name, token, now).unwrap_err().to_string();
             assert!(violation.contains("did not rise"), "{violation}");
@@ -196,7 +232,7 @@ mod tests {
     #[test]
     fn a_grant_that_was_lost_before_it_was_seen_proves_nothing() {
         let now = Instant::now();
-        let name = Name::new("a");
+        let name = Exclusion::new("a");
         granted(&name, 9, now).unwrap();
         let late = flag();
         late.store(false, Ordering::Relaxed);
@@ -207,16 +243,16 @@ mod tests {
     fn a_hand_off_is_counted_where_somebody_was_waiting() {
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
-        let name = Name::new("a");
+        let name = Exclusion::new("a");
         granted(&name, 1, start).unwrap();
-        name.released(1, after(5));
+        name.released(Some(1), after(5));
         assert_eq!(granted(&name, 2, after(6)), Ok(FIRST));
         name.asked();
-        name.released(2, after(10));
+        name.released(Some(2), after(10));
         let hand_off = Some(Duration::from_millis(2));
         assert_eq!(granted(&name, 3, after(12)), Ok(Grant::Held { hand_off }));
         name.answered();
-        name.released(3, after(20));
+        name.released(Some(3), after(20));
         assert_eq!(granted(&name, 4, after(21)), Ok(FIRST));
     }
 }
