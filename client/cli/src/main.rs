@@ -15,7 +15,7 @@ mod follow;
 mod inspect;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-mod manual;
+mod manual_tests;
 mod observe;
 mod outage;
 mod run;

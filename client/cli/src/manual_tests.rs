@@ -11,7 +11,7 @@ use crate::args::Args;
 
 const PAGE: &str = "../../ops/debian/leasehold/leasehold.1";
 
-const HEAD: &str = r#".\" Made of the definition of the command line: see client/cli/src/manual.rs.
+const HEAD: &str = r#".\" Made of the definition of the command line: see client/cli/src/manual_tests.rs.
 .TH LEASEHOLD 1 "" "Leasehold" "User commands"
 .nh
 .SH NAME
