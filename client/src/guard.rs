@@ -105,9 +105,7 @@ hold_methods!(LockWatch: name, is_held; "lock", "lock");
 /// ```
 #[must_use = "the lock is released when its guard is dropped"]
 pub struct LockGuard {
-    lease: Arc<Lease>,
-    key: u64,
-    hold_count: u32,
+    granted: Granted,
     notes: mpsc::UnboundedSender<Note>,
     /// Source of the context for its requests.
     traces: TraceSource,
@@ -121,15 +119,8 @@ impl LockGuard {
         notes: mpsc::UnboundedSender<Note>,
         traces: TraceSource,
     ) -> Self {
-        let Granted {
-            key,
-            lease,
-            hold_count,
-        } = granted;
         Self {
-            lease,
-            key,
-            hold_count,
+            granted,
             notes,
             traces,
             told: false,
@@ -148,11 +139,11 @@ impl LockGuard {
     /// # Ok(()) });
     /// ```
     pub fn hold_count(&self) -> u32 {
-        self.hold_count
+        self.granted.hold_count
     }
 
     pub(crate) fn lease(&self) -> &Arc<Lease> {
-        &self.lease
+        &self.granted.lease
     }
 
     /// Returns a view of this hold that can be cloned and sent around, and does not keep it.
@@ -172,7 +163,7 @@ impl LockGuard {
     /// ```
     pub fn watch(&self) -> LockWatch {
         LockWatch {
-            lease: self.lease.clone(),
+            lease: self.granted.lease.clone(),
         }
     }
 
@@ -197,7 +188,7 @@ impl LockGuard {
     /// could not carry it out. What was not carried out is repeated in the background, also on the next stream where the
     /// session resumes what it held; otherwise the lock ends with its lease.
     pub async fn release(mut self) -> Result<(), HoldError> {
-        let name = self.lease.name.clone();
+        let name = self.granted.lease.name.clone();
         let (reply, answer) = oneshot::channel();
         if let Err(reason) = self.tell_released(Some(reply)) {
             return Err(HoldError::Lost { name, reason });
@@ -250,10 +241,10 @@ impl LockGuard {
     }
 
     async fn change(&self, change: Change) -> Result<(), HoldError> {
-        let name = self.lease.name.clone();
+        let name = self.granted.lease.name.clone();
         let (reply, answer) = oneshot::channel();
         let note = Note::Change {
-            key: self.key,
+            key: self.granted.key,
             change,
             trace: self.traces.current(),
             reply,
@@ -265,12 +256,12 @@ impl LockGuard {
     /// Ends the hold here first, then tells the session: this process must not believe in the hold once the coordinator could
     /// hand it on. Fails if the hold had ended before.
     fn tell_released(&mut self, reply: Option<HoldReply>) -> Result<(), LostReason> {
-        let ended = self.lease.end(Moment::now(), LostReason::Released);
+        let ended = self.granted.lease.end(Moment::now(), LostReason::Released);
         self.told = true;
         // A lost one is told too, for the session to forget it.
         let reply = reply.filter(|_| ended.is_ok());
         let note = Note::Release {
-            key: self.key,
+            key: self.granted.key,
             trace: self.traces.current(),
             reply,
         };

@@ -272,10 +272,4 @@ impl<A, H> Machine<A, H> {
         let stream = self.stream.as_ref();
         stream.is_some_and(|stream| stream.closing.is_some())
     }
-
-    fn is_draining(&self) -> bool {
-        self.stream
-            .as_ref()
-            .is_some_and(|stream| stream.draining.is_some())
-    }
 }

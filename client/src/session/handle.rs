@@ -294,12 +294,10 @@ impl Session {
             spec,
             reply,
         };
-        let answer = match self.0.acquires.send(command).await {
-            Ok(()) => match &mut pending.answer {
-                Some(answer) => answer.await.ok(),
-                None => None,
-            },
-            Err(_) => None,
+        let sent = self.0.acquires.send(command).await;
+        let answer = match (sent, &mut pending.answer) {
+            (Ok(()), Some(answer)) => answer.await.ok(),
+            _ => None,
         };
         // Answered, or nobody is there to be told: nothing is left to cancel.
         pending.answer = None;

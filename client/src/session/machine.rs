@@ -225,7 +225,7 @@ impl<A, H> Machine<A, H> {
             // The coordinator says so, or ends the stream plainly after it said `draining`. A broken connection is neither:
             // the coordinator may still be there, hear of the break, and release everything.
             Some(failure) if failure.is_draining() => StreamEnd::Stopped,
-            None if self.is_draining_on(number) => StreamEnd::Stopped,
+            None if self.is_draining() => StreamEnd::Stopped,
             Some(failure) if failure.is_unauthenticated() => StreamEnd::Disowned,
             _ => StreamEnd::Left,
         };
@@ -233,10 +233,10 @@ impl<A, H> Machine<A, H> {
         end
     }
 
-    /// Returns whether the coordinator of this stream has said that it is going away.
-    fn is_draining_on(&self, number: u64) -> bool {
+    /// Returns whether the coordinator has said that it is going away.
+    pub(super) fn is_draining(&self) -> bool {
         let stream = self.stream.as_ref();
-        stream.is_some_and(|stream| stream.number == number && stream.draining.is_some())
+        stream.is_some_and(|stream| stream.draining.is_some())
     }
 
     /// Returns whether a coordinator stopped so recently that the session can still resume its holds and places there.

@@ -170,8 +170,12 @@ impl<A, H> Machine<A, H> {
             endpoint: next.endpoint.to_string(),
             after: now.since(next.heartbeats.began().unwrap_or(now)),
         };
-        let number = next.number;
-        self.attempt_failed(now, Fate::Kept);
+        self.give_up_next(now, next.number, error);
+    }
+
+    /// Gives up the attempt to open a session on this stream.
+    fn give_up_next(&mut self, now: Moment, number: u64, error: ConnectError) {
+        self.attempt_failed(now, Fate::of(&error));
         self.outputs.push_back(Output::HangUp(number, Some(error)));
     }
 
@@ -185,9 +189,7 @@ impl<A, H> Machine<A, H> {
                 };
                 let endpoint = next.endpoint.to_string();
                 let error = ConnectError::refused(endpoint, Failure::from_session(failure));
-                let number = next.number;
-                self.attempt_failed(now, Fate::of(&error));
-                self.outputs.push_back(Output::HangUp(number, Some(error)));
+                self.give_up_next(now, next.number, error);
             }
             _ => {}
         }

@@ -88,12 +88,29 @@ pub(crate) async fn withdraw(client: &Client) {
     timeout(RELEASE_TIMEOUT, client.close()).await.ok();
 }
 
-/// Runs the command until it has ended, or has been stopped because one of the locks is lost.
+/// Runs the command until it has ended, or has been stopped because one of the locks is lost. Then releases the locks.
 pub(crate) async fn run(
     order: &Order<'_>,
     watch: &Watch,
     signals: &mut Signals,
+    release: impl Future<Output = Result<(), HoldError>>,
 ) -> anyhow::Result<Ended> {
+    let ended = start(order, watch, signals).await?;
+    let released = timeout(RELEASE_TIMEOUT, release).await;
+    match (&ended, released) {
+        // If a lock is not lost yet, the next holder need not wait for the deadline. The loss has been reported.
+        (Ended::Stopped { .. }, _) => {}
+        // A loss has been reported, or came after the command had ended.
+        (Ended::ByItself(_), Ok(Ok(()) | Err(HoldError::Lost { .. }))) => {}
+        (Ended::ByItself(_), Ok(Err(error))) => crate::exit::report(&error.into(), false),
+        (Ended::ByItself(_), Err(_)) => {
+            say("the release was not confirmed in time; the lock ends with this process");
+        }
+    }
+    Ok(ended)
+}
+
+async fn start(order: &Order<'_>, watch: &Watch, signals: &mut Signals) -> anyhow::Result<Ended> {
     if watch.lost_in().is_zero() {
         say(format_args!(
             "lock {} was lost before the command was started",
@@ -115,22 +132,6 @@ pub(crate) async fn run(
     supervise::supervise(&mut child, watch, signals, order)
         .await
         .context("failed to wait for the command")
-}
-
-/// Releases the locks after the command has ended by itself.
-pub(crate) async fn give_back(release: impl Future<Output = Result<(), HoldError>>) {
-    match timeout(RELEASE_TIMEOUT, release).await {
-        // A loss has been reported, or came after the command had ended.
-        Ok(Ok(()) | Err(HoldError::Lost { .. })) => {}
-        Ok(Err(error)) => crate::exit::report(&error.into(), false),
-        Err(_) => say("the release was not confirmed in time; the lock ends with this process"),
-    }
-}
-
-/// Releases locks that may be lost, and ignores the result: if one is not lost yet, the next holder need not wait for the
-/// deadline.
-pub(crate) async fn give_up(release: impl Future<Output = Result<(), HoldError>>) {
-    timeout(RELEASE_TIMEOUT, release).await.ok();
 }
 
 #[cfg(test)]
@@ -164,7 +165,7 @@ mod tests {
             quiet: false,
         };
         let mut no_signals = Signals::listen([]).unwrap();
-        let ended = run(&order, &watch, &mut no_signals).await.unwrap();
+        let ended = start(&order, &watch, &mut no_signals).await.unwrap();
         assert!(matches!(ended, Ended::Stopped { asked_to_end: None }));
     }
 }

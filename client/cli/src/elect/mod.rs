@@ -55,14 +55,11 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
             session: client.default_session(),
             quiet: false,
         };
-        let asked_to_end = match command::run(&order, &watch, &mut signals).await? {
-            Ended::ByItself(exit) => {
-                command::give_back(leadership.resign()).await;
-                return Ok(exit);
-            }
+        let resign = leadership.resign();
+        let asked_to_end = match command::run(&order, &watch, &mut signals, resign).await? {
+            Ended::ByItself(exit) => return Ok(exit),
             Ended::Stopped { asked_to_end } => asked_to_end,
         };
-        command::give_up(leadership.resign()).await;
         match asked_to_end {
             _ if options.once => return Ok(Exit::LockLost),
             Some(signal) => return Ok(Exit::Signal(signal)),

@@ -39,14 +39,9 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
         session: client.default_session(),
         quiet: options.quiet,
     };
-    match command::run(&order, &watch, &mut signals).await? {
-        Ended::ByItself(exit) => {
-            command::give_back(held.release()).await;
-            Ok(exit)
-        }
-        Ended::Stopped { .. } => {
-            command::give_up(held.release()).await;
-            Ok(Exit::LockLost)
-        }
+    let release = held.release();
+    match command::run(&order, &watch, &mut signals, release).await? {
+        Ended::ByItself(exit) => Ok(exit),
+        Ended::Stopped { .. } => Ok(Exit::LockLost),
     }
 }
