@@ -27,15 +27,11 @@ pub(super) struct Connection {
 impl Connection {
     /// Begins a round of attempts, after a pause where there is to be one.
     pub(super) fn begin(settings: &Arc<Settings>, pause: Option<Duration>) -> Self {
-        let link = match pause {
-            Some(pause) => Link::pause(pause),
-            None => Link::find(settings),
-        };
         Self {
             number: None,
             candidate: None,
             credentials: 0,
-            link,
+            link: Link::find(settings, pause),
             outbound: Outbound::default(),
         }
     }

@@ -25,11 +25,9 @@ impl Driver {
     pub(super) fn connect_if_wanted(&mut self) {
         if self.machine.wants_connection() {
             if self.next.is_none() {
-                if let Some(current) = self.current.as_ref()
-                    && let Some(candidate) = &current.candidate
-                {
-                    self.route.failed(candidate, Moment::now());
-                }
+                let current = self.current.as_ref();
+                let left = current.and_then(|current| current.candidate.clone());
+                self.route.failed(left, Moment::now());
                 let pause = self.pause.take();
                 self.next = Some(Connection::begin(&self.settings, pause));
             }
@@ -45,7 +43,6 @@ impl Driver {
             return;
         };
         match event {
-            Event::RetryDue => next.link = Link::find(&self.settings),
             Event::Found(found) => self.found(now, found),
             Event::Dialled(Ok(channel)) => {
                 let requests = next.outbound.begin();
@@ -137,18 +134,16 @@ impl Driver {
 
     fn attempt_failed(&mut self, now: Moment, error: ConnectError) {
         tracing::debug!("failed to open a session: {error}");
-        if let Some(candidate) = self.next.take().and_then(|next| next.candidate) {
-            self.route.failed(&candidate, now);
-        }
+        let failed = self.next.take().and_then(|next| next.candidate);
+        self.route.failed(failed, now);
         self.round_errors.push(error);
         self.dial_next(now);
     }
 
     pub(super) fn current_ended(&mut self, now: Moment) {
         self.channels.status.send_replace(Status::default());
-        if let Some(candidate) = self.current.take().and_then(|current| current.candidate) {
-            self.route.failed(&candidate, now);
-        }
+        let ended = self.current.take().and_then(|current| current.candidate);
+        self.route.failed(ended, now);
         if self.next.is_some() {
             return;
         }
@@ -162,7 +157,7 @@ impl Driver {
     /// without the pauses that had grown while it was going away.
     pub(super) fn current_stopped(&mut self, now: Moment) {
         self.next
-            .take_if(|next| matches!(next.link, Link::Down(_) | Link::Finding(_)));
+            .take_if(|next| matches!(next.link, Link::Finding(_)));
         self.pauses.start_anew();
         self.current_ended(now);
     }
@@ -180,13 +175,12 @@ impl Driver {
                 self.next = None;
                 return;
             };
-            let overdue = self.next.take_if(|_| Fate::of(&error) == Fate::Kept);
-            if let Some(candidate) = overdue.as_ref().and_then(|next| next.candidate.as_ref()) {
-                self.route.failed(candidate, now);
+            if let Some(overdue) = self.next.take_if(|_| Fate::of(&error) == Fate::Kept) {
+                self.route.failed(overdue.candidate.clone(), now);
+                self.overdue.push(overdue);
+                let surplus = self.overdue.len().saturating_sub(MOST_OVERDUE);
+                self.overdue.drain(..surplus);
             }
-            self.overdue.extend(overdue);
-            let surplus = self.overdue.len().saturating_sub(MOST_OVERDUE);
-            self.overdue.drain(..surplus);
             self.attempt_failed(now, error);
         }
     }

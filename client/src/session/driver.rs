@@ -223,7 +223,7 @@ impl Driver {
                     StreamEnd::Left | StreamEnd::Disowned => self.current_ended(now),
                 }
             }
-            Event::RetryDue | Event::Found(_) | Event::Dialled(_) | Event::Started => {}
+            Event::Found(_) | Event::Dialled(_) | Event::Started => {}
         }
     }
 

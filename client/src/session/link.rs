@@ -4,7 +4,7 @@ use std::{collections::VecDeque, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::mpsc,
-    time::{Sleep, sleep, timeout},
+    time::{sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status, Streaming};
@@ -27,9 +27,7 @@ type Starting = BoxFuture<Result<Response<Streaming<v1::SessionResponse>>, Statu
 
 /// Stage of a connection.
 pub(super) enum Link {
-    /// Waiting to try again.
-    Down(Pin<Box<Sleep>>),
-    /// Resolving the endpoints to addresses.
+    /// Waiting to try again, and then resolving the endpoints to addresses.
     Finding(BoxFuture<Found>),
     Dialling(BoxFuture<Result<Channel, ConnectError>>),
     /// The stream has been asked for; its head has not come.
@@ -39,8 +37,6 @@ pub(super) enum Link {
 
 /// Event of a connection.
 pub(super) enum Event {
-    /// The pause is over: find out whom to dial.
-    RetryDue,
     Found(Found),
     Dialled(Result<Channel, ConnectError>),
     /// The peer serves the stream.
@@ -51,12 +47,15 @@ pub(super) enum Event {
 }
 
 impl Link {
-    pub(super) fn pause(pause: Duration) -> Self {
-        Self::Down(Box::pin(sleep(pause)))
-    }
-
-    pub(super) fn find(settings: &Arc<Settings>) -> Self {
-        Self::Finding(Box::pin(find(settings.clone())))
+    /// Resolves the endpoints to addresses, after a pause if there is to be one.
+    pub(super) fn find(settings: &Arc<Settings>, pause: Option<Duration>) -> Self {
+        let settings = settings.clone();
+        Self::Finding(Box::pin(async move {
+            if let Some(pause) = pause {
+                sleep(pause).await;
+            }
+            find(settings).await
+        }))
     }
 
     pub(super) fn dial(settings: &Settings, candidate: &Candidate, limit: Duration) -> Self {
@@ -91,10 +90,6 @@ impl Link {
     /// Waits for the next event. May be dropped and called again at any time without losing anything.
     pub(super) async fn next(&mut self) -> Event {
         match self {
-            Self::Down(pause) => {
-                pause.as_mut().await;
-                Event::RetryDue
-            }
             Self::Finding(finding) => Event::Found(finding.as_mut().await),
             Self::Dialling(connecting) => Event::Dialled(connecting.as_mut().await),
             Self::Starting(starting) => match starting.as_mut().await {

@@ -165,39 +165,38 @@ impl<A, H> Machine<A, H> {
             heartbeat_interval,
         };
         let deadline = next.deadline(0, opened.valid_for).unwrap_or(now);
-        let mut resuming = std::mem::take(&mut next.resuming);
+        let resuming = std::mem::take(&mut next.resuming);
         self.stream = Some(next);
         let mut outcomes = Outcomes::new();
         let known = self.holds.numbers();
-        for lock in opened.resumed {
-            match resuming.remove(&lock.owner_id) {
-                Some(Asked::Hold(number)) => {
+        let resumed = opened.resumed.into_iter();
+        let resumed = resumed.map(|lock| (lock.owner_id.clone(), Ok(lock)));
+        let refused = opened.refused.into_iter().map(|lock| {
+            let reason = LostReason::from_proto(lock.reason());
+            (lock.owner_id, Err(reason))
+        });
+        let mut answers: BTreeMap<_, _> = refused.chain(resumed).collect();
+        for (next_id, asked) in resuming {
+            // What a coordinator says nothing of has ended with the stream before.
+            let answer = answers.remove(&next_id);
+            match (asked, answer.unwrap_or(Err(LostReason::SessionEnded))) {
+                (Asked::Hold(number), Ok(_)) => {
                     outcomes.insert(number, Ok(()));
                     self.holds.resumed(number, now, deadline);
                 }
-                Some(Asked::Wait(wait)) => self.resumed_wait(now, &wait, lock, deadline),
-                None => tracing::debug!("a resume was answered that was not asked for"),
-            }
-        }
-        let told = opened.refused.into_iter().map(|lock| {
-            let reason = LostReason::from_proto(lock.reason());
-            (lock.owner_id, reason)
-        });
-        let told: BTreeMap<_, _> = told.collect();
-        for (next_id, asked) in resuming {
-            // What a coordinator says nothing of has ended with the stream before.
-            let reason = told.get(&next_id).copied();
-            let reason = reason.unwrap_or(LostReason::SessionEnded);
-            match asked {
-                Asked::Hold(number) => {
+                (Asked::Hold(number), Err(reason)) => {
                     outcomes.insert(number, Err(reason));
                     self.holds.forget(number, now, reason);
                 }
-                Asked::Wait(wait) => {
+                (Asked::Wait(wait), Ok(lock)) => self.resumed_wait(now, &wait, lock, deadline),
+                (Asked::Wait(wait), Err(_)) => {
                     self.answered(wait.request_id);
                     self.ask_again(wait.acquire);
                 }
             }
+        }
+        if !answers.is_empty() {
+            tracing::debug!("a resume was answered that was not asked for");
         }
         let mut left_behind = false;
         for number in known {

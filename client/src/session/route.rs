@@ -73,9 +73,10 @@ impl Route {
         self.round.pop_front()
     }
 
-    /// Notes that a candidate could not be reached, did not serve, or is to be left.
-    pub(super) fn failed(&mut self, candidate: &Candidate, now: Moment) {
-        self.failed_at.insert(candidate.clone(), now);
+    /// Notes that a candidate, if it is known, could not be reached, did not serve, or is to be left.
+    pub(super) fn failed(&mut self, candidate: Option<Candidate>, now: Moment) {
+        self.failed_at
+            .extend(candidate.map(|candidate| (candidate, now)));
     }
 }
 
@@ -149,8 +150,8 @@ mod tests {
         assert_eq!(round(&mut route, 0), [2, 3, 1]);
         assert!(route.is_several());
         assert_eq!(round(&mut route, 0), [3, 1, 2]);
-        route.failed(&candidates()[0], at(1));
-        route.failed(&candidates()[1], at(2));
+        route.failed(candidates().into_iter().next(), at(1));
+        route.failed(candidates().into_iter().nth(1), at(2));
         assert_eq!(round(&mut route, 3), [3, 1, 2]);
         assert_eq!(round(&mut route, 3), [3, 1, 2]);
         // The first of the two has been long enough ago.

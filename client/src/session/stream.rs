@@ -1,7 +1,7 @@
 //! State of one lease stream. It is dropped with the stream, so that nothing of an old stream can leak into the next.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
@@ -247,15 +247,14 @@ impl Stream {
 
     /// Notes that an abandoned acquire of this actor was answered. Returns the acquires held back that can be sent now.
     pub(super) fn abandoned_answered(&mut self, actor: u64) -> Vec<u64> {
-        let Some(abandoning) = self.abandoning.get_mut(&actor) else {
+        let Entry::Occupied(mut abandoning) = self.abandoning.entry(actor) else {
             return Vec::new();
         };
-        abandoning.unanswered -= 1;
-        if abandoning.unanswered > 0 {
-            return Vec::new();
+        abandoning.get_mut().unanswered -= 1;
+        match abandoning.get().unanswered {
+            0 => abandoning.remove().held_back,
+            _ => Vec::new(),
         }
-        let abandoning = self.abandoning.remove(&actor);
-        abandoning.map_or_else(Vec::new, |abandoning| abandoning.held_back)
     }
 
     /// Returns when this stream needs attention next: for a heartbeat, for answers or a close that have been missing for too

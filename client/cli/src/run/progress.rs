@@ -130,13 +130,8 @@ impl Progress {
 
     /// Notes that the lock was granted.
     pub(super) fn granted(&mut self) {
-        self.hide();
+        self.end();
         self.outage.is_over();
-    }
-
-    /// Ends the display, and clears it from the terminal.
-    pub(super) fn end(&self) {
-        self.hide();
     }
 
     async fn look(&mut self) -> Option<Seen> {
@@ -190,7 +185,8 @@ impl Progress {
         }
     }
 
-    fn hide(&self) {
+    /// Ends the display, and clears it from the terminal.
+    pub(super) fn end(&self) {
         if self.seen.is_some() {
             self.bar.finish_and_clear();
         }
