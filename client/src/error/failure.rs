@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
-use leasehold_proto::Reason;
+use leasehold_proto::{Reason, Retry};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -220,20 +220,17 @@ impl Failure {
         if self.is_transport() {
             return !self.is_tls() && !self.is_mismatch();
         }
-        // Limits of what one asks for, not of what there is room for.
-        if matches!(
-            self.known_reason(),
-            Some(Reason::TooManyNames | Reason::PageTooLarge | Reason::MessageTooLarge)
-        ) {
-            return false;
+        match self.known_reason() {
+            // After a deadlock, the same request succeeds once the actor has released what it holds.
+            _ if self.0.kind == FailureKind::Aborted => true,
+            Some(reason) => reason.retry() != Retry::No,
+            None => matches!(
+                self.0.kind,
+                FailureKind::Unavailable
+                    | FailureKind::ResourceExhausted
+                    | FailureKind::DeadlineExceeded
+            ),
         }
-        matches!(
-            self.0.kind,
-            FailureKind::Unavailable
-                | FailureKind::ResourceExhausted
-                | FailureKind::DeadlineExceeded
-                | FailureKind::Aborted
-        )
     }
 
     /// Returns whether the connection failed, rather than that a coordinator answered.
