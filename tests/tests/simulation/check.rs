@@ -1,6 +1,9 @@
 //! Check of the guards after each step.
 
-use crate::world::{NAMES, World};
+use crate::{
+    weather::Weather,
+    world::{NAMES, World},
+};
 
 impl World {
     /// Fails if a guard says that it is held and the store says otherwise, or if it would go on to say so when the store lets it
@@ -9,6 +12,12 @@ impl World {
         let now = self.now;
         let mut live = Vec::new();
         for (number, client) in self.clients.iter().enumerate() {
+            assert!(
+                self.weather != Weather::Rolling || client.live(now).count() == client.guards.len(),
+                "a guard of {} was lost: {:?}",
+                client.name,
+                client.guards
+            );
             for (guard, until) in client.live(now) {
                 let name = NAMES.iter().position(|name| *name == guard.name());
                 let name = name.expect("it is one of them");

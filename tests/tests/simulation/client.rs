@@ -17,6 +17,7 @@ use prost::Message;
 use crate::{
     coordinator::{State, Up},
     dice::{MS, Pipe},
+    weather::Weather,
     world::World,
 };
 
@@ -261,7 +262,8 @@ impl World {
         let serves = coordinator.state == State::Up && coordinator.hung_until <= now;
         let is_there = coordinator.is_up() && it.cut_off_until <= now;
         if !is_there || it.machine.awaits_beginning(clock) && !serves {
-            if self.dice.once_in(2) {
+            // In a rolling restart there is always another one.
+            if self.weather == Weather::Stormy && self.dice.once_in(2) {
                 it.machine.connect_failed(clock);
             }
             it.dial_at = Some(now + self.dice.between(20 * MS, 100 * MS));

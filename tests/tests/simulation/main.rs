@@ -35,9 +35,10 @@ use std::{
     thread,
 };
 
-use self::{coverage::Coverage, world::World};
+use self::{coverage::Coverage, weather::Weather, world::World};
 
 const SEEDS: u64 = 250;
+const ROLLING_SEEDS: u64 = 40;
 
 /// Tells the seed of a world that fails.
 struct Seed(u64);
@@ -50,19 +51,20 @@ impl Drop for Seed {
     }
 }
 
-fn live(seed: u64, is_told: bool) -> (Coverage, u64) {
+fn live(weather: Weather, seed: u64, is_told: bool) -> (Coverage, u64) {
     let _seed = Seed(seed);
-    let mut world = World::new(seed);
+    let mut world = World::new(weather, seed);
     world.is_told = is_told;
     world.live()
 }
 
-/// Lives through the worlds of these seeds, and checks that enough happened in them.
-fn live_all(first: u64, seeds: u64) {
+/// Lives through the worlds of these seeds, and returns what happened in them.
+fn live_all(weather: Weather, first: u64, seeds: u64) -> Coverage {
     if let Ok(seed) = env::var("LEASEHOLD_SEED") {
         let seed = seed.parse().expect("LEASEHOLD_SEED is a number");
-        let (seen, digest) = live(seed, true);
-        return eprintln!("{seen:#?}\n{digest:x}");
+        let (seen, digest) = live(weather, seed, true);
+        eprintln!("{seen:#?}\n{digest:x}");
+        return seen;
     }
     let next = AtomicU64::new(first);
     let threads = thread::available_parallelism().map_or(1, usize::from);
@@ -75,7 +77,7 @@ fn live_all(first: u64, seeds: u64) {
                     if seed >= first + seeds {
                         return seen;
                     }
-                    seen.add(&live(seed, false).0);
+                    seen.add(&live(weather, seed, false).0);
                 }
             })
         });
@@ -90,15 +92,40 @@ fn live_all(first: u64, seeds: u64) {
         seen
     });
     eprintln!("{seen:#?}");
-    seen.check(seeds);
+    seen
+}
+
+/// Lives through worlds with every fault, and checks that enough happened in them.
+fn live_through_storms(first: u64, seeds: u64) {
+    let seen = live_all(Weather::Stormy, first, seeds);
+    if env::var("LEASEHOLD_SEED").is_err() {
+        seen.check(seeds);
+    }
 }
 
 #[test]
 fn no_guard_lives_without_its_lock_and_nothing_is_left_behind() {
-    live_all(1, SEEDS);
+    live_through_storms(1, SEEDS);
+}
+
+#[test]
+fn a_rolling_restart_loses_no_guard_and_leaves_nobody_behind() {
+    let seen = live_all(Weather::Rolling, 1, ROLLING_SEEDS);
+    assert_eq!(
+        seen.stops, 0,
+        "a coordinator stopped before its sessions moved: {seen:#?}"
+    );
+    if env::var("LEASEHOLD_SEED").is_err() {
+        let (drains, moved) = (2 * ROLLING_SEEDS, 2 * ROLLING_SEEDS);
+        assert!(
+            seen.drains >= drains && seen.moved_while_held >= moved,
+            "{seen:#?}"
+        );
+    }
 }
 
 #[test]
 fn a_seed_lives_through_the_same_again() {
-    assert_eq!(live(7, false), live(7, false));
+    let weather = Weather::Stormy;
+    assert_eq!(live(weather, 7, false), live(weather, 7, false));
 }

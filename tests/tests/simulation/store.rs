@@ -1,6 +1,6 @@
 //! Store of the simulated world: the rules, behind ways that are slow and lose replies.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use leasehold_core::{
     command::{Caller, Command, End, Executed, Handed, Op, Reply, Stamped, WakeUp},
@@ -65,8 +65,8 @@ pub(crate) struct Store {
     events: u64,
     /// When the last command of a coordinator to a name arrives, and its last reply.
     lanes: BTreeMap<(Run, LockName), (u64, u64)>,
-    /// Until when many commands fail, and until when all are slow.
-    pub(crate) storm_until: u64,
+    /// When many commands fail, and until when all are slow.
+    pub(crate) storm: Range<u64>,
     pub(crate) slow_until: u64,
     /// The newest token of each name.
     tokens: BTreeMap<LockName, FencingToken>,
@@ -168,9 +168,9 @@ impl World {
             return self.store.plan(at, Event::Reply(sent, Err(unavailable())));
         }
         let (arrived, answered) = self.lane(by, &name);
-        let is_stormy = now < self.store.storm_until;
+        let is_stormy = self.store.storm.contains(&now);
         let is_slow = now < self.store.slow_until && !self.is_calm;
-        let fate = match (self.is_calm, is_stormy) {
+        let fate = match (self.is_well(), is_stormy) {
             (true, _) => 100,
             (false, true) => self.dice.below(12),
             (false, false) => self.dice.below(120),

@@ -12,9 +12,26 @@ use crate::{
     world::{NAMES, World},
 };
 
+/// Kind of the faults.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// Every fault.
+    Stormy,
+    /// One coordinator after the other is drained and restarted; nothing else goes wrong.
+    Rolling,
+}
+
 impl World {
+    /// Returns whether the store serves every command.
+    pub(crate) fn is_well(&self) -> bool {
+        self.is_calm || self.weather == Weather::Rolling
+    }
+
     /// Does one thing at random.
     pub(crate) fn disturb(&mut self) {
+        if self.weather == Weather::Rolling {
+            return self.roll();
+        }
         let pause = if self.is_patient {
             self.dice.between(20 * MS, 800 * MS)
         } else {
@@ -41,11 +58,14 @@ impl World {
             (7, Some(stream)) => self.hole(stream, until, false, true),
             (8, _) => self.clients[client].asleep_until = until,
             (9, _) if is_up => self.coordinators[number].hung_until = until,
-            (10 | 11, _) if is_up => self.drain(number),
+            (10 | 11, _) if is_up => {
+                let deadline = self.dice.below(2_000 * MS);
+                self.drain(number, deadline);
+            }
             (12, _) if is_up => self.crash(number),
             (13, _) if is_up => self.store_goes_down(number),
-            (14, _) => self.store.storm_until = self.now + self.dice.below(600 * MS),
-            (15, _) => self.store.slow_until = self.now + self.dice.below(3_000 * MS),
+            (14, _) => self.store.storm = self.now..self.now + self.dice.below(600 * MS),
+            (15, _) => self.store_gets_slow(),
             (16, _) => {
                 self.seen.deaths += 1;
                 self.die(client);
@@ -120,8 +140,18 @@ impl World {
         }
     }
 
-    fn drain(&mut self, number: usize) {
-        let deadline = self.dice.below(2_000 * MS);
+    /// Drains a coordinator when all of them are there. Sessions have enough time to move.
+    fn roll(&mut self) {
+        self.disturb_at = self.now + self.dice.between(500 * MS, 1_500 * MS);
+        let number = self.dice.index(self.coordinators.len());
+        let mut coordinators = self.coordinators.iter();
+        if coordinators.all(|it| it.state == State::Up) {
+            let deadline = self.dice.between(2_000 * MS, 3_000 * MS);
+            self.drain(number, deadline);
+        }
+    }
+
+    fn drain(&mut self, number: usize, deadline: u64) {
         self.coordinators[number].state = State::Draining(self.now + deadline);
         let deadline = std::time::Duration::from_micros(deadline);
         self.tell_sessions(number, &Input::Draining(deadline));
@@ -131,6 +161,15 @@ impl World {
         let streams: Vec<usize> = self.coordinators[number].sessions.keys().copied().collect();
         for stream in streams {
             self.handle(number, stream, input.clone());
+        }
+    }
+
+    /// The store is slow for a while. Often it fails after that, so that what came late is all that stands.
+    fn store_gets_slow(&mut self) {
+        let until = self.now + self.dice.below(3_000 * MS);
+        self.store.slow_until = until;
+        if self.dice.once_in(2) {
+            self.store.storm = until..until + self.dice.between(200 * MS, 1_500 * MS);
         }
     }
 

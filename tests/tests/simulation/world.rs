@@ -20,6 +20,7 @@ use crate::{
     coverage::Coverage,
     dice::{Dice, MS},
     store::Store,
+    weather::Weather,
 };
 
 pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -39,6 +40,7 @@ const SETTLED_WITHIN: u64 = 60_000 * MS;
 
 pub(crate) struct World {
     pub(crate) dice: Dice,
+    pub(crate) weather: Weather,
     /// Microseconds since the beginning.
     pub(crate) now: u64,
     pub(crate) clients: Vec<Client>,
@@ -86,12 +88,13 @@ pub(crate) fn name(text: &str) -> LockName {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(weather: Weather, seed: u64) -> Self {
         DRAWN.set(0);
         let mut dice = Dice::new(seed);
         let is_patient = dice.once_in(2);
         let mut world = Self {
             dice,
+            weather,
             is_patient,
             store_timeout: Duration::from_millis(if is_patient { 2_500 } else { 800 }),
             now: 1,
