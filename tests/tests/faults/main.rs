@@ -11,7 +11,6 @@ mod cleanup;
 mod contended;
 mod flood;
 mod last_words;
-mod late_grants;
 mod late_replies;
 mod line;
 mod listings;

@@ -6,12 +6,11 @@ use leasehold_proto::v1::{SessionOpen, SessionResume};
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, FaultProxy, RawSession, RedisProxy,
     proxy::{Direction, Flow},
-    raw::{PROMPT, connect, exclusive, resume_again, resume_hold, resume_wait, wire},
+    raw::{PROMPT, connect, exclusive, resume_hold, resume_wait, wire},
     redis_proxy::{Call, Loss, WakeUps},
     wait,
 };
 use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 use crate::site::{LATE, Site, TTL};
 
@@ -83,67 +82,6 @@ async fn a_resume_whose_reply_redis_lost_is_carried_out_once() {
         drop(coordinator);
         site.nothing_is_left().await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn holds_of_an_unanswered_attempt_are_resumed_elsewhere() {
-    // Whether the resume of the first attempt reaches Redis, or only its answer does not come back.
-    for direction in [Direction::ToClient, Direction::ToServer] {
-        let site = Site::new(1);
-        let proxy = FaultProxy::start(site.redis.address()).await;
-        let cut_off = through(&site, proxy.address());
-        let ttl = Duration::from_secs(4);
-        let mut old = site.session_of(0, ttl).await;
-        let held = old.take_one(exclusive("held")).await;
-        let first = resume_hold(&held);
-        proxy.set_flow(direction, Flow::Hold);
-        let status = failed(&cut_off, ttl, first.clone()).await;
-        assert_eq!(status.code(), Code::Unavailable, "{status:?}");
-        let info = status.get_details_error_info().unwrap();
-        assert!(info.reason.starts_with("STORE_"), "{info:?}");
-
-        let second = resume_again(&first);
-        let (mut new, resumed) = RawSession::resume(&site.endpoint(0), ttl, vec![second]).await;
-        new.keep_alive(ttl / 5);
-        let hold = resumed.only_hold();
-        assert_eq!(hold.fencing_token, held.fencing_token);
-        // The first coordinator ends what it may have, when the TTL has passed: it has nothing.
-        proxy.forward();
-        tokio::time::sleep(ttl + LATE).await;
-        wait::until("everything to be cleaned up", PROMPT, || async {
-            let left = cut_off.metrics().await.sum("leasehold_inflight_cleanups");
-            if left == 0.0 { Ok(()) } else { Err(left) }
-        })
-        .await;
-        assert!(new.unread_unasked().is_empty());
-        assert!(new.release(&hold).await, "{direction:?}");
-        old.close().await;
-        new.close().await;
-        drop(cut_off);
-        site.nothing_is_left().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn holds_not_resumed_elsewhere_are_released_when_their_time_is_over() {
-    let site = Site::new(1);
-    let proxy = FaultProxy::start(site.redis.address()).await;
-    let cut_off = through(&site, proxy.address());
-    let ttl = Duration::from_secs(3);
-    let mut old = site.session_of(0, ttl).await;
-    let held = old.take_one(exclusive("held")).await;
-    proxy.set_flow(Direction::ToClient, Flow::Hold);
-    failed(&cut_off, ttl, resume_hold(&held)).await;
-    proxy.forward();
-    drop(old);
-    let mut waiter = site.session(0).await;
-    let id = waiter.ask_for(exclusive("held")).await;
-    let granted = waiter.granted(id, ttl + STORE_TIMEOUT * 2 + LATE).await;
-    assert!(granted.lock.fencing_token > held.fencing_token);
-    assert!(waiter.release(&granted.lock).await);
-    waiter.close().await;
-    drop(cut_off);
-    site.nothing_is_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{GrantedLock, SessionOpen};
 use leasehold_tests::{
-    Coordinator, RawSession, RedisProxy,
+    RawSession,
     raw::{PROMPT, closing_for, exclusive, resume_hold, resume_wait, wire},
-    redis_proxy::Call,
     wait,
 };
 
@@ -110,29 +109,6 @@ async fn holds_resumed_in_the_grace_are_not_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_kept_longer_than_its_client_was_promised() {
-    let site = Site::new(2);
-    let ttl = Duration::from_secs(3);
-    let mut broken = patient(&site.endpoint(0), ttl, ttl).await;
-    let held = broken.take_one(exclusive("held")).await;
-    let until = broken.heartbeat().await;
-    let (mut waiter, ids) = behind(&site, &[&held]).await;
-    tokio::time::sleep(ttl / 2).await;
-    drop(broken);
-    let granted = waiter.granted(ids[0], ttl).await;
-    let now = Instant::now();
-    assert!(now >= until, "early by {:?}", until - now);
-    assert!(
-        now < until + ttl / 3 + LATE / 4,
-        "late by {:?}",
-        now - until
-    );
-    assert!(waiter.release(&granted.lock).await);
-    waiter.close().await;
-    site.nothing_is_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn without_a_grace_it_is_handed_on_at_once() {
     let site = Site::new(2);
     let mut broken = site.session(0).await;
@@ -207,38 +183,4 @@ async fn a_waiters_grant_that_is_not_resumed_is_handed_on_too() {
     assert!(holder.release(&granted.lock).await);
     holder.close().await;
     site.nothing_is_left().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn keys_end_with_the_grace_although_a_reply_of_redis_was_lost() {
-    let site = Site::new(0);
-    let proxy = RedisProxy::start(site.redis.address()).await;
-    let coordinator = Coordinator::process()
-        .store(site.redis.url_through(proxy.address()))
-        .arguments(["--store-timeout", "750ms"])
-        .start();
-    let grace = Duration::from_secs(5);
-    let mut broken = patient(&coordinator.endpoint(), TTL, grace).await;
-    let held = broken.take_one(exclusive("held")).await;
-    // The call that would shorten it does not reach Redis.
-    proxy.lose(
-        Call::With(held.owner_id.clone()),
-        leasehold_tests::redis_proxy::Loss::RequestCut,
-    );
-    drop(broken);
-    wait::until("the call to be lost", PROMPT, || async {
-        let counts = proxy.counts();
-        if counts.lost == 1 {
-            Ok(())
-        } else {
-            Err(counts)
-        }
-    })
-    .await;
-    wait::until("the key to end with the grace", grace - LATE, || async {
-        let left = site.expires_in("held").await;
-        if left <= grace { Ok(()) } else { Err(left) }
-    })
-    .await;
-    drop(coordinator);
 }

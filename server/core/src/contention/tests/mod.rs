@@ -96,6 +96,7 @@ fn a_hand_off_from_elsewhere_is_told_once_it_is_confirmed() {
     let mut scene = Scene::with_waiters(2);
     scene.is_granted_elsewhere(2, true);
     assert_eq!(scene.told, []);
+    // It counts from when its confirmation was sent.
     scene.pass(Duration::from_millis(10));
     scene.answer(&confirms(2), Ok(Reply::Renewed));
     assert_eq!(scene.told, [(owner(2), scene.granted())]);
@@ -132,6 +133,16 @@ fn a_waiter_whose_claim_has_run_out_joins_the_queue_again() {
     scene.owners.insert(owner(1), false);
     scene.answer(&confirms(1), Ok(Reply::Lost(Loss::Expired)));
     assert_eq!(scene.ops(), [], "it waits no more");
+}
+
+#[test]
+fn a_grant_to_a_waiter_that_joins_again_counts_from_when_it_joined() {
+    let mut scene = Scene::with_waiters(1);
+    scene.is_granted_elsewhere(1, true);
+    scene.answer(&confirms(1), Ok(Reply::Lost(Loss::Expired)));
+    scene.pass(Duration::from_millis(10));
+    scene.answer(&joins(1), Ok(Reply::Granted { token: TOKEN }));
+    assert_eq!(scene.told, [(owner(1), scene.granted())]);
 }
 
 #[test]

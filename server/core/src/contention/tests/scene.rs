@@ -18,8 +18,10 @@ pub(super) struct Scene {
     pub(super) now: Moment,
     /// The owner ids that the coordinator knows, and whether they wait.
     pub(super) owners: HashMap<OwnerId, bool>,
-    /// Commands without an answer, in their order.
-    pub(super) sent: VecDeque<(CommandId, Op)>,
+    /// Commands without an answer, in their order, and when they were sent.
+    pub(super) sent: VecDeque<(CommandId, Op, Moment)>,
+    /// When the command was sent that was answered last.
+    answered: Moment,
     pub(super) told: Vec<(OwnerId, RegistryEvent)>,
     pub(super) discarded: Vec<OwnerId>,
 }
@@ -41,6 +43,7 @@ impl Scene {
             now: Moment::from_micros(0),
             owners: HashMap::new(),
             sent: VecDeque::new(),
+            answered: Moment::from_micros(0),
             told: Vec::new(),
             discarded: Vec::new(),
         }
@@ -80,7 +83,7 @@ impl Scene {
             match output {
                 Output::Store { id, name, op } => {
                     assert_eq!(name, lock());
-                    self.sent.push_back((id, op));
+                    self.sent.push_back((id, op, self.now));
                 }
                 Output::Tell(owner, event) => {
                     if matches!(
@@ -128,9 +131,9 @@ impl Scene {
 
     /// Answers the oldest command, which must be of this kind.
     pub(super) fn answer(&mut self, op: &Op, reply: Result<Reply, StoreError>) {
-        let (id, sent) = self.sent.pop_front().unwrap();
+        let (id, sent, sent_at) = self.sent.pop_front().unwrap();
         assert_eq!(sent, *op);
-        let sent_at = self.now;
+        self.answered = sent_at;
         let result = reply.map(|reply| Stamped {
             executed: Executed {
                 reply,
@@ -151,13 +154,14 @@ impl Scene {
 
     /// Returns the operations that are sent.
     pub(super) fn ops(&self) -> Vec<Op> {
-        self.sent.iter().map(|(_, op)| op.clone()).collect()
+        self.sent.iter().map(|(_, op, _)| op.clone()).collect()
     }
 
+    /// Returns the grant that the last answer made: it counts from when its command was sent.
     pub(super) fn granted(&self) -> RegistryEvent {
         RegistryEvent::Granted {
             token: TOKEN,
-            sent_at: self.now,
+            sent_at: self.answered,
         }
     }
 }

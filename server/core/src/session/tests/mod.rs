@@ -3,6 +3,7 @@
 
 mod acquires;
 mod endings;
+mod promises;
 mod renewals;
 mod resumes;
 mod scene;

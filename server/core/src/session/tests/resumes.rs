@@ -17,7 +17,7 @@ fn id(number: u8) -> OwnerId {
     OwnerId::from_bytes([number; 16])
 }
 
-fn hold(text: &str, from: u8) -> Resumption {
+pub(super) fn hold(text: &str, from: u8) -> Resumption {
     Resumption {
         name: name(text),
         from: vec![OwnerId::from_bytes([from; 16])],
@@ -34,11 +34,11 @@ fn wait(text: &str, from: u8, wait: Wait) -> Resumption {
     }
 }
 
-fn resuming(resume: Vec<Resumption>) -> Scene {
+pub(super) fn resuming(resume: Vec<Resumption>) -> Scene {
     Scene::resume(config(), resume)
 }
 
-fn opened(scene: &mut Scene) -> Opened {
+pub(super) fn opened(scene: &mut Scene) -> Opened {
     match &scene.said()[..] {
         [(OPEN, Response::Opened(opened))] => Opened::clone(opened),
         other => panic!("{other:?}"),
