@@ -8,12 +8,11 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// Acquires in flight, of all senders together, beyond which a sender that has its share waits. They fill a call or two, which is
@@ -164,7 +163,7 @@ impl CallQueue {
     pub async fn permit(self: &Arc<Self>) -> Permit {
         let (permit, given) = oneshot::channel();
         {
-            let mut state = self.state.lock();
+            let mut state = self.state();
             if state.waiting.is_empty() && state.share.has_room() {
                 state.share.start();
                 return self.own();
@@ -186,7 +185,7 @@ impl CallQueue {
     /// Counts a call that was given up. Such calls are removed when they are most of the queue, so that they never take more memory
     /// than the others, and each costs little.
     fn given_up(&self) {
-        let mut state = self.state.lock();
+        let mut state = self.state();
         state.given_up += 1;
         if state.given_up <= state.waiting.len() / 2 {
             return;
@@ -205,14 +204,14 @@ impl CallQueue {
 
     fn ended(self: &Arc<Self>) {
         let mut next = {
-            let mut state = self.state.lock();
+            let mut state = self.state();
             state.share.finish();
             self.next(&mut state)
         };
         // Not while it is locked: one that nobody waits for any more comes back at once.
         while let Some((waiting, permit)) = next {
             drop(waiting.send(permit));
-            next = self.next(&mut self.state.lock());
+            next = self.next(&mut self.state());
         }
     }
 
@@ -237,6 +236,11 @@ impl CallQueue {
         let is_waiting = !state.waiting.is_empty();
         state.share.set_waiting(is_waiting);
         Some((next?, self.own()))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -338,7 +342,7 @@ mod tests {
         drop(fourth.await);
         drop(permits);
         assert_eq!(counted(&admission), (0, 0));
-        assert!(queue.state.lock().waiting.is_empty());
+        assert!(queue.state().waiting.is_empty());
     }
 
     #[tokio::test]
@@ -356,11 +360,11 @@ mod tests {
         for _ in 0..1000 {
             drop(wait());
             last.push(wait());
-            let waiting = queue.state.lock().waiting.len();
+            let waiting = queue.state().waiting.len();
             assert!(waiting <= 2 * last.len() + 2, "{waiting}");
         }
         last.truncate(3);
-        assert!(queue.state.lock().waiting.len() <= 8);
+        assert!(queue.state().waiting.len() <= 8);
         drop(permits);
         assert_eq!(join_all(last).await.len(), 3);
         drop(first);

@@ -23,9 +23,11 @@ impl Alarm {
         }
     }
 
-    /// Sees to it that it rings at `due` at the latest.
-    pub(crate) fn set(&mut self, due: Moment, now: Moment) {
-        let due = due.min(now.after(LONGEST_REST));
+    /// Sees to it that it rings at `due` at the latest, or, without that, not before long. One that has rung rings on until this
+    /// is called.
+    pub(crate) fn set(&mut self, due: Option<Moment>, now: Moment) {
+        let latest = now.after(LONGEST_REST);
+        let due = due.map_or(latest, |due| due.min(latest));
         if due < self.rings_at || self.sleep.is_elapsed() {
             self.rings_at = due;
             self.sleep.as_mut().reset(Instant::now() + now.until(due));
@@ -40,5 +42,23 @@ impl Alarm {
     /// Waits until it rings. May be dropped at any point.
     pub(crate) async fn rings(&mut self) {
         self.sleep.as_mut().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_has_rung_is_silent_while_nothing_is_due() {
+        let now = Moment::from_micros(0);
+        let mut alarm = Alarm::new(now);
+        let second = Duration::from_secs(1);
+        alarm.set(Some(now.after(second)), now);
+        alarm.rings().await;
+        alarm.set(None, now.after(second));
+        assert!(alarm.rings().now_or_never().is_none());
     }
 }

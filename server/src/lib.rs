@@ -7,7 +7,8 @@
 //! - [`listener`]: our own accept loop under tonic, which knows how each connection ended.
 //! - [`limits`]: how much anybody may have and ask for.
 //! - [`services`]: the gRPC services, thin; [`methods`]: their methods by path.
-//! - [`session`]: lease streams, one task each.
+//! - [`session`]: lease streams, one task each; [`outbox`]: answers on their way to a client that may not read; [`sessions`]: the
+//!   list of the sessions, for operators and limits.
 //! - [`coordinator`]: what the sessions share: waiters, contended names, clean-up.
 //! - [`watch`]: what happens to locks and who leads, for those who watch.
 //! - [`convert`] and [`status`]: the only places that know both protobuf and the rules.
@@ -32,12 +33,14 @@ pub mod listener;
 pub mod liveness;
 pub mod methods;
 mod network;
+pub mod outbox;
 pub mod probe;
 pub mod reload;
 pub mod run;
 pub mod service_manager;
 pub mod services;
 pub mod session;
+pub mod sessions;
 pub mod status;
 mod suspension;
 pub mod telemetry;

@@ -5,9 +5,9 @@
 pub enum Kind {
     /// One message each way.
     Unary,
-    /// One message from the client, and a stream of messages from the server.
+    /// A stream on which only the server goes on.
     ServerStream,
-    /// A stream of messages each way.
+    /// A stream on which the client goes on, too.
     ClientStream,
 }
 

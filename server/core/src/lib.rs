@@ -7,10 +7,12 @@
 //! - [`lease::Lease`] is one session's arithmetic: which deadline may be promised to the client, and when silence ends
 //!   the session.
 //! - [`session::Session`] is one client's session, and [`contention::ContendedNames`] what a coordinator does for the names
-//!   that somebody waits for: machines without I/O, which the server drives. [`deadlock::detector::Detector`] is a third one.
+//!   that somebody waits for: machines without I/O, which the server drives. So are [`deadlock::detector::Detector`],
+//!   [`cleanup::Cleanups`] (the releases that nobody waits for) and [`session::Call`] (the acquire of a unary call).
 //! - [`watch::Mirror`] makes what happens to locks, as the store tells it, into events for whoever watches.
 //! - The other modules hold the types that carry the bounds: they are parsed once at the edge and trusted inside.
 
+pub mod cleanup;
 pub mod command;
 pub mod contention;
 pub mod deadlock;

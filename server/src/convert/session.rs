@@ -151,16 +151,13 @@ pub fn request(
                 "this stream's session is open already; open another stream for another session",
             ));
         }
-        None => return Err(unknown_request()),
+        None => {
+            return Err(Refusal::new(
+                Reason::UnknownRequest,
+                "the message holds no request that this coordinator knows; set one of the fields of `request`",
+            ));
+        }
     })
-}
-
-/// Returns the refusal of a message without a known request.
-pub fn unknown_request() -> Refusal {
-    Refusal::new(
-        Reason::UnknownRequest,
-        "the message holds no request that this coordinator knows; set one of the fields of `request`",
-    )
 }
 
 /// Surroundings on which answers depend, in addition to the session's own state.
@@ -181,11 +178,6 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    fn may_see(&self, name: &str) -> bool {
-        self.granted
-            .permits(Permission::Inspect, Place::Either, name)
-    }
-
     /// Puts an answer to a request into messages, each of bounded size.
     pub fn encode(
         &mut self,
@@ -227,7 +219,9 @@ impl Surroundings {
                 holder: view,
                 names,
             } => {
-                let may_see = names.iter().all(|name| self.may_see(name.as_str()));
+                let may_see = names
+                    .iter()
+                    .all(|name| may_see(&self.granted, name.as_str()));
                 WireResponse::NotGranted(v1::SessionNotGranted {
                     outcome: not_granted(why).into(),
                     holder: view.as_ref().filter(|_| may_see).map(holder),
@@ -293,107 +287,114 @@ impl Surroundings {
         opened_messages(opened, resumed.collect(), refused.collect())
     }
 
-    /// Says why something was refused, what that concerns, and what to do.
+    /// Returns the reason why something was refused, what that concerns, and what to do.
     pub fn refusal(&self, refused: Refused) -> Refusal {
-        match refused {
-            Refused::RequestIdInUse(request_id) => Refusal::new(
-                Reason::RequestIdInUse,
-                format!(
-                    "request id {request_id} belongs to an acquire that is still in flight; use another"
-                ),
+        refusal(refused, &self.limits, &self.granted)
+    }
+}
+
+fn may_see(granted: &Granted, name: &str) -> bool {
+    granted.permits(Permission::Inspect, Place::Either, name)
+}
+
+/// Returns the reason why something was refused, what that concerns, and what to do; `granted` says what may be shown.
+pub fn refusal(refused: Refused, limits: &Limits, granted: &Granted) -> Refusal {
+    match refused {
+        Refused::RequestIdInUse(request_id) => Refusal::new(
+            Reason::RequestIdInUse,
+            format!(
+                "request id {request_id} belongs to an acquire that is still in flight; use another"
             ),
-            Refused::SelfDeadlock { actor, name, holds } => {
-                let name = name.as_str();
-                let what = if holds {
-                    format!("actor {actor} holds {name:?} already and would wait for itself")
-                } else {
-                    format!(
-                        "actor {actor} waits for {name:?} already; an actor does one thing after the other"
-                    )
-                };
-                Refusal::new(
-                    Reason::SelfDeadlock,
-                    format!(
-                        "{what}; set `reentrant` to hold it once more, or ask as another actor"
-                    ),
+        ),
+        Refused::SelfDeadlock { actor, name, holds } => {
+            let name = name.as_str();
+            let what = if holds {
+                format!("actor {actor} holds {name:?} already and would wait for itself")
+            } else {
+                format!(
+                    "actor {actor} waits for {name:?} already; an actor does one thing after the other"
                 )
-            }
-            Refused::Upgrade { actor, name } => Refusal::new(
-                Reason::UpgradeRefused,
-                format!(
-                    "actor {actor} holds {:?} in a weaker mode than it asks for; two that did so would wait for each other: release it first, or take it in the stronger mode from the start",
-                    name.as_str()
-                ),
-            ),
-            Refused::TooManyLocks { has, more, limit } => too_many_locks(has, more, limit),
-            Refused::TooManyRequests(effect) => {
-                let so = match effect {
-                    Effect::ReleasedInBackground => "the release goes on in the background",
-                    Effect::NotReleased => "nothing was released",
-                    Effect::ValueNotChanged => "the value was not changed",
-                    Effect::NotDowngraded => "the hold was not downgraded",
-                };
-                too_many_in_flight(MAX_IN_FLIGHT, so)
-            }
-            Refused::TooManyWaiters(name) => self.limits.too_many_waiters(&name),
-            Refused::HeartbeatOutOfOrder { last } => Refusal::field(
-                "heartbeat.sequence",
-                format!("must be greater than the one before, {last}"),
-            ),
-            Refused::NotItsName => not_its_name("name"),
-            Refused::PermissionDenied(name) => denied(Permission::Acquire, name.as_str()),
-            Refused::NotExclusive(name) => Refusal::new(
-                Reason::NotExclusive,
-                format!(
-                    "{:?} is held as permits of a semaphore, and only an exclusive hold can be made a shared one",
-                    name.as_str()
-                ),
-            ),
-            Refused::LockLost => Refusal::new(
-                Reason::LockLost,
-                "a lock that the actor held, and was to hold once more, was lost meanwhile; nothing was granted",
-            ),
-            Refused::TooLate => StoreError::Indeterminate {
-                reason: "the grant came so late that its time was over; it is being released"
-                    .to_owned(),
-            }
-            .into(),
-            Refused::OtherLimit { name, limit } => Refusal::other_limit(&name, limit),
-            Refused::Deadlock(deadlock) => {
-                let mut names = deadlock.cycle.iter().map(|step| &step.name);
-                let why = if names.all(|name| self.may_see(name.as_str())) {
-                    deadlock.to_string()
-                } else {
-                    "the wait was part of a deadlock, in which there are locks that may not be shown; it was ended for the others to go on"
-                        .to_owned()
-                };
-                Refusal::new(Reason::Deadlock, why)
-            }
-            Refused::Store(error) => error.into(),
-            // Always a reason that says so: a client that reads one which is given before anything is done takes its locks
-            // for untouched.
-            Refused::ResumeUnanswered(
-                error @ (StoreError::Unavailable { .. } | StoreError::Indeterminate { .. }),
-            ) => error.into(),
-            Refused::ResumeUnanswered(error) => StoreError::Indeterminate {
-                reason: error.to_string(),
-            }
-            .into(),
-            Refused::StoppedWhileResuming => Refusal::new(
-                Reason::StoreIndeterminate,
-                "the coordinator has stopped; open the session elsewhere, and resume there what this one may have taken over",
-            ),
-            Refused::Silent { ttl } => Refusal::new(
-                Reason::SessionSilent,
-                format!(
-                    "no heartbeat came for the session's TTL of {ttl:?}: everything that it held was released"
-                ),
-            ),
-            Refused::Stopped => Refusal::new(
-                Reason::Draining,
-                "the coordinator has stopped; its locks expire when they would have, and its places are kept for 10 s: resume them on another coordinator, or on this one when it is back",
-            ),
+            };
+            Refusal::new(
+                Reason::SelfDeadlock,
+                format!("{what}; set `reentrant` to hold it once more, or ask as another actor"),
+            )
         }
+        Refused::Upgrade { actor, name } => Refusal::new(
+            Reason::UpgradeRefused,
+            format!(
+                "actor {actor} holds {:?} in a weaker mode than it asks for; two that did so would wait for each other: release it first, or take it in the stronger mode from the start",
+                name.as_str()
+            ),
+        ),
+        Refused::TooManyLocks { has, more, limit } => too_many_locks(has, more, limit),
+        Refused::TooManyRequests(effect) => {
+            let so = match effect {
+                Effect::ReleasedInBackground => "the release goes on in the background",
+                Effect::NotReleased => "nothing was released",
+                Effect::ValueNotChanged => "the value was not changed",
+                Effect::NotDowngraded => "the hold was not downgraded",
+            };
+            too_many_in_flight(MAX_IN_FLIGHT, so)
+        }
+        Refused::TooManyWaiters(name) => limits.too_many_waiters(&name),
+        Refused::HeartbeatOutOfOrder { last } => Refusal::field(
+            "heartbeat.sequence",
+            format!("must be greater than the one before, {last}"),
+        ),
+        Refused::NotItsName => not_its_name("name"),
+        Refused::PermissionDenied(name) => denied(Permission::Acquire, name.as_str()),
+        Refused::NotExclusive(name) => Refusal::new(
+            Reason::NotExclusive,
+            format!(
+                "{:?} is held as permits of a semaphore, and only an exclusive hold can be made a shared one",
+                name.as_str()
+            ),
+        ),
+        Refused::LockLost => Refusal::new(
+            Reason::LockLost,
+            "a lock that the actor held, and was to hold once more, was lost meanwhile; nothing was granted",
+        ),
+        Refused::TooLate => StoreError::Indeterminate {
+            reason: "the grant came so late that its time was over; it is being released"
+                .to_owned(),
+        }
+        .into(),
+        Refused::OtherLimit { name, limit } => Refusal::other_limit(&name, limit),
+        Refused::Deadlock(deadlock) => {
+            let mut names = deadlock.cycle.iter().map(|step| &step.name);
+            let why = if names.all(|name| may_see(granted, name.as_str())) {
+                deadlock.to_string()
+            } else {
+                "the wait was part of a deadlock, in which there are locks that may not be shown; it was ended for the others to go on"
+                    .to_owned()
+            };
+            Refusal::new(Reason::Deadlock, why)
+        }
+        Refused::Store(error) => error.into(),
+        // Always a reason that says so: a client that reads one which is given before anything is done takes its locks
+        // for untouched.
+        Refused::ResumeUnanswered(
+            error @ (StoreError::Unavailable { .. } | StoreError::Indeterminate { .. }),
+        ) => error.into(),
+        Refused::ResumeUnanswered(error) => StoreError::Indeterminate {
+            reason: error.to_string(),
+        }
+        .into(),
+        Refused::StoppedWhileResuming => Refusal::new(
+            Reason::StoreIndeterminate,
+            "the coordinator has stopped; open the session elsewhere, and resume there what this one may have taken over",
+        ),
+        Refused::Silent { ttl } => Refusal::new(
+            Reason::SessionSilent,
+            format!(
+                "no heartbeat came for the session's TTL of {ttl:?}: everything that it held was released"
+            ),
+        ),
+        Refused::Stopped => Refusal::new(
+            Reason::Draining,
+            "the coordinator has stopped; its locks expire when they would have, and its places are kept for 10 s: resume them on another coordinator, or on this one when it is back",
+        ),
     }
 }
 

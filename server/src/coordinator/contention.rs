@@ -73,18 +73,9 @@ pub struct TrackedWaiter {
 
 impl Coordinator {
     /// Announces a waiter, with what is in its way for so long. One that was resumed has no place yet, and waits anyway.
-    pub fn track(
-        &self,
-        name: LockName,
-        acquire: Arc<Acquire>,
-        expires_in: Option<Duration>,
-        place: Option<WaiterPlace>,
-    ) -> TrackedWaiter {
-        self.contention().tell(Input::Waits(TrackedWait {
-            name: name.clone(),
-            acquire: Arc::clone(&acquire),
-            expires_in,
-        }));
+    pub fn track(&self, wait: TrackedWait, place: Option<WaiterPlace>) -> TrackedWaiter {
+        let (name, acquire) = (wait.name.clone(), Arc::clone(&wait.acquire));
+        self.contention().tell(Input::Waits(wait));
         TrackedWaiter {
             coordinator: self.clone(),
             timer: self.metrics().clocks.wait(),
@@ -158,9 +149,7 @@ pub async fn run(
     };
     let mut alarm = Alarm::new(driver.now());
     loop {
-        if let Some(due) = driver.names.next_timeout() {
-            alarm.set(due, driver.now());
-        }
+        alarm.set(driver.names.next_timeout(), driver.now());
         let input = tokio::select! {
             () = stop.cancelled() => return,
             Some((message, _tracked)) = messages.recv() => Some(message),

@@ -1,19 +1,17 @@
 //! Shared state of the sessions and unary calls of one coordinator: the store, the waiters, the clean-up.
 //!
 //! - [`registry`]: which owner ids are ours, and whom to tell.
-//! - [`acquire`]: one acquire of a unary call, from asking to holding, safe to drop at any point.
+//! - [`executor`]: execution of what the machines of sessions and unary calls ask for.
 //! - [`contention`]: the task that keeps the queues of contended names alive and finds what a lost message told.
 //! - [`inbox`]: what a session hears from the store and from others.
-//! - `listing`: the locks of a listing, a few at a time.
 //! - [`cleanup`]: releases that nobody waits for.
 //! - [`deadlock`]: which actors wait while they hold something, and the task that ends their deadlocks.
 
-pub mod acquire;
 pub mod cleanup;
 pub mod contention;
 pub mod deadlock;
+pub mod executor;
 pub mod inbox;
-mod listing;
 pub mod registry;
 #[cfg(test)]
 mod tests;
@@ -27,20 +25,16 @@ use std::{
 };
 
 use leasehold_core::{
-    command::{Caller, Command, End, Handed, Loss, Op, Reply},
+    command::{Caller, Command, End, Handed, Op, Reply},
     id::{CoordinatorId, FencingToken, OwnerId},
     name::{LockName, TtlBounds},
     session::{PendingCleanup, RegistryEvent},
-    view::NameView,
 };
 use leasehold_store::{LockStore, Observer, Stamped, Store, StoreError, WakeUp};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    cleanup::Tracking, contention::Contention, deadlock::Blocked, listing::Listings,
-    registry::Registry,
-};
+use self::{cleanup::Tracking, contention::Contention, deadlock::Blocked, registry::Registry};
 use crate::{
     Liveness, admission::Admission, convert::FieldBounds, limits::Limits, telemetry::Metrics,
 };
@@ -53,20 +47,12 @@ pub struct Coordinator {
 
 #[derive(Debug)]
 struct Shared {
-    id: CoordinatorId,
-    store: Store,
-    bounds: TtlBounds,
-    max_wait: Duration,
-    store_timeout: Duration,
-    acknowledged: bool,
+    parts: Parts,
     registry: Registry,
     contention: Contention,
     blocked: Blocked,
     cleanups: mpsc::UnboundedSender<Tracking>,
-    metrics: Metrics,
-    limits: Limits,
     admission: Admission,
-    listings: Listings,
     /// One more than the largest token of any name that the store has confirmed.
     floor: AtomicI64,
 }
@@ -78,8 +64,6 @@ pub struct Parts {
     pub id: CoordinatorId,
     /// The store of the locks.
     pub store: Store,
-    /// Wake-ups from other coordinators.
-    pub wake_ups: mpsc::Receiver<WakeUp>,
     /// TTLs that it accepts.
     pub bounds: TtlBounds,
     /// Longest wait that may be asked for.
@@ -99,27 +83,20 @@ pub struct Parts {
 }
 
 impl Coordinator {
-    /// Starts a coordinator; its background tasks run until `stop`.
-    pub fn start(parts: Parts, stop: &CancellationToken) -> Self {
+    /// Starts a coordinator, which other coordinators wake up; its background tasks run until `stop`.
+    pub fn start(parts: Parts, wake_ups: mpsc::Receiver<WakeUp>, stop: &CancellationToken) -> Self {
+        let (liveness, detects) = (parts.liveness.clone(), parts.deadlock_detection);
         let (cleanups, incoming_cleanups) = mpsc::unbounded_channel();
         let (contention, incoming_contention) =
             Contention::new(parts.metrics.contention_queue.clone());
         let coordinator = Self {
             shared: Arc::new(Shared {
-                id: parts.id,
-                store: parts.store,
-                bounds: parts.bounds,
-                max_wait: parts.max_wait,
-                store_timeout: parts.store_timeout,
-                acknowledged: parts.acknowledged,
+                parts,
                 registry: Registry::default(),
                 contention,
                 blocked: Blocked::default(),
                 cleanups,
-                metrics: parts.metrics,
-                limits: parts.limits,
                 admission: Admission::default(),
-                listings: Listings::default(),
                 floor: AtomicI64::new(0),
             }),
         };
@@ -138,43 +115,39 @@ impl Coordinator {
             },
         ));
         let cleanup = cleanup::run(coordinator.clone(), incoming_cleanups, stop.clone());
-        tokio::spawn(parts.liveness.keep("clean-up", stop, cleanup));
+        tokio::spawn(liveness.keep("clean-up", stop, cleanup));
         let contention = contention::run(
             coordinator.clone(),
             incoming_contention,
-            parts.wake_ups,
+            wake_ups,
             stop.clone(),
         );
-        tokio::spawn(parts.liveness.keep("contention", stop, contention));
-        if parts.deadlock_detection {
+        tokio::spawn(liveness.keep("contention", stop, contention));
+        if detects {
             let deadlock = deadlock::run(coordinator.clone(), stop.clone());
-            tokio::spawn(
-                parts
-                    .liveness
-                    .keep("detection of deadlocks", stop, deadlock),
-            );
+            tokio::spawn(liveness.keep("detection of deadlocks", stop, deadlock));
         }
         coordinator
     }
 
     /// Its id.
     pub fn id(&self) -> &CoordinatorId {
-        &self.shared.id
+        &self.shared.parts.id
     }
 
     /// The store.
     pub fn store(&self) -> &Store {
-        &self.shared.store
+        &self.shared.parts.store
     }
 
     /// Returns the TTLs that it accepts.
     pub fn bounds(&self) -> &TtlBounds {
-        &self.shared.bounds
+        &self.shared.parts.bounds
     }
 
     /// Longest wait that may be asked for.
     pub fn max_wait(&self) -> Duration {
-        self.shared.max_wait
+        self.shared.parts.max_wait
     }
 
     /// Returns the bounds of the fields of a session's messages.
@@ -189,22 +162,22 @@ impl Coordinator {
 
     /// Returns the time-out of a command to the store.
     pub fn store_timeout(&self) -> Duration {
-        self.shared.store_timeout
+        self.shared.parts.store_timeout
     }
 
     /// Whether replicas have to acknowledge grants and renewals.
     pub fn is_acknowledged_by_replicas(&self) -> bool {
-        self.shared.acknowledged
+        self.shared.parts.acknowledged
     }
 
     /// Returns its metrics.
     pub fn metrics(&self) -> &Metrics {
-        &self.shared.metrics
+        &self.shared.parts.metrics
     }
 
     /// Returns the limits of callers.
     pub fn limits(&self) -> &Limits {
-        &self.shared.limits
+        &self.shared.parts.limits
     }
 
     /// Returns the admission of acquires to the store.
@@ -229,12 +202,12 @@ impl Coordinator {
     /// A command from this coordinator, counted as about to be sent.
     pub fn command(&self, name: LockName, op: Op) -> Command {
         let caller = Caller {
-            coordinator: self.shared.id.clone(),
+            coordinator: self.shared.parts.id.clone(),
             floor: FencingToken::new(self.shared.floor.load(Ordering::Relaxed)),
-            token_memory: self.shared.bounds.token_memory(),
+            token_memory: self.shared.parts.bounds.token_memory(),
             not_after: None,
         };
-        self.shared.metrics.store_operations.inc();
+        self.shared.parts.metrics.store_operations.inc();
         Command { name, caller, op }
     }
 
@@ -242,7 +215,7 @@ impl Coordinator {
     /// its observer, see `note`.
     pub async fn execute(&self, name: &LockName, op: Op) -> Result<Stamped, StoreError> {
         let command = self.command(name.clone(), op);
-        let result = self.shared.store.execute(command).await;
+        let result = self.shared.parts.store.execute(command).await;
         self.outcome(name, result)
     }
 
@@ -253,7 +226,7 @@ impl Coordinator {
         result: Result<Stamped, StoreError>,
     ) -> Result<Stamped, StoreError> {
         if let Err(error) = &result {
-            self.shared.metrics.store_errors.inc();
+            self.shared.parts.metrics.store_errors.inc();
             if error.is_indeterminate() {
                 // It may have handed the lock on: whoever waits here finds out at once.
                 self.shared.contention.recheck(name, Duration::ZERO);
@@ -272,8 +245,8 @@ impl Coordinator {
         }
         for handed in &stamped.executed.handed {
             self.learn(handed.token);
-            self.shared.metrics.handoffs.inc();
-            if handed.coordinator != self.shared.id {
+            self.shared.parts.metrics.handoffs.inc();
+            if handed.coordinator != self.shared.parts.id {
                 continue;
             }
             let granted = RegistryEvent::Granted {
@@ -300,7 +273,7 @@ impl Coordinator {
     /// find out when it confirms it.
     fn refuse(&self, name: &LockName, handed: &Handed, error: &StoreError) {
         self.learn(handed.token);
-        if handed.coordinator == self.shared.id {
+        if handed.coordinator == self.shared.parts.id {
             self.deliver(name, handed, RegistryEvent::GrantFailed(error.clone()));
         }
     }
@@ -319,63 +292,16 @@ impl Coordinator {
             owner,
             end: End::Clean,
             may_arrive_until: None,
-            gone_at: leasehold_store::clock::now().after(self.shared.bounds.max),
+            gone_at: leasehold_store::clock::now().after(self.shared.parts.bounds.max),
         });
     }
 
     /// Releases something in the background, and keeps its owner id registered until that is done.
     pub fn clean_up(&self, pending: PendingCleanup) {
         self.shared.registry.settle(&pending.owner);
-        let tracked = self.shared.metrics.inflight_cleanups.track();
+        let tracked = self.shared.parts.metrics.inflight_cleanups.track();
         // The receiver lives as long as this handle's background task; when the process is stopping and it is gone,
         // expiry does what it would have done.
         let _ = self.shared.cleanups.send((pending, tracked));
-    }
-
-    /// Releases a hold or cancels a waiter that this coordinator may not know, for the unary call.
-    pub async fn release(&self, name: &LockName, owner: OwnerId) -> Result<bool, StoreError> {
-        let op = Op::Release {
-            owner,
-            end: End::Clean,
-        };
-        let stamped = self.execute(name, op).await?;
-        Ok(matches!(
-            stamped.executed.reply,
-            Reply::Released { held: true, .. }
-        ))
-    }
-
-    /// Shows a name with at most this many waiters.
-    pub async fn view(&self, name: &LockName, waiters: usize) -> Result<NameView, StoreError> {
-        let stamped = self.execute(name, Op::View { waiters }).await?;
-        match stamped.executed.reply {
-            Reply::Seen(view) => Ok(*view),
-            _ => Err(unexpected("view")),
-        }
-    }
-
-    /// Takes a lock from its holder; gives whether anything was released, and the token now.
-    pub async fn force_release(&self, name: &LockName) -> Result<(bool, FencingToken), StoreError> {
-        let stamped = self.execute(name, Op::ForceRelease).await?;
-        match stamped.executed.reply {
-            Reply::Forced {
-                released,
-                token,
-                former,
-            } => {
-                for former in former {
-                    self.shared.registry.take(&former.owner, Loss::Forced);
-                }
-                Ok((released, token))
-            }
-            _ => Err(unexpected("force release")),
-        }
-    }
-}
-
-/// An answer that does not belong to what was asked; the stores never give one.
-fn unexpected(operation: &str) -> StoreError {
-    StoreError::Garbled {
-        reason: format!("the reply to {operation} is that of another operation"),
     }
 }

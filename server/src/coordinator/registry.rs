@@ -6,7 +6,6 @@ use std::{
 };
 
 use leasehold_core::{command::Loss, id::OwnerId, session::RegistryEvent};
-use tokio::sync::oneshot;
 
 use super::inbox::{Inbox, InboxEvent};
 
@@ -17,20 +16,11 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 enum OwnerState {
     /// An acquire that is in flight or waits.
-    Waits(Listener),
+    Waits(Arc<Inbox>),
     /// A grant on its way to whoever asked, or a release on its way to the store.
     Settling,
     /// A session's hold.
     Held(Arc<Inbox>),
-}
-
-/// Listener for a grant.
-#[derive(Debug)]
-pub enum Listener {
-    /// A session.
-    Session(Arc<Inbox>),
-    /// A unary call.
-    Call(oneshot::Sender<RegistryEvent>),
 }
 
 /// The owner ids of every acquire in flight, waiter and session hold of this coordinator. An owner id is in it from
@@ -42,9 +32,8 @@ pub struct Registry {
 
 impl Registry {
     /// Notes an acquire that is about to be sent.
-    pub fn wait(&self, owner: OwnerId, listener: Listener) {
-        self.shard(&owner)
-            .insert(owner, OwnerState::Waits(listener));
+    pub fn wait(&self, owner: OwnerId, inbox: Arc<Inbox>) {
+        self.shard(&owner).insert(owner, OwnerState::Waits(inbox));
     }
 
     /// Does the same for an owner id that a client made. Returns false, and notes nothing, if it is known already.
@@ -52,7 +41,7 @@ impl Registry {
         match self.shard(&owner).entry(owner) {
             Entry::Occupied(_) => false,
             Entry::Vacant(free) => {
-                free.insert(OwnerState::Waits(Listener::Session(session)));
+                free.insert(OwnerState::Waits(session));
                 true
             }
         }
@@ -89,16 +78,12 @@ impl Registry {
         let Some(state @ OwnerState::Waits(_)) = shard.get_mut(owner) else {
             return false;
         };
-        let waits = std::mem::replace(state, OwnerState::Settling);
+        let OwnerState::Waits(inbox) = std::mem::replace(state, OwnerState::Settling) else {
+            return false;
+        };
         drop(shard);
-        match waits {
-            OwnerState::Waits(Listener::Session(session)) => {
-                session.put(InboxEvent::Registry(*owner, event));
-                true
-            }
-            OwnerState::Waits(Listener::Call(call)) => call.send(event).is_ok(),
-            OwnerState::Settling | OwnerState::Held(_) => false,
-        }
+        inbox.put(InboxEvent::Registry(*owner, event));
+        true
     }
 
     /// Tells the session that holds the owner id that it was taken. Returns false if no session here does.

@@ -25,7 +25,13 @@ pub struct ListenerOptions {
 
 impl Default for ListenerOptions {
     fn default() -> Self {
-        Self::from(&Config::default())
+        Self {
+            max_connections: 16_384,
+            max_connections_per_address: 0,
+            handshake_timeout: Duration::from_secs(5),
+            max_silence: Some(Duration::from_secs(10)),
+            tls: None,
+        }
     }
 }
 

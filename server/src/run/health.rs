@@ -12,7 +12,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
     admin_http::Readiness,
-    session::sessions::{LateRenewals, Sessions},
+    sessions::{LateRenewals, Sessions},
     telemetry::Metrics,
 };
 

@@ -31,11 +31,13 @@ use crate::{
         DESCRIPTORS,
         admin::Admin,
         election::Elections,
+        listing::Listings,
         lock::Locks,
         overview::Overview,
         streams::{StreamOptions, Streams},
     },
-    session::{sessions::Sessions, signals::Shutdown},
+    session::signals::Shutdown,
+    sessions::Sessions,
     suspension,
     telemetry::{Metrics, RequestLayer, Traces},
     tls::{Tls, follow_expiry},
@@ -139,6 +141,7 @@ pub async fn run_and_announce(
     };
     let admin = Admin {
         coordinator: coordinator.clone(),
+        listings: Listings::default(),
         sessions,
         watching,
         overview: Overview {
@@ -255,7 +258,6 @@ fn start_coordinator(
     let parts = Parts {
         id,
         store,
-        wake_ups,
         bounds: TtlBounds {
             min: config.min_ttl,
             default: config.default_ttl,
@@ -269,7 +271,7 @@ fn start_coordinator(
         limits,
         liveness,
     };
-    Ok(Coordinator::start(parts, background))
+    Ok(Coordinator::start(parts, wake_ups, background))
 }
 
 /// Waits a moment for the store. If it can't be reached, the coordinator still serves, and reports that it is not ready,

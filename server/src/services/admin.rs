@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 use super::{
+    listing::Listings,
+    names,
     overview::Overview,
     server_stream::{self, ServerStream},
     streams::draining,
@@ -30,7 +32,7 @@ use crate::{
     },
     convert,
     coordinator::Coordinator,
-    session::sessions::{SessionInfo, Sessions},
+    sessions::{SessionInfo, Sessions},
     status::Refusal,
     watch::Watching,
 };
@@ -43,6 +45,8 @@ const SHOWN_WAITERS: usize = 100;
 pub struct Admin {
     /// The coordinator.
     pub coordinator: Coordinator,
+    /// Reads of listings.
+    pub listings: Listings,
     /// The sessions of this coordinator.
     pub sessions: Sessions,
     /// The hub of watchers.
@@ -68,7 +72,7 @@ impl AdminService for Admin {
         check_prefix(&request.prefix)?;
         let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
         let page = self.visible(&request, size, rights.granted()).await?;
-        let views = self.coordinator.views(&page.names).await;
+        let views = self.listings.views(&self.coordinator, &page.names).await;
         let views = views.map_err(Refusal::from)?;
         let mut locks = Vec::with_capacity(views.len());
         for (name, view) in page.names.iter().zip(views) {
@@ -92,8 +96,7 @@ impl AdminService for Admin {
         let rights = self.access.rights(request.extensions())?;
         let name = convert::lock_name("name", &request.get_ref().name, coordinator.store())?;
         rights.check(Permission::Inspect, Place::Either, name.as_str())?;
-        let view = coordinator
-            .view(&name, SHOWN_WAITERS)
+        let view = names::view(coordinator, &name, SHOWN_WAITERS)
             .await
             .map_err(Refusal::from)?;
         let lock = Some(convert::lock_view(&name, &view));
@@ -161,8 +164,7 @@ impl AdminService for Admin {
         let rights = self.access.rights(request.extensions())?;
         let name = convert::lock_name("name", &request.get_ref().name, coordinator.store())?;
         rights.check(Permission::Administer, Place::Either, name.as_str())?;
-        let (released, token) = coordinator
-            .force_release(&name)
+        let (released, token) = names::force_release(coordinator, &name)
             .await
             .map_err(Refusal::from)?;
         let by = rights.caller().identity();
@@ -185,7 +187,9 @@ impl AdminService for Admin {
             return Err(Refusal::field("fencing_token", "must be positive").into());
         }
         rights.check(Permission::Inspect, Place::Either, name.as_str())?;
-        let view = coordinator.view(&name, 0).await.map_err(Refusal::from)?;
+        let view = names::view(coordinator, &name, 0)
+            .await
+            .map_err(Refusal::from)?;
         let newest_token = view.token.map_or(0, |token| token.get());
         let current = newest_token == request.fencing_token;
         if !current {

@@ -7,10 +7,9 @@ use std::{
 
 use futures_util::StreamExt;
 use leasehold_core::{
-    command::{Acquire, Op, Reply},
-    id::{Actor, OwnerId},
+    command::{Op, Reply},
     lease::drift_margin,
-    session::Wait,
+    session::{CallOutcome, CallRequest, NotGranted, Wait},
     time::Moment,
 };
 use leasehold_proto::v1::{
@@ -21,13 +20,11 @@ use leasehold_proto::v1::{
 use leasehold_store::clock;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use uuid::Uuid;
 
-use super::streams::Streams;
+use super::{call, names, streams::Streams};
 use crate::{
     access::rules::{Permission, Place},
     convert,
-    coordinator::acquire::AcquireOutcome,
     listener::ConnectionHandle,
     session::opened::Kind,
     status::{Reason, Refusal},
@@ -77,21 +74,18 @@ impl LockService for Locks {
         let name = convert::lock_name("name", &request.name, coordinator.store())?;
         let wait = convert::wait("wait", request.wait, Wait::No, coordinator.max_wait())?;
         let mode = convert::mode("", request.mode, request.permits, request.limit)?;
-        let acquire = Acquire {
-            owner: OwnerId::from_bytes(Uuid::new_v4().into_bytes()),
-            session: None,
-            actor: Actor::NOBODY,
+        let ttl = convert::ttl("ttl", request.ttl, bounds)?;
+        let mut request = CallRequest {
+            name: name.clone(),
             mode,
+            wait,
             client_name: convert::client_name("client_name", &request.client_name)?,
             value: convert::value("value", &request.value)?,
-            ttl: convert::ttl("ttl", request.ttl, bounds)?,
+            ttl,
             lock_delay: convert::lock_delay("lock_delay", request.lock_delay, bounds)?,
-            wait: wait != Wait::No,
-            again: false,
         };
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         let mut rights_then = rights.clone();
-        let ttl = acquire.ttl;
         // However long it waits, it may do so for as long as it has the permission.
         let lost = rights.lost(Permission::Acquire, Place::Lock, name.as_str());
         let queue = connection.map(|connection| {
@@ -112,20 +106,18 @@ impl LockService for Locks {
             };
             // It waits for admission no longer than it would for the lock.
             let Ok(mut permit) = permit else {
-                return AcquireOutcome::TimedOut(None);
+                return CallOutcome::NotGranted(NotGranted::TimedOut, None);
             };
-            let wait = match wait {
-                Wait::For(wait) => Wait::For(wait.saturating_sub(since.elapsed())),
-                Wait::No | Wait::Forever => wait,
-            };
+            if let Wait::For(wait) = &mut request.wait {
+                *wait = wait.saturating_sub(since.elapsed());
+            }
             followed.script();
             let queued = || {
                 followed.waits();
                 // It is not on its way any more.
                 permit.take();
             };
-            let acquired = coordinator.acquire(name.clone(), acquire, wait, queued);
-            acquired.await
+            call::acquire(coordinator, request, queued).await
         };
         let acquired = tokio::select! {
             biased;
@@ -133,31 +125,35 @@ impl LockService for Locks {
             refusal = lost => return Err(refusal.into()),
             () = self.streams.shutdown.stopping.cancelled() => return Err(stopping().into()),
         };
-        let (outcome, holder) = match acquired {
-            AcquireOutcome::Granted(granted) => {
-                followed.handed_off(|| granted.sent_at.until(clock::now()));
+        let (why, holder) = match acquired {
+            CallOutcome::Granted {
+                owner,
+                token,
+                sent_at,
+            } => {
+                followed.handed_off(|| sent_at.until(clock::now()));
                 let response = AcquireResponse {
                     outcome: v1::AcquireOutcome::Granted.into(),
-                    owner_id: granted.owner.as_bytes().to_vec(),
-                    fencing_token: granted.token.get(),
-                    ttl: Some(convert::wire_duration(left(
-                        granted.sent_at.after(ttl),
-                        ttl,
-                    ))),
+                    owner_id: owner.as_bytes().to_vec(),
+                    fencing_token: token.get(),
+                    ttl: Some(convert::wire_duration(left(sent_at.after(ttl), ttl))),
                     holder: None,
                 };
                 return Ok(Response::new(response));
             }
-            AcquireOutcome::Busy(holder) => (v1::AcquireOutcome::Busy, holder),
-            AcquireOutcome::TimedOut(holder) => (v1::AcquireOutcome::TimedOut, holder),
-            AcquireOutcome::Refused(refusal) => return Err(refusal.into()),
+            CallOutcome::NotGranted(why, holder) => (why, holder),
+            CallOutcome::Refused(refused) => {
+                let limits = self.streams.coordinator.limits();
+                let refusal = convert::session::refusal(refused, limits, rights_then.granted());
+                return Err(refusal.into());
+            }
         };
         // It may not be what it was when the wait began.
         rights_then.look_again()?;
         let granted = rights_then.granted();
         let may_inspect = granted.permits(Permission::Inspect, Place::Either, name.as_str());
         Ok(Response::new(AcquireResponse {
-            outcome: outcome.into(),
+            outcome: convert::session::not_granted(why).into(),
             holder: holder.as_ref().filter(|_| may_inspect).map(convert::holder),
             ..Default::default()
         }))
@@ -198,8 +194,7 @@ impl LockService for Locks {
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         followed.script();
-        let released = coordinator
-            .release(&name, owner)
+        let released = names::release(coordinator, &name, owner)
             .await
             .map_err(Refusal::from)?;
         Ok(Response::new(ReleaseResponse { released }))

@@ -1,8 +1,11 @@
 //! gRPC services. They are thin: they check fields, call the coordinator and build answers.
 
 pub mod admin;
+pub(crate) mod call;
 pub mod election;
+pub mod listing;
 pub mod lock;
+pub(crate) mod names;
 mod opening;
 pub mod overview;
 mod server_stream;

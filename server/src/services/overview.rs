@@ -5,7 +5,7 @@ use leasehold_proto::v1::{GetStatusResponse, StoreState};
 use leasehold_store::{LockStore, Status as StoreStatus, clock};
 use tokio::sync::watch;
 
-use crate::{admin_http::Readiness, convert, coordinator::Coordinator, session::sessions::Load};
+use crate::{admin_http::Readiness, convert, coordinator::Coordinator, sessions::Load};
 
 /// The coordinator as a whole, as `GetStatus` shows it.
 #[derive(Clone, Debug)]

@@ -24,14 +24,13 @@ use crate::{
     coordinator::Coordinator,
     limits::{Account, too_many_sessions},
     listener::ConnectionHandle,
+    outbox::{Outbox, Reading, traces::Following},
     session::{
         driver,
         opened::{Kind, Opened},
-        outbox::{Outbox, Reading},
-        sessions::{SessionInfo, Sessions},
         signals::Shutdown,
-        traces::Following,
     },
+    sessions::{SessionInfo, Sessions},
     status::{Reason, Refusal},
     telemetry::{CallerContext, Traces},
 };

@@ -1,29 +1,27 @@
 //! Execution of a session's outputs: commands, registrations, announcements, answers, metrics.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use leasehold_core::{
-    command::{Loss, Op},
-    id::OwnerId,
-    name::LockName,
-    session::{
-        CommandFailure, CommandId, Context, Input, Interest, LostWhy, Note, Output, RequestId,
-        Response, Resumption, Session,
-    },
+    command::Loss,
+    session::{Input, LostWhy, Note, Output, RequestId, Response, Resumption, Session},
     time::Moment,
 };
-use leasehold_store::{Answer, LockStore, Stamped, StoreError, clock};
-use uuid::Uuid;
+use leasehold_store::clock;
 
-use super::{opened::Opened, outbox::Outbox, sessions::Listed};
+use super::opened::Opened;
 use crate::{
-    admission::Share,
     convert::{
         self,
         session::{Surroundings, refused},
     },
-    coordinator::{Coordinator, contention::TrackedWaiter, inbox::Inbox, registry::Listener},
-    limits::{SessionPlace, WaiterPlace},
+    coordinator::{
+        Coordinator,
+        executor::{Execution, Executor, Sender, with_context},
+    },
+    limits::SessionPlace,
+    outbox::Outbox,
+    sessions::Listed,
     status::Refusal,
     telemetry::Tracked,
 };
@@ -32,21 +30,11 @@ use crate::{
 pub(super) struct Carrier {
     pub(super) coordinator: Coordinator,
     pub(super) outbox: Outbox,
-    pub(super) inbox: Arc<Inbox>,
+    pub(super) executor: Executor,
     /// What answers depend on beside what the session says.
     pub(super) surroundings: Surroundings,
     /// Its place among the sessions; `None` if it never opened.
     pub(super) place: Option<Place>,
-    /// Whose session it is.
-    caller: Arc<str>,
-    /// Commands that the store has not answered.
-    in_flight: HashMap<CommandId, InFlight>,
-    /// Waiters that are announced.
-    waiters: HashMap<OwnerId, TrackedWaiter>,
-    /// Of the acquire whose answer is being taken in: its place among the name's waiters.
-    waiter_place: Option<WaiterPlace>,
-    /// Its share of the way to the store.
-    share: Share,
     holds: Tracked,
     is_writable: bool,
     /// Whether the stream ends when what was sent has been handed over.
@@ -59,24 +47,16 @@ pub(super) struct Place {
     pub(super) account: SessionPlace,
 }
 
-/// A command that the store has not answered.
-enum InFlight {
-    /// An acquire, and since when it is measured.
-    Acquire {
-        name: LockName,
-        since: Option<Moment>,
-        place: Option<WaiterPlace>,
-    },
-    /// A renewal: the session itself counts its failures.
-    Renewal,
-    /// Anything else.
-    Other(LockName),
-}
-
 impl Carrier {
     pub(super) fn new(coordinator: Coordinator, opened: Opened, outbox: Outbox) -> Self {
         Self {
-            inbox: Arc::default(),
+            executor: Executor::new(
+                coordinator.clone(),
+                Some(Sender {
+                    caller: Arc::clone(opened.account.caller()),
+                    share: coordinator.admission().share(),
+                }),
+            ),
             surroundings: Surroundings {
                 session: opened.id,
                 ttl: opened.lease.ttl(),
@@ -85,15 +65,10 @@ impl Carrier {
                 granted: opened.rights.granted().clone(),
                 denied: opened.denied,
             },
-            caller: Arc::clone(opened.account.caller()),
             place: Some(Place {
                 listed: opened.listed,
                 account: opened.account,
             }),
-            in_flight: HashMap::new(),
-            waiters: HashMap::new(),
-            waiter_place: None,
-            share: coordinator.admission().share(),
             holds: coordinator.metrics().holds.track_none(),
             is_writable: true,
             ends_stream: false,
@@ -107,7 +82,7 @@ impl Carrier {
     pub(super) fn claim(&mut self, resume: &[Resumption]) -> Result<(), Refusal> {
         let registry = self.coordinator.registry();
         for (number, resumption) in resume.iter().enumerate() {
-            if !registry.claim(resumption.next, Arc::clone(&self.inbox)) {
+            if !registry.claim(resumption.next, Arc::clone(self.executor.inbox())) {
                 for claimed in &resume[..number] {
                     registry.forget(&claimed.next);
                 }
@@ -134,15 +109,15 @@ impl Carrier {
                 let input = Input::Writable(is_writable);
                 with_context(|context| session.handle(input, context));
             }
-            let share = &self.share;
+            let executor = &self.executor;
             let next =
-                with_context(|context| session.poll_output(context, &mut || share.has_room()));
+                with_context(|context| session.poll_output(context, &mut || executor.has_room()));
             let Some(output) = next else { break };
             if let Some(input) = self.execute(output) {
                 with_context(|context| session.handle(input, context));
             }
         }
-        self.share.set_waiting(session.has_admission_queue());
+        self.executor.set_waiting(session.has_admission_queue());
         self.holds.set(session.holds());
         if let Some(place) = &self.place {
             place
@@ -152,62 +127,21 @@ impl Carrier {
         }
     }
 
-    /// Carries one thing out. Returns what the session is to know of it at once.
+    /// Carries one output out. Returns what the session is to know of it at once.
     fn execute(&mut self, output: Output) -> Option<Input> {
+        if let Output::Store {
+            request: Some(request),
+            ..
+        } = output
+        {
+            self.outbox.following.script(request);
+        }
+        let output = match self.executor.execute(output) {
+            Execution::Done => return None,
+            Execution::NotSent(id, failure) => return Some(Input::StoreReply(id, Err(failure))),
+            Execution::Other(output) => output,
+        };
         match output {
-            Output::Register(owner, interest) => self.register(owner, interest),
-            Output::Store {
-                id,
-                request,
-                name,
-                op,
-            } => {
-                if let Some(request) = request {
-                    self.outbox.following.script(request);
-                }
-                let in_flight = match &op {
-                    Op::Acquire(acquire) => {
-                        let place = acquire
-                            .wait
-                            .then(|| self.coordinator.limits().waiter(&name));
-                        let Ok(place) = place.transpose() else {
-                            let failure = CommandFailure::TooManyWaiters;
-                            return Some(Input::StoreReply(id, Err(failure)));
-                        };
-                        self.share.start();
-                        let since = self.coordinator.metrics().clocks.begin();
-                        let name = name.clone();
-                        InFlight::Acquire { name, since, place }
-                    }
-                    Op::Renew { .. } => InFlight::Renewal,
-                    _ => InFlight::Other(name.clone()),
-                };
-                self.in_flight.insert(id, in_flight);
-                let inbox = Arc::clone(&self.inbox);
-                let answer = Answer::numbered(id.get(), inbox);
-                let command = self.coordinator.command(name, op);
-                self.coordinator.store().send(command, answer);
-            }
-            Output::TrackWait(wait) => {
-                let owner = wait.acquire.owner;
-                let place = self.waiter_place.take();
-                let waiter =
-                    self.coordinator
-                        .track(wait.name, wait.acquire, wait.expires_in, place);
-                self.waiters.insert(owner, waiter);
-            }
-            Output::WatchDeadlock(owner) => {
-                if let Some(waiter) = self.waiters.get_mut(&owner) {
-                    waiter.watch(&self.caller);
-                }
-            }
-            Output::UntrackWait(owner, end) => {
-                if let Some(waiter) = self.waiters.remove(&owner) {
-                    waiter.ended(end);
-                }
-            }
-            Output::Cleanup(pending) => self.coordinator.clean_up(pending),
-            Output::TellMoved(owner) => self.coordinator.registry().moved(&owner),
             Output::Send(request, response) => self.send(request, response),
             Output::EndStream(refused) => {
                 self.ends_stream = true;
@@ -224,20 +158,9 @@ impl Carrier {
             }
             Output::NotOpened => self.place = None,
             Output::Note(note) => self.note(note),
-            Output::Ended => {}
+            _ => {}
         }
         None
-    }
-
-    fn register(&self, owner: OwnerId, interest: Interest) {
-        let registry = self.coordinator.registry();
-        let inbox = || Arc::clone(&self.inbox);
-        match interest {
-            Interest::Waits => registry.wait(owner, Listener::Session(inbox())),
-            Interest::Held => registry.hold(&owner, inbox()),
-            Interest::Settling => registry.settle(&owner),
-            Interest::Forgotten => registry.forget(&owner),
-        }
     }
 
     fn send(&mut self, request: RequestId, response: Response) {
@@ -257,29 +180,6 @@ impl Carrier {
     pub(super) fn refuse(&mut self, request: RequestId, refusal: Refusal) {
         self.outbox.following.refused(request, &refusal);
         self.outbox.send(Ok(refused(request, refusal)));
-    }
-
-    /// Takes in that the store has answered a command.
-    pub(super) fn answered(
-        &mut self,
-        id: CommandId,
-        result: Result<Stamped, StoreError>,
-    ) -> Result<Stamped, CommandFailure> {
-        let name = match self.in_flight.remove(&id) {
-            Some(InFlight::Acquire { name, since, place }) => {
-                self.share.finish();
-                self.coordinator.metrics().clocks.acquired(since);
-                self.waiter_place = place;
-                Some(name)
-            }
-            Some(InFlight::Other(name)) => Some(name),
-            Some(InFlight::Renewal) | None => None,
-        };
-        let result = match name {
-            Some(name) => self.coordinator.outcome(&name, result),
-            None => result,
-        };
-        result.map_err(CommandFailure::Store)
     }
 
     fn note(&mut self, note: Note) {
@@ -356,12 +256,4 @@ impl Carrier {
             self.outbox.close();
         }
     }
-}
-
-/// Lends a session what it works with.
-pub(super) fn with_context<T>(call: impl FnOnce(&mut Context<'_>) -> T) -> T {
-    call(&mut Context {
-        now: clock::now(),
-        fresh_owner: &mut || OwnerId::from_bytes(Uuid::new_v4().into_bytes()),
-    })
 }

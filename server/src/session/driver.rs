@@ -18,17 +18,17 @@ use tokio::task::{consume_budget, yield_now};
 use tonic::Status;
 
 use super::{
-    carry::{Carrier, with_context},
+    carry::Carrier,
     opened::{Kind, Opened},
-    outbox::Outbox,
     signals::{Shutdown, Signal, signals},
 };
 use crate::{
     access::{self, rules::Permission},
     alarm::Alarm,
     convert::session::{self as messages, Requests, not_its_name},
-    coordinator::{Coordinator, inbox::InboxEvent},
+    coordinator::{Coordinator, executor::with_context, inbox::InboxEvent},
     listener::ConnectionHandle,
+    outbox::Outbox,
     status::{Reason, Refusal},
     telemetry::waits::RequestKind,
 };
@@ -87,7 +87,7 @@ pub async fn serve(
     };
     let is_up = driver.is_store_up();
     driver.handle(Input::StoreUp(is_up));
-    let inbox = Arc::clone(&driver.carrier.inbox);
+    let inbox = Arc::clone(driver.carrier.executor.inbox());
     let mut alarm = Alarm::new(clock::now());
     let mut owed = 0;
     let mut events = Vec::new();
@@ -123,9 +123,7 @@ pub async fn serve(
             driver.session.next_timeout(),
             driver.carrier.outbox.check_at(),
         ];
-        if let Some(due) = due.into_iter().flatten().min() {
-            alarm.set(due, now);
-        }
+        alarm.set(due.into_iter().flatten().min(), now);
         let phase = driver.session.phase();
         tokio::select! {
             biased;
@@ -190,7 +188,7 @@ impl Driver {
     fn on_event(&mut self, event: InboxEvent) {
         let input = match event {
             InboxEvent::Answered(id, result) => {
-                let result = self.carrier.answered(id, result);
+                let result = self.carrier.executor.answered(id, result);
                 Input::StoreReply(id, result)
             }
             InboxEvent::Registry(owner, event) => Input::Registry(owner, event),

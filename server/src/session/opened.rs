@@ -10,10 +10,10 @@ use leasehold_core::{
     session::{Closer, LostLock, MAX_IN_FLIGHT, MAX_PENDING_ACKS, Resumption},
 };
 
-use super::sessions::Listed;
 use crate::{
     access::{Rights, rules::Place},
     limits::{Limits, SessionPlace},
+    sessions::Listed,
 };
 
 /// Most proclaims that one candidacy has in flight.

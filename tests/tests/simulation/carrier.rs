@@ -12,7 +12,6 @@ use leasehold_core::{
     },
 };
 use leasehold_proto::v1::SessionResponse;
-use leasehold_server::coordinator::registry::Listener;
 use prost::Message;
 
 use crate::{
@@ -105,7 +104,7 @@ impl World {
                 let registry = &coordinator.registry;
                 let inbox = Arc::clone(&served.inbox);
                 match interest {
-                    Interest::Waits => registry.wait(owner, Listener::Session(inbox)),
+                    Interest::Waits => registry.wait(owner, inbox),
                     Interest::Held => registry.hold(&owner, inbox),
                     Interest::Settling => registry.settle(&owner),
                     Interest::Forgotten => registry.forget(&owner),

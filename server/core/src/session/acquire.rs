@@ -120,10 +120,11 @@ enum Then {
     End(Box<AcquireOutcome>),
 }
 
-/// Terms that all acquires of a session share.
+/// Terms that all acquires of a session share, or those of a unary call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Terms {
-    pub(super) session: SessionId,
+    /// `None` for a unary call.
+    pub(super) session: Option<SessionId>,
     pub(super) client_name: ClientName,
     pub(super) ttl: Duration,
     /// Whether the client is told tickets, and so can resume its places.
@@ -247,7 +248,7 @@ impl Acquire {
     fn command(&self, owner: OwnerId, terms: &Terms) -> command::Acquire {
         command::Acquire {
             owner,
-            session: Some(terms.session),
+            session: terms.session,
             actor: self.wanted.actor,
             client_name: terms.client_name.clone(),
             mode: self.wanted.mode,

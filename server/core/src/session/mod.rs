@@ -10,6 +10,7 @@
 //!
 //! - `acquires`: admission queue and table of the acquires; `acquire`: one of them, from the request to its outcome; `taken`:
 //!   those of several names that it has.
+//! - [`Call`]: the acquire of a unary call, which has the same rules and no session.
 //! - `tenure`: lease, holds and renewal; its tables are `holds`, `revoked` and `renewal`.
 //! - `resuming`: locks and places that are taken over from another stream before the session opens.
 //! - `effects`: outputs and outstanding commands.
@@ -30,6 +31,7 @@ macro_rules! step {
 
 mod acquire;
 mod acquires;
+mod call;
 pub mod confirmation;
 mod effects;
 mod holds;
@@ -54,6 +56,7 @@ use self::{
     tenure::Tenure,
 };
 pub use self::{
+    call::{Call, CallOutcome, CallRequest},
     effects::MAX_IN_FLIGHT,
     input::{
         AcquireRequest, Closer, CommandFailure, CommandId, Input, Names, OneOrMore, RegistryEvent,
@@ -177,7 +180,7 @@ impl Session {
         let mut session = Self {
             state: State::Open,
             terms: Terms {
-                session: config.id,
+                session: Some(config.id),
                 client_name: config.client_name,
                 ttl: lease.ttl(),
                 tells_tickets: config.tells_tickets,
@@ -194,7 +197,7 @@ impl Session {
             session.opened(request, Vec::new(), Vec::new(), context);
         } else {
             let mut step = step!(session, context);
-            let resuming = Resuming::new(request, resume, config.max_hold, &mut step);
+            let resuming = Resuming::new(request, resume, (config.id, config.max_hold), &mut step);
             session.state = State::Resuming(Box::new(resuming));
         }
         session

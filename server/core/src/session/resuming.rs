@@ -19,7 +19,7 @@ use super::{
 use crate::{
     command::{Acquire, End, Loss, Op, Reply, Resume, Stamped},
     failure::StoreError,
-    id::{Actor, OwnerId},
+    id::{Actor, OwnerId, SessionId},
     mode::Mode,
     time::Moment,
 };
@@ -32,6 +32,7 @@ const SLICE: usize = 256;
 pub(super) struct Resuming {
     /// The request that opens the session.
     request: RequestId,
+    session: SessionId,
     /// Longest hold that there may be.
     max_hold: Duration,
     unsent: VecDeque<Attempt>,
@@ -90,7 +91,7 @@ impl Resuming {
     pub(super) fn new(
         request: RequestId,
         resumptions: Vec<Resumption>,
-        max_hold: Duration,
+        (session, max_hold): (SessionId, Duration),
         step: &mut Step<'_>,
     ) -> Self {
         let unsent = resumptions.into_iter().map(|resumption| Attempt {
@@ -100,6 +101,7 @@ impl Resuming {
         });
         let mut resuming = Self {
             request,
+            session,
             max_hold,
             unsent: unsent.collect(),
             asked: BTreeMap::new(),
@@ -144,7 +146,7 @@ impl Resuming {
             let op = Op::Resume(Resume {
                 from: from.clone(),
                 next: *next,
-                session: step.terms.session,
+                session: self.session,
                 client_name: step.terms.client_name.clone(),
                 ttl: step.terms.ttl,
                 count,

@@ -1,6 +1,5 @@
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::panic, reason = "tests")]
 
-use futures_util::FutureExt;
 use leasehold_core::{id::FencingToken, time::Moment};
 
 use super::*;
@@ -14,13 +13,6 @@ fn granted(token: i64) -> RegistryEvent {
         token: FencingToken::new(token),
         sent_at: Moment::from_micros(1),
     }
-}
-
-/// Registers a unary call.
-fn call(registry: &Registry, number: u8) -> oneshot::Receiver<RegistryEvent> {
-    let (listener, events) = oneshot::channel();
-    registry.wait(owner(number), Listener::Call(listener));
-    events
 }
 
 /// Returns the events in a session's inbox.
@@ -38,8 +30,9 @@ fn heard(inbox: &Inbox) -> Vec<(OwnerId, RegistryEvent)> {
 fn a_grant_reaches_its_waiter_once() {
     let registry = Registry::default();
     let session = Arc::new(Inbox::default());
-    registry.wait(owner(1), Listener::Session(Arc::clone(&session)));
-    let waiter = call(&registry, 2);
+    for number in [1, 2] {
+        registry.wait(owner(number), Arc::clone(&session));
+    }
     for number in [1, 2] {
         let owner = owner(number);
         assert!(registry.knows(&owner) && registry.waits(&owner));
@@ -51,21 +44,20 @@ fn a_grant_reaches_its_waiter_once() {
         registry.forget(&owner);
         assert!(!registry.knows(&owner));
     }
-    assert_eq!(heard(&session), [(owner(1), granted(7))]);
-    assert_eq!(waiter.now_or_never(), Some(Ok(granted(7))));
+    let both = [1, 2].map(|number| (owner(number), granted(7)));
+    assert_eq!(heard(&session), both);
 }
 
 #[test]
 fn a_grant_to_nobody_and_to_one_that_gave_up_is_not_taken() {
     let registry = Registry::default();
     assert!(!registry.deliver(&owner(1), granted(7)));
-    drop(call(&registry, 1));
-    assert!(!registry.deliver(&owner(1), granted(7)));
-    assert!(registry.knows(&owner(1)), "its claim releases it");
-    let waiter = call(&registry, 2);
+    let session = Arc::new(Inbox::default());
+    registry.wait(owner(2), Arc::clone(&session));
     registry.settle(&owner(2));
     assert!(!registry.deliver(&owner(2), granted(7)));
-    assert!(waiter.now_or_never().unwrap().is_err());
+    assert!(registry.knows(&owner(2)), "it is being released");
+    assert_eq!(heard(&session), []);
 }
 
 #[test]
@@ -90,9 +82,9 @@ fn whoever_has_what_moved_is_told() {
     registry.moved(&owner(1));
     let lost = RegistryEvent::Lost(Loss::Resumed);
     assert_eq!(heard(&session), [(owner(1), lost)]);
-    let waiter = call(&registry, 2);
+    registry.wait(owner(2), Arc::clone(&session));
     registry.moved(&owner(2));
-    assert_eq!(waiter.now_or_never(), Some(Ok(RegistryEvent::Moved)));
+    assert_eq!(heard(&session), [(owner(2), RegistryEvent::Moved)]);
     assert!(registry.knows(&owner(2)) && !registry.waits(&owner(2)));
     // Of what nobody has there is nobody to tell.
     registry.moved(&owner(3));

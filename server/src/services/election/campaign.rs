@@ -30,7 +30,7 @@ use crate::{
     },
     convert::{
         self,
-        session::{Answer, Requests, unknown_request},
+        session::{Answer, Requests},
     },
     coordinator::Coordinator,
     services::opening::not_open,
@@ -327,7 +327,7 @@ impl Campaign {
                 None
             }
             None => {
-                self.answers.say(error(unknown_request()));
+                self.answers.say(error(unknown()));
                 None
             }
         }
@@ -421,6 +421,13 @@ fn already_open() -> Refusal {
     Refusal::new(
         Reason::AlreadyOpen,
         "this stream is a candidacy already; open another stream for another one",
+    )
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(
+        Reason::UnknownRequest,
+        "the message holds no request that this coordinator knows; set one of the fields of `request`",
     )
 }
 

@@ -16,6 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::campaign::{Candidacy, FirstMessage};
 use super::{
+    names,
     server_stream::{self, ServerStream},
     streams::{Streams, draining},
 };
@@ -73,7 +74,9 @@ impl ElectionService for Elections {
         let rights = self.streams.access.rights(request.extensions())?;
         let name = election(&request.into_inner().election, coordinator)?;
         rights.check(Permission::Inspect, Place::Election, name.as_str())?;
-        let view = coordinator.view(&name, 0).await.map_err(Refusal::from)?;
+        let view = names::view(coordinator, &name, 0)
+            .await
+            .map_err(Refusal::from)?;
         let leader = Leader::of(&view).as_ref().map(convert::leader);
         Ok(Response::new(LeaderResponse { leader }))
     }

@@ -73,26 +73,26 @@ impl SessionInfo {
     }
 
     /// Notes how many locks it holds, and how many acquires it has in flight or waiting.
-    pub(super) fn set_counts(&self, holds: usize, waiters: usize) {
+    pub fn set_counts(&self, holds: usize, waiters: usize) {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         self.holds.store(count(holds), Ordering::Relaxed);
         self.waiters.store(count(waiters), Ordering::Relaxed);
     }
 
     /// Notes when its last heartbeat was received.
-    pub(super) fn set_heard_at(&self, at: Moment) {
+    pub fn set_heard_at(&self, at: Moment) {
         self.heard_at.store(at.as_micros(), Ordering::Relaxed);
     }
 
     /// Notes that what it holds is due to be renewed, if that was not known.
-    pub(super) fn set_renewal_due(&self, now: Moment) {
+    pub fn set_renewal_due(&self, now: Moment) {
         if self.renewal_due().is_none() {
             self.renewal_due.store(now.as_micros(), Ordering::Relaxed);
         }
     }
 
     /// Notes that nothing is due any more; gives since when it was.
-    pub(super) fn clear_renewal_due(&self) -> Option<Moment> {
+    pub fn clear_renewal_due(&self) -> Option<Moment> {
         let due = self.renewal_due();
         self.renewal_due.store(0, Ordering::Relaxed);
         due

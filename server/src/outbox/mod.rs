@@ -1,5 +1,7 @@
 //! Answers on their way to a client.
 
+pub mod traces;
+
 use std::{collections::VecDeque, time::Duration};
 
 use leasehold_core::{session::confirmation::DeadlineConfirmation, time::Moment};
@@ -7,7 +9,7 @@ use leasehold_store::clock;
 use prost::Message;
 use tokio::sync::mpsc;
 
-use super::traces::Following;
+use self::traces::Following;
 use crate::{
     convert::session::Answer,
     listener::ConnectionHandle,
@@ -51,7 +53,7 @@ pub struct Outbox {
     connection: ConnectionHandle,
     metrics: Metrics,
     /// Logs and traces of the answers and their times.
-    pub(super) following: Following,
+    pub following: Following,
     /// The client did not read: nothing more can be said.
     cut: bool,
 }
@@ -94,7 +96,7 @@ impl Outbox {
     }
 
     /// Ends the stream, without whatever has not been handed over. Nothing is said from here on.
-    pub(super) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.backlog.clear();
         self.bytes = 0;
         self.unread.set(0);
@@ -103,23 +105,23 @@ impl Outbox {
     }
 
     /// Returns whether answers wait that [`drain`](Self::drain) would move on.
-    pub(super) fn has_backlog(&self) -> bool {
+    pub fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
     }
 
     /// Returns whether more requests may be taken in: not while as much is unread as a session may owe.
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.bytes < BYTES_OWED && self.backlog.len() < self.reading.owed
     }
 
     /// Returns the time of the next [`check`](Self::check); `None` while everything is taken.
-    pub(super) fn check_at(&self) -> Option<Moment> {
+    pub fn check_at(&self) -> Option<Moment> {
         self.is_unread()
             .then(|| self.stuck.due(self.moved_at.after(self.reading.patience)))
     }
 
     /// Cuts off a client for which answers have waited for too long without its taking any.
-    pub(super) fn check(&mut self, now: Moment) {
+    pub fn check(&mut self, now: Moment) {
         let taken = self.handed - self.untaken();
         if taken != std::mem::replace(&mut self.taken, taken) {
             self.moved(now);
@@ -151,7 +153,7 @@ impl Outbox {
     }
 
     /// Moves the backlog on as soon as there is room. May be dropped at any point.
-    pub(super) async fn drain(&mut self) {
+    pub async fn drain(&mut self) {
         let is_gone = self.answers.reserve().await.is_err();
         if is_gone {
             // The stream's other half tells why.
@@ -173,7 +175,7 @@ impl Outbox {
     }
 
     /// Hands the last answers over, for a short while at most.
-    pub(super) async fn flush(&mut self) {
+    pub async fn flush(&mut self) {
         let drained = async {
             while self.has_backlog() {
                 self.drain().await;

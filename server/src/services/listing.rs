@@ -10,7 +10,8 @@ use leasehold_core::{name::LockName, view::NameView};
 use leasehold_store::StoreError;
 use tokio::sync::Semaphore;
 
-use super::{Coordinator, unexpected};
+use super::names::{unexpected, view};
+use crate::coordinator::Coordinator;
 
 /// Number of names that are looked at in one go.
 const SLICE: usize = 16;
@@ -19,7 +20,7 @@ const SLICES: usize = 4;
 
 /// The part of the way to the store that listings have.
 #[derive(Clone, Debug)]
-pub(super) struct Listings(Arc<Semaphore>);
+pub struct Listings(Arc<Semaphore>);
 
 impl Default for Listings {
     fn default() -> Self {
@@ -27,7 +28,7 @@ impl Default for Listings {
     }
 }
 
-impl Coordinator {
+impl Listings {
     /// Shows these names, each without its waiters; `None` for one that is somebody else's key. Slice by slice, between those of
     /// other listings.
     ///
@@ -36,14 +37,18 @@ impl Coordinator {
     /// # Errors
     ///
     /// The first that the store gives: what is behind it is not looked at.
-    pub async fn views(&self, names: &[LockName]) -> Result<Vec<Option<NameView>>, StoreError> {
+    pub async fn views(
+        &self,
+        coordinator: &Coordinator,
+        names: &[LockName],
+    ) -> Result<Vec<Option<NameView>>, StoreError> {
         let mut views = Vec::with_capacity(names.len());
         for slice in names.chunks(SLICE) {
-            let part = Arc::clone(&self.shared.listings.0).acquire_owned().await;
-            let (coordinator, slice) = (self.clone(), slice.to_vec());
+            let part = Arc::clone(&self.0).acquire_owned().await;
+            let (coordinator, slice) = (coordinator.clone(), slice.to_vec());
             let looked = tokio::spawn(async move {
                 let _part = part;
-                join_all(slice.iter().map(|name| coordinator.view(name, 0))).await
+                join_all(slice.iter().map(|name| view(&coordinator, name, 0))).await
             });
             for view in looked.await.map_err(|_| unexpected("view"))? {
                 views.push(match view {

@@ -51,17 +51,17 @@ impl Following {
     }
 
     /// They are the requests of this session.
-    pub(super) fn of(&mut self, session: SessionId) {
+    pub fn of(&mut self, session: SessionId) {
         self.session = Some(session);
     }
 
     /// Returns the session of the requests, once it is open.
-    pub(super) fn session(&self) -> Option<SessionId> {
+    pub fn session(&self) -> Option<SessionId> {
         self.session
     }
 
     /// A request has come.
-    pub(super) fn asked(&mut self, request: &Heading<'_>) {
+    pub fn asked(&mut self, request: &Heading<'_>) {
         if !self.traces.are_on() && !are_logged() {
             return;
         }
@@ -96,21 +96,21 @@ impl Following {
     }
 
     /// A command was sent to the store for a request.
-    pub(super) fn script(&mut self, request_id: u64) {
+    pub fn script(&mut self, request_id: u64) {
         if let Some(traced) = self.traced(request_id) {
             traced.part("script");
         }
     }
 
     /// A request that waited got its turn: the command that handed the lock over was sent so long ago.
-    pub(super) fn handed_off(&mut self, request_id: u64, ago: impl FnOnce() -> Duration) {
+    pub fn handed_off(&mut self, request_id: u64, ago: impl FnOnce() -> Duration) {
         if let Some(traced) = self.traced(request_id) {
             traced.handed_off(ago());
         }
     }
 
     /// A request is answered, or waits from now on.
-    pub(super) fn answered(&mut self, request_id: u64, response: &Response) {
+    pub fn answered(&mut self, request_id: u64, response: &Response) {
         if self.under_way.is_empty() {
             return;
         }
@@ -134,7 +134,7 @@ impl Following {
     }
 
     /// A request was refused.
-    pub(super) fn refused(&mut self, request_id: u64, refusal: &Refusal) {
+    pub fn refused(&mut self, request_id: u64, refusal: &Refusal) {
         if !self.under_way.is_empty() {
             let reason = refusal.reason().as_str();
             self.ends(request_id, reason, Some(reason));
@@ -142,12 +142,12 @@ impl Following {
     }
 
     /// A request is answered elsewhere: on the stream that resumed it.
-    pub(super) fn moved(&mut self, request_id: u64) {
+    pub fn moved(&mut self, request_id: u64) {
         self.ends(request_id, "moved", None);
     }
 
     /// So many holds are renewed.
-    pub(super) fn renews(&mut self, holds: usize) {
+    pub fn renews(&mut self, holds: usize) {
         if !self.traces.are_on() && !are_logged() {
             return;
         }
@@ -165,7 +165,7 @@ impl Following {
     }
 
     /// They were, but for those that were lost; or the store did not answer.
-    pub(super) fn renewed(&mut self, lost: usize, failed: bool) {
+    pub fn renewed(&mut self, lost: usize, failed: bool) {
         if let Some(mut renewal) = self.renewal.take() {
             if let Some(traced) = &mut renewal.traced {
                 traced.set("leasehold.lost", i64::try_from(lost).unwrap_or(i64::MAX));

@@ -1,0 +1,176 @@
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::*;
+use crate::{
+    command::{End, Executed},
+    time::StoreTime,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn name() -> LockName {
+    LockName::parse("a").unwrap()
+}
+
+fn owner(number: u8) -> OwnerId {
+    OwnerId::from_bytes([number; 16])
+}
+
+fn at(seconds: u32) -> Moment {
+    Moment::from_micros(0).after(SECOND * seconds)
+}
+
+fn cleanup(number: u8) -> PendingCleanup {
+    PendingCleanup {
+        name: name(),
+        owner: owner(number),
+        end: End::Unclean,
+        may_arrive_until: None,
+        gone_at: at(60),
+    }
+}
+
+/// A release that has found what it was to release, or nothing.
+fn released(found: bool, sent_at: Moment) -> Result<Stamped, StoreError> {
+    let executed = Executed {
+        reply: Reply::Released {
+            held: found,
+            waited: false,
+            closed_for: None,
+        },
+        at: StoreTime::from_micros(1),
+        handed: Vec::new(),
+        more: false,
+    };
+    Ok(Stamped { executed, sent_at })
+}
+
+fn unavailable() -> Result<Stamped, StoreError> {
+    let reason = "down".to_owned();
+    Err(StoreError::Unavailable { reason })
+}
+
+/// Takes the next output, which sends a release, and returns its command.
+fn sent(cleanups: &mut Cleanups, number: u8) -> CommandId {
+    match cleanups.poll_output() {
+        Some(Output::Store { id, name: of, op }) => {
+            let (owner, end) = (owner(number), End::Unclean);
+            assert_eq!((of, op), (name(), Op::Release { owner, end }));
+            id
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_release_that_found_something_is_over() {
+    let mut cleanups = Cleanups::default();
+    cleanups.add(cleanup(1));
+    let id = sent(&mut cleanups, 1);
+    assert_eq!((cleanups.poll_output(), cleanups.len()), (None, 1));
+    cleanups.on_answer(id, released(true, at(0)), at(0));
+    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    assert!(cleanups.is_empty() && cleanups.next_timeout().is_none());
+}
+
+#[test]
+fn one_that_may_have_come_before_its_acquire_is_sent_again_until_that_can_not_arrive() {
+    let mut cleanups = Cleanups::default();
+    cleanups.add(PendingCleanup {
+        may_arrive_until: Some(at(3)),
+        ..cleanup(1)
+    });
+    for second in [0, 1, 2] {
+        let id = sent(&mut cleanups, 1);
+        cleanups.on_answer(id, released(false, at(second)), at(second));
+        assert_eq!(cleanups.poll_output(), None);
+        let due = cleanups.next_timeout().unwrap();
+        assert_eq!(due, at(second).after(RETRY));
+        cleanups.handle_timeout(at(second));
+        assert_eq!(cleanups.poll_output(), None, "it is too early");
+        cleanups.handle_timeout(due);
+    }
+    let id = sent(&mut cleanups, 1);
+    cleanups.on_answer(id, released(false, at(3)), at(3));
+    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    assert!(cleanups.is_empty());
+}
+
+#[test]
+fn one_that_fails_is_tried_until_the_store_has_let_it_expire() {
+    let mut cleanups = Cleanups::default();
+    cleanups.add(cleanup(1));
+    for second in [0, 59] {
+        let id = sent(&mut cleanups, 1);
+        cleanups.on_answer(id, unavailable(), at(second));
+        assert_eq!(cleanups.poll_output(), None);
+        cleanups.handle_timeout(at(second).after(RETRY));
+    }
+    let id = sent(&mut cleanups, 1);
+    cleanups.on_answer(id, unavailable(), at(60));
+    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    assert!(cleanups.is_empty());
+}
+
+#[test]
+fn while_the_store_is_down_tries_are_rare_and_when_it_is_back_they_follow_at_once() {
+    let mut cleanups = Cleanups::default();
+    cleanups.on_store_up(false);
+    cleanups.add(cleanup(1));
+    let id = sent(&mut cleanups, 1);
+    cleanups.on_answer(id, unavailable(), at(0));
+    let due = at(0).after(RETRY);
+    assert_eq!(cleanups.next_timeout(), Some(due.after(DOWN_RETRY)));
+    cleanups.handle_timeout(due);
+    assert_eq!(cleanups.poll_output(), None);
+    cleanups.on_store_up(true);
+    assert_eq!(cleanups.next_timeout(), Some(due));
+    cleanups.handle_timeout(due);
+    sent(&mut cleanups, 1);
+}
+
+#[test]
+fn what_is_no_lock_is_over_and_a_failure_that_stays_is_told() {
+    let mut cleanups = Cleanups::default();
+    cleanups.add(cleanup(1));
+    cleanups.add(cleanup(2));
+    let ids = [1, 2].map(|number| sent(&mut cleanups, number));
+
+    cleanups.on_answer(ids[0], Err(StoreError::WrongType { name: name() }), at(0));
+    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    let reason = "?".to_owned();
+    let garbled = StoreError::Garbled { reason };
+    cleanups.on_answer(ids[1], Err(garbled.clone()), at(0));
+    let failed = Output::Failed(name(), garbled);
+    assert_eq!((cleanups.poll_output(), cleanups.len()), (Some(failed), 1));
+}
+
+#[test]
+fn a_name_that_a_release_closes_is_looked_at_when_it_opens() {
+    let mut cleanups = Cleanups::default();
+    cleanups.add(cleanup(1));
+    let id = sent(&mut cleanups, 1);
+    let mut stamped = released(true, at(0)).unwrap();
+    stamped.executed.reply = Reply::Released {
+        held: true,
+        waited: false,
+        closed_for: Some(SECOND),
+    };
+    cleanups.on_answer(id, Ok(stamped), at(0));
+    let recheck = Output::Recheck(name(), SECOND);
+    assert_eq!(cleanups.poll_output(), Some(recheck));
+}
+
+#[test]
+fn the_death_of_a_client_with_very_many_locks_leaves_room_for_others() {
+    let mut cleanups = Cleanups::default();
+    for _ in 0..=MAX_IN_FLIGHT {
+        cleanups.add(cleanup(1));
+    }
+    let ids: Vec<_> = (0..MAX_IN_FLIGHT).map(|_| sent(&mut cleanups, 1)).collect();
+    assert_eq!(cleanups.poll_output(), None);
+    cleanups.on_answer(ids[7], released(true, at(0)), at(0));
+    assert_eq!(cleanups.poll_output(), Some(Output::Forget(owner(1))));
+    sent(&mut cleanups, 1);
+    assert_eq!(cleanups.poll_output(), None);
+}

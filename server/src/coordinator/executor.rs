@@ -1,0 +1,203 @@
+//! Execution of what the machines of sessions and of unary calls ask for: registrations, commands, waiters, clean-up.
+
+use std::{collections::HashMap, sync::Arc};
+
+use leasehold_core::{
+    command::Op,
+    id::OwnerId,
+    name::LockName,
+    session::{CommandFailure, CommandId, Context, Interest, Output, TrackedWait},
+    time::Moment,
+};
+use leasehold_store::{Answer, LockStore, Stamped, StoreError, clock};
+use uuid::Uuid;
+
+use super::{Coordinator, contention::TrackedWaiter, inbox::Inbox};
+use crate::{admission::Share, limits::WaiterPlace};
+
+/// Executor of one machine's outputs.
+#[derive(Debug)]
+pub struct Executor {
+    coordinator: Coordinator,
+    inbox: Arc<Inbox>,
+    /// Whose machine it is; `None` for a unary call, whose admission is its service's business.
+    sender: Option<Sender>,
+    /// Commands without an answer.
+    in_flight: HashMap<CommandId, InFlight>,
+    /// Waiters that are announced.
+    waiters: HashMap<OwnerId, TrackedWaiter>,
+    /// Place among the name's waiters of the acquire whose answer is being taken in.
+    waiter_place: Option<WaiterPlace>,
+}
+
+/// A session as others see it.
+#[derive(Debug)]
+pub struct Sender {
+    /// Whose session it is.
+    pub caller: Arc<str>,
+    /// Its share of the acquires in flight.
+    pub share: Share,
+}
+
+/// A command without an answer.
+#[derive(Debug)]
+enum InFlight {
+    /// An acquire, and the time from which it is measured.
+    Acquire {
+        name: LockName,
+        since: Option<Moment>,
+        place: Option<WaiterPlace>,
+    },
+    /// A renewal: the session itself counts its failures.
+    Renewal,
+    /// Anything else.
+    Other(LockName),
+}
+
+/// Result of an execution.
+#[derive(Debug)]
+pub enum Execution {
+    /// It is done, or on its way.
+    Done,
+    /// The command was not sent.
+    NotSent(CommandId, CommandFailure),
+    /// It is an output of another kind.
+    Other(Output),
+}
+
+impl Executor {
+    /// Returns the executor of a machine that is told the answers, and what happens to its owner ids, through its inbox.
+    pub fn new(coordinator: Coordinator, sender: Option<Sender>) -> Self {
+        Self {
+            coordinator,
+            inbox: Arc::default(),
+            sender,
+            in_flight: HashMap::new(),
+            waiters: HashMap::new(),
+            waiter_place: None,
+        }
+    }
+
+    /// Returns the inbox.
+    pub fn inbox(&self) -> &Arc<Inbox> {
+        &self.inbox
+    }
+
+    /// Returns whether another acquire may be sent now.
+    pub fn has_room(&self) -> bool {
+        let sender = self.sender.as_ref();
+        sender.is_none_or(|sender| sender.share.has_room())
+    }
+
+    /// Notes whether acquires wait for admission.
+    pub fn set_waiting(&mut self, is_waiting: bool) {
+        if let Some(sender) = &mut self.sender {
+            sender.share.set_waiting(is_waiting);
+        }
+    }
+
+    /// Carries one output out, unless it is of another kind.
+    pub fn execute(&mut self, output: Output) -> Execution {
+        match output {
+            Output::Register(owner, interest) => self.register(owner, interest),
+            Output::Store { id, name, op, .. } => {
+                if let Err(failure) = self.send(id, name, op) {
+                    return Execution::NotSent(id, failure);
+                }
+            }
+            Output::TrackWait(wait) => self.track(wait),
+            Output::WatchDeadlock(owner) => {
+                if let (Some(waiter), Some(sender)) = (self.waiters.get_mut(&owner), &self.sender) {
+                    waiter.watch(&sender.caller);
+                }
+            }
+            Output::UntrackWait(owner, end) => {
+                if let Some(waiter) = self.waiters.remove(&owner) {
+                    waiter.ended(end);
+                }
+            }
+            Output::Cleanup(pending) => self.coordinator.clean_up(pending),
+            Output::TellMoved(owner) => self.coordinator.registry().moved(&owner),
+            other => return Execution::Other(other),
+        }
+        Execution::Done
+    }
+
+    fn register(&self, owner: OwnerId, interest: Interest) {
+        let registry = self.coordinator.registry();
+        let inbox = || Arc::clone(&self.inbox);
+        match interest {
+            Interest::Waits => registry.wait(owner, inbox()),
+            Interest::Held => registry.hold(&owner, inbox()),
+            Interest::Settling => registry.settle(&owner),
+            Interest::Forgotten => registry.forget(&owner),
+        }
+    }
+
+    fn send(&mut self, id: CommandId, name: LockName, op: Op) -> Result<(), CommandFailure> {
+        let in_flight = match &op {
+            Op::Acquire(acquire) => {
+                let place = acquire
+                    .wait
+                    .then(|| self.coordinator.limits().waiter(&name));
+                let place = place
+                    .transpose()
+                    .map_err(|_| CommandFailure::TooManyWaiters)?;
+                if let Some(sender) = &mut self.sender {
+                    sender.share.start();
+                }
+                let since = self.coordinator.metrics().clocks.begin();
+                let name = name.clone();
+                InFlight::Acquire { name, since, place }
+            }
+            Op::Renew { .. } => InFlight::Renewal,
+            _ => InFlight::Other(name.clone()),
+        };
+        self.in_flight.insert(id, in_flight);
+        let inbox: Arc<Inbox> = Arc::clone(&self.inbox);
+        let answer = Answer::numbered(id.get(), inbox);
+        let command = self.coordinator.command(name, op);
+        self.coordinator.store().send(command, answer);
+        Ok(())
+    }
+
+    fn track(&mut self, wait: TrackedWait) {
+        let owner = wait.acquire.owner;
+        let place = self.waiter_place.take();
+        let waiter = self.coordinator.track(wait, place);
+        self.waiters.insert(owner, waiter);
+    }
+
+    /// Takes in that the store has answered a command.
+    pub fn answered(
+        &mut self,
+        id: CommandId,
+        result: Result<Stamped, StoreError>,
+    ) -> Result<Stamped, CommandFailure> {
+        let name = match self.in_flight.remove(&id) {
+            Some(InFlight::Acquire { name, since, place }) => {
+                if let Some(sender) = &mut self.sender {
+                    sender.share.finish();
+                }
+                self.coordinator.metrics().clocks.acquired(since);
+                self.waiter_place = place;
+                Some(name)
+            }
+            Some(InFlight::Other(name)) => Some(name),
+            Some(InFlight::Renewal) | None => None,
+        };
+        let result = match name {
+            Some(name) => self.coordinator.outcome(&name, result),
+            None => result,
+        };
+        result.map_err(CommandFailure::Store)
+    }
+}
+
+/// Lends a machine what it works with.
+pub fn with_context<T>(call: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    call(&mut Context {
+        now: clock::now(),
+        fresh_owner: &mut || OwnerId::from_bytes(Uuid::new_v4().into_bytes()),
+    })
+}
