@@ -10,7 +10,7 @@ use leasehold_core::{
     time::InUnits,
 };
 use leasehold_proto::v1;
-use leasehold_store::{LockStore, Store};
+use leasehold_store::Store;
 
 use crate::{
     limits::{Limits, page_too_large, too_many_names},

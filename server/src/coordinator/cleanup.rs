@@ -6,7 +6,7 @@ use leasehold_core::{
     cleanup::{Cleanups, Output},
     session::{CommandId, PendingCleanup},
 };
-use leasehold_store::{Answer, Answers, LockStore, Status, clock};
+use leasehold_store::{Answer, Answers, Status, clock};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;

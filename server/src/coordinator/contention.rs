@@ -12,7 +12,7 @@ use leasehold_core::{
     session::{CommandId, RegistryEvent, TrackedWait, WaitEnd},
     time::Moment,
 };
-use leasehold_store::{Answer, Answers, LockStore, Status, WakeUp};
+use leasehold_store::{Answer, Answers, Status, WakeUp};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 

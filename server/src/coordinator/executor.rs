@@ -9,7 +9,7 @@ use leasehold_core::{
     session::{CommandFailure, CommandId, Context, Interest, Output, TrackedWait},
     time::Moment,
 };
-use leasehold_store::{Answer, LockStore, Stamped, StoreError, clock};
+use leasehold_store::{Answer, Stamped, StoreError, clock};
 use uuid::Uuid;
 
 use super::{Coordinator, contention::TrackedWaiter, inbox::Inbox};

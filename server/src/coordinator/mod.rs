@@ -30,7 +30,7 @@ use leasehold_core::{
     name::{LockName, TtlBounds},
     session::{PendingCleanup, RegistryEvent},
 };
-use leasehold_store::{LockStore, Observer, Stamped, Store, StoreError, WakeUp};
+use leasehold_store::{Observer, Stamped, Store, StoreError, WakeUp};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

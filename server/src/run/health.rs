@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_store::{LockStore, Status as StoreStatus, Store, clock};
+use leasehold_store::{Status as StoreStatus, Store, clock};
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval_at},

@@ -7,7 +7,7 @@ mod listeners;
 use std::{io, time::Duration};
 
 use leasehold_core::{id::CoordinatorId, name::TtlBounds};
-use leasehold_store::{Acknowledgement, LockStore, Status as StoreStatus, Store, clock};
+use leasehold_store::{Acknowledgement, Status as StoreStatus, Store, clock};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;

@@ -14,7 +14,7 @@ use leasehold_proto::v1::{
     WatchLocksResponse,
     admin_service_server::{AdminService, AdminServiceServer},
 };
-use leasehold_store::{LockStore, Page, clock};
+use leasehold_store::{Page, clock};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 

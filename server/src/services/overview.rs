@@ -2,7 +2,7 @@
 
 use leasehold_core::time::Moment;
 use leasehold_proto::v1::{GetStatusResponse, StoreState};
-use leasehold_store::{LockStore, Status as StoreStatus, clock};
+use leasehold_store::{Status as StoreStatus, clock};
 use tokio::sync::watch;
 
 use crate::{admin_http::Readiness, convert, coordinator::Coordinator, sessions::Load};

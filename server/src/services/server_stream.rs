@@ -1,7 +1,7 @@
 //! Streams on which only the coordinator sends: events of locks, and leaders of elections.
 
 use futures_util::{Stream, StreamExt, stream, stream::BoxStream};
-use leasehold_store::{LockStore, Status as StoreStatus, Store};
+use leasehold_store::{Status as StoreStatus, Store};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;

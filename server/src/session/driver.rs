@@ -13,7 +13,7 @@ use leasehold_core::{
     name::LockName,
     session::{Config, Input, Phase, Request, Session, StreamEnd},
 };
-use leasehold_store::{LockStore, Status as StoreStatus, clock};
+use leasehold_store::{Status as StoreStatus, clock};
 use tokio::task::{consume_budget, yield_now};
 use tonic::Status;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use leasehold_core::{id::FeedId, name::LockName};
-use leasehold_store::{Feed, FeedItem, LockStore, Store, Subject};
+use leasehold_store::{Feed, FeedItem, Store, Subject};
 
 use super::loading::{Scope, Scopes};
 

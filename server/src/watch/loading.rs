@@ -12,7 +12,7 @@ use leasehold_core::{
     name::LockName,
     time::Moment,
 };
-use leasehold_store::{LockStore, StoreError, Subject};
+use leasehold_store::{StoreError, Subject};
 
 use crate::coordinator::Coordinator;
 

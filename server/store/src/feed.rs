@@ -42,11 +42,28 @@ pub struct Told {
 /// Most unread items of a feed: with more, it starts over.
 const ITEMS: usize = 16_384;
 
-/// Request to a feed.
+/// Request to a feed: to follow a subject, or to follow it no longer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum FeedRequest {
-    Follow(Subject),
-    Unfollow(Subject),
+pub(crate) struct FeedRequest {
+    pub(crate) subject: Subject,
+    pub(crate) follows: bool,
+}
+
+/// Splits requests into runs of alike ones.
+pub(crate) fn alike(requests: &[FeedRequest]) -> impl Iterator<Item = (bool, &[FeedRequest])> {
+    let runs = requests.chunk_by(|one, other| one.follows == other.follows);
+    runs.filter_map(|run| Some((run.first()?.follows, run)))
+}
+
+impl FeedItem {
+    /// Returns the confirmation of a request.
+    pub(crate) fn confirm(subject: Subject, follows: bool) -> Self {
+        if follows {
+            Self::Followed(subject)
+        } else {
+            Self::Unfollowed(subject)
+        }
+    }
 }
 
 /// Feed of changes to locks by all coordinators and sessions, in one order. Closed when dropped.
@@ -84,13 +101,17 @@ impl Feed {
 
     /// Asks to follow a subject. [`FeedItem::Followed`] marks from when on it does; ask again after [`FeedItem::Started`].
     pub fn follow(&self, subject: Subject) {
-        // Fails only if the store is gone.
-        let _ = self.requests.send(FeedRequest::Follow(subject));
+        self.request(subject, true);
     }
 
     /// Asks to no longer follow a subject.
     pub fn unfollow(&self, subject: Subject) {
-        let _ = self.requests.send(FeedRequest::Unfollow(subject));
+        self.request(subject, false);
+    }
+
+    fn request(&self, subject: Subject, follows: bool) {
+        // Fails only if the store is gone.
+        let _ = self.requests.send(FeedRequest { subject, follows });
     }
 
     /// Waits for the next item, also while the store can't be reached. Returns `None` when the store is gone.

@@ -27,6 +27,7 @@ pub use feed::{Feed, FeedItem, Subject, Told};
 pub use leasehold_core::failure::StoreError;
 pub use redis::acknowledge::Acknowledgement;
 pub use store::{
-    Answer, Answers, LockStore, Observer, Options, Page, Stamped, Store, WakeUp, check_url, open,
+    Answer, Answers, Exchanged, Listed, LockStore, Observer, Options, Page, Stamped, Store, WakeUp,
+    check_url, open,
 };
 pub use watched_files::WatchedFiles;

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use futures_util::future::{BoxFuture, join_all};
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Command, Handed},
@@ -15,14 +16,12 @@ use crate::{
     feed::Feed,
     measure::Meter,
     memory::MemoryStore,
-    quorum::{QuorumStore, url::QuorumTarget},
+    quorum::QuorumStore,
     redis::{
         ClusterStore, RedisStore,
         acknowledge::Acknowledgement,
         status::LinkStatus as Status,
-        url::{
-            ClusterUrl, RedisTarget, SentinelUrl, StoreUrlError, TlsFiles, is_cluster, is_sentinel,
-        },
+        url::{ClusterUrl, QuorumUrl, RedisTarget, SentinelUrl, StoreUrlError, TlsFiles, kind_of},
     },
 };
 
@@ -32,61 +31,35 @@ pub use leasehold_core::command::{Stamped, WakeUp};
 ///
 /// Every command is idempotent for the same owner id, so that one whose reply was lost may be sent again. Dropping a
 /// future does not cancel its command, which may still be carried out.
-pub trait LockStore {
+pub trait LockStore: fmt::Debug + Send + Sync {
     /// Sends one command. The store carries out commands of one lock in the order of sending.
     fn send(&self, command: Command, answer: Answer);
 
     /// Executes one command.
-    fn execute(
-        &self,
-        command: Command,
-    ) -> impl Future<Output = Result<Stamped, StoreError>> + Send {
+    fn execute(&self, command: Command) -> BoxFuture<'static, Result<Stamped, StoreError>> {
         let (answer, answered) = oneshot::channel();
         self.send(command, Answer::once(answer));
         // An answer always comes: see `Answer`.
-        async { answered.await.unwrap_or_else(|_| Err(unanswered())) }
+        Box::pin(async { answered.await.unwrap_or_else(|_| Err(unanswered())) })
     }
 
     /// Executes many commands, in few messages. Returns the result of each, in their order.
     fn execute_all(
         &self,
         commands: Vec<Command>,
-    ) -> impl Future<Output = Vec<Result<Stamped, StoreError>>> + Send {
-        let number = commands.len();
-        let (answers, mut answered) = mpsc::unbounded_channel();
-        let answers: Arc<dyn Answers> = Arc::new(answers);
-        for (number, command) in (0..).zip(commands) {
-            self.send(command, Answer::numbered(number, Arc::clone(&answers)));
-        }
-        drop(answers);
-        async move {
-            let mut results: Vec<_> = (0..number).map(|_| Err(unanswered())).collect();
-            while let Some((number, result)) = answered.recv().await {
-                let place = usize::try_from(number).ok();
-                if let Some(place) = place.and_then(|place| results.get_mut(place)) {
-                    *place = result;
-                }
-            }
-            results
-        }
+    ) -> BoxFuture<'static, Vec<Result<Stamped, StoreError>>> {
+        let executed: Vec<_> = commands.into_iter().map(|it| self.execute(it)).collect();
+        Box::pin(join_all(executed))
     }
 
     /// Lists names that begin with `prefix` and are held, closed or waited for: about `size` of them, unordered. `token` is
     /// empty or that of the previous page; any other token is an error in the inner result.
-    fn list(
-        &self,
-        prefix: &str,
-        token: &str,
-        size: usize,
-    ) -> impl Future<Output = Result<Result<Page, Invalid>, StoreError>> + Send;
+    fn list<'a>(&'a self, prefix: &'a str, token: &'a str, size: usize) -> BoxFuture<'a, Listed>;
 
     /// Publishes this coordinator's blocked waits, in place of its previous publication, and returns the recent publications of
     /// all coordinators, this one included. The detector of deadlocks calls it, one call at a time. The store forgets a
     /// publication after a few seconds unless its coordinator calls again.
-    fn exchange(
-        &self,
-        mine: Arc<Publication>,
-    ) -> impl Future<Output = Result<Vec<Arc<Publication>>, StoreError>> + Send;
+    fn exchange(&self, mine: Arc<Publication>) -> BoxFuture<'_, Exchanged>;
 
     /// Checks that this store can keep a lock of this name.
     fn check_name(&self, name: &LockName) -> Result<(), Invalid>;
@@ -105,6 +78,15 @@ pub trait LockStore {
         Ok(())
     }
 }
+
+/// Store of any kind.
+pub type Store = Arc<dyn LockStore>;
+
+/// Result of [`LockStore::list`].
+pub type Listed = Result<Result<Page, Invalid>, StoreError>;
+
+/// Result of [`LockStore::exchange`].
+pub type Exchanged = Result<Vec<Arc<Publication>>, StoreError>;
 
 /// Destination of a command's answer. An answer always comes: if no task is left to give one, because the process is about
 /// to end, it is [`StoreError::Indeterminate`].
@@ -255,18 +237,22 @@ pub struct Options {
 pub fn open(options: Options) -> Result<(Store, mpsc::Receiver<WakeUp>), StoreUrlError> {
     if options.url == "memory:" {
         let (store, wake_ups) = MemoryStore::open();
-        return Ok((Store::Memory(store), wake_ups));
+        return Ok((Arc::new(store), wake_ups));
     }
-    if is_cluster(&options.url) {
-        let (store, wake_ups) = ClusterStore::open(options)?;
-        return Ok((Store::Cluster(store), wake_ups));
-    }
-    if QuorumTarget::is_meant_by(&options.url) {
-        let (store, wake_ups) = QuorumStore::open(options)?;
-        return Ok((Store::Quorum(store), wake_ups));
-    }
-    let (store, wake_ups) = RedisStore::open(options)?;
-    Ok((Store::Redis(store), wake_ups))
+    Ok(match &*kind_of(&options.url) {
+        "cluster" => {
+            let (store, wake_ups) = ClusterStore::open(options)?;
+            (Arc::new(store), wake_ups)
+        }
+        "quorum" => {
+            let (store, wake_ups) = QuorumStore::open(options)?;
+            (Arc::new(store), wake_ups)
+        }
+        _ => {
+            let (store, wake_ups) = RedisStore::open(options)?;
+            (Arc::new(store), wake_ups)
+        }
+    })
 }
 
 /// Checks the URL of a store, without reading files.
@@ -283,105 +269,10 @@ pub fn check_url(url: &str) -> Result<(), StoreUrlError> {
 }
 
 fn check_redis_url(url: &str) -> Result<(), StoreUrlError> {
-    if is_sentinel(url) {
-        SentinelUrl::parse(url, None).map(drop)
-    } else if is_cluster(url) {
-        ClusterUrl::parse(url, None).map(drop)
-    } else if QuorumTarget::is_meant_by(url) {
-        QuorumTarget::parse(url, None).map(drop)
-    } else {
-        RedisTarget::parse(url, None).map(drop)
-    }
-}
-
-/// Store of one of the kinds.
-#[derive(Clone, Debug)]
-pub enum Store {
-    /// In memory.
-    Memory(MemoryStore),
-    /// On a Redis server, or on the master that sentinels name.
-    Redis(RedisStore),
-    /// On a Redis Cluster.
-    Cluster(ClusterStore),
-    /// On several independent Redis servers.
-    Quorum(QuorumStore),
-}
-
-impl LockStore for Store {
-    fn send(&self, command: Command, answer: Answer) {
-        match self {
-            Self::Memory(store) => store.send(command, answer),
-            Self::Redis(store) => store.send(command, answer),
-            Self::Cluster(store) => store.send(command, answer),
-            Self::Quorum(store) => store.send(command, answer),
-        }
-    }
-
-    async fn list(
-        &self,
-        prefix: &str,
-        token: &str,
-        size: usize,
-    ) -> Result<Result<Page, Invalid>, StoreError> {
-        match self {
-            Self::Memory(store) => store.list(prefix, token, size).await,
-            Self::Redis(store) => store.list(prefix, token, size).await,
-            Self::Cluster(store) => store.list(prefix, token, size).await,
-            Self::Quorum(store) => store.list(prefix, token, size).await,
-        }
-    }
-
-    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
-        match self {
-            Self::Memory(store) => store.exchange(mine).await,
-            Self::Redis(store) => store.exchange(mine).await,
-            Self::Cluster(store) => store.exchange(mine).await,
-            Self::Quorum(store) => store.exchange(mine).await,
-        }
-    }
-
-    fn check_name(&self, name: &LockName) -> Result<(), Invalid> {
-        match self {
-            Self::Memory(store) => store.check_name(name),
-            Self::Redis(store) => store.check_name(name),
-            Self::Cluster(store) => store.check_name(name),
-            Self::Quorum(store) => store.check_name(name),
-        }
-    }
-
-    fn status(&self) -> watch::Receiver<Status> {
-        match self {
-            Self::Memory(store) => store.status(),
-            Self::Redis(store) => store.status(),
-            Self::Cluster(store) => store.status(),
-            Self::Quorum(store) => store.status(),
-        }
-    }
-
-    fn observe(&self, observer: Observer) {
-        match self {
-            Self::Memory(store) => store.observe(observer),
-            Self::Redis(store) => store.observe(observer),
-            Self::Cluster(store) => store.observe(observer),
-            Self::Quorum(store) => store.observe(observer),
-        }
-    }
-
-    fn feed(&self) -> Feed {
-        match self {
-            Self::Memory(store) => store.feed(),
-            Self::Redis(store) => store.feed(),
-            Self::Cluster(store) => store.feed(),
-            Self::Quorum(store) => store.feed(),
-        }
-    }
-
-    fn offers_feeds(&self) -> Result<(), StoreError> {
-        match self {
-            Self::Memory(store) => store.offers_feeds(),
-            Self::Redis(store) => store.offers_feeds(),
-            Self::Cluster(store) => store.offers_feeds(),
-            Self::Quorum(store) => store.offers_feeds(),
-        }
+    match &*kind_of(url) {
+        "sentinel" => SentinelUrl::parse(url, None).map(drop),
+        "cluster" => ClusterUrl::parse(url, None).map(drop),
+        "quorum" => QuorumUrl::parse(url, None).map(drop),
+        _ => RedisTarget::parse(url, None).map(drop),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_core::name::LockName;
-use leasehold_store::{Feed, FeedItem, LockStore, Subject};
+use leasehold_store::{Feed, FeedItem, Subject};
 use leasehold_tests::{Cluster, alone::alone, report, wait};
 use tokio::{
     task::block_in_place,

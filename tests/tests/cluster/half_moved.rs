@@ -8,7 +8,7 @@ use leasehold_core::{
     mode::{Mode, Permits},
     name::{ClientName, LockName, Value},
 };
-use leasehold_store::{Answer, LockStore, Options, Stamped, Status, Store, StoreError};
+use leasehold_store::{Answer, Options, Stamped, Status, Store, StoreError};
 use leasehold_tests::{Cluster, alone::alone, report};
 use tokio::{sync::oneshot, task::block_in_place, time::timeout};
 

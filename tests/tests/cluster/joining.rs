@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::id::CoordinatorId;
-use leasehold_store::{LockStore, Options, Status};
+use leasehold_store::{Options, Status};
 use leasehold_tests::{Cluster, RedisServer, alone::alone, cluster::MASTERS, ports::free_port};
 use tokio::time::timeout;
 

@@ -8,7 +8,7 @@ use leasehold_core::{
     mode::Mode,
     name::{ClientName, LockName, Value},
 };
-use leasehold_store::{Feed, LockStore, Options, Status, Store, WakeUp};
+use leasehold_store::{Feed, Options, Status, Store, WakeUp};
 use leasehold_tests::{Cluster, alone::alone, wait};
 use tokio::{
     sync::mpsc::Receiver,

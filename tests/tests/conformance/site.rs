@@ -7,7 +7,7 @@ use leasehold_proto::v1::{
     GetLockRequest, LockView, admin_service_client::AdminServiceClient,
     election_service_client::ElectionServiceClient, lock_service_client::LockServiceClient,
 };
-use leasehold_store::{LockStore, Options, Status, Store};
+use leasehold_store::{Options, Status, Store};
 use leasehold_tests::{
     Cluster, Coordinator, CoordinatorProcess, RawSession, RedisServer,
     audit::{self, TtlAudit},

@@ -7,7 +7,7 @@ use leasehold_core::{
     mode::{Mode, Permits},
     name::{ClientName, Value},
 };
-use leasehold_store::{LockStore, StoreError};
+use leasehold_store::StoreError;
 use leasehold_tests::RedisServer;
 
 use crate::pair::{Pair, acquire, owner, release, resume};

@@ -10,7 +10,7 @@ use leasehold_core::{
     time::{Moment, StoreTime},
     view::{HolderView, NameView},
 };
-use leasehold_store::{LockStore, Store, clock};
+use leasehold_store::{Store, clock};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{

@@ -37,7 +37,7 @@ use std::time::Duration;
 use history::{History, Verdict};
 use interruptions::Interruptions;
 use leasehold_core::id::CoordinatorId;
-use leasehold_store::{LockStore, Options, Status, Store, WakeUp};
+use leasehold_store::{Options, Status, Store, WakeUp};
 use leasehold_tests::RedisServer;
 use seen::Seen;
 use tokio::{sync::mpsc, task::JoinSet};

@@ -9,7 +9,7 @@ use leasehold_core::{
     mode::Mode,
     name::{ClientName, LockName, Value},
 };
-use leasehold_store::{LockStore, Store, StoreError};
+use leasehold_store::{Store, StoreError};
 use leasehold_tests::RedisServer;
 
 use crate::{

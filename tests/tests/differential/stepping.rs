@@ -14,7 +14,7 @@ use leasehold_core::{
     time::StoreTime,
     view::NameView,
 };
-use leasehold_store::{LockStore, Store};
+use leasehold_store::Store;
 use leasehold_tests::{RedisServer, WallClock, report, wall_clock};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 

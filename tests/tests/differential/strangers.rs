@@ -9,7 +9,7 @@ use leasehold_core::{
     name::LockName,
     view::{HolderView, NameView},
 };
-use leasehold_store::{LockStore, Store, StoreError};
+use leasehold_store::{Store, StoreError};
 use leasehold_tests::RedisServer;
 use redis::aio::MultiplexedConnection;
 

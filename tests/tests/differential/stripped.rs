@@ -7,7 +7,7 @@ use leasehold_core::{
     mode::Mode,
     name::{ClientName, Value},
 };
-use leasehold_store::{LockStore, Store};
+use leasehold_store::Store;
 use leasehold_tests::{RedisServer, wait};
 use redis::FromRedisValue;
 

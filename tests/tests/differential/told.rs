@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold_core::{command::Op, id::FeedId, name::LockName, time::StoreTime, watch::Telling};
-use leasehold_store::{Feed, FeedItem, LockStore, Store, Subject, Told};
+use leasehold_store::{Feed, FeedItem, Store, Subject, Told};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout,

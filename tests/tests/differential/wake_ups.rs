@@ -8,7 +8,7 @@ use leasehold_core::{
     mode::Mode,
     name::LockName,
 };
-use leasehold_store::{LockStore, Store, WakeUp};
+use leasehold_store::{Store, WakeUp};
 use leasehold_tests::{RedisServer, wait};
 use tokio::sync::mpsc;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::command::{Acquire, Op};
 use leasehold_store::{
-    LockStore, Options, Status, StoreError, open,
+    Options, Status, StoreError, open,
     quorum::bootstrap::{BootstrapError, Bootstrapped, bootstrap},
 };
 use leasehold_tests::{Masters, RedisServer, wait};

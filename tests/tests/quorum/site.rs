@@ -8,7 +8,7 @@ use leasehold_core::{
     mode::Mode,
     name::{ClientName, LockName, Value},
 };
-use leasehold_store::{LockStore, Options, Stamped, Status, Store, StoreError, open};
+use leasehold_store::{Options, Stamped, Status, Store, StoreError, open};
 use leasehold_tests::{Masters, RedisProxy, RedisServer, wait};
 use redis::Commands;
 

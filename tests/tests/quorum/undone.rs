@@ -6,7 +6,7 @@ use leasehold_core::{
     command::{Acquire, Caller, Command, Op, Reply},
     id::{CoordinatorId, FencingToken},
 };
-use leasehold_store::{LockStore, Store};
+use leasehold_store::Store;
 use leasehold_tests::{
     Masters,
     redis_proxy::{Call, Loss},

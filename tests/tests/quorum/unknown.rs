@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use leasehold_core::command::Op;
-use leasehold_store::{LockStore, Options, Status, Store, StoreError, open};
+use leasehold_store::{Options, Status, Store, StoreError, open};
 use leasehold_tests::{Masters, wait};
 use redis::Commands;
 use tokio::{

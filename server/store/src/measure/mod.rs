@@ -14,7 +14,7 @@ use std::{
 
 pub use self::{
     histogram::{Histogram, Snapshot},
-    script::Script,
+    script::{Failure, Script},
 };
 use crate::clock;
 use leasehold_core::failure::StoreError;
@@ -58,20 +58,6 @@ pub struct OfScript {
     pub seconds: Histogram,
     /// Commands for this script that failed, by [`Failure`].
     failures: [AtomicU64; Failure::ALL.len()],
-}
-
-/// Kind of a failed command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Failure {
-    /// It was surely not carried out: the store could not be reached.
-    Unavailable,
-    /// No answer came: it may have been carried out.
-    Indeterminate,
-    /// Too few replicas have acknowledged it.
-    NotReplicated,
-    /// The store refused it, or its answer was malformed.
-    Refused,
 }
 
 /// Meter of a store; the default measures nothing. Cheap to clone.
@@ -130,39 +116,6 @@ impl OfScript {
     #[must_use]
     pub fn failures(&self, failure: Failure) -> u64 {
         self.failures[failure as usize].load(Ordering::Relaxed)
-    }
-}
-
-impl Failure {
-    /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::Unavailable,
-        Self::Indeterminate,
-        Self::NotReplicated,
-        Self::Refused,
-    ];
-
-    /// Returns its name in the metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Unavailable => "unavailable",
-            Self::Indeterminate => "indeterminate",
-            Self::NotReplicated => "not_replicated",
-            Self::Refused => "refused",
-        }
-    }
-
-    fn of(error: &StoreError) -> Self {
-        match error {
-            StoreError::Unavailable { .. } => Self::Unavailable,
-            StoreError::Indeterminate { .. } => Self::Indeterminate,
-            StoreError::NotReplicated { .. } => Self::NotReplicated,
-            StoreError::WrongType { .. }
-            | StoreError::Refused { .. }
-            | StoreError::NotOffered { .. }
-            | StoreError::Garbled { .. } => Self::Refused,
-        }
     }
 }
 

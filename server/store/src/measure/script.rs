@@ -1,114 +1,98 @@
-//! Names of the scripts: a bounded set of labels.
+//! Names of the scripts and of their failures: bounded sets of labels.
 
-use leasehold_core::command::Op;
+use leasehold_core::{command::Op, failure::StoreError};
 
-/// Kind of a call to a store's servers. Most are operations of `lua/`, or, on several independent masters, scripts of
-/// `lua/quorum/`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Script {
-    /// `acquire.lua`.
-    Acquire,
-    /// `renew.lua`.
-    Renew,
-    /// `release.lua`.
-    Release,
-    /// `refresh.lua`.
-    Refresh,
-    /// `downgrade.lua`.
-    Downgrade,
-    /// `resume.lua`, there and in `quorum/`.
-    Resume,
-    /// `force_release.lua`, there and in `quorum/`.
-    ForceRelease,
-    /// `set_value.lua`, there and in `quorum/`.
-    SetValue,
-    /// `set_count.lua`, there and in `quorum/`.
-    SetCount,
-    /// `view.lua`.
-    View,
-    /// `edges.lua`.
-    Edges,
-    /// `look_for_feed.lua`, or `quorum/look.lua`.
-    Look,
-    /// `quorum/propose.lua`.
-    Propose,
-    /// `quorum/write_back.lua`.
-    WriteBack,
-    /// `quorum/extend.lua`.
-    Extend,
-    /// `quorum/restore.lua`.
-    Restore,
-    /// `quorum/undo.lua`.
-    Undo,
-    /// `quorum/raise.lua`.
-    Raise,
-    /// `quorum/agree.lua`.
-    Agree,
-    /// `blocked.lua`: exchanges blocked waits for the detector of deadlocks.
-    Blocked,
-    /// The command `SCAN`: lists the locks.
-    Scan,
-    /// The command `WAIT`: waits for acknowledgements of replicas.
-    Wait,
+/// Declares an enum of labels, with the name of each in the metrics.
+macro_rules! labels {
+    ($(#[$about:meta])* $labels:ident { $($(#[$doc:meta])* $label:ident = $name:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum $labels {
+            $($(#[$doc])* $label,)*
+        }
+
+        impl $labels {
+            /// All of them, in their order.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$label),*];
+
+            /// Returns its name in the metrics.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$label => $name,)*
+                }
+            }
+        }
+    };
+}
+
+labels! {
+    /// Kind of a call to a store's servers. Most are operations of `lua/`, or, on several independent masters, scripts of
+    /// `lua/quorum/`.
+    Script {
+        /// `acquire.lua`.
+        Acquire = "acquire",
+        /// `renew.lua`.
+        Renew = "renew",
+        /// `release.lua`.
+        Release = "release",
+        /// `refresh.lua`.
+        Refresh = "refresh",
+        /// `downgrade.lua`.
+        Downgrade = "downgrade",
+        /// `resume.lua`, there and in `quorum/`.
+        Resume = "resume",
+        /// `force_release.lua`, there and in `quorum/`.
+        ForceRelease = "force_release",
+        /// `set_value.lua`, there and in `quorum/`.
+        SetValue = "set_value",
+        /// `set_count.lua`, there and in `quorum/`.
+        SetCount = "set_count",
+        /// `view.lua`.
+        View = "view",
+        /// `edges.lua`.
+        Edges = "edges",
+        /// `look_for_feed.lua`, or `quorum/look.lua`.
+        Look = "look",
+        /// `quorum/propose.lua`.
+        Propose = "propose",
+        /// `quorum/write_back.lua`.
+        WriteBack = "write_back",
+        /// `quorum/extend.lua`.
+        Extend = "extend",
+        /// `quorum/restore.lua`.
+        Restore = "restore",
+        /// `quorum/undo.lua`.
+        Undo = "undo",
+        /// `quorum/raise.lua`.
+        Raise = "raise",
+        /// `quorum/agree.lua`.
+        Agree = "agree",
+        /// `blocked.lua`: exchanges blocked waits for the detector of deadlocks.
+        Blocked = "blocked",
+        /// The command `SCAN`: lists the locks.
+        Scan = "scan",
+        /// The command `WAIT`: waits for acknowledgements of replicas.
+        Wait = "wait",
+    }
+}
+
+labels! {
+    /// Kind of a failed command.
+    Failure {
+        /// It was surely not carried out: the store could not be reached.
+        Unavailable = "unavailable",
+        /// No answer came: it may have been carried out.
+        Indeterminate = "indeterminate",
+        /// Too few replicas have acknowledged it.
+        NotReplicated = "not_replicated",
+        /// The store refused it, or its answer was malformed.
+        Refused = "refused",
+    }
 }
 
 impl Script {
-    /// All of them, in their order.
-    pub const ALL: [Self; 22] = [
-        Self::Acquire,
-        Self::Renew,
-        Self::Release,
-        Self::Refresh,
-        Self::Downgrade,
-        Self::Resume,
-        Self::ForceRelease,
-        Self::SetValue,
-        Self::SetCount,
-        Self::View,
-        Self::Edges,
-        Self::Look,
-        Self::Propose,
-        Self::WriteBack,
-        Self::Extend,
-        Self::Restore,
-        Self::Undo,
-        Self::Raise,
-        Self::Agree,
-        Self::Blocked,
-        Self::Scan,
-        Self::Wait,
-    ];
-
-    /// Returns its name in the metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Acquire => "acquire",
-            Self::Renew => "renew",
-            Self::Release => "release",
-            Self::Refresh => "refresh",
-            Self::Downgrade => "downgrade",
-            Self::Resume => "resume",
-            Self::ForceRelease => "force_release",
-            Self::SetValue => "set_value",
-            Self::SetCount => "set_count",
-            Self::View => "view",
-            Self::Edges => "edges",
-            Self::Look => "look",
-            Self::Propose => "propose",
-            Self::WriteBack => "write_back",
-            Self::Extend => "extend",
-            Self::Restore => "restore",
-            Self::Undo => "undo",
-            Self::Raise => "raise",
-            Self::Agree => "agree",
-            Self::Blocked => "blocked",
-            Self::Scan => "scan",
-            Self::Wait => "wait",
-        }
-    }
-
     /// Returns the script of an operation.
     pub(crate) fn of(op: &Op) -> Self {
         match op {
@@ -124,6 +108,20 @@ impl Script {
             Op::View { .. } => Self::View,
             Op::Edges => Self::Edges,
             Op::Look { .. } => Self::Look,
+        }
+    }
+}
+
+impl Failure {
+    pub(super) fn of(error: &StoreError) -> Self {
+        match error {
+            StoreError::Unavailable { .. } => Self::Unavailable,
+            StoreError::Indeterminate { .. } => Self::Indeterminate,
+            StoreError::NotReplicated { .. } => Self::NotReplicated,
+            StoreError::WrongType { .. }
+            | StoreError::Refused { .. }
+            | StoreError::NotOffered { .. }
+            | StoreError::Garbled { .. } => Self::Refused,
         }
     }
 }

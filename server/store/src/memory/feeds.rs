@@ -86,10 +86,7 @@ impl Feeds {
         let Some(feed) = self.feed(id).filter(|feed| !feed.is_behind) else {
             return;
         };
-        let (subject, follows) = match request {
-            FeedRequest::Follow(subject) => (subject, true),
-            FeedRequest::Unfollow(subject) => (subject, false),
-        };
+        let FeedRequest { subject, follows } = request;
         match &subject {
             Subject::Everything => feed.everything = follows,
             Subject::Name(name) if follows => {
@@ -99,11 +96,7 @@ impl Feeds {
                 feed.names.remove(name);
             }
         }
-        feed.push(if follows {
-            FeedItem::Followed(subject)
-        } else {
-            FeedItem::Unfollowed(subject)
-        });
+        feed.push(FeedItem::confirm(subject, follows));
     }
 
     fn remove(&mut self, id: FeedId) {

@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use leasehold_core::failure::StoreError;
+use futures_util::future::{BoxFuture, ready};
 use leasehold_core::{
     command::{Command, Executed},
     deadlock::Publication,
@@ -20,11 +20,11 @@ use crate::{
     clock,
     feed::Feed,
     redis::status::LinkStatus as Status,
-    store::{Answer, LockStore, Observer, Page, Stamped, WakeUp},
+    store::{Answer, Exchanged, Listed, LockStore, Observer, Page, Stamped, WakeUp},
 };
 
-/// Locks in memory, for one coordinator. A cheap handle; the locks end with the last one.
-#[derive(Clone, Debug)]
+/// Locks in memory, for one coordinator.
+#[derive(Debug)]
 pub struct MemoryStore {
     inner: Arc<Inner>,
 }
@@ -116,12 +116,7 @@ impl LockStore for MemoryStore {
         answer.give(Ok(stamped));
     }
 
-    async fn list(
-        &self,
-        prefix: &str,
-        token: &str,
-        size: usize,
-    ) -> Result<Result<Page, Invalid>, StoreError> {
+    fn list<'a>(&'a self, prefix: &'a str, token: &'a str, size: usize) -> BoxFuture<'a, Listed> {
         let now = self.now(clock::now());
         let after = (!token.is_empty()).then_some(token);
         let mut names = self.inner.shelf().table.names(prefix, after, now);
@@ -131,12 +126,12 @@ impl LockStore for MemoryStore {
             Some(last) if more => last.as_str().to_owned(),
             _ => String::new(),
         };
-        Ok(Ok(Page { names, next }))
+        Box::pin(ready(Ok(Ok(Page { names, next }))))
     }
 
-    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
+    fn exchange(&self, mine: Arc<Publication>) -> BoxFuture<'_, Exchanged> {
         // There is no other coordinator.
-        Ok(vec![mine])
+        Box::pin(ready(Ok(vec![mine])))
     }
 
     fn check_name(&self, _name: &LockName) -> Result<(), Invalid> {

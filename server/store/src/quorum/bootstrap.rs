@@ -9,15 +9,16 @@ use tokio::time::timeout;
 use super::{
     script,
     standing::{Bootstrap, Candidate, bootstrap as decide},
-    url::QuorumTarget,
 };
 use crate::{
     Status, StoreUrlError, TlsFiles,
     measure::{Meter, Script},
     redis::{
         call,
+        errors::link_error,
         keys::Keys,
         link::{Link, LinkOptions},
+        url::QuorumUrl,
     },
 };
 
@@ -98,7 +99,7 @@ pub async fn bootstrap(set: MasterSet) -> Result<Bootstrapped, BootstrapError> {
         key_prefix,
         timeout,
     } = set;
-    let target = QuorumTarget::parse(&url, tls)?;
+    let target = QuorumUrl::parse(&url, tls)?;
     let keys = Keys::new(&key_prefix);
     let links: Vec<Link> = target
         .masters
@@ -159,11 +160,10 @@ async fn ask(link: &Link, keys: &Keys, patience: Duration) -> Result<(String, Ca
             Status::Up { .. } => "it comes and goes".to_owned(),
         });
     }
-    let mut info = redis::cmd("INFO");
-    info.arg("server");
-    let info: String = call(link, info).await?;
-    let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-    let run = run.ok_or("it does not tell its run_id")?.trim().to_owned();
+    let pinged = link.execute(0, vec![redis::cmd("PING")]).await;
+    let connection = pinged.map_err(|error| link_error(&error).to_string())?;
+    let run = link.run(connection.connection);
+    let run = run.ok_or("it does not tell its run_id")?.to_string();
     let mut candidate = stands(link, keys, &run, false).await?;
     candidate.knows_grants |= has_records(link, keys).await?;
     Ok((run, candidate))

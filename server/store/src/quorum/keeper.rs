@@ -89,8 +89,7 @@ impl Keeper {
         let terms = &self.masters.terms;
         let before = master.membership().run.clone();
         let sent_at = clock::now();
-        let mut asked = vec![redis::cmd("INFO"), redis::cmd("TIME")];
-        asked[0].arg("server");
+        let mut asked = vec![redis::cmd("TIME")];
         if terms.durable {
             for parameter in ["appendonly", "appendfsync"] {
                 let mut config = redis::cmd("CONFIG");
@@ -101,20 +100,23 @@ impl Keeper {
         let replies = master.link.execute(0, asked).await;
         let replies = replies.map_err(|error| link_error(&error).to_string())?;
         let mut answers = replies.items.into_iter().map(Result::ok);
-        let info = answers.next().flatten().ok_or_else(|| {
+        if let Some(time) = answers.next().flatten() {
+            master.clock.observe_reply(time, sent_at);
+        }
+        let run = master.link.run(replies.connection).ok_or_else(|| {
             format!(
                 "{} does not tell which run of it answers: let the user of the store URL ask INFO",
                 master.link
             )
         })?;
-        if let Some(time) = answers.next().flatten() {
-            master.clock.observe_reply(time, sent_at);
-        }
-        let introduction = read(
-            &info,
-            answers.map(|reply| reply.and_then(setting)).collect(),
-        )
-        .ok_or_else(|| format!("{} does not tell its run_id", master.link))?;
+        let settings: Vec<_> = answers.map(|reply| reply.and_then(setting)).collect();
+        let introduction = Introduction {
+            run: run.to_string(),
+            is_durable: match &settings[..] {
+                [Some(append_only), Some(fsync)] => Some(append_only == "yes" && fsync == "always"),
+                _ => None,
+            },
+        };
         // From when it has answered: it surely ran then.
         let mut run = Run::meet(&introduction, before.as_ref(), clock::now());
         let mut agreement = self.agree(master, &mut run, false).await?;
@@ -168,22 +170,6 @@ impl Keeper {
             has_voted: has_voted != 0,
         })
     }
-}
-
-fn read(info: &Value, settings: Vec<Option<String>>) -> Option<Introduction> {
-    let Value::BulkString(info) = info else {
-        return None;
-    };
-    let info = std::str::from_utf8(info).ok()?;
-    let run = info.lines().find_map(|line| line.strip_prefix("run_id:"))?;
-    let is_durable = match &settings[..] {
-        [Some(append_only), Some(fsync)] => Some(append_only == "yes" && fsync == "always"),
-        _ => None,
-    };
-    Some(Introduction {
-        run: run.trim().to_owned(),
-        is_durable,
-    })
 }
 
 fn setting(reply: Value) -> Option<String> {

@@ -7,18 +7,13 @@ use super::{decide::majority, master::Master, round::Masters};
 use crate::{
     measure::Script,
     redis::call::{SCANS, call_all, scan_once},
-    store::{Page, unanswered},
+    store::{Listed, Page, unanswered},
 };
 
 impl Masters {
     /// Lists locks, as [`LockStore::list`](crate::LockStore::list) says. A page token is the number of the master and its
     /// cursor.
-    pub(super) async fn list(
-        &self,
-        prefix: &str,
-        token: &str,
-        size: usize,
-    ) -> Result<Result<Page, Invalid>, StoreError> {
+    pub(super) async fn list(&self, prefix: &str, token: &str, size: usize) -> Listed {
         let Some((mut place, mut cursor)) = parse(token, self.number()) else {
             return Ok(Err(Invalid("must be what the page before gave".into())));
         };

@@ -11,7 +11,6 @@
 //! The other modules talk to Redis:
 //!
 //! - [`store`]: the [`LockStore`](crate::LockStore) itself.
-//! - [`url`]: the addresses of the masters.
 //! - `script`: the operations on one master, which are in `lua/quorum/`, and their replies.
 //! - `master`: coalesces commands to one master; `keeper`: follows whether it has a vote.
 //! - `round`: one question to all masters at once.
@@ -29,7 +28,6 @@ pub mod line;
 pub mod record;
 pub mod standing;
 pub mod store;
-pub mod url;
 
 mod attempt;
 mod board;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock, atomic::AtomicI64};
 
+use futures_util::future::{BoxFuture, ready};
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::{Caller, Command, Op, Reply},
@@ -23,7 +24,6 @@ use super::{
     script::{self, Ask},
     standing::Terms,
     undo::Undoing,
-    url::QuorumTarget,
     waiting::Lines,
     wake,
 };
@@ -33,19 +33,19 @@ use crate::{
     redis::{
         keys::{Keys, wake_channel},
         link::{Link, LinkOptions, Subscription},
+        url::QuorumUrl,
     },
-    store::{Answer, LockStore, Observer, Options, Page, Stamped, WakeUp},
+    store::{Answer, Exchanged, Listed, LockStore, Observer, Options, Stamped, WakeUp},
 };
 
 /// Most unprocessed wake-ups; more are dropped, because a refresh finds the same.
 const WAKE_UPS: usize = 1024;
 
-/// Locks on several independent masters. A cheap handle; the connections close with the last one.
-#[derive(Clone)]
+/// Locks on several independent masters. The connections close when it is dropped.
 pub struct QuorumStore {
     inner: Arc<Inner>,
-    /// Dropped with the last handle, which ends them.
-    _tasks: Arc<Vec<AbortOnDropHandle<()>>>,
+    /// Dropped with this, which ends them.
+    _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
 /// State that its tasks share.
@@ -59,7 +59,7 @@ pub(super) struct Inner {
 impl QuorumStore {
     /// Starts to connect; commands fail until [`LockStore::status`] is up.
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
-        let QuorumTarget { masters, durable } = QuorumTarget::parse(&options.url, options.tls)?;
+        let QuorumUrl { masters, durable } = QuorumUrl::parse(&options.url, options.tls)?;
         // Prepares now, because a command's time runs from before its encoding.
         Keys::prepare();
         let (messages, incoming) = mpsc::channel(WAKE_UPS);
@@ -111,7 +111,7 @@ impl QuorumStore {
         tasks.push(AbortOnDropHandle::new(tokio::spawn(read)));
         let store = Self {
             inner,
-            _tasks: Arc::new(tasks),
+            _tasks: tasks,
         };
         Ok((store, receiver))
     }
@@ -270,18 +270,13 @@ impl LockStore for QuorumStore {
         }
     }
 
-    async fn list(
-        &self,
-        prefix: &str,
-        token: &str,
-        size: usize,
-    ) -> Result<Result<Page, Invalid>, StoreError> {
-        self.inner.masters.list(prefix, token, size).await
+    fn list<'a>(&'a self, prefix: &'a str, token: &'a str, size: usize) -> BoxFuture<'a, Listed> {
+        Box::pin(self.inner.masters.list(prefix, token, size))
     }
 
-    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
+    fn exchange(&self, mine: Arc<Publication>) -> BoxFuture<'_, Exchanged> {
         // A coordinator cannot see the waiters of another one, so it could not confirm that one's publication.
-        Ok(vec![mine])
+        Box::pin(ready(Ok(vec![mine])))
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {

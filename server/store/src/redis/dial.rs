@@ -15,6 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
+    address::Address,
     handshake::RunId,
     listening::Listener,
     status::{DownCause, Fault},
@@ -100,7 +101,8 @@ impl Dial<'_> {
             );
             Fault::new(DownCause::Unreachable, reason)
         };
-        let addresses = lookup_host((self.target.host(), self.target.port())).await;
+        let Address { host, port } = self.target.address();
+        let addresses = lookup_host((&**host, *port)).await;
         let mut addresses: Vec<_> = addresses.map_err(|error| unreachable(&error))?.collect();
         let first = attempt.checked_rem(addresses.len()).unwrap_or(0);
         addresses.rotate_left(first);
@@ -150,67 +152,55 @@ impl Dial<'_> {
             .set_response_timeout(None)
             .set_pipeline_buffer_size(PIPELINE_BUFFER);
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
-        match purpose {
-            Purpose::Commands { scripts } => {
-                // The library gets no login: this module logs in itself, which names the reason of a refusal.
-                let info = info.set_protocol(ProtocolVersion::RESP2);
-                let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
-                self.within("the login", self.log_in(&mut connection))
-                    .await?;
-                let (memory_policy, run) = self
-                    .within("the set-up", self.set_up(&mut connection, scripts))
-                    .await?;
-                Ok(Dialled {
-                    connection,
-                    driver,
-                    memory_policy,
-                    run,
-                    overflow: CancellationToken::new(),
-                })
-            }
-            Purpose::Questions => {
-                let info = info.set_protocol(ProtocolVersion::RESP2);
-                let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
-                self.within("the login", self.log_in(&mut connection))
-                    .await?;
-                Ok(Dialled {
-                    connection,
-                    driver,
-                    memory_policy: None,
-                    run: None,
-                    overflow: CancellationToken::new(),
-                })
-            }
-            Purpose::Subscription {
-                channels,
-                patterns,
-                listener,
-            } => {
+        let overflow = CancellationToken::new();
+        let (info, config) = match purpose {
+            Purpose::Subscription { listener, .. } => {
                 // RESP3, in which pings and messages can share a connection.
-                let info = self.with_login(info.set_protocol(ProtocolVersion::RESP3));
-                let overflow = CancellationToken::new();
                 let heard = listen(Arc::clone(listener), overflow.clone());
-                let config = config.set_push_sender(heard);
-                let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
-                self.within("the subscription", async {
-                    let subscribed = connection.subscribe(&channels[..]).await;
-                    subscribed.map_err(|error| self.failed("SUBSCRIBE", error))?;
-                    if patterns.is_empty() {
-                        return Ok(());
-                    }
-                    let subscribed = connection.psubscribe(&patterns[..]).await;
-                    subscribed.map_err(|error| self.failed("PSUBSCRIBE", error))
-                })
-                .await?;
-                Ok(Dialled {
-                    connection,
-                    driver,
-                    memory_policy: None,
-                    run: None,
-                    overflow,
-                })
+                let info = self.with_login(info.set_protocol(ProtocolVersion::RESP3));
+                (info, config.set_push_sender(heard))
             }
+            // The library gets no login: this module logs in itself, which names the reason of a refusal.
+            _ => (info.set_protocol(ProtocolVersion::RESP2), config),
+        };
+        let (mut connection, driver) = self.hand_over(&info, stream, config).await?;
+        let (mut memory_policy, mut run) = (None, None);
+        if let Purpose::Subscription {
+            channels, patterns, ..
+        } = purpose
+        {
+            let subscribed = self.subscribe(&mut connection, channels, patterns);
+            self.within("the subscription", subscribed).await?;
+        } else {
+            self.within("the login", self.log_in(&mut connection))
+                .await?;
         }
+        if let Purpose::Commands { scripts } = purpose {
+            let set_up = self.set_up(&mut connection, scripts);
+            (memory_policy, run) = self.within("the set-up", set_up).await?;
+        }
+        Ok(Dialled {
+            connection,
+            driver,
+            memory_policy,
+            run,
+            overflow,
+        })
+    }
+
+    async fn subscribe(
+        &self,
+        connection: &mut MultiplexedConnection,
+        channels: &[Vec<u8>],
+        patterns: &[Vec<u8>],
+    ) -> Result<(), Fault> {
+        let subscribed = connection.subscribe(channels).await;
+        subscribed.map_err(|error| self.failed("SUBSCRIBE", error))?;
+        if patterns.is_empty() {
+            return Ok(());
+        }
+        let subscribed = connection.psubscribe(patterns).await;
+        subscribed.map_err(|error| self.failed("PSUBSCRIBE", error))
     }
 
     fn with_login(&self, mut info: RedisConnectionInfo) -> RedisConnectionInfo {

@@ -8,12 +8,11 @@ use tokio::{
     select,
     sync::{mpsc, watch},
 };
-use tracing::warn;
 
 use super::{
     keys::{Channels, Keys},
     link::Link,
-    listening::{Full, Heard, Listening},
+    listening::{self, Full, Heard, Listening},
     status::LinkStatus,
     telling,
 };
@@ -95,19 +94,13 @@ impl Server {
     /// Passes requests on. Drops them while the connection is down, because subjects are requested again after the feed has
     /// started over.
     async fn ask(&self, requests: &[FeedRequest]) {
-        let follows = |request: &FeedRequest| matches!(request, FeedRequest::Follow(_));
-        for alike in requests.chunk_by(|one, other| follows(one) == follows(other)) {
-            let channels: Vec<Vec<u8>> = alike
-                .iter()
-                .map(
-                    |(FeedRequest::Follow(subject) | FeedRequest::Unfollow(subject))| match subject
-                    {
-                        Subject::Everything => self.channels.everything(),
-                        Subject::Name(name) => self.channels.of_lock(&self.keys.of(name)),
-                    },
-                )
-                .collect();
-            if alike.first().is_some_and(follows) {
+        for (follows, alike) in feed::alike(requests) {
+            let channels = alike.iter().map(|request| match &request.subject {
+                Subject::Everything => self.channels.everything(),
+                Subject::Name(name) => self.channels.of_lock(&self.keys.of(name)),
+            });
+            let channels: Vec<_> = channels.collect();
+            if follows {
                 self.listening.subscribe(&channels).await;
             } else {
                 self.listening.unsubscribe(&channels).await;
@@ -130,40 +123,17 @@ impl Reader {
         let Some(Value::BulkString(channel)) = data.next() else {
             return Ok(());
         };
-        let subject = self.subject(&channel);
+        let subject = telling::subject(&channel, &self.channels, &self.keys);
         let item = match (kind, subject, data.next()) {
-            (PushKind::Subscribe, Some(subject), _) => FeedItem::Followed(subject),
-            (PushKind::Unsubscribe, Some(subject), _) => FeedItem::Unfollowed(subject),
-            (PushKind::Message, subject, Some(Value::BulkString(payload))) => {
-                if subject.is_none() && channel != Channels::of_feed(self.id) {
-                    return Ok(());
-                }
-                match telling::decode(&payload, subject, &self.keys) {
-                    Ok(Some(told)) => FeedItem::Told(told),
-                    // A lock of another application in the same database.
-                    Ok(None) => return Ok(()),
-                    Err(_) => {
-                        warn!(
-                            "something was published that does not tell of locks as this version does"
-                        );
-                        return Ok(());
-                    }
-                }
+            (PushKind::Subscribe, Some(subject), _) => Some(FeedItem::Followed(subject)),
+            (PushKind::Unsubscribe, Some(subject), _) => Some(FeedItem::Unfollowed(subject)),
+            (PushKind::Message, subject, Some(Value::BulkString(payload)))
+                if subject.is_some() || channel == Channels::of_feed(self.id) =>
+            {
+                telling::read(&payload, subject, &self.keys).map(FeedItem::Told)
             }
-            _ => return Ok(()),
+            _ => None,
         };
-        match self.items.try_send(item) {
-            Err(mpsc::error::TrySendError::Full(_)) => Err(Full),
-            // Without a reader, the connection is about to be closed.
-            _ => Ok(()),
-        }
-    }
-
-    fn subject(&self, channel: &[u8]) -> Option<Subject> {
-        if channel == self.channels.everything() {
-            return Some(Subject::Everything);
-        }
-        let key = self.channels.lock_of(channel)?;
-        self.keys.name_of(key).map(Subject::Name)
+        item.map_or(Ok(()), |item| listening::give(&self.items, item))
     }
 }

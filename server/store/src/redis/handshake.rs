@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Id of one run of a server, as it reports it (`run_id`).
-pub(super) type RunId = Arc<str>;
+pub(crate) type RunId = Arc<str>;
 
 /// Name under which `CLIENT LIST` shows the connections.
 const CLIENT_NAME: &str = "leasehold";

@@ -25,12 +25,14 @@ use redis::{Cmd, RedisResult, Value};
 use super::{
     acknowledge::Acknowledger,
     batch::{Call, Item, Journey, by_slot, fail},
+    blocked,
     decode::decode,
     encode::{LockScript, encode},
     errors::{call_error, link_error, server_error},
     keys::LockKeys,
-    link::{ConnectionId, Link},
+    link::{ConnectionId, Link, LinkOptions, Subscription},
     pending::{Pending, has_to_wait, take_handed},
+    place::Place,
     reroute::{Refusal, Reroute},
     server_clock::ServerClock,
 };
@@ -38,14 +40,14 @@ use crate::{
     clock,
     lane::Lane,
     measure::{Meter, Script},
-    store::{Answer, Observer, Stamped},
+    store::{Answer, Observer, Options, Stamped},
 };
 
 /// Calls in flight on a lane: one travels to Redis while the other is executed.
 const IN_FLIGHT: usize = 2;
 
 /// Lanes of a store.
-pub struct Lanes {
+pub(super) struct Lanes {
     link: Link,
     lanes: Vec<Lane<Item>>,
     timeout: Duration,
@@ -61,69 +63,66 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Returns a lane for each connection of the link, which loads the script. A command without an answer within `timeout` is
-    /// given up.
-    pub fn new(link: Link, timeout: Duration, script: LockScript) -> Self {
+    /// Opens connections to a server, and a lane for each. They load the script, and give up a command without an answer within
+    /// the options' time-out. `node` has the router, if the server is one of many, and the observer that they share.
+    pub(super) fn open(
+        place: Place,
+        script: LockScript,
+        options: &Options,
+        subscription: Option<Subscription>,
+        node: Option<(Arc<dyn Reroute>, Arc<OnceLock<Observer>>)>,
+    ) -> Arc<Self> {
+        let acknowledger = options.acknowledgement.map(|wanted| {
+            let link = Link::start_at(place.clone(), wanted.link_options(options.timeout));
+            Acknowledger::start(&link, wanted, &options.coordinator)
+        });
+        let link = Link::start_at(
+            place,
+            LinkOptions {
+                connections: options.connections,
+                command_timeout: options.timeout,
+                scripts: vec![script.text(), Arc::from(blocked::SCRIPT)],
+                subscription,
+                ..LinkOptions::default()
+            },
+        );
         let lanes = link.connections();
-        Self {
+        let (router, observer) = match node {
+            Some((router, observer)) => (Some(router), observer),
+            None => (None, Arc::default()),
+        };
+        Arc::new(Self {
             link,
             lanes: (0..lanes).map(|_| Lane::new(IN_FLIGHT)).collect(),
-            timeout,
+            timeout: options.timeout,
             script,
-            meter: Meter::default(),
-            observer: Arc::default(),
-            router: None,
-            acknowledger: None,
+            meter: options.meter.clone(),
+            observer,
+            router,
+            acknowledger,
             nonce: AtomicU64::new(1),
             server_clock: ServerClock::default(),
-        }
+        })
     }
 
-    /// Sets the acknowledger, if replicas must acknowledge.
-    pub(super) fn acknowledged_by(self, acknowledger: Option<Acknowledger>) -> Self {
-        Self {
-            acknowledger,
-            ..self
-        }
-    }
-
-    /// Returns the lanes to one server of many, which share their observer.
-    pub(super) fn of_node(
-        self,
-        router: Arc<dyn Reroute>,
-        observer: Arc<OnceLock<Observer>>,
-    ) -> Self {
-        Self {
-            router: Some(router),
-            observer,
-            ..self
-        }
-    }
-
-    /// Sets the meter.
-    #[must_use]
-    pub fn measured_by(self, meter: Meter) -> Self {
-        Self { meter, ..self }
-    }
-
-    /// Returns the meter.
-    pub(super) fn meter(&self) -> &Meter {
-        &self.meter
+    /// Returns the link, and the meter, for calls that do not concern a single lock.
+    pub(super) fn measured_link(&self) -> (&Link, &Meter) {
+        (&self.link, &self.meter)
     }
 
     /// Returns the link.
-    pub fn link(&self) -> &Link {
+    pub(super) fn link(&self) -> &Link {
         &self.link
     }
 
     /// Sets the observer of all answers.
-    pub fn observe(&self, observer: Observer) {
+    pub(super) fn observe(&self, observer: Observer) {
         // Set once, when the coordinator starts.
         let _ = self.observer.set(observer);
     }
 
     /// Sends a command. Redis executes commands of one lock in the order of sending.
-    pub fn send(self: &Arc<Self>, command: Command, keys: LockKeys, answer: Answer) {
+    pub(super) fn send(self: &Arc<Self>, command: Command, keys: LockKeys, answer: Answer) {
         self.push(Item::new(command, keys, answer));
     }
 
@@ -358,7 +357,7 @@ impl Lanes {
     }
 
     /// Asks for the server's time, which every reply has too.
-    pub async fn ask_time(&self) {
+    pub(super) async fn ask_time(&self) {
         let sent_at = clock::now();
         let Ok(mut replies) = self.link.execute(0, vec![redis::cmd("TIME")]).await else {
             return;

@@ -294,7 +294,7 @@ impl Link {
 
     /// Returns the run of the server at the other end of a connection; `None` if the connection is gone, or the server does
     /// not report it.
-    pub(super) fn run(&self, connection: ConnectionId) -> Option<RunId> {
+    pub(crate) fn run(&self, connection: ConnectionId) -> Option<RunId> {
         let live = self.inner.slots.get(connection.slot)?.live().ok()?;
         (live.generation == connection.generation)
             .then(|| live.run.clone())

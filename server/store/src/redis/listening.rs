@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{Pipeline, PushInfo, PushKind, Value};
+use redis::{Pipeline, PushInfo, PushKind, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{
     sync::{mpsc, watch},
     time::timeout,
@@ -17,6 +17,7 @@ use super::{
     status::{Board, DownCause, Fault, LinkStatus},
     upkeep::{Timing, Upkeep},
 };
+use crate::feed::FeedItem;
 
 /// Receiver of Redis's push messages, in order, on the connection's own task: it must not block. If it has no room for one, the
 /// connection is given up.
@@ -99,19 +100,41 @@ impl Listening {
         command: &str,
         channels: &[Vec<u8>],
     ) -> Option<Vec<Value>> {
-        let live = self.slot.live().ok()?;
-        let mut connection = live.connection.clone();
         let mut pipeline = Pipeline::with_capacity(channels.len());
         for channel in channels {
             pipeline.cmd(command).arg(channel);
         }
-        let asked = connection.send_packed_commands(&pipeline, 0, channels.len());
-        let fault = match timeout(self.command_timeout, asked).await {
+        let asked = async |mut connection: MultiplexedConnection| {
+            let asked = connection.send_packed_commands(&pipeline, 0, channels.len());
+            asked.await
+        };
+        self.ask(command, DownCause::Lost, asked).await
+    }
+
+    async fn change(&self, command: &str, channels: &[Vec<u8>]) {
+        let changed = async |mut connection: MultiplexedConnection| match command {
+            "SUBSCRIBE" => connection.subscribe(channels).await,
+            _ => connection.unsubscribe(channels).await,
+        };
+        self.ask(command, DownCause::Rejected, changed).await;
+    }
+
+    /// Asks over the live connection, if there is one. Gives it up if it does not answer, or fails, which is for the cause
+    /// `failed`.
+    async fn ask<T>(
+        &self,
+        command: &str,
+        failed: DownCause,
+        ask: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+    ) -> Option<T> {
+        let live = self.slot.live().ok()?;
+        let fault = match timeout(self.command_timeout, ask(live.connection.clone())).await {
             Ok(Ok(replies)) => {
                 live.answered();
                 return Some(replies);
             }
-            Ok(Err(error)) => Fault::new(DownCause::Lost, format!("{command} failed: {error}")),
+            // The text of an error could repeat a channel, but holds no secret.
+            Ok(Err(error)) => Fault::new(failed, format!("{command} failed: {error}")),
             Err(_) => {
                 let millis = self.command_timeout.as_millis();
                 let reason = format!("{command} was not answered within {millis} ms");
@@ -121,32 +144,14 @@ impl Listening {
         self.slot.give_up(live.generation, fault);
         None
     }
+}
 
-    async fn change(&self, command: &str, channels: &[Vec<u8>]) {
-        let Ok(live) = self.slot.live() else { return };
-        let mut connection = live.connection.clone();
-        let changed = async {
-            match command {
-                "SUBSCRIBE" => connection.subscribe(channels).await,
-                _ => connection.unsubscribe(channels).await,
-            }
-        };
-        let fault = match timeout(self.command_timeout, changed).await {
-            Ok(Ok(())) => {
-                live.answered();
-                return;
-            }
-            Ok(Err(error)) => {
-                // The text of an error could repeat a channel, but holds no secret.
-                Fault::new(DownCause::Rejected, format!("{command} failed: {error}"))
-            }
-            Err(_) => {
-                let millis = self.command_timeout.as_millis();
-                let reason = format!("{command} was not answered within {millis} ms");
-                Fault::new(DownCause::TimedOut, reason)
-            }
-        };
-        self.slot.give_up(live.generation, fault);
+/// Gives an item to a feed.
+pub(super) fn give(items: &mpsc::Sender<FeedItem>, item: FeedItem) -> Result<(), Full> {
+    match items.try_send(item) {
+        Err(mpsc::error::TrySendError::Full(_)) => Err(Full),
+        // Without a reader, the connection is about to be closed.
+        _ => Ok(()),
     }
 }
 

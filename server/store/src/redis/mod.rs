@@ -4,12 +4,12 @@
 //! - [`keys`]: makes all key strings.
 //! - [`encode`] and [`decode`]: make script calls of commands, and answers of replies (of `fields`). The scripts are in `lua/`.
 //! - [`blocked`]: exchange of blocked waits between coordinators, for the detector of deadlocks.
-//! - [`lanes`]: coalesces commands into few calls.
+//! - `lanes`: coalesces commands into few calls.
 //! - [`acknowledge`]: waits for acknowledgements of replicas; `pending` has the answers that wait for that.
 //! - `feed` and `telling`: the feed of changes that scripts publish, and its decoder.
 //! - [`link`]: connections to one server. The Redis library's do not show when one is dead, which a lease service must know.
 //! - `place` and `sentinel`: the server that a link leads to, which may change.
-//! - [`url`] and [`status`]: the address of a server, and whether it can be reached.
+//! - [`url`], `address` and [`status`]: the address of a server, and whether it can be reached.
 
 pub mod acknowledge;
 pub mod blocked;
@@ -17,12 +17,12 @@ pub mod cluster;
 pub mod decode;
 pub mod encode;
 pub mod keys;
-pub mod lanes;
 pub mod link;
 pub mod status;
 pub mod store;
 pub mod url;
 
+mod address;
 mod batch;
 pub(crate) mod call;
 mod dial;
@@ -30,6 +30,7 @@ pub(crate) mod errors;
 mod feed;
 pub(crate) mod fields;
 mod handshake;
+mod lanes;
 mod listening;
 mod pending;
 mod place;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_core::failure::StoreError;
+use futures_util::future::BoxFuture;
 use leasehold_core::{
     command::Command,
     deadlock::Publication,
@@ -11,74 +11,75 @@ use leasehold_core::{
 use tokio::sync::{mpsc, watch};
 
 use super::{
-    acknowledge::Acknowledger,
     blocked,
     call::{Scanned, call, scan},
     encode::LockScript,
     feed,
     keys::{Keys, wake_channel},
     lanes::Lanes,
-    link::{Link, LinkOptions, Subscription},
+    link::Subscription,
     place::Place,
     sentinel,
     status::LinkStatus,
-    url::{RedisTarget, SentinelUrl, StoreUrlError, TlsFiles, is_sentinel},
+    url::{RedisTarget, SentinelUrl, StoreUrlError, TlsFiles, kind_of},
     wake_up,
 };
 use crate::{
     feed::Feed,
     measure::Script,
-    store::{Answer, LockStore, Observer, Options, Page, WakeUp},
+    store::{Answer, Exchanged, Listed, LockStore, Observer, Options, Page, WakeUp},
 };
 
 /// Most wake-ups that wait to be seen to; more are dropped, as a refresh finds what they told.
 pub(super) const WAKE_UPS: usize = 1024;
 
-/// Locks on a Redis server, or on the master that sentinels name. A cheap handle; the connections close with the last one.
-#[derive(Clone, Debug)]
+/// Locks on a Redis server, or on the master that sentinels name. The connections close when it is dropped.
+#[derive(Debug)]
 pub struct RedisStore {
     lanes: Arc<Lanes>,
     keys: Keys,
-    board: Arc<blocked::Board>,
+    board: blocked::Board,
 }
 
 impl RedisStore {
     /// Starts to connect; commands fail until [`LockStore::status`] says that it is up.
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
-        let place = parse(&options.url, options.tls)?;
+        let place = parse(&options.url, options.tls.clone())?;
         let keys = Keys::new(&options.key_prefix);
         let script = LockScript::of_database(place.database());
         let (messages, incoming) = mpsc::channel(WAKE_UPS);
-        let acknowledger = options.acknowledgement.map(|wanted| {
-            let link = Link::start_at(place.clone(), wanted.link_options(options.timeout));
-            Acknowledger::start(&link, wanted, &options.coordinator)
-        });
-        let link = Link::start_at(
-            place,
-            LinkOptions {
-                connections: options.connections,
-                command_timeout: options.timeout,
-                scripts: vec![script.text(), Arc::from(blocked::SCRIPT)],
-                subscription: Some(Subscription {
-                    channel: wake_channel(&options.coordinator).into_bytes(),
-                    messages,
-                }),
-                ..LinkOptions::default()
-            },
-        );
+        let subscription = Subscription {
+            channel: wake_channel(&options.coordinator).into_bytes(),
+            messages,
+        };
+        let lanes = Lanes::open(place, script, &options, Some(subscription), None);
         let wake_ups = read_wake_ups(incoming, keys.clone());
-        let lanes = Arc::new(
-            Lanes::new(link, options.timeout, script)
-                .acknowledged_by(acknowledger)
-                .measured_by(options.meter),
-        );
         learn_time(&lanes);
         let store = Self {
             lanes,
             keys,
-            board: Arc::new(blocked::Board::new(options.coordinator)),
+            board: blocked::Board::new(options.coordinator),
         };
         Ok((store, wake_ups))
+    }
+
+    /// Lists names: see [`LockStore::list`].
+    async fn page(&self, prefix: &str, token: &str, size: usize) -> Listed {
+        let cursor: u64 = match token {
+            "" => 0,
+            token => match token.parse() {
+                Ok(cursor) if cursor > 0 => cursor,
+                _ => return Ok(Err(Invalid("must be what the page before gave".into()))),
+            },
+        };
+        let link = self.lanes.measured_link();
+        let Scanned { names, cursor } = scan(link, &self.keys, prefix, cursor, size).await?;
+        let next = if cursor == 0 {
+            String::new()
+        } else {
+            cursor.to_string()
+        };
+        Ok(Ok(Page { names, next }))
     }
 }
 
@@ -88,37 +89,16 @@ impl LockStore for RedisStore {
         self.lanes.send(command, keys, answer);
     }
 
-    async fn list(
-        &self,
-        prefix: &str,
-        token: &str,
-        size: usize,
-    ) -> Result<Result<Page, Invalid>, StoreError> {
-        let cursor: u64 = match token {
-            "" => 0,
-            token => match token.parse() {
-                Ok(cursor) if cursor > 0 => cursor,
-                _ => return Ok(Err(Invalid("must be what the page before gave".into()))),
-            },
-        };
-        let link = self.lanes.link();
-        let Scanned { names, cursor } =
-            scan((link, self.lanes.meter()), &self.keys, prefix, cursor, size).await?;
-        let next = if cursor == 0 {
-            String::new()
-        } else {
-            cursor.to_string()
-        };
-        Ok(Ok(Page { names, next }))
+    fn list<'a>(&'a self, prefix: &'a str, token: &'a str, size: usize) -> BoxFuture<'a, Listed> {
+        Box::pin(self.page(prefix, token, size))
     }
 
-    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
-        let key = self.keys.blocked();
-        let send = |command| {
-            let link = (self.lanes.link(), self.lanes.meter());
-            call(link, Script::Blocked, command)
-        };
-        self.board.exchange(&key, mine, send).await
+    fn exchange(&self, mine: Arc<Publication>) -> BoxFuture<'_, Exchanged> {
+        Box::pin(async move {
+            let key = self.keys.blocked();
+            let send = |command| call(self.lanes.measured_link(), Script::Blocked, command);
+            self.board.exchange(&key, mine, send).await
+        })
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {
@@ -140,7 +120,7 @@ impl LockStore for RedisStore {
 
 /// Reads the URL of a store on one server, and starts to find out where that is.
 fn parse(url: &str, tls: TlsFiles) -> Result<Place, StoreUrlError> {
-    if is_sentinel(url) {
+    if kind_of(url) == "sentinel" {
         Ok(sentinel::follow(SentinelUrl::parse(url, tls)?))
     } else {
         Ok(Place::Fixed(RedisTarget::parse(url, tls)?))

@@ -5,11 +5,12 @@ use leasehold_core::{
     watch::{Change, Telling},
 };
 use redis::Value;
+use tracing::warn;
 
 use super::{
     decode::{holder, loss, seen, waiter},
     fields::{Decoded, Fields, Garbled},
-    keys::Keys,
+    keys::{Channels, Keys},
 };
 use crate::feed::{Subject, Told};
 
@@ -30,12 +31,23 @@ pub(super) fn is_for_feed(payload: &[u8], channel: &[u8]) -> Option<bool> {
         .then(|| payload.ends_with(&end))
 }
 
-/// Reads a message; `None` if it is of a lock that is none of ours.
-pub(super) fn decode(
-    payload: &[u8],
-    subject: Option<Subject>,
-    keys: &Keys,
-) -> Decoded<Option<Told>> {
+/// Returns the subject of a channel, if it is one of a subject.
+pub(super) fn subject(channel: &[u8], channels: &Channels, keys: &Keys) -> Option<Subject> {
+    if channel == channels.everything() {
+        return Some(Subject::Everything);
+    }
+    keys.name_of(channels.lock_of(channel)?).map(Subject::Name)
+}
+
+/// Reads a message; `None` if it is of another application's lock in the same database, or not in the format of this version.
+pub(super) fn read(payload: &[u8], subject: Option<Subject>, keys: &Keys) -> Option<Told> {
+    decode(payload, subject, keys).unwrap_or_else(|_| {
+        warn!("something was published that does not tell of locks as this version does");
+        None
+    })
+}
+
+fn decode(payload: &[u8], subject: Option<Subject>, keys: &Keys) -> Decoded<Option<Told>> {
     let value = redis::parse_redis_value(payload).map_err(|_| Garbled::Shape("not RESP"))?;
     let mut fields = Fields::of(value)?;
     let Some(name) = keys.name_of(&fields.bytes()?) else {

@@ -13,7 +13,7 @@ use leasehold_core::{
     name::{ClientName, LockName, Value},
     time::StoreTime,
 };
-use leasehold_store::{LockStore, Store};
+use leasehold_store::Store;
 use leasehold_tests::{RedisServer, WallClock, raw::fresh_owner_id, wait, wall_clock::micros};
 
 use crate::{

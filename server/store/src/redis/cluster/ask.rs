@@ -7,12 +7,12 @@ use tokio::time::timeout;
 
 use super::{
     super::{
+        address::Address,
         dial::{Purpose, dial},
         replies::into_result,
         status::{DownCause, Fault, LinkError},
         url::RedisTarget,
     },
-    address::Address,
     node::Node,
     view::View,
 };
@@ -45,7 +45,7 @@ pub(super) async fn ask_node(node: &Node) -> Result<View, Fault> {
 
 /// Asks a server, which may be a replica, over a connection of its own.
 pub(super) async fn ask_server(target: &RedisTarget, attempt: usize) -> Result<View, Fault> {
-    let address = Address::new(target.host(), target.port());
+    let address = target.address();
     let asked = async {
         let mut dialled = dial(target, &Purpose::Questions, LIMIT, attempt).await?;
         let mut pipeline = redis::pipe();
@@ -60,11 +60,11 @@ pub(super) async fn ask_server(target: &RedisTarget, attempt: usize) -> Result<V
                 let reason = format!("the connection to Redis at {address} broke: {error}");
                 Fault::new(DownCause::Lost, reason)
             })?;
-        read(replies.into_iter().map(into_result).collect(), &address)
+        read(replies.into_iter().map(into_result).collect(), address)
     };
     match timeout(LIMIT + LIMIT, asked).await {
         Ok(asked) => asked,
-        Err(_) => Err(silent(&address)),
+        Err(_) => Err(silent(address)),
     }
 }
 

@@ -10,8 +10,10 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::{info, warn};
 
 use super::{
-    super::status::{DownCause, Fault, LinkStatus},
-    address::Address,
+    super::{
+        address::Address,
+        status::{DownCause, Fault, LinkStatus},
+    },
     ask::{LIMIT, ask_node, ask_server},
     node::Node,
     router::Router,

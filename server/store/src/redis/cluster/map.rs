@@ -1,8 +1,7 @@
 //! Slot map: the master of each slot, as far as this coordinator knows.
 
 use super::{
-    super::keys::SLOTS,
-    address::Address,
+    super::{address::Address, keys::SLOTS},
     view::{Master, View},
 };
 

@@ -3,7 +3,7 @@
 //! - `store`: the [`LockStore`](crate::LockStore) itself.
 //! - `router`: sends each command to the node that serves its slot, and to another one if that did not carry it out.
 //! - `keeper`, `ask`, `view`, `map`: determine that node, and whether the cluster can be used.
-//! - `node`, `address`: one master.
+//! - `node`: one master.
 //! - `wakes`: the wake-ups of one master.
 //! - `feed`: the feed of changes from all masters.
 //!
@@ -12,7 +12,6 @@
 //! release that overtakes the acquire of its own owner id until that acquire can no longer arrive, because a redirected command
 //! keeps its first deadline.
 
-mod address;
 mod ask;
 mod feed;
 mod keeper;

@@ -14,17 +14,16 @@ use tokio::{
 
 use super::{
     super::{
-        acknowledge::Acknowledger,
+        address::Address,
         batch::Item,
-        blocked,
         encode::LockScript,
         lanes::Lanes,
-        link::{Link, LinkOptions, Replies},
+        link::Replies,
+        place::Place,
         reroute::{Refusal, Reroute},
         status::{LinkError, LinkStatus},
         url::RedisTarget,
     },
-    address::Address,
     router::{Common, Router},
     wakes::{Wakes, Want},
 };
@@ -56,35 +55,23 @@ impl Node {
         address: Address,
         target: RedisTarget,
         router: &Weak<Router>,
-        options: &Common,
+        common: &Common,
         observer: Arc<OnceLock<Observer>>,
     ) -> Arc<Self> {
-        let script = LockScript::of_cluster();
-        let acknowledger = options.acknowledgement.map(|wanted| {
-            let link = Link::start(target.clone(), wanted.link_options(options.timeout));
-            Acknowledger::start(&link, wanted, &options.coordinator)
-        });
-        let link = Link::start(
-            target,
-            LinkOptions {
-                connections: options.connections,
-                command_timeout: options.timeout,
-                scripts: vec![script.text(), Arc::from(blocked::SCRIPT)],
-                ..LinkOptions::default()
-            },
-        );
         let is_home = Arc::new(AtomicBool::new(false));
         let (wants, wanted) = mpsc::unbounded_channel();
-        let wakes = Wakes::start(&link, options, Arc::clone(&is_home), wanted);
         let returns = Returns {
             router: Weak::clone(router),
             address: address.clone(),
         };
-        let lanes = Lanes::new(link, options.timeout, script)
-            .acknowledged_by(acknowledger)
-            .measured_by(options.meter.clone())
-            .of_node(Arc::new(returns), observer);
-        let lanes = Arc::new(lanes);
+        let lanes = Lanes::open(
+            Place::Fixed(target),
+            LockScript::of_cluster(),
+            &common.options,
+            None,
+            Some((Arc::new(returns), observer)),
+        );
+        let wakes = Wakes::start(lanes.link(), common, Arc::clone(&is_home), wanted);
         let status = lanes.link().status();
         tokio::spawn(attend(Arc::downgrade(&lanes), status, Weak::clone(router)));
         Arc::new(Self {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::Command,
@@ -12,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{
     super::{
+        address::Address,
         blocked,
         call::{Scanned, scan},
         keys::Keys,
@@ -19,43 +21,35 @@ use super::{
         store::WAKE_UPS,
         url::{ClusterUrl, StoreUrlError},
     },
-    address::Address,
     feed, keeper,
     router::{Common, Router},
 };
 use crate::{
     feed::Feed,
     measure::Script,
-    store::{Answer, LockStore, Observer, Options, Page, WakeUp},
+    store::{Answer, Exchanged, Listed, LockStore, Observer, Options, Page, WakeUp},
 };
 
-/// Locks on a Redis Cluster. A cheap handle; the connections close soon after the last one is dropped.
-#[derive(Clone)]
+/// Locks on a Redis Cluster. The connections close soon after it is dropped.
 pub struct ClusterStore {
     router: Arc<Router>,
     keys: Keys,
-    board: Arc<blocked::Board>,
+    board: blocked::Board,
 }
 
 impl ClusterStore {
     /// Starts to connect; commands fail until [`LockStore::status`] says that it is up.
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
-        let url = ClusterUrl::parse(&options.url, options.tls)?;
+        let url = ClusterUrl::parse(&options.url, options.tls.clone())?;
         let keys = Keys::new(&options.key_prefix);
         let (wake_ups, receiver) = mpsc::channel(WAKE_UPS);
-        let board = Arc::new(blocked::Board::new(options.coordinator.clone()));
-        let router = Router::new(
-            url,
-            Common {
-                connections: options.connections,
-                timeout: options.timeout,
-                acknowledgement: options.acknowledgement,
-                coordinator: options.coordinator,
-                keys: keys.clone(),
-                wake_ups,
-                meter: options.meter,
-            },
-        );
+        let board = blocked::Board::new(options.coordinator.clone());
+        let common = Common {
+            options,
+            keys: keys.clone(),
+            wake_ups,
+        };
+        let router = Router::new(url, common);
         tokio::spawn(keeper::run(Arc::downgrade(&router)));
         let store = Self {
             router,
@@ -64,20 +58,9 @@ impl ClusterStore {
         };
         Ok((store, receiver))
     }
-}
 
-impl LockStore for ClusterStore {
-    fn send(&self, command: Command, answer: Answer) {
-        let keys = self.keys.of(&command.name);
-        self.router.send(command, keys, answer);
-    }
-
-    async fn list(
-        &self,
-        prefix: &str,
-        token: &str,
-        size: usize,
-    ) -> Result<Result<Page, Invalid>, StoreError> {
+    /// Lists names: see [`LockStore::list`].
+    async fn page(&self, prefix: &str, token: &str, size: usize) -> Listed {
         let Some(place) = Place::read(token) else {
             return Ok(Err(Invalid("must be what the page before gave".into())));
         };
@@ -104,9 +87,8 @@ impl LockStore for ClusterStore {
                 0
             }
         });
-        let link = node.lanes.link();
-        let Scanned { names, cursor } =
-            scan((link, node.lanes.meter()), &self.keys, prefix, cursor, size).await?;
+        let link = node.lanes.measured_link();
+        let Scanned { names, cursor } = scan(link, &self.keys, prefix, cursor, size).await?;
         let next = match (cursor, masters.get(rest + 1)) {
             (0, None) => String::new(),
             (0, Some(next)) => Place::write(&next.address, 0),
@@ -114,15 +96,28 @@ impl LockStore for ClusterStore {
         };
         Ok(Ok(Page { names, next }))
     }
+}
 
-    async fn exchange(&self, mine: Arc<Publication>) -> Result<Vec<Arc<Publication>>, StoreError> {
-        let key = self.keys.blocked();
-        let send = async |command| {
-            let meter = &self.router.common().meter;
-            let asked = self.router.execute(self.keys.blocked_slot(), command);
-            meter.measure(Script::Blocked, asked).await
-        };
-        self.board.exchange(&key, mine, send).await
+impl LockStore for ClusterStore {
+    fn send(&self, command: Command, answer: Answer) {
+        let keys = self.keys.of(&command.name);
+        self.router.send(command, keys, answer);
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str, token: &'a str, size: usize) -> BoxFuture<'a, Listed> {
+        Box::pin(self.page(prefix, token, size))
+    }
+
+    fn exchange(&self, mine: Arc<Publication>) -> BoxFuture<'_, Exchanged> {
+        Box::pin(async move {
+            let key = self.keys.blocked();
+            let send = async |command| {
+                let meter = &self.router.common().options.meter;
+                let asked = self.router.execute(self.keys.blocked_slot(), command);
+                meter.measure(Script::Blocked, asked).await
+            };
+            self.board.exchange(&key, mine, send).await
+        })
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use super::{super::keys::SLOTS, address::Address};
+use super::super::{address::Address, keys::SLOTS};
 
 /// View of the cluster by one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

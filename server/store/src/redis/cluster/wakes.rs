@@ -79,7 +79,7 @@ impl Wakes {
         let listening = link.listen(
             "the wake-ups from",
             Heard {
-                channels: vec![wake_channel(&common.coordinator).into_bytes()],
+                channels: vec![wake_channel(&common.options.coordinator).into_bytes()],
                 ..Heard::default()
             },
             Arc::new(move |push| {
@@ -103,7 +103,7 @@ impl Wakes {
         let status = listening.status();
         let wakes = Self {
             listening,
-            coordinator: common.coordinator.clone(),
+            coordinator: common.options.coordinator.clone(),
             wake_ups: common.wake_ups.clone(),
             slots: HashMap::new(),
             is_sharded: true,

@@ -11,6 +11,7 @@ use tokio::{
 
 use super::{
     super::{
+        address::Address,
         dial::{Dialled, Purpose, dial},
         status::{DownCause, Fault},
         url::RedisTarget,
@@ -110,13 +111,12 @@ impl Asking {
             let epoch = state.get("config-epoch").cloned().unwrap_or_default();
             let (host, port): (String, u16) = redis::from_redis_value(address)?;
             Ok(Report {
-                host: host.into(),
-                port,
+                address: Address::new(&host, port),
                 epoch: redis::from_redis_value(Value::BulkString(epoch.into()))?,
             })
         };
         match read() {
-            Ok(report) if !report.host.is_empty() && report.port != 0 => Ok(report),
+            Ok(report) if !report.address.host.is_empty() && report.address.port != 0 => Ok(report),
             _ => Err(self.nonsense()),
         }
     }

@@ -1,31 +1,13 @@
 //! Choice of the answer to believe when sentinels differ.
 
-use std::{fmt, sync::Arc};
+use super::super::address::Address;
 
 /// Report of a sentinel on the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
-    /// A DNS name, an IPv4 address, or an IPv6 address without brackets.
-    pub(super) host: Arc<str>,
-    pub(super) port: u16,
+    pub(super) address: Address,
     /// The epoch, which rises with every fail-over: a sentinel that has missed one reports a smaller one.
     pub(super) epoch: u64,
-}
-
-impl Report {
-    pub(super) fn is_same_server(&self, other: &Self) -> bool {
-        (&self.host, self.port) == (&other.host, other.port)
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
 }
 
 /// Chooses the report with the newest epoch, and of several the one that most sentinels give.
@@ -39,7 +21,9 @@ pub(super) fn choose<'a>(
     sentinels: usize,
 ) -> Option<&'a Report> {
     let votes = |report: &Report| {
-        let same = reports.iter().filter(|other| other.is_same_server(report));
+        let same = reports
+            .iter()
+            .filter(|other| other.address == report.address);
         same.count()
     };
     // In reverse, because the last of equals wins, and the order of the URL should decide.
@@ -61,8 +45,7 @@ mod tests {
 
     fn report(host: &str, epoch: u64) -> Report {
         Report {
-            host: host.into(),
-            port: 6379,
+            address: Address::new(host, 6379),
             epoch,
         }
     }
@@ -74,7 +57,8 @@ mod tests {
             .map(|(host, epoch)| report(host, *epoch))
             .collect();
         let reports: Vec<_> = reports.iter().collect();
-        choose(known.as_ref(), &reports, 3).map(|report| (report.host.to_string(), report.epoch))
+        choose(known.as_ref(), &reports, 3)
+            .map(|report| (report.address.host.to_string(), report.epoch))
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Follower {
         let chosen = choose(self.known.as_ref(), &reports, self.answers.len()).cloned();
         let is_step_back = match (&chosen, &self.known) {
             (Some(chosen), Some(known)) => {
-                chosen.epoch <= known.epoch && !chosen.is_same_server(known)
+                chosen.epoch <= known.epoch && chosen.address != known.address
             }
             _ => false,
         };
@@ -154,8 +154,8 @@ impl Follower {
             (Some(chosen), known) if known.as_ref() != Some(&chosen) => self.move_to(chosen, url),
             (None, None) => self.tell(Err(self.summary())),
             (_, Some(known)) if is_alone && !self.is_alone => warn!(
-                "no sentinel tells of {} any more; it is taken to be at {known} still",
-                self.label
+                "no sentinel tells of {} any more; it is taken to be at {} still",
+                self.label, known.address
             ),
             _ => {}
         }
@@ -163,15 +163,13 @@ impl Follower {
     }
 
     fn move_to(&mut self, chosen: Report, url: &SentinelUrl) {
-        let moved = match &self.known {
-            Some(known) => !known.is_same_server(&chosen),
-            None => true,
-        };
-        if moved {
-            info!(epoch = chosen.epoch, "{} is at {chosen}", self.label);
-            let target = url.access().target(&chosen.host, chosen.port);
+        let address = &chosen.address;
+        let known = self.known.as_ref();
+        if known.is_none_or(|known| known.address != *address) {
+            info!(epoch = chosen.epoch, "{} is at {address}", self.label);
+            let target = url.access().target(address);
             self.tell(target.map_err(|error| {
-                let reason = format!("{} is at {chosen}, but {error}", self.label);
+                let reason = format!("{} is at {address}, but {error}", self.label);
                 Fault::new(DownCause::Tls, reason)
             }));
         }

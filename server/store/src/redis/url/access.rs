@@ -1,14 +1,15 @@
 //! Login, database and encryption that all servers of a store have in common.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::ServerName;
 
 use super::{
-    RedisTarget, StoreUrlError,
+    Kind, RedisTarget, StoreUrlError,
     tls::{TlsFiles, TlsSettings},
 };
+use crate::redis::address::Address;
 
 /// Default port of a Redis server in a store URL.
 pub(super) const DEFAULT_PORT: u16 = 6379;
@@ -17,11 +18,12 @@ pub(super) const DEFAULT_PORT: u16 = 6379;
 pub(super) const MAX_DATABASE: u32 = i32::MAX as u32;
 
 /// Access that all servers of a store have in common. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(in crate::redis) struct Access {
     pub(super) login: Option<Login>,
     pub(super) database: u32,
     pub(super) tls: Option<Arc<TlsSettings>>,
+    pub(super) kind: Kind,
 }
 
 /// User and password for `AUTH`.
@@ -46,6 +48,7 @@ impl Access {
         database: u32,
         wants_tls: bool,
         files: TlsFiles,
+        kind: Kind,
     ) -> Result<Self, StoreUrlError> {
         let tls = match (wants_tls, files.is_empty()) {
             (false, true) => None,
@@ -56,6 +59,7 @@ impl Access {
             login,
             database,
             tls,
+            kind,
         })
     }
 
@@ -64,20 +68,35 @@ impl Access {
     /// # Errors
     ///
     /// [`StoreUrlError::BadTlsHost`] if the host cannot be the name in a certificate.
-    pub(in crate::redis) fn target(
-        &self,
-        host: &str,
-        port: u16,
-    ) -> Result<RedisTarget, StoreUrlError> {
+    pub(in crate::redis) fn target(&self, address: &Address) -> Result<RedisTarget, StoreUrlError> {
         let tls = match &self.tls {
             None => None,
             Some(settings) => Some(Tls {
                 settings: Arc::clone(settings),
-                name: ServerName::try_from(host.to_owned())
+                name: ServerName::try_from(address.host.to_string())
                     .map_err(|_| StoreUrlError::BadTlsHost)?,
             }),
         };
-        Ok(RedisTarget::new(host, port, self, tls))
+        Ok(RedisTarget {
+            address: address.clone(),
+            access: self.clone(),
+            tls,
+        })
+    }
+
+    /// Returns several servers of the store.
+    pub(super) fn targets<T>(&self, addresses: &[Address]) -> Result<T, StoreUrlError>
+    where
+        T: FromIterator<RedisTarget>,
+    {
+        let targets = addresses.iter().map(|address| self.target(address));
+        targets.collect()
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:***", self.user.as_deref().unwrap_or_default())
     }
 }
 

@@ -126,9 +126,6 @@ pub enum StoreUrlError {
         /// Their number.
         number: usize,
     },
-    /// One of several independent masters is named twice.
-    #[error("the store URL names the same master twice; each of them has one vote")]
-    SameMaster,
     /// The query of several independent masters is unknown.
     #[error(
         "the store URL has a query (`?…`) other than ?durable=true; if the `?` belongs to a password, write it %3F"

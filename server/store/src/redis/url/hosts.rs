@@ -1,73 +1,47 @@
 //! Lists of servers, `host[:port],host[:port],…`.
 
-use std::{fmt, sync::Arc};
+use super::{super::address::Address, StoreUrlError};
 
-use super::StoreUrlError;
-
-/// Server in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Host {
-    /// A DNS name, an IPv4 address, or an IPv6 address without brackets.
-    pub(super) name: Arc<str>,
-    /// The TCP port, never 0.
-    pub(super) port: u16,
+/// Parses a list; `default_port` is the port of servers that name none.
+pub(super) fn parse_list(text: &str, default_port: u16) -> Result<Vec<Address>, StoreUrlError> {
+    if text.is_empty() {
+        return Err(StoreUrlError::NoHost);
+    }
+    let mut hosts = Vec::new();
+    for (position, text) in (1..).zip(text.split(',')) {
+        let host = parse(text, position, default_port)?;
+        if hosts.contains(&host) {
+            return Err(StoreUrlError::RepeatedHost { position });
+        }
+        hosts.push(host);
+    }
+    Ok(hosts)
 }
 
-impl Host {
-    /// Parses a list; `default_port` is the port of servers that name none.
-    pub(super) fn parse_list(text: &str, default_port: u16) -> Result<Vec<Self>, StoreUrlError> {
-        if text.is_empty() {
-            return Err(StoreUrlError::NoHost);
+fn parse(text: &str, position: usize, default_port: u16) -> Result<Address, StoreUrlError> {
+    let bad_host = || StoreUrlError::BadHost { position };
+    // An address in brackets has colons of its own.
+    let end_of_address = text.rfind(']').map_or(0, |at| at + 1);
+    let (name, port) = match text[end_of_address..].split_once(':') {
+        // An address without its brackets, or with one of them.
+        Some((_, port)) if port.contains(':') => return Err(bad_host()),
+        Some((rest, port)) => (&text[..end_of_address + rest.len()], Some(port)),
+        None => (text, None),
+    };
+    let port = match port {
+        Some(port) => parse_port(port).ok_or(StoreUrlError::BadPort { position })?,
+        None => default_port,
+    };
+    let name = match url::Host::parse_opaque(name) {
+        // An escape would have to be decoded before the name is looked up; none is ever needed.
+        Ok(url::Host::Domain(name)) if !name.is_empty() && !name.contains('%') => {
+            // Names are case-insensitive.
+            name.to_ascii_lowercase()
         }
-        let mut hosts = Vec::new();
-        for (position, text) in (1..).zip(text.split(',')) {
-            let host = Self::parse(text, position, default_port)?;
-            if hosts.contains(&host) {
-                return Err(StoreUrlError::RepeatedHost { position });
-            }
-            hosts.push(host);
-        }
-        Ok(hosts)
-    }
-
-    fn parse(text: &str, position: usize, default_port: u16) -> Result<Self, StoreUrlError> {
-        let bad_host = || StoreUrlError::BadHost { position };
-        // An address in brackets has colons of its own.
-        let end_of_address = text.rfind(']').map_or(0, |at| at + 1);
-        let (name, port) = match text[end_of_address..].split_once(':') {
-            // An address without its brackets, or with one of them.
-            Some((_, port)) if port.contains(':') => return Err(bad_host()),
-            Some((rest, port)) => (&text[..end_of_address + rest.len()], Some(port)),
-            None => (text, None),
-        };
-        let port = match port {
-            Some(port) => parse_port(port).ok_or(StoreUrlError::BadPort { position })?,
-            None => default_port,
-        };
-        let name = match url::Host::parse_opaque(name) {
-            // An escape would have to be decoded before the name is looked up; none is ever needed.
-            Ok(url::Host::Domain(name)) if !name.is_empty() && !name.contains('%') => {
-                // Names are case-insensitive.
-                name.to_ascii_lowercase()
-            }
-            Ok(url::Host::Ipv6(address)) => address.to_string(),
-            _ => return Err(bad_host()),
-        };
-        Ok(Self {
-            name: name.into(),
-            port,
-        })
-    }
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.name.contains(':') {
-            write!(f, "[{}]:{}", self.name, self.port)
-        } else {
-            write!(f, "{}:{}", self.name, self.port)
-        }
-    }
+        Ok(url::Host::Ipv6(address)) => address.to_string(),
+        _ => return Err(bad_host()),
+    };
+    Ok(Address::new(&name, port))
 }
 
 /// Parses a port; `parse` alone would accept a sign as well.
@@ -91,7 +65,7 @@ mod tests {
             ("[::1],[2001:DB8::1]:5,h", "[::1]:7 [2001:db8::1]:5 h:7"),
             ("a:1,a:2", "a:1 a:2"),
         ] {
-            let hosts = Host::parse_list(text, 7).unwrap();
+            let hosts = parse_list(text, 7).unwrap();
             let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
             assert_eq!(hosts.join(" "), expected, "{text}");
         }
@@ -121,7 +95,7 @@ mod tests {
             ("a,b,A:7", |e| matches!(e, E::RepeatedHost { position: 3 })),
         ];
         for (text, expected) in cases {
-            match Host::parse_list(text, 7) {
+            match parse_list(text, 7) {
                 Err(error) => assert!(expected(&error), "{text:?} gave {error:?}"),
                 Ok(hosts) => panic!("{text:?} was read as {hosts:?}"),
             }

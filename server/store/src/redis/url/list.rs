@@ -4,14 +4,15 @@
 use super::{
     StoreUrlError,
     access::{Login, decode},
-    hosts::Host,
+    hosts::parse_list,
 };
+use crate::redis::address::Address;
 
 /// Parts of such a URL.
 pub(super) struct ListUrl<'a> {
     pub(super) wants_tls: bool,
     pub(super) login: Option<Login>,
-    pub(super) hosts: Vec<Host>,
+    pub(super) hosts: Vec<Address>,
     /// The part after the first slash.
     pub(super) path: &'a str,
     /// The part after the question mark: `name=value` (percent-encoded), joined by `&`.
@@ -53,7 +54,7 @@ impl<'a> ListUrl<'a> {
         Ok(Self {
             wants_tls,
             login,
-            hosts: Host::parse_list(hosts, default_port)?,
+            hosts: parse_list(hosts, default_port)?,
             path: path.unwrap_or_default(),
             query,
         })
@@ -72,8 +73,14 @@ impl<'a> ListUrl<'a> {
     }
 }
 
+/// Returns the kind of a URL that begins with `redis+kind:` or `rediss+kind:`, in lower case; empty for other URLs.
+pub(crate) fn kind_of(url: &str) -> String {
+    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
+    split_scheme(scheme).map_or_else(String::new, |(_, kind)| kind.to_ascii_lowercase())
+}
+
 /// Returns whether `redis+kind` or `rediss+kind` asks for TLS, and the kind.
-pub(super) fn split_scheme(scheme: &str) -> Option<(bool, &str)> {
+fn split_scheme(scheme: &str) -> Option<(bool, &str)> {
     let (base, kind) = scheme.split_once('+')?;
     let wants_tls = base.eq_ignore_ascii_case("rediss");
     (wants_tls || base.eq_ignore_ascii_case("redis")).then_some((wants_tls, kind))
@@ -93,5 +100,27 @@ fn split(text: &str, at: char) -> (&str, Option<&str>) {
     match text.split_once(at) {
         Some((before, after)) => (before, Some(after)),
         None => (text, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kind_of;
+
+    #[test]
+    fn kinds_are_told_apart() {
+        for (url, kind) in [
+            ("redis+sentinel://h/m", "sentinel"),
+            ("REDISS+SENTINEL:", "sentinel"),
+            ("redis+sentinel:x", "sentinel"),
+            ("REDISS+Cluster://a", "cluster"),
+            ("rediss+quorum://a,b,c", "quorum"),
+            ("redis://h", ""),
+            ("sentinel://h", ""),
+            ("x+sentinel://h", ""),
+            ("", ""),
+        ] {
+            assert_eq!(kind_of(url), kind, "{url}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! - `target`: one server, `redis://…`.
 //! - `sentinel`: a master that sentinels name, `redis+sentinel://…`.
 //! - `cluster`: a Redis Cluster, `redis+cluster://…`.
+//! - `quorum`: several independent masters, `redis+quorum://…`.
 //! - `list` and `hosts`: the parts that all URLs with a list of servers share.
 //! - `access` and `tls`: login, database and TLS for all servers.
 //!
@@ -15,6 +16,7 @@ mod cluster;
 mod error;
 mod hosts;
 mod list;
+mod quorum;
 mod sentinel;
 mod target;
 mod tls;
@@ -22,10 +24,10 @@ mod tls;
 use access::Access;
 pub(super) use access::Tls;
 pub use cluster::ClusterUrl;
-pub(crate) use cluster::is_cluster;
 pub use error::StoreUrlError;
+pub(crate) use list::kind_of;
+pub(crate) use quorum::QuorumUrl;
 pub use sentinel::SentinelUrl;
-pub(crate) use sentinel::is_sentinel;
 pub(super) use target::Kind;
 pub use target::RedisTarget;
 pub use tls::TlsFiles;

@@ -1,33 +1,24 @@
 //! Address of a master that sentinels name.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::{
-    Access, RedisTarget, StoreUrlError, TlsFiles,
+    Access, Kind, RedisTarget, StoreUrlError, TlsFiles,
     access::{Login, parse_database},
-    list::{ListUrl, split_scheme},
+    list::ListUrl,
 };
 
 /// Default port of a sentinel in the URL.
 const SENTINEL_PORT: u16 = 26_379;
 
-/// Part after the `+` of the scheme.
-const KIND: &str = "sentinel";
-
 /// Sentinels to ask, the master's name, and the logins for both. Cheap to clone.
 ///
-/// Neither `Display` nor `Debug` shows a password.
-#[derive(Clone)]
+/// `Debug` shows no password.
+#[derive(Clone, Debug)]
 pub struct SentinelUrl {
     sentinels: Arc<[RedisTarget]>,
     master: Arc<str>,
     access: Access,
-}
-
-/// Returns whether a store URL is meant to be one with sentinels.
-pub(crate) fn is_sentinel(url: &str) -> bool {
-    let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme);
-    split_scheme(scheme).is_some_and(|(_, kind)| kind.eq_ignore_ascii_case(KIND))
 }
 
 impl SentinelUrl {
@@ -43,7 +34,7 @@ impl SentinelUrl {
     ///
     /// A [`StoreUrlError`] says what is wrong and what to write instead, and never shows a password.
     pub fn parse(url: &str, tls: impl Into<TlsFiles>) -> Result<Self, StoreUrlError> {
-        let url = ListUrl::parse(url, KIND, SENTINEL_PORT)?;
+        let url = ListUrl::parse(url, "sentinel", SENTINEL_PORT)?;
         let (master, database) = url.path.split_once('/').unwrap_or((url.path, ""));
         if master.is_empty() {
             return Err(StoreUrlError::NoMasterName);
@@ -55,19 +46,15 @@ impl SentinelUrl {
         }
         let database = parse_database(database)?;
         let sentinel_login = sentinel_login(&url)?;
-        let access = Access::new(url.login, database, url.wants_tls, tls.into())?;
+        let access = Access::new(url.login, database, url.wants_tls, tls.into(), Kind::Server)?;
         let to_sentinels = Access {
             login: sentinel_login,
             database: 0,
             tls: access.tls.clone(),
+            kind: Kind::Sentinel,
         };
-        let sentinels: Result<Arc<[_]>, StoreUrlError> = url
-            .hosts
-            .iter()
-            .map(|host| Ok(to_sentinels.target(&host.name, host.port)?.into_sentinel()))
-            .collect();
         Ok(Self {
-            sentinels: sentinels?,
+            sentinels: to_sentinels.targets(&url.hosts)?,
             master: master.into(),
             access,
         })
@@ -111,27 +98,6 @@ fn sentinel_login(url: &ListUrl<'_>) -> Result<Option<Login>, StoreUrlError> {
         (None, None) => Ok(None),
         (Some(_), None) => Err(StoreUrlError::SentinelUserWithoutPassword),
         (user, Some(password)) => Ok(Some(Login { user, password })),
-    }
-}
-
-impl fmt::Display for SentinelUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tls = if self.access.tls.is_some() { "s" } else { "" };
-        write!(f, "redis{tls}+sentinel://")?;
-        if let Some(login) = &self.access.login {
-            write!(f, "{}:***@", login.user.as_deref().unwrap_or_default())?;
-        }
-        for (index, sentinel) in self.sentinels.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            write!(f, "{comma}{}", sentinel.address())?;
-        }
-        write!(f, "/{}/{}", self.master, self.access.database)
-    }
-}
-
-impl fmt::Debug for SentinelUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SentinelUrl({self})")
     }
 }
 

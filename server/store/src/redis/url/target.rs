@@ -1,6 +1,6 @@
 //! The address of one Redis server.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use url::{Host, Url};
 
@@ -8,18 +8,16 @@ use super::{
     StoreUrlError, TlsFiles,
     access::{Access, DEFAULT_PORT, Login, Tls, parse_database},
 };
+use crate::redis::address::Address;
 
 /// One Redis server: where it is, how to log in and which database to use. Cheap to clone.
 ///
 /// Neither `Display` nor `Debug` shows the password.
 #[derive(Clone)]
 pub struct RedisTarget {
-    host: Arc<str>,
-    port: u16,
-    login: Option<Login>,
-    database: u32,
-    tls: Option<Tls>,
-    kind: Kind,
+    pub(super) address: Address,
+    pub(super) access: Access,
+    pub(super) tls: Option<Tls>,
 }
 
 /// Kind of server at a target.
@@ -76,64 +74,18 @@ impl RedisTarget {
         };
         let login = Login::parse(url.username(), url.password().unwrap_or_default())?;
         let database = parse_database(url.path())?;
-        Access::new(login, database, wants_tls, tls.into())?.target(&host, port)
+        let access = Access::new(login, database, wants_tls, tls.into(), Kind::Server)?;
+        access.target(&Address::new(&host, port))
     }
 
-    /// Returns a server of this access.
-    pub(super) fn new(host: &str, port: u16, access: &Access, tls: Option<Tls>) -> Self {
-        Self {
-            host: host.into(),
-            port,
-            login: access.login.clone(),
-            database: access.database,
-            tls,
-            kind: Kind::Server,
-        }
-    }
-
-    /// Returns the same server as a sentinel.
-    pub(super) fn into_sentinel(self) -> Self {
-        Self {
-            kind: Kind::Sentinel,
-            ..self
-        }
-    }
-
-    /// Returns the same server as a node of a cluster.
-    pub(super) fn into_node(self) -> Self {
-        Self {
-            kind: Kind::Node,
-            ..self
-        }
-    }
-
-    /// Returns the host: a DNS name, an IPv4 address, or an IPv6 address without brackets.
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// Returns the TCP port, never 0.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Returns `host:port` as people write it, an IPv6 host in brackets.
-    pub fn address(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
+    /// Returns where it is.
+    pub(in crate::redis) fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Returns the database number that each connection selects.
     pub fn database(&self) -> u32 {
-        self.database
-    }
-
-    /// Returns the ACL user that each connection logs in as; `None` without a login, or for Redis's `default` user.
-    pub fn user(&self) -> Option<&str> {
-        self.login.as_ref()?.user.as_deref()
+        self.access.database
     }
 
     /// Returns whether connections are encrypted (`rediss://`).
@@ -142,25 +94,25 @@ impl RedisTarget {
     }
 
     pub(in crate::redis) fn kind(&self) -> Kind {
-        self.kind
+        self.access.kind
     }
 
     /// Returns whether this is the same host and port.
     pub(in crate::redis) fn is_same_server(&self, other: &Self) -> bool {
-        (&self.host, self.port) == (&other.host, other.port)
+        self.address == other.address
     }
 
     /// Returns its name in messages: "Redis at host:port" or "the sentinel at host:port".
     pub(in crate::redis) fn label(&self) -> String {
-        let what = match self.kind {
+        let what = match self.kind() {
             Kind::Server | Kind::Node => "Redis",
             Kind::Sentinel => "the sentinel",
         };
-        format!("{what} at {}", self.address())
+        format!("{what} at {}", self.address)
     }
 
     pub(in crate::redis) fn login(&self) -> Option<&Login> {
-        self.login.as_ref()
+        self.access.login.as_ref()
     }
 
     pub(in crate::redis) fn tls(&self) -> Option<&Tls> {
@@ -175,10 +127,10 @@ impl fmt::Display for RedisTarget {
         } else {
             "redis://"
         })?;
-        if self.login.is_some() {
-            write!(f, "{}:***@", self.user().unwrap_or_default())?;
+        if let Some(login) = self.login() {
+            write!(f, "{login:?}@")?;
         }
-        write!(f, "{}/{}", self.address(), self.database)
+        write!(f, "{}/{}", self.address, self.database())
     }
 }
 

@@ -11,11 +11,14 @@ fn parse(url: &str) -> Result<RedisTarget, StoreUrlError> {
 #[test]
 fn every_part_is_read() {
     let target = parse("redis://worker:hunter2@redis.example:7000/5").unwrap();
-    assert_eq!(target.host(), "redis.example");
-    assert_eq!(target.port(), 7000);
+    assert_eq!(target.address().to_string(), "redis.example:7000");
     assert_eq!(target.database(), 5);
-    assert_eq!(target.user(), Some("worker"));
-    assert_eq!(&*target.login().unwrap().password, "hunter2");
+    let login = |target: &RedisTarget| {
+        let login = target.login().unwrap();
+        (login.user.clone(), login.password.to_string())
+    };
+    let expected = (Some("worker".into()), "hunter2".to_owned());
+    assert_eq!(login(&target), expected);
     assert!(!target.uses_tls());
     assert_eq!(
         target.to_string(),
@@ -36,12 +39,12 @@ fn omitted_parts_have_defaults() {
         "REDIS://@127.0.0.1",
     ] {
         let target = parse(url).unwrap();
-        assert_eq!(target.address(), "127.0.0.1:6379", "{url}");
+        assert_eq!(target.address().to_string(), "127.0.0.1:6379", "{url}");
         assert_eq!(target.database(), 0, "{url}");
         assert!(target.login().is_none(), "{url}");
     }
     let target = parse("redis://:hunter2@localhost").unwrap();
-    assert_eq!(target.user(), None);
+    assert_eq!(target.login().unwrap().user, None);
     assert_eq!(&*target.login().unwrap().password, "hunter2");
     assert_eq!(target.to_string(), "redis://:***@localhost:6379/0");
 }
@@ -49,7 +52,7 @@ fn omitted_parts_have_defaults() {
 #[test]
 fn user_and_password_are_decoded() {
     let target = parse("redis://us%40er:p%2Fa%23s%25s%3A%20%C3%A9@h").unwrap();
-    assert_eq!(target.user(), Some("us@er"));
+    assert_eq!(target.login().unwrap().user.as_deref(), Some("us@er"));
     assert_eq!(&*target.login().unwrap().password, "p/a#s%s: é");
     // A colon in the password needs no encoding: the first one ends the user.
     assert_eq!(
@@ -61,8 +64,8 @@ fn user_and_password_are_decoded() {
 #[test]
 fn ipv6_hosts_lose_their_brackets_and_get_them_back() {
     let target = parse("redis://[::1]:7000").unwrap();
-    assert_eq!(target.host(), "::1");
-    assert_eq!(target.address(), "[::1]:7000");
+    assert_eq!(&*target.address().host, "::1");
+    assert_eq!(target.address().to_string(), "[::1]:7000");
     assert_eq!(target.to_string(), "redis://[::1]:7000/0");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use leasehold_core::mode::Mode;
-use leasehold_store::{FeedItem, LockStore, Subject};
+use leasehold_store::{FeedItem, Subject};
 
 use super::world::{World, acquire, command, follow, heard, named, next, release};
 use crate::server::RedisServer;

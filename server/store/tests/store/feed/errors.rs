@@ -4,7 +4,7 @@ use leasehold_core::{
     command::{End, Op, Reply},
     mode::{Mode, Permits},
 };
-use leasehold_store::{LockStore, StoreError, Subject};
+use leasehold_store::{StoreError, Subject};
 
 use super::world::{World, acquire, command, connect, heard, look, owner, release, run};
 use crate::server::PATIENCE;

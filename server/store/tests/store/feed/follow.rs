@@ -7,7 +7,7 @@ use leasehold_core::{
     id::FeedId,
     mode::Mode,
 };
-use leasehold_store::{FeedItem, LockStore, Subject};
+use leasehold_store::{FeedItem, Subject};
 
 use super::world::{
     World, acquire, connect, follow, heard, look, named, next, owner, release, told,

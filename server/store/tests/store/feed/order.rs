@@ -5,7 +5,7 @@ use leasehold_core::{
     mode::Mode,
     name::Value,
 };
-use leasehold_store::{Answer, LockStore};
+use leasehold_store::Answer;
 use tokio::sync::oneshot;
 
 use super::world::{World, acquire, command, owner};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_core::mode::Mode;
-use leasehold_store::{FeedItem, LockStore, Subject};
+use leasehold_store::{FeedItem, Subject};
 
 use super::{
     proxy::Proxy,

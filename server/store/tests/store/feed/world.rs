@@ -10,7 +10,7 @@ use leasehold_core::{
     watch::{Change, Telling},
 };
 use leasehold_store::{
-    Feed, FeedItem, LockStore, Options, Store, StoreError, Subject, Told, measure::Meter, open,
+    Feed, FeedItem, Options, Store, StoreError, Subject, Told, measure::Meter, open,
 };
 use tokio::time::timeout;
 

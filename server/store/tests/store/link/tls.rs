@@ -8,7 +8,7 @@ use std::{
 
 use leasehold_core::id::CoordinatorId;
 use leasehold_store::{
-    LockStore, Options, Store, StoreUrlError, TlsFiles,
+    Options, Store, StoreUrlError, TlsFiles,
     measure::Meter,
     redis::{
         link::{Link, LinkOptions, Subscription},

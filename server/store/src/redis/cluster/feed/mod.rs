@@ -31,11 +31,11 @@ use tokio::{
 use self::told::{Origin, Told};
 use super::{
     super::{
+        address::Address,
         keys::Channels,
         listening::{Heard, Listening},
         status::LinkStatus,
     },
-    address::Address,
     node::Node,
     router::Router,
 };
@@ -217,16 +217,14 @@ impl Server {
 
     /// Passes requests on. Drops those that fail, because subjects are requested again when the feed starts over.
     async fn ask(&self, requests: &[FeedRequest], up: &HashSet<u64>) -> Result<(), Outdated> {
-        let follows = |request: &FeedRequest| matches!(request, FeedRequest::Follow(_));
-        for alike in requests.chunk_by(|one, other| follows(one) == follows(other)) {
-            let is_follow = alike.first().is_some_and(follows);
+        for (follows, alike) in feed::alike(requests) {
             let nodes = self
                 .masters
                 .iter()
                 .filter(|node| up.contains(&node.origin.connection));
             let asked = nodes.map(async |node| {
                 let wanted = self.wanted(alike, &node.origin.address);
-                if is_follow {
+                if follows {
                     self.follow(node, wanted).await
                 } else {
                     self.unfollow(node, wanted).await
@@ -246,8 +244,8 @@ impl Server {
         let Some(router) = self.told.router.upgrade() else {
             return wanted;
         };
-        for FeedRequest::Follow(subject) | FeedRequest::Unfollow(subject) in requests {
-            match subject {
+        for request in requests {
+            match &request.subject {
                 Subject::Everything => wanted.everything = Some(router.slots_of(node)),
                 Subject::Name(name) => {
                     let slot = self.told.keys.of(name).slot;
@@ -381,11 +379,7 @@ impl Server {
         let room = self.told.items.reserve().await.map_err(|_| Outdated)?;
         let mut state = self.told.state();
         change(&mut state);
-        room.send(if is_followed {
-            FeedItem::Followed(subject)
-        } else {
-            FeedItem::Unfollowed(subject)
-        });
+        room.send(FeedItem::confirm(subject, is_followed));
         Ok(())
     }
 

@@ -8,15 +8,14 @@ use std::{
 use leasehold_core::{id::FeedId, name::LockName};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::{Notify, mpsc};
-use tracing::warn;
 
 use super::super::{
     super::{
+        address::Address,
         keys::{Channels, Keys, slot_of},
-        listening::Full,
+        listening::{Full, give},
         telling,
     },
-    address::Address,
     router::Router,
 };
 use crate::feed::{self, FeedItem, Subject};
@@ -114,7 +113,7 @@ impl Told {
         if !state.nodes.contains(&from.connection) {
             return Ok(());
         }
-        let subject = self.subject(&channel);
+        let subject = telling::subject(&channel, &self.channels, &self.keys);
         let item = match (kind, subject, data.next()) {
             (PushKind::Subscribe, Some(Subject::Everything), _) => {
                 let is_last = state.everything.insert(from.connection)
@@ -140,15 +139,7 @@ impl Told {
             _ => None,
         };
         // Sent under the lock, so that items of several connections have one order.
-        item.map_or(Ok(()), |item| self.give(item))
-    }
-
-    fn give(&self, item: FeedItem) -> Result<(), Full> {
-        match self.items.try_send(item) {
-            Err(mpsc::error::TrySendError::Full(_)) => Err(Full),
-            // Without a reader, the connection is about to be closed.
-            _ => Ok(()),
-        }
+        item.map_or(Ok(()), |item| give(&self.items, item))
     }
 
     fn message(
@@ -162,7 +153,7 @@ impl Told {
             return None;
         }
         self.slot_at(payload, from)?;
-        self.decode(payload, subject).map(FeedItem::Told)
+        telling::read(payload, subject, &self.keys).map(FeedItem::Told)
     }
 
     /// Sends a report on a lock of a slot once for each subject that it belongs to.
@@ -174,11 +165,11 @@ impl Told {
         let Some(slot) = self.slot_at(payload, from) else {
             return Ok(());
         };
-        let Some(told) = self.decode(payload, None) else {
+        let Some(told) = telling::read(payload, None, &self.keys) else {
             return Ok(());
         };
         if is_for_us == Some(true) {
-            return self.give(FeedItem::Told(told));
+            return give(&self.items, FeedItem::Told(told));
         }
         let name = Subject::Name(told.name.clone());
         let subjects = [
@@ -187,10 +178,11 @@ impl Told {
         ];
         for (subject, is_followed) in subjects {
             if is_followed {
-                self.give(FeedItem::Told(feed::Told {
+                let told = feed::Told {
                     subject: Some(subject),
                     ..told.clone()
-                }))?;
+                };
+                give(&self.items, FeedItem::Told(told))?;
             }
         }
         Ok(())
@@ -206,21 +198,6 @@ impl Told {
     fn serves(&self, slot: u16, node: &Origin) -> bool {
         let serving = self.router.upgrade().and_then(|it| it.node_of(slot));
         serving.is_some_and(|serving| serving.address == node.address)
-    }
-
-    fn decode(&self, payload: &[u8], subject: Option<Subject>) -> Option<feed::Told> {
-        telling::decode(payload, subject, &self.keys).unwrap_or_else(|_| {
-            warn!("something was published that does not tell of locks as this version does");
-            None
-        })
-    }
-
-    fn subject(&self, channel: &[u8]) -> Option<Subject> {
-        if channel == self.channels.everything() {
-            return Some(Subject::Everything);
-        }
-        let key = self.channels.lock_of(channel)?;
-        self.keys.name_of(key).map(Subject::Name)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

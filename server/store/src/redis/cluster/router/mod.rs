@@ -9,44 +9,32 @@ use std::{
         Weak,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
+use leasehold_core::command::{Command, Op, Reply};
 use leasehold_core::failure::StoreError;
-use leasehold_core::{
-    command::{Command, Op, Reply},
-    id::CoordinatorId,
-};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::{
     super::{
-        acknowledge::Acknowledgement,
+        address::Address,
         batch::Item,
         keys::{Keys, LockKeys, SLOTS},
         status::{DownCause, LinkStatus},
         url::{ClusterUrl, RedisTarget},
     },
-    address::Address,
     map::SlotMap,
     node::Node,
     view::View,
     wakes::Want,
 };
-use crate::{
-    measure::Meter,
-    store::{Answer, Observer, Stamped, WakeUp},
-};
+use crate::store::{Answer, Observer, Options, Stamped, WakeUp};
 
 /// Settings that all nodes share.
 pub(super) struct Common {
-    pub(super) connections: usize,
-    pub(super) timeout: Duration,
-    pub(super) acknowledgement: Option<Acknowledgement>,
-    pub(super) coordinator: CoordinatorId,
+    pub(super) options: Options,
     pub(super) keys: Keys,
     pub(super) wake_ups: mpsc::Sender<WakeUp>,
-    pub(super) meter: Meter,
 }
 
 /// Router to the nodes of a cluster.
@@ -180,7 +168,7 @@ impl Router {
         drop(state);
         self.stale.notify_one();
         let error = self.nobody(item.keys.slot);
-        item.fail(error, &self.common.meter);
+        item.fail(error, &self.common.options.meter);
     }
 
     /// Returns why no node serves the slot.
@@ -272,7 +260,7 @@ impl Router {
 
     /// Returns the target for an address, with the login and the encryption of the store URL.
     pub(super) fn target(&self, address: &Address) -> Option<RedisTarget> {
-        match self.url.node(&address.host, address.port) {
+        match self.url.access().target(address) {
             Ok(target) => Some(target),
             Err(error) => {
                 tracing::warn!("the Redis Cluster names the node {address}, but {error}");

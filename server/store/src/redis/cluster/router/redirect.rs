@@ -6,13 +6,11 @@ use redis::{Cmd, Value};
 use tokio::time::sleep;
 
 use super::{
-    super::{
-        super::{
-            batch::{Item, fail},
-            errors::{call_error, link_error},
-            reroute::Refusal,
-        },
+    super::super::{
         address::Address,
+        batch::{Item, fail},
+        errors::{call_error, link_error},
+        reroute::Refusal,
     },
     Router,
 };
@@ -40,13 +38,17 @@ impl Router {
         let Some(first) = items.first() else { return };
         let slot = first.keys.slot;
         let now = clock::now();
-        let timeout = self.common.timeout;
+        let timeout = self.common.options.timeout;
         let expired = |item: &mut Item| {
             let since = item.journey.as_deref().map(|journey| journey.since);
             since.is_none_or(|since| since.until(now) >= timeout)
         };
         let late: Vec<Item> = items.extract_if(.., expired).collect();
-        fail(late, &refusal.clone().into_error(), &self.common.meter);
+        fail(
+            late,
+            &refusal.clone().into_error(),
+            &self.common.options.meter,
+        );
         let is_alone = items.len() == 1;
         for journey in items
             .iter_mut()
@@ -62,7 +64,11 @@ impl Router {
         match refusal {
             Refusal::Moved(to) => {
                 let Some(to) = Address::read(&to, by) else {
-                    return fail(items, &Refusal::Moved(to).into_error(), &self.common.meter);
+                    return fail(
+                        items,
+                        &Refusal::Moved(to).into_error(),
+                        &self.common.options.meter,
+                    );
                 };
                 self.moved(slot, &to);
                 if goes_round {
@@ -74,7 +80,11 @@ impl Router {
             Refusal::Ask(to) => {
                 let node = Address::read(&to, by).and_then(|to| self.node_at(&to));
                 let Some(node) = node else {
-                    return fail(items, &Refusal::Ask(to).into_error(), &self.common.meter);
+                    return fail(
+                        items,
+                        &Refusal::Ask(to).into_error(),
+                        &self.common.options.meter,
+                    );
                 };
                 if !node.is_ready() {
                     return self.pause(items);
@@ -98,7 +108,7 @@ impl Router {
             Refusal::Down(error) => {
                 self.stale.notify_one();
                 if self.state().map.owner(slot).is_none_or(|owner| owner == by) {
-                    fail(items, &error, &self.common.meter);
+                    fail(items, &error, &self.common.options.meter);
                 } else {
                     items.into_iter().for_each(|item| self.forward(item));
                 }
@@ -149,7 +159,7 @@ impl Router {
                 },
                 Err(error) => (Refusal::of_link(&error), link_error(&error)),
             };
-            if since.until(clock::now()) >= self.common.timeout {
+            if since.until(clock::now()) >= self.common.options.timeout {
                 return Err(refusal.map_or(error, Refusal::into_error));
             }
             match refusal {

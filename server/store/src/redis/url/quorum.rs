@@ -1,6 +1,10 @@
 //! Addresses of several independent masters, parsed once from `--store` and `--store-ca`.
 
-use crate::redis::url::{RedisTarget, StoreUrlError, TlsFiles};
+use super::{
+    Access, Kind, RedisTarget, StoreUrlError, TlsFiles,
+    access::{DEFAULT_PORT, parse_database},
+    list::ListUrl,
+};
 
 /// Fewest masters: with two, a majority is both of them.
 const FEWEST: usize = 3;
@@ -9,19 +13,14 @@ const MOST: usize = 32;
 
 /// Addresses of the masters, and their options.
 #[derive(Clone, Debug)]
-pub struct QuorumTarget {
+pub(crate) struct QuorumUrl {
     /// Each of them.
-    pub masters: Vec<RedisTarget>,
+    pub(crate) masters: Vec<RedisTarget>,
     /// Whether they are declared to keep everything across restarts.
-    pub durable: bool,
+    pub(crate) durable: bool,
 }
 
-impl QuorumTarget {
-    /// Returns whether a URL is one of several masters.
-    pub fn is_meant_by(url: &str) -> bool {
-        url.starts_with("redis+quorum:") || url.starts_with("rediss+quorum:")
-    }
-
+impl QuorumUrl {
     /// Parses `redis+quorum://[user[:password]@]host[:port],host[:port],…[/database][?durable=true]`, or
     /// `rediss+quorum://…` for TLS, with 3 to 32 hosts. Login, database and authority are the same for all of them, as
     /// [`RedisTarget::parse`] has them.
@@ -29,48 +28,20 @@ impl QuorumTarget {
     /// # Errors
     ///
     /// A [`StoreUrlError`] says what is wrong and what to write instead, and never shows the password.
-    pub fn parse(url: &str, tls: impl Into<TlsFiles>) -> Result<Self, StoreUrlError> {
-        let Some((scheme, rest)) = url.split_once("+quorum://") else {
-            let scheme = url.split_once(':').map_or(url, |(scheme, _)| scheme);
-            return Err(StoreUrlError::Scheme {
-                scheme: scheme.to_owned(),
-            });
-        };
-        let tls = tls.into();
-        // Everything up to the last `@` is user and password, whatever it contains.
-        let (login, rest) = rest
-            .rfind('@')
-            .map_or(("", rest), |at| rest.split_at(at + 1));
-        let (rest, query) = rest
-            .split_once('?')
-            .map_or((rest, None), |(rest, query)| (rest, Some(query)));
-        let durable = match query {
-            None => false,
+    pub(crate) fn parse(url: &str, tls: impl Into<TlsFiles>) -> Result<Self, StoreUrlError> {
+        let url = ListUrl::parse(url, "quorum", DEFAULT_PORT)?;
+        let durable = match url.query {
+            None | Some("durable=false") => false,
             Some("durable=true") => true,
-            Some("durable=false") => false,
             Some(_) => return Err(StoreUrlError::QuorumParameter),
         };
-        let (hosts, path) = rest
-            .find(['/', '#'])
-            .map_or((rest, ""), |at| rest.split_at(at));
-        let hosts: Vec<&str> = hosts.split(',').collect();
-        if !(FEWEST..=MOST).contains(&hosts.len()) {
-            return Err(StoreUrlError::NumberOfMasters {
-                number: hosts.len(),
-            });
+        let number = url.hosts.len();
+        if !(FEWEST..=MOST).contains(&number) {
+            return Err(StoreUrlError::NumberOfMasters { number });
         }
-        let mut masters: Vec<RedisTarget> = Vec::with_capacity(hosts.len());
-        for host in hosts {
-            let master =
-                RedisTarget::parse(&format!("{scheme}://{login}{host}{path}"), tls.clone())?;
-            if masters
-                .iter()
-                .any(|other| other.address() == master.address())
-            {
-                return Err(StoreUrlError::SameMaster);
-            }
-            masters.push(master);
-        }
+        let database = parse_database(url.path)?;
+        let access = Access::new(url.login, database, url.wants_tls, tls.into(), Kind::Server)?;
+        let masters = access.targets(&url.hosts)?;
         Ok(Self { masters, durable })
     }
 }
@@ -82,7 +53,7 @@ mod tests {
 
     #[test]
     fn lists_of_hosts_are_read() {
-        let target = QuorumTarget::parse(
+        let target = QuorumUrl::parse(
             "redis+quorum://u:p%40@a,b:7000,[::1]:7001/3?durable=true",
             None,
         )
@@ -98,12 +69,10 @@ mod tests {
         );
         assert!(target.durable);
         assert!(
-            !QuorumTarget::parse("redis+quorum://a,b,c,d", None)
+            !QuorumUrl::parse("redis+quorum://a,b,c,d", None)
                 .unwrap()
                 .durable
         );
-        assert!(QuorumTarget::is_meant_by("rediss+quorum://a,b,c"));
-        assert!(!QuorumTarget::is_meant_by("redis://a"));
     }
 
     #[test]
@@ -122,13 +91,13 @@ mod tests {
                 matches!(e, E::NumberOfMasters { number: 2 })
             }),
             ("redis+quorum://:hunter2@a,b,", |e| {
-                matches!(e, E::NoHost | E::Malformed(_))
+                matches!(e, E::BadHost { .. })
             }),
             ("redis+quorum://:hunter2@a,,b", |e| {
-                matches!(e, E::NoHost | E::Malformed(_))
+                matches!(e, E::BadHost { .. })
             }),
             ("redis+quorum://:hunter2@a,b,a:6379", |e| {
-                matches!(e, E::SameMaster)
+                matches!(e, E::RepeatedHost { position: 3 })
             }),
             ("redis+quorum://:hunter2@a,b,c/x", |e| {
                 matches!(e, E::BadDatabase)
@@ -144,7 +113,7 @@ mod tests {
             }),
         ];
         for (url, expected) in cases {
-            let error = QuorumTarget::parse(url, None)
+            let error = QuorumUrl::parse(url, None)
                 .err()
                 .unwrap_or_else(|| panic!("{url:?} was accepted"));
             assert!(expected(&error), "{url:?} gave {error:?}");

@@ -1,11 +1,13 @@
-//! Address of a cluster node, as nodes report it.
+//! Address of a server.
 
 use std::{fmt, sync::Arc};
 
 /// Host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Address {
+    /// A DNS name, an IPv4 address, or an IPv6 address without brackets.
     pub(super) host: Arc<str>,
+    /// The TCP port, never 0.
     pub(super) port: u16,
 }
 
@@ -17,7 +19,7 @@ impl Address {
         }
     }
 
-    /// Parses `host:port` of a redirection: an IPv6 host has no brackets, and no host (or `?`) means that of the answering
+    /// Parses `host:port` of a cluster's redirection: an IPv6 host has no brackets, and no host (or `?`) means that of the answering
     /// node.
     pub(super) fn read(text: &str, said_by: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
@@ -33,6 +35,7 @@ impl Address {
 }
 
 impl fmt::Display for Address {
+    /// Writes `host:port` as people do, an IPv6 host in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
