@@ -3,14 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
-use tracing::{info, warn};
 
 use super::{
     decide::majority,
     round::{Masters, excuse},
     standing::Standing,
 };
-use crate::{Status, clock, redis::status::DownCause};
+use crate::{
+    Status, clock,
+    redis::status::{DownCause, Fault, publish},
+};
 
 /// Summary of the state of all masters, as it changes.
 #[derive(Debug)]
@@ -23,12 +25,9 @@ pub(super) struct Board {
 
 impl Board {
     pub(super) fn new() -> Self {
-        let (status, _) = watch::channel(Status::Down {
-            cause: DownCause::Connecting,
-            reason: "still connecting to the masters".into(),
-        });
+        let fault = Fault::new(DownCause::Connecting, "still connecting to the masters");
         Self {
-            status,
+            status: watch::Sender::new(fault.into()),
             voters: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
         }
@@ -63,37 +62,13 @@ impl Board {
         }
         let number = usize::try_from(bits.count_ones()).unwrap_or(0);
         let status = match self.refused(masters) {
-            Some(reason) => Status::Down {
-                cause: DownCause::Disagreement,
-                reason: reason.into(),
-            },
+            Some(reason) => Fault::new(DownCause::Disagreement, reason).into(),
             None if number >= majority(masters.number()) => Status::Up {
                 epoch: self.epoch.load(Ordering::Relaxed),
             },
-            None => Status::Down {
-                cause: DownCause::NoMajority,
-                reason: why(masters, number).into(),
-            },
+            None => Fault::new(DownCause::NoMajority, why(masters, number)).into(),
         };
-        self.status.send_if_modified(|current| {
-            match (&*current, &status) {
-                (Status::Down { .. }, Status::Up { .. }) => {
-                    info!("a majority of the masters has a vote");
-                }
-                (Status::Up { .. }, Status::Down { reason, .. }) => {
-                    warn!("no locks are granted: {reason}")
-                }
-                (Status::Down { cause: before, .. }, Status::Down { cause, reason })
-                    if before != cause =>
-                {
-                    warn!("no locks are granted: {reason}");
-                }
-                _ => {}
-            }
-            let changed = *current != status;
-            *current = status;
-            changed
-        });
+        publish(&self.status, status, "the majority of the masters");
     }
 }
 

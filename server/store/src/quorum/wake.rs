@@ -2,11 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use leasehold_core::{id::OwnerId, name::LockName};
 use tokio::sync::mpsc;
 
 use super::{decide::majority, store::Inner};
-use crate::store::WakeUp;
+use crate::{redis::wake_up, store::WakeUp};
 
 /// Most resumes whose messages are counted at the same time.
 const MOST_COUNTED: usize = 4096;
@@ -30,14 +29,8 @@ pub(super) async fn read(
                 }
                 None
             }
-            Some((b'F', rest)) => {
-                let forced = hold(&inner, rest);
-                forced.map(|(name, owner)| WakeUp::Forced { name, owner })
-            }
-            Some((b'M', rest)) if moves.are_certain(rest) => {
-                let moved = hold(&inner, rest);
-                moved.map(|(name, owner)| WakeUp::Resumed { name, owner })
-            }
+            Some((b'M', rest)) if !moves.are_certain(rest) => None,
+            Some((b'F' | b'M', _)) => wake_up::parse(&message, &inner.masters.keys),
             _ => None,
         };
         if let Some(wake_up) = wake_up {
@@ -45,12 +38,6 @@ pub(super) async fn read(
             let _ = wake_ups.try_send(wake_up);
         }
     }
-}
-
-/// Parses an owner id and a lock.
-fn hold(inner: &Inner, rest: &[u8]) -> Option<(LockName, OwnerId)> {
-    let (owner, key) = rest.split_at_checked(16)?;
-    Some((inner.masters.keys.name_of(key)?, OwnerId::parse(owner)?))
 }
 
 /// Number of masters that reported each resume. A resume at a minority has not happened: the hold may go on under the owner id

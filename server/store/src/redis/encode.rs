@@ -19,55 +19,40 @@ use super::keys::{Channels, Key, LockKeys};
 /// Script: the shared functions, the operations as the body of a function that few calls need, and the dispatcher. Inside
 /// that function are two more: one for locks with several holders, and one with the rare operations. Another function is
 /// only needed while a feed follows locks.
-static SCRIPT: &str = concat!(
+static SCRIPT: [&str; 32] = [
     include_str!("../../lua/common.lua"),
-    "\nlocal function operations()\n",
+    "local function operations()",
     include_str!("../../lua/hold.lua"),
-    "\nlocal function many_functions()\n",
+    "local function many_functions()",
     include_str!("../../lua/many.lua"),
-    "\nend\n",
+    "end",
     include_str!("../../lua/holders.lua"),
-    "\n",
     include_str!("../../lua/queue.lua"),
-    "\n",
     include_str!("../../lua/acquire.lua"),
-    "\n",
     include_str!("../../lua/renew.lua"),
-    "\n",
     include_str!("../../lua/release.lua"),
-    "\nlocal function others()\n",
+    "local function others()",
     include_str!("../../lua/found.lua"),
-    "\n",
     include_str!("../../lua/refresh.lua"),
-    "\n",
     include_str!("../../lua/downgrade.lua"),
-    "\n",
     include_str!("../../lua/resume.lua"),
-    "\n",
     include_str!("../../lua/force_release.lua"),
-    "\n",
     include_str!("../../lua/set_value.lua"),
-    "\n",
     include_str!("../../lua/set_count.lua"),
-    "\n",
     include_str!("../../lua/waiting.lua"),
-    "\n",
     include_str!("../../lua/view.lua"),
-    "\n",
     include_str!("../../lua/edges.lua"),
-    "\n",
     include_str!("../../lua/look_for_feed.lua"),
-    "\n",
     include_str!("../../lua/others.lua"),
-    "\nend\n",
+    "end",
     include_str!("../../lua/operations.lua"),
-    "\nend\n",
+    "end",
     include_str!("../../lua/gate.lua"),
-    "\nif is_watched then watch = (function()\n",
+    "if is_watched then watch = (function()",
     include_str!("../../lua/watch.lua"),
-    "\nend)() end\n",
+    "end)() end",
     include_str!("../../lua/dispatch.lua"),
-);
+];
 
 /// Script for the locks of one database, with its channels.
 #[derive(Clone, Debug)]
@@ -89,8 +74,9 @@ impl LockScript {
 
     fn of(channels: &Channels, is_cluster: bool) -> Self {
         let text = format!(
-            "{}local IS_CLUSTER = {is_cluster}\n{SCRIPT}",
-            channels.in_lua()
+            "{}local IS_CLUSTER = {is_cluster}\n{}",
+            channels.in_lua(),
+            SCRIPT.join("\n")
         );
         Self {
             hash: Script::new(&text).get_hash().to_owned(),

@@ -124,7 +124,7 @@ impl Link {
     ///
     /// Outside a tokio runtime.
     pub fn start(target: RedisTarget, options: LinkOptions) -> Self {
-        Self::start_at(Place::Fixed(target), options)
+        Self::start_at(Place::fixed(target), options)
     }
 
     /// Starts a link to a place that may move. Its connections follow at once: commands in flight are then indeterminate.
@@ -332,7 +332,7 @@ impl Link {
 
     /// Returns the database number that each connection selects.
     pub(super) fn database(&self) -> u32 {
-        self.inner.place.database()
+        self.inner.place.database
     }
 
     async fn send(

@@ -41,7 +41,7 @@ pub(crate) mod server_clock;
 mod slot;
 mod telling;
 mod upkeep;
-mod wake_up;
+pub(crate) mod wake_up;
 
 pub use cluster::ClusterStore;
 pub use store::RedisStore;

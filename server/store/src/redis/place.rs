@@ -6,25 +6,16 @@ use tokio::sync::{Notify, watch};
 
 use super::{status::Fault, url::RedisTarget};
 
-/// Place that a link leads to. Each connection has its own copy.
+/// Place that a link leads to, and that may move. Each connection has its own copy.
 #[derive(Clone)]
-pub(super) enum Place {
-    /// Always to the same server.
-    Fixed(RedisTarget),
-    /// To the server that another task names.
-    Moving(Moving),
-}
-
-/// Place that another task determines, and that may change.
-#[derive(Clone)]
-pub(super) struct Moving {
+pub(super) struct Place {
     /// Its name in messages.
     pub(super) label: Arc<str>,
-    /// The database number, wherever it is.
+    /// The database number that each connection selects, wherever it is.
     pub(super) database: u32,
-    /// Its present address, or the reason for which that is not known.
+    /// Where it is now, or why that is not known.
     pub(super) whereabouts: watch::Receiver<Whereabouts>,
-    /// Wakes that task, when a connection gives reason to ask again.
+    /// Wakes the task that determines this, when a connection gives reason to ask again.
     pub(super) doubt: Arc<Notify>,
 }
 
@@ -32,23 +23,28 @@ pub(super) struct Moving {
 pub(super) type Whereabouts = Result<RedisTarget, Fault>;
 
 impl Place {
+    /// Returns the place of a server, which never moves.
+    pub(super) fn fixed(target: RedisTarget) -> Self {
+        let (label, database) = (target.label().into(), target.database());
+        Self {
+            label,
+            database,
+            whereabouts: watch::channel(Ok(target)).1,
+            doubt: Arc::default(),
+        }
+    }
+
     /// Returns the present server.
     pub(super) fn target(&mut self) -> Whereabouts {
-        match self {
-            Self::Fixed(target) => Ok(target.clone()),
-            Self::Moving(moving) => moving.whereabouts.borrow_and_update().clone(),
-        }
+        self.whereabouts.borrow_and_update().clone()
     }
 
     /// Completes when the server may differ from the last result of [`Place::target`].
     pub(super) async fn changed(&mut self) {
-        if let Self::Moving(moving) = self
-            && moving.whereabouts.changed().await.is_ok()
-        {
-            return;
+        if self.whereabouts.changed().await.is_err() {
+            // It is fixed, or the task that knows of changes has ended.
+            future::pending().await
         }
-        // It is fixed, or the task that knows of changes has ended.
-        future::pending().await
     }
 
     /// Completes when it is no longer at `target`.
@@ -60,25 +56,12 @@ impl Place {
 
     /// Reports trouble with its present server.
     pub(super) fn doubt(&self) {
-        if let Self::Moving(moving) = self {
-            moving.doubt.notify_waiters();
-        }
-    }
-
-    /// Returns the database number that each connection selects.
-    pub(super) fn database(&self) -> u32 {
-        match self {
-            Self::Fixed(target) => target.database(),
-            Self::Moving(moving) => moving.database,
-        }
+        self.doubt.notify_waiters();
     }
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(target) => f.write_str(&target.label()),
-            Self::Moving(moving) => f.write_str(&moving.label),
-        }
+        f.write_str(&self.label)
     }
 }

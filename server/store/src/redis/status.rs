@@ -70,13 +70,13 @@ impl DownCause {
 
 /// Reason why a connection is down: the kind, and a sentence for people, which never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) cause: DownCause,
-    pub(super) reason: Arc<str>,
+pub(crate) struct Fault {
+    pub(crate) cause: DownCause,
+    pub(crate) reason: Arc<str>,
 }
 
 impl Fault {
-    pub(super) fn new(cause: DownCause, reason: impl fmt::Display) -> Self {
+    pub(crate) fn new(cause: DownCause, reason: impl fmt::Display) -> Self {
         Self {
             cause,
             reason: reason.to_string().into(),
@@ -140,6 +140,12 @@ impl LinkError {
     }
 }
 
+impl From<Fault> for LinkStatus {
+    fn from(Fault { cause, reason }: Fault) -> Self {
+        Self::Down { cause, reason }
+    }
+}
+
 impl From<Fault> for LinkError {
     fn from(Fault { cause, reason }: Fault) -> Self {
         Self::Down { cause, reason }
@@ -175,7 +181,7 @@ impl Board {
             epoch: 0,
             logged: vec![fault.cause],
         });
-        let (status, _) = watch::channel(down(fault));
+        let (status, _) = watch::channel(fault.clone().into());
         Self {
             subject,
             connections,
@@ -222,7 +228,7 @@ impl Board {
             *slot = fault;
         }
         let status = match connections.faults.iter().flatten().next() {
-            Some(fault) => down(fault),
+            Some(fault) => fault.clone().into(),
             None => LinkStatus::Up {
                 epoch: connections.epoch,
             },
@@ -257,11 +263,25 @@ impl Board {
     }
 }
 
-fn down(fault: &Fault) -> LinkStatus {
-    LinkStatus::Down {
-        cause: fault.cause,
-        reason: Arc::clone(&fault.reason),
-    }
+/// Publishes a status if it differs from the present one. Logs a line for each outage, for each other cause in it, and for its
+/// end.
+pub(crate) fn publish(sender: &watch::Sender<LinkStatus>, status: LinkStatus, subject: &str) {
+    sender.send_if_modified(|current| {
+        match (&*current, &status) {
+            (LinkStatus::Down { .. }, LinkStatus::Up { epoch }) => {
+                info!(epoch, "{subject} is up");
+            }
+            (LinkStatus::Down { cause: before, .. }, LinkStatus::Down { cause, .. })
+                if before == cause => {}
+            (_, LinkStatus::Down { cause, reason }) => {
+                warn!(?cause, "{subject} is down: {reason}");
+            }
+            (LinkStatus::Up { .. }, LinkStatus::Up { .. }) => {}
+        }
+        let is_news = *current != status;
+        *current = status;
+        is_news
+    });
 }
 
 #[cfg(test)]

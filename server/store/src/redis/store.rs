@@ -46,7 +46,7 @@ impl RedisStore {
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
         let place = parse(&options.url, options.tls.clone())?;
         let keys = Keys::new(&options.key_prefix);
-        let script = LockScript::of_database(place.database());
+        let script = LockScript::of_database(place.database);
         let (messages, incoming) = mpsc::channel(WAKE_UPS);
         let subscription = Subscription {
             channel: wake_channel(&options.coordinator).into_bytes(),
@@ -123,7 +123,7 @@ fn parse(url: &str, tls: TlsFiles) -> Result<Place, StoreUrlError> {
     if kind_of(url) == "sentinel" {
         Ok(sentinel::follow(SentinelUrl::parse(url, tls)?))
     } else {
-        Ok(Place::Fixed(RedisTarget::parse(url, tls)?))
+        Ok(Place::fixed(RedisTarget::parse(url, tls)?))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::store::WakeUp;
 const TOKEN_DIGITS: usize = 20;
 
 /// Reads one: a letter, the owner id, and what follows.
-pub(super) fn parse(message: &[u8], keys: &Keys) -> Option<WakeUp> {
+pub(crate) fn parse(message: &[u8], keys: &Keys) -> Option<WakeUp> {
     let (kind, rest) = message.split_first()?;
     let (owner, rest) = rest.split_at_checked(16)?;
     let owner = OwnerId::parse(owner)?;

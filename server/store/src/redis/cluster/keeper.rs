@@ -1,18 +1,17 @@
 //! Task that keeps the slot map true, and reports whether the cluster can be used.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tracing::{info, warn};
 
 use super::{
     super::{
         address::Address,
-        status::{DownCause, Fault, LinkStatus},
+        status::{DownCause, Fault, LinkStatus, publish},
     },
     ask::{LIMIT, ask_node, ask_server},
     node::Node,
@@ -67,7 +66,7 @@ pub(super) async fn run(router: Weak<Router>) {
         keeper.tell(&router);
         let next = sleep_until(begun + if keeper.is_known { INTERVAL } else { PAUSE * 2 });
         tokio::select! {
-            () = router.until_stale() => {}
+            () = router.stale.notified() => {}
             () = next => {}
         }
         keeper.tell(&router);
@@ -99,7 +98,7 @@ impl Keeper {
 
     /// Asks the seeds, and nodes that were replicas.
     async fn ask_others(&self, router: &Arc<Router>) -> (Vec<View>, Vec<Fault>) {
-        let mut targets = router.seeds().to_vec();
+        let mut targets = router.url.seeds().to_vec();
         let mut replicas = self.replicas.clone();
         fastrand::shuffle(&mut replicas);
         targets.extend(
@@ -146,7 +145,8 @@ impl Keeper {
         for (index, node) in masters.iter().enumerate() {
             node.set_home(home == Some(index));
         }
-        let (ups, moves) = (router.ups(), *router.moves().borrow());
+        let ups = router.ups.load(Ordering::Relaxed);
+        let moves = *router.moves.borrow();
         let is_due = self.told.at.is_none_or(|at| at.elapsed() >= SAY_EVERY);
         let status = if masters.iter().any(|node| node.is_ready()) {
             if ups != self.told.ups || (moves != self.told.moves && is_due) {
@@ -163,31 +163,28 @@ impl Keeper {
         } else {
             self.down(&masters)
         };
-        router.status().send_if_modified(|current| {
-            log(current, &status);
-            let is_news = *current != status;
-            *current = status;
-            is_news
-        });
+        publish(&router.status, status, "the Redis Cluster");
     }
 
     fn down(&self, masters: &[Arc<Node>]) -> LinkStatus {
+        if let Some(fault) = &self.fault {
+            return fault.clone().into();
+        }
         let of_node = masters.iter().find_map(|node| match node.status() {
             LinkStatus::Down { cause, reason } => Some((cause, reason)),
             LinkStatus::Up { .. } => None,
         });
-        let (cause, reason) = match (&self.fault, of_node) {
-            (Some(Fault { cause, reason }), _) => (*cause, Arc::clone(reason)),
-            (None, Some((cause, reason))) => {
+        let fault = match of_node {
+            Some((cause, reason)) => {
                 let reason = format!("no master of the Redis Cluster can be reached: {reason}");
-                (cause, reason.into())
+                Fault::new(cause, reason)
             }
-            (None, None) => (
+            None => Fault::new(
                 DownCause::Connecting,
-                "still connecting to the Redis Cluster".into(),
+                "still connecting to the Redis Cluster",
             ),
         };
-        LinkStatus::Down { cause, reason }
+        fault.into()
     }
 }
 
@@ -209,19 +206,4 @@ async fn gather(
         }
     }
     (views, faults)
-}
-
-/// Logs a line for each outage and for each new kind of reason in it, as for one server.
-fn log(old: &LinkStatus, new: &LinkStatus) {
-    match (old, new) {
-        (LinkStatus::Down { .. }, LinkStatus::Up { epoch }) => {
-            info!(epoch, "the Redis Cluster is up");
-        }
-        (LinkStatus::Down { cause: before, .. }, LinkStatus::Down { cause, .. })
-            if before == cause => {}
-        (_, LinkStatus::Down { cause, reason }) => {
-            warn!(?cause, "the Redis Cluster is down: {reason}");
-        }
-        (LinkStatus::Up { .. }, LinkStatus::Up { .. }) => {}
-    }
 }

@@ -65,7 +65,7 @@ impl Node {
             address: address.clone(),
         };
         let lanes = Lanes::open(
-            Place::Fixed(target),
+            Place::fixed(target),
             LockScript::of_cluster(),
             &common.options,
             None,

@@ -112,7 +112,7 @@ impl LockStore for ClusterStore {
         Box::pin(async move {
             let key = self.keys.blocked();
             let send = async |command| {
-                let meter = &self.router.common().options.meter;
+                let meter = &self.router.common.options.meter;
                 let asked = self.router.execute(self.keys.blocked_slot(), command);
                 meter.measure(Script::Blocked, asked).await
             };
@@ -125,7 +125,7 @@ impl LockStore for ClusterStore {
     }
 
     fn status(&self) -> watch::Receiver<LinkStatus> {
-        self.router.status().subscribe()
+        self.router.status.subscribe()
     }
 
     fn observe(&self, observer: Observer) {
@@ -139,7 +139,7 @@ impl LockStore for ClusterStore {
 
 impl ClusterStore {
     fn out_of_reach(&self) -> StoreError {
-        let reason = match &*self.router.status().borrow() {
+        let reason = match &*self.router.status.borrow() {
             LinkStatus::Down { reason, .. } => reason.to_string(),
             LinkStatus::Up { .. } => "no node of the Redis Cluster serves a hash slot".to_owned(),
         };

@@ -24,7 +24,7 @@ use self::{
     choice::{Report, choose},
 };
 use super::{
-    place::{Moving, Place, Whereabouts},
+    place::{Place, Whereabouts},
     status::{Board, DownCause, Fault},
     url::SentinelUrl,
 };
@@ -69,12 +69,12 @@ pub(super) fn follow(url: SentinelUrl) -> Place {
         whereabouts,
         _tasks: tasks,
     };
-    let place = Place::Moving(Moving {
+    let place = Place {
         label,
         database: url.database(),
         whereabouts: receiver,
         doubt,
-    });
+    };
     tokio::spawn(follower.run(inbox, url));
     place
 }

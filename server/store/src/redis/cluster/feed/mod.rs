@@ -55,7 +55,7 @@ pub(super) fn open(router: &Arc<Router>) -> Feed {
         told: Arc::new(Told {
             id: feed.id(),
             router: Arc::downgrade(router),
-            keys: router.common().keys.clone(),
+            keys: router.common.keys.clone(),
             channels: Channels::of_database(0),
             items,
             state: Mutex::default(),
@@ -64,7 +64,7 @@ pub(super) fn open(router: &Arc<Router>) -> Feed {
         masters: Vec::new(),
         opened: 0,
     };
-    tokio::spawn(server.run(requests, router.moves()));
+    tokio::spawn(server.run(requests, router.moves.subscribe()));
     feed
 }
 
@@ -211,7 +211,7 @@ impl Server {
 
     fn doubt(&self) {
         if let Some(router) = self.told.router.upgrade() {
-            router.doubt();
+            router.stale.notify_one();
         }
     }
 

@@ -20,7 +20,7 @@ use super::{
         address::Address,
         batch::Item,
         keys::{Keys, LockKeys, SLOTS},
-        status::{DownCause, LinkStatus},
+        status::{DownCause, Fault, LinkStatus},
         url::{ClusterUrl, RedisTarget},
     },
     map::SlotMap,
@@ -43,19 +43,20 @@ pub(super) struct Router {
     /// writing while the map changes.
     state: RwLock<State>,
     /// The nodes to ask first.
-    url: ClusterUrl,
-    common: Common,
+    pub(super) url: ClusterUrl,
+    pub(super) common: Common,
     observer: Arc<OnceLock<Observer>>,
     me: Weak<Self>,
     /// Tasks of commands that pause.
     paused: Mutex<Vec<Item>>,
-    /// Asks for a new map.
-    stale: Notify,
+    /// Notified when a new map is needed, because a node does not serve what this one says.
+    pub(super) stale: Notify,
     /// Number of times that a node came up.
-    ups: AtomicU64,
+    pub(super) ups: AtomicU64,
     /// Number of times that slots changed hands.
-    moves: watch::Sender<u64>,
-    status: watch::Sender<LinkStatus>,
+    pub(super) moves: watch::Sender<u64>,
+    /// Whether the cluster can be used.
+    pub(super) status: watch::Sender<LinkStatus>,
 }
 
 struct State {
@@ -68,10 +69,10 @@ struct State {
 impl Router {
     /// Returns a router that knows no node yet.
     pub(super) fn new(url: ClusterUrl, common: Common) -> Arc<Self> {
-        let (status, _) = watch::channel(LinkStatus::Down {
-            cause: DownCause::Connecting,
-            reason: "still connecting to the Redis Cluster".into(),
-        });
+        let fault = Fault::new(
+            DownCause::Connecting,
+            "still connecting to the Redis Cluster",
+        );
         Arc::new_cyclic(|me| Self {
             state: RwLock::new(State {
                 map: SlotMap::new(),
@@ -86,41 +87,13 @@ impl Router {
             stale: Notify::new(),
             ups: AtomicU64::new(0),
             moves: watch::Sender::new(0),
-            status,
+            status: watch::Sender::new(fault.into()),
         })
     }
 
     pub(super) fn observe(&self, observer: Observer) {
         // Set once, when the coordinator starts.
         let _ = self.observer.set(observer);
-    }
-
-    pub(super) fn common(&self) -> &Common {
-        &self.common
-    }
-
-    pub(super) fn seeds(&self) -> &[RedisTarget] {
-        self.url.seeds()
-    }
-
-    /// Returns whether the cluster can be used, as it changes.
-    pub(super) fn status(&self) -> &watch::Sender<LinkStatus> {
-        &self.status
-    }
-
-    /// Returns a number that rises whenever slots move.
-    pub(super) fn moves(&self) -> watch::Receiver<u64> {
-        self.moves.subscribe()
-    }
-
-    /// Returns the number of times that a node came up.
-    pub(super) fn ups(&self) -> u64 {
-        self.ups.load(Ordering::Relaxed)
-    }
-
-    /// Waits until a new map is requested.
-    pub(super) async fn until_stale(&self) {
-        self.stale.notified().await;
     }
 
     /// Returns the nodes that serve slots, in the order of their addresses.
@@ -144,11 +117,6 @@ impl Router {
         let serving = (0..SLOTS).zip(&state.serving);
         let here = serving.filter(|(_, by)| by.as_ref().is_some_and(|by| by.address == *node));
         here.map(|(slot, _)| slot).collect()
-    }
-
-    /// Requests a new map, because a node does not serve what this one says.
-    pub(super) fn doubt(&self) {
-        self.stale.notify_one();
     }
 
     /// Sends a command.
