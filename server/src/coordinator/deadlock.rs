@@ -22,7 +22,7 @@ use leasehold_core::{
     session::RegistryEvent,
     view::NameEdges,
 };
-use leasehold_store::{LockStore, clock};
+use leasehold_store::clock;
 use tokio::{sync::Notify, time::sleep};
 use tokio_util::sync::CancellationToken;
 

@@ -184,7 +184,7 @@ pub(crate) struct Checks {
 impl Checks {
     pub(crate) fn new() -> Self {
         Self {
-            store: AnyStore::Memory(MemoryStore::open().0),
+            store: Arc::new(MemoryStore::open().0),
             limits: Limits::new(leasehold_server::Config::default().into()),
         }
     }

@@ -60,9 +60,9 @@ pub struct OfScript {
     failures: [AtomicU64; Failure::ALL.len()],
 }
 
-/// Meter of a store; the default measures nothing. Cheap to clone.
+/// Meter of a store; the default has measures of its own. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Meter(Option<Arc<Measures>>);
+pub struct Meter(Arc<Measures>);
 
 /// Number of commands for each script in a call.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,44 +123,38 @@ impl Meter {
     /// Returns a meter that measures.
     #[must_use]
     pub fn new(measures: Arc<Measures>) -> Self {
-        Self(Some(measures))
+        Self(measures)
     }
 
     /// Notes a command that waits.
     pub(crate) fn queued(&self) {
-        if let Some(measures) = &self.0 {
-            measures.queued.fetch_add(1, Ordering::Relaxed);
-        }
+        self.0.queued.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes a command that no longer waits and was not sent.
     pub(crate) fn left(&self) {
-        if let Some(measures) = &self.0 {
-            measures.queued.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.0.queued.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Notes waiting commands that are sent in one message; returns the tally for `answered`.
     pub(crate) fn sent(&self, scripts: impl Iterator<Item = Script>) -> Tally {
         let mut tally = Tally::default();
-        if let Some(measures) = &self.0 {
-            for script in scripts {
-                tally.by_script[script as usize] += 1;
-                tally.all += 1;
-            }
-            let all = i64::from(tally.all);
-            measures.queued.fetch_sub(all, Ordering::Relaxed);
-            measures.in_flight.fetch_add(all, Ordering::Relaxed);
-            if all > 0 {
-                measures.batches.observe(u64::from(tally.all));
-            }
+        for script in scripts {
+            tally.by_script[script as usize] += 1;
+            tally.all += 1;
+        }
+        let all = i64::from(tally.all);
+        self.0.queued.fetch_sub(all, Ordering::Relaxed);
+        self.0.in_flight.fetch_add(all, Ordering::Relaxed);
+        if all > 0 {
+            self.0.batches.observe(u64::from(tally.all));
         }
         tally
     }
 
     /// Notes their answers after this time, errors included; `None` if none will come.
     pub(crate) fn answered(&self, tally: Tally, after: Option<Duration>) {
-        let Some(measures) = &self.0 else { return };
+        let measures = &self.0;
         let all = i64::from(tally.all);
         measures.in_flight.fetch_sub(all, Ordering::Relaxed);
         let Some(after) = after else { return };
@@ -179,23 +173,20 @@ impl Meter {
     ) -> Result<T, StoreError> {
         let sent_at = clock::now();
         let result = call.await;
-        match (&result, &self.0) {
-            (Ok(_), Some(measures)) => {
+        match &result {
+            Ok(_) => {
                 let after = sent_at.until(clock::now());
-                measures.script(script).seconds.observe_time(after, 1);
+                self.0.script(script).seconds.observe_time(after, 1);
             }
-            (Err(error), _) => self.failed(script, error),
-            (Ok(_), None) => {}
+            Err(error) => self.failed(script, error),
         }
         result
     }
 
     /// Notes a failed command.
     pub(crate) fn failed(&self, script: Script, error: &StoreError) {
-        if let Some(measures) = &self.0 {
-            let failures = &measures.scripts[script as usize].failures;
-            failures[Failure::of(error) as usize].fetch_add(1, Ordering::Relaxed);
-        }
+        let failures = &self.0.script(script).failures;
+        failures[Failure::of(error) as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Status, clock,
     measure::Script,
-    redis::{call::call, errors::link_error},
+    redis::{call::call, errors::link_error, handshake::config_value},
 };
 
 /// Pause before a master that did not introduce itself is asked again.
@@ -109,7 +109,7 @@ impl Keeper {
                 master.link
             )
         })?;
-        let settings: Vec<_> = answers.map(|reply| reply.and_then(setting)).collect();
+        let settings: Vec<_> = answers.map(|reply| reply.and_then(config_value)).collect();
         let introduction = Introduction {
             run: run.to_string(),
             is_durable: match &settings[..] {
@@ -170,9 +170,4 @@ impl Keeper {
             has_voted: has_voted != 0,
         })
     }
-}
-
-fn setting(reply: Value) -> Option<String> {
-    let (_name, value): (String, String) = redis::from_redis_value(reply).ok()?;
-    Some(value)
 }

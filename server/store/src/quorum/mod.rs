@@ -16,7 +16,7 @@
 //! - `round`: one question to all masters at once.
 //! - `attempt`: one try of an acquire; `undo`: takes back a failed one; `waiting`: the queues of acquires; `turns`: carries
 //!   the first of each queue out.
-//! - `extend`, `resume`, `release`, `change`, `look`, `list`: the other operations.
+//! - `extend`, `resume`, `release`, `look`, `list`: the other operations.
 //! - `wake`: messages that masters publish.
 //! - `board`: whether enough masters have a vote.
 //! - [`bootstrap`](mod@bootstrap): an operator's declaration that all masters start for the first time.
@@ -31,7 +31,6 @@ pub mod store;
 
 mod attempt;
 mod board;
-mod change;
 mod extend;
 mod keeper;
 mod list;

@@ -267,6 +267,20 @@ impl Round {
         }
     }
 
+    /// Waits for the result of a change to a hold's record.
+    pub(super) async fn changed(mut self) -> Result<Stamped, StoreError> {
+        let verdict = self.verdict(Tally::standing, |_, said, _| match said {
+            Said::Done => Vote::Yes,
+            Said::Gone(_) => Vote::No,
+            _ => Vote::Out,
+        });
+        match verdict.await {
+            Verdict::Agreed => Ok(self.stamp(Reply::Changed(true))),
+            Verdict::Refused => Ok(self.stamp(Reply::Changed(false))),
+            Verdict::Undecided => Err(self.undecided()),
+        }
+    }
+
     /// Returns when silent masters are given up.
     pub(super) fn until(&self) -> Moment {
         self.sent_at.after(self.masters.patience)

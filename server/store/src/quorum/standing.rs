@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use leasehold_core::time::Moment;
 
+use crate::redis::encode::millis;
+
 /// Introduction of a master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
@@ -47,7 +49,7 @@ pub struct Terms {
 impl Terms {
     /// Returns the longest hold, as coordinators agree on it.
     pub fn hold_millis(&self) -> u64 {
-        u64::try_from(self.hold.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
+        millis(self.hold)
     }
 
     /// Returns how long a master that has come back has no vote.

@@ -17,7 +17,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     board::Board,
-    change::changed,
     keeper::Keeper,
     master::Master,
     round::Masters,
@@ -176,10 +175,10 @@ impl Inner {
         });
     }
 
-    async fn view(&self, name: &LockName, waiters: usize) -> Result<Stamped, StoreError> {
-        let seen = self.masters.look(name).await?;
+    async fn view(self: Arc<Self>, name: LockName, waiters: usize) -> Result<Stamped, StoreError> {
+        let seen = self.masters.look(&name).await?;
         let holder = seen.holder();
-        let (waiters, waiter_count) = self.lines.waiters(name, waiters);
+        let (waiters, waiter_count) = self.lines.waiters(&name, waiters);
         let view = NameView {
             holder_count: u64::from(holder.is_some()),
             holders: holder.into_iter().collect(),
@@ -193,11 +192,11 @@ impl Inner {
         Ok(seen.round.stamp(Reply::Seen(Box::new(view))))
     }
 
-    async fn edges(&self, name: &LockName) -> Result<Stamped, StoreError> {
-        let seen = self.masters.look(name).await?;
+    async fn edges(self: Arc<Self>, name: LockName) -> Result<Stamped, StoreError> {
+        let seen = self.masters.look(&name).await?;
         let edges = NameEdges {
             holders: seen.edge().into_iter().collect(),
-            waiters: self.lines.edges(name),
+            waiters: self.lines.edges(&name),
             complete: true,
         };
         Ok(seen.round.stamp(Reply::Edges(Box::new(edges))))
@@ -245,22 +244,22 @@ impl LockStore for QuorumStore {
             }
             Op::SetValue { owner, value } => {
                 let round = masters.ask(&name, Ask::set_value(&owner, &value));
-                inner.answer(name, answer, changed(round));
+                inner.answer(name, answer, round.changed());
             }
             Op::SetCount { owner, count } => {
                 let round = masters.ask(&name, Ask::set_count(&owner, count));
-                inner.answer(name, answer, changed(round));
+                inner.answer(name, answer, round.changed());
             }
             Op::Downgrade { .. } => {
                 answer.give(Err(not_offered("to share a lock that is held", ALONE)));
             }
             Op::View { waiters } => {
-                let (this, of) = (Arc::clone(inner), name.clone());
-                inner.answer(name, answer, async move { this.view(&of, waiters).await });
+                let view = Arc::clone(inner).view(name.clone(), waiters);
+                inner.answer(name, answer, view);
             }
             Op::Edges => {
-                let (this, of) = (Arc::clone(inner), name.clone());
-                inner.answer(name, answer, async move { this.edges(&of).await });
+                let edges = Arc::clone(inner).edges(name.clone());
+                inner.answer(name, answer, edges);
             }
             Op::Look { .. } => answer.give(self.offers_feeds().and_then(|()| {
                 Err(StoreError::Garbled {

@@ -46,12 +46,6 @@ pub(crate) async fn call<T: FromRedisValue>(
     })
 }
 
-/// Names that were found, and the cursor to go on with; 0 at the end.
-pub(super) struct Scanned {
-    pub(super) names: Vec<LockName>,
-    pub(super) cursor: u64,
-}
-
 /// Looks at about `size` lock keys whose names begin with `prefix`. Returns the next cursor, and the keys.
 pub(crate) async fn scan_once(
     link: (&Link, &Meter),
@@ -66,14 +60,14 @@ pub(crate) async fn scan_once(
     call(link, Script::Scan, scan).await
 }
 
-/// Finds about `size` lock keys whose names begin with `prefix`.
+/// Finds about `size` lock keys whose names begin with `prefix`. Returns the names, and the cursor to go on with; 0 at the end.
 pub(super) async fn scan(
     link: (&Link, &Meter),
     keys: &Keys,
     prefix: &str,
     mut cursor: u64,
     size: usize,
-) -> Result<Scanned, StoreError> {
+) -> Result<(Vec<LockName>, u64), StoreError> {
     let mut names = Vec::new();
     for _ in 0..SCANS {
         let (next, found) = scan_once(link, keys, prefix, cursor, size).await?;
@@ -83,5 +77,5 @@ pub(super) async fn scan(
             break;
         }
     }
-    Ok(Scanned { names, cursor })
+    Ok((names, cursor))
 }

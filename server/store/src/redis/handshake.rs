@@ -230,7 +230,8 @@ fn info(reply: &Value, what: &str) -> Option<String> {
     Some(said.to_owned())
 }
 
-fn text(value: &Value) -> Option<&str> {
+/// Returns a text, if it is one.
+pub(super) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
         Value::SimpleString(text) => Some(text),
@@ -238,7 +239,8 @@ fn text(value: &Value) -> Option<&str> {
     }
 }
 
-fn config_value(reply: Value) -> Option<String> {
+/// Returns the value in the reply to `CONFIG GET`.
+pub(crate) fn config_value(reply: Value) -> Option<String> {
     match reply {
         Value::Array(words) => words.get(1).and_then(text).map(str::to_owned),
         _ => None,

@@ -46,6 +46,9 @@ use crate::{
 /// Calls in flight on a lane: one travels to Redis while the other is executed.
 const IN_FLIGHT: usize = 2;
 
+/// Observer that the lanes of several servers share, once it is set.
+type SharedObserver = Arc<OnceLock<Observer>>;
+
 /// Lanes of a store.
 pub(super) struct Lanes {
     link: Link,
@@ -53,7 +56,7 @@ pub(super) struct Lanes {
     timeout: Duration,
     script: LockScript,
     meter: Meter,
-    observer: Arc<OnceLock<Observer>>,
+    observer: SharedObserver,
     /// The router, if the server is one of many.
     router: Option<Arc<dyn Reroute>>,
     /// Asks replicas to acknowledge, if they must.
@@ -70,7 +73,7 @@ impl Lanes {
         script: LockScript,
         options: &Options,
         subscription: Option<Subscription>,
-        node: Option<(Arc<dyn Reroute>, Arc<OnceLock<Observer>>)>,
+        node: Option<(Arc<dyn Reroute>, SharedObserver)>,
     ) -> Arc<Self> {
         let acknowledger = options.acknowledgement.map(|wanted| {
             let link = Link::start_at(place.clone(), wanted.link_options(options.timeout));
@@ -258,13 +261,17 @@ impl Lanes {
     /// Answers at once unless replicas must acknowledge.
     fn settle(self: &Arc<Self>, item: Item, mut stamped: Stamped, pending: &mut Vec<Pending>) {
         if self.acknowledger.is_some() {
+            let (name, slot) = (item.command.name.clone(), item.keys.slot);
+            let wait = |stamped, item| Pending {
+                name,
+                slot,
+                stamped,
+                item,
+            };
             if has_to_wait(&stamped.executed) {
-                return pending.push(Pending::Answer(Box::new((item, stamped))));
+                return pending.push(wait(stamped, Some(Box::new(item))));
             }
-            if let Some(handed) = take_handed(&mut stamped) {
-                let name = item.command.name.clone();
-                pending.push(Pending::Handed(name, item.keys.slot, handed));
-            }
+            pending.extend(take_handed(&mut stamped).map(|handed| wait(handed, None)));
         }
         self.answer(item, stamped);
     }
@@ -275,7 +282,7 @@ impl Lanes {
             return;
         };
         let run = self.link.run(connection);
-        let asked = acknowledger.confirm(first.slot(), run);
+        let asked = acknowledger.confirm(first.slot, run);
         let mut result = self.meter.measure(Script::Wait, asked).await;
         if result.is_ok() && self.link.run(connection).is_none() {
             result = Err(StoreError::Indeterminate {
@@ -283,19 +290,12 @@ impl Lanes {
             });
         }
         for pending in pending {
-            match (&result, pending) {
-                (Err(error), pending) => {
-                    pending.fail(self.observer.get(), error, &self.meter);
-                }
-                (Ok(()), Pending::Answer(answer)) => {
-                    let (item, stamped) = *answer;
-                    self.answer(item, stamped);
-                }
-                (Ok(()), Pending::Handed(name, _, stamped)) => {
-                    if let Some(observer) = self.observer.get() {
-                        observer.observe(&name, &stamped);
-                    }
-                }
+            if let Err(error) = &result {
+                pending.fail(self.observer.get(), error, &self.meter);
+            } else if let Some(item) = pending.item {
+                self.answer(*item, pending.stamped);
+            } else if let Some(observer) = self.observer.get() {
+                observer.observe(&pending.name, &pending.stamped);
             }
         }
     }

@@ -29,7 +29,7 @@ mod dial;
 pub(crate) mod errors;
 mod feed;
 pub(crate) mod fields;
-mod handshake;
+pub(crate) mod handshake;
 mod lanes;
 mod listening;
 mod pending;

@@ -15,13 +15,15 @@ use crate::{
 };
 use leasehold_core::failure::StoreError;
 
-/// Answer that waits.
-pub(super) enum Pending {
-    /// The whole answer.
-    Answer(Box<(Item, Stamped)>),
-    /// The grants to waiters that came with an answer which was already given, for a lock of this slot. The reply is a copy of
-    /// that answer's.
-    Handed(LockName, u16, Stamped),
+/// Result of a command that waits.
+pub(super) struct Pending {
+    pub(super) name: LockName,
+    /// The lock's slot.
+    pub(super) slot: u16,
+    pub(super) stamped: Stamped,
+    /// The command, if its answer waits. Otherwise only the grants to waiters do, which came with an answer that was already
+    /// given: the reply is a copy of that answer's.
+    pub(super) item: Option<Box<Item>>,
 }
 
 /// Returns whether the answer itself must wait.
@@ -46,27 +48,15 @@ pub(super) fn take_handed(stamped: &mut Stamped) -> Option<Stamped> {
 }
 
 impl Pending {
-    /// Returns the lock's slot.
-    pub(super) fn slot(&self) -> u16 {
-        match self {
-            Self::Answer(answer) => answer.0.keys.slot,
-            Self::Handed(_, slot, _) => *slot,
-        }
-    }
-
     /// Answers with an error.
     pub(super) fn fail(self, observer: Option<&Observer>, error: &StoreError, meter: &Meter) {
-        let (name, stamped) = match &self {
-            Self::Answer(answer) => (&answer.0.command.name, &answer.1),
-            Self::Handed(name, _, stamped) => (name, stamped),
-        };
         if let Some(observer) = observer {
-            for handed in &stamped.executed.handed {
-                observer.unacknowledged(name, handed, error);
+            for handed in &self.stamped.executed.handed {
+                observer.unacknowledged(&self.name, handed, error);
             }
         }
-        if let Self::Answer(answer) = self {
-            answer.0.fail(error.clone(), meter);
+        if let Some(item) = self.item {
+            item.fail(error.clone(), meter);
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{
     blocked,
-    call::{Scanned, call, scan},
+    call::{call, scan},
     encode::LockScript,
     feed,
     keys::{Keys, wake_channel},
@@ -73,7 +73,7 @@ impl RedisStore {
             },
         };
         let link = self.lanes.measured_link();
-        let Scanned { names, cursor } = scan(link, &self.keys, prefix, cursor, size).await?;
+        let (names, cursor) = scan(link, &self.keys, prefix, cursor, size).await?;
         let next = if cursor == 0 {
             String::new()
         } else {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use leasehold_core::failure::StoreError;
 use leasehold_core::{
     command::Command,
     deadlock::Publication,
@@ -15,7 +14,7 @@ use super::{
     super::{
         address::Address,
         blocked,
-        call::{Scanned, scan},
+        call::scan,
         keys::Keys,
         status::LinkStatus,
         store::WAKE_UPS,
@@ -77,7 +76,7 @@ impl ClusterStore {
                     names: Vec::new(),
                     next: String::new(),
                 })),
-                None => Err(self.out_of_reach()),
+                None => Err(self.router.nobody("a hash slot")),
             };
         };
         let cursor = place.map_or(0, |place| {
@@ -88,7 +87,7 @@ impl ClusterStore {
             }
         });
         let link = node.lanes.measured_link();
-        let Scanned { names, cursor } = scan(link, &self.keys, prefix, cursor, size).await?;
+        let (names, cursor) = scan(link, &self.keys, prefix, cursor, size).await?;
         let next = match (cursor, masters.get(rest + 1)) {
             (0, None) => String::new(),
             (0, Some(next)) => Place::write(&next.address, 0),
@@ -134,16 +133,6 @@ impl LockStore for ClusterStore {
 
     fn feed(&self) -> Feed {
         feed::open(&self.router)
-    }
-}
-
-impl ClusterStore {
-    fn out_of_reach(&self) -> StoreError {
-        let reason = match &*self.router.status.borrow() {
-            LinkStatus::Down { reason, .. } => reason.to_string(),
-            LinkStatus::Up { .. } => "no node of the Redis Cluster serves a hash slot".to_owned(),
-        };
-        StoreError::Unavailable { reason }
     }
 }
 

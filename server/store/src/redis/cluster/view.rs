@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use redis::Value;
 
-use super::super::{address::Address, keys::SLOTS};
+use super::super::{address::Address, handshake::text, keys::SLOTS};
 
 /// View of the cluster by one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,14 +71,6 @@ fn list(value: Value) -> Option<Vec<Value>> {
     }
 }
 
-fn text(value: Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
-}
-
 fn slot(value: Value) -> Option<u16> {
     match value {
         Value::Int(slot) => u16::try_from(slot).ok().filter(|slot| *slot < SLOTS),
@@ -90,23 +82,19 @@ fn slot(value: Value) -> Option<u16> {
 /// they have one; otherwise, as for a missing host, it is that of the node that was asked.
 fn node(value: Value, asked: &Address) -> Option<(String, Address)> {
     let mut fields = list(value)?.into_iter();
-    let host = text(fields.next()?).filter(|host| !host.is_empty() && host != "?");
+    let host = fields.next()?;
+    let host = text(&host).filter(|host| !host.is_empty() && *host != "?");
     let port = match fields.next()? {
         Value::Int(port) => u16::try_from(port).ok().filter(|port| *port > 0)?,
         _ => return None,
     };
-    let id = text(fields.next()?)?;
-    let host = host.or_else(|| {
-        let mut metadata = fields.next().and_then(list)?.into_iter();
-        while let (Some(key), Some(value)) = (metadata.next(), metadata.next()) {
-            if text(key).as_deref() == Some("ip") {
-                return text(value).filter(|host| !host.is_empty());
-            }
-        }
-        None
-    });
+    let id = text(&fields.next()?)?.to_owned();
+    let metadata = fields.next().and_then(list).unwrap_or_default();
+    let mut pairs = metadata.chunks_exact(2);
+    let ip = pairs.find_map(|pair| text(&pair[1]).filter(|_| text(&pair[0]) == Some("ip")));
+    let host = host.or(ip.filter(|ip| !ip.is_empty()));
     let address = match host {
-        Some(host) => Address::new(&host, port),
+        Some(host) => Address::new(host, port),
         None => Address {
             host: asked.host.clone(),
             port,

@@ -82,20 +82,24 @@ impl Wakes {
                 channels: vec![wake_channel(&common.options.coordinator).into_bytes()],
                 ..Heard::default()
             },
-            Arc::new(move |push| {
-                match read(push) {
-                    Some(Message::Told { payload, of_slot }) => {
-                        if (of_slot || is_home.load(Ordering::Relaxed))
-                            && let Some(wake_up) = wake_up::parse(&payload, &keys)
-                        {
+            Arc::new(move |PushInfo { kind, data }| {
+                let mut data = data.into_iter();
+                let of_slot = kind == PushKind::SMessage;
+                match (kind, data.next(), data.next()) {
+                    (PushKind::SUnsubscribe, Some(Value::BulkString(channel)), _) => {
+                        let _ = gone.send(channel);
+                    }
+                    (
+                        PushKind::Message | PushKind::SMessage,
+                        _,
+                        Some(Value::BulkString(payload)),
+                    ) if of_slot || is_home.load(Ordering::Relaxed) => {
+                        if let Some(wake_up) = wake_up::parse(&payload, &keys) {
                             // Full or closed: a refresh finds it.
                             let _ = wake_ups.try_send(wake_up);
                         }
                     }
-                    Some(Message::SlotGone(channel)) => {
-                        let _ = gone.send(channel);
-                    }
-                    None => {}
+                    _ => {}
                 }
                 Ok::<(), Full>(())
             }),
@@ -221,30 +225,5 @@ impl Wakes {
             .map(|slot| wake_channel_of_slot(*slot, &self.coordinator));
         let channels: Vec<_> = channels.collect();
         self.listening.ask_of_slots(command, &channels).await
-    }
-}
-
-/// Message over the connection.
-enum Message {
-    Told { payload: Vec<u8>, of_slot: bool },
-    SlotGone(Vec<u8>),
-}
-
-fn read(PushInfo { kind, data }: PushInfo) -> Option<Message> {
-    let mut data = data.into_iter();
-    let (Some(Value::BulkString(channel)), payload) = (data.next(), data.next()) else {
-        return None;
-    };
-    match (kind, payload) {
-        (PushKind::Message, Some(Value::BulkString(payload))) => Some(Message::Told {
-            payload,
-            of_slot: false,
-        }),
-        (PushKind::SMessage, Some(Value::BulkString(payload))) => Some(Message::Told {
-            payload,
-            of_slot: true,
-        }),
-        (PushKind::SUnsubscribe, _) => Some(Message::SlotGone(channel)),
-        _ => None,
     }
 }

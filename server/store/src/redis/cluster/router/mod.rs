@@ -135,17 +135,15 @@ impl Router {
         }
         drop(state);
         self.stale.notify_one();
-        let error = self.nobody(item.keys.slot);
+        let error = self.nobody(&format!("hash slot {}", item.keys.slot));
         item.fail(error, &self.common.options.meter);
     }
 
-    /// Returns why no node serves the slot.
-    fn nobody(&self, slot: u16) -> StoreError {
+    /// Returns why no node serves what is asked for.
+    pub(super) fn nobody(&self, what: &str) -> StoreError {
         let reason = match &*self.status.borrow() {
             LinkStatus::Down { reason, .. } => reason.to_string(),
-            LinkStatus::Up { .. } => {
-                format!("no node of the Redis Cluster serves hash slot {slot}")
-            }
+            LinkStatus::Up { .. } => format!("no node of the Redis Cluster serves {what}"),
         };
         StoreError::Unavailable { reason }
     }

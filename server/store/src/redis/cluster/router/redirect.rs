@@ -148,7 +148,7 @@ impl Router {
                 None => (self.node_of(slot), Vec::new()),
             };
             let Some(node) = node else {
-                return Err(self.nobody(slot));
+                return Err(self.nobody(&format!("hash slot {slot}")));
             };
             commands.push(command.clone());
             let (refusal, error) = match node.execute(commands).await {
