@@ -4,21 +4,18 @@ use std::sync::Arc;
 
 use leasehold_core::{
     cleanup::{Cleanups, Output},
-    session::{CommandId, PendingCleanup},
+    session::CommandId,
 };
 use leasehold_store::{Answer, Answers, Status, clock};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::Coordinator;
-use crate::{alarm::Alarm, telemetry::Tracked};
-
-/// A release that nobody waits for, counted in the metrics until the machine counts it.
-pub type Tracking = (PendingCleanup, Tracked);
+use super::{Coordinator, handle::Tracking};
+use crate::alarm::Alarm;
 
 /// Carries them out until it is stopped.
-pub async fn run(
+pub(super) async fn run(
     coordinator: Coordinator,
     mut pending: mpsc::UnboundedReceiver<Tracking>,
     stop: CancellationToken,

@@ -1,7 +1,7 @@
 //! Task that owns the contended names of this coordinator: it feeds their machine ([`leasehold_core::contention`]) with what
 //! happens, and carries out what that says.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use leasehold_core::{
     command::Acquire,
@@ -16,47 +16,12 @@ use leasehold_store::{Answer, Answers, Status, WakeUp};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{Coordinator, registry::Registry};
+use super::{Coordinator, contended::Messages, registry::Registry};
 use crate::{
     alarm::Alarm,
     limits::WaiterPlace,
-    telemetry::{Level, Tracked, waits::WaitTimer},
+    telemetry::{Tracked, waits::WaitTimer},
 };
-
-/// Handle on the task.
-#[derive(Clone, Debug)]
-pub struct Contention {
-    messages: mpsc::UnboundedSender<(Input, Tracked)>,
-    waiting: Level,
-}
-
-/// What the task is told, counted until it is seen to. At most two messages for each waiter are under way, so the channel is
-/// bounded by the waiters.
-pub type Messages = mpsc::UnboundedReceiver<(Input, Tracked)>;
-
-impl Contention {
-    /// Returns the handle, and what the task is given. Messages that it has not seen to count as `waiting`.
-    pub fn new(waiting: Level) -> (Self, Messages) {
-        let (messages, receiver) = mpsc::unbounded_channel();
-        (Self { messages, waiting }, receiver)
-    }
-
-    fn tell(&self, input: Input) {
-        // The task outlives every session; when it is gone the process is ending.
-        let _ = self.messages.send((input, self.waiting.track()));
-    }
-
-    /// Has a name refreshed when what is in its way will be gone, if anybody here waits for it.
-    pub fn recheck(&self, name: &LockName, after: Duration) {
-        let name = name.clone();
-        self.tell(Input::Recheck { name, after });
-    }
-
-    /// Has a name refreshed at once, whoever waits for it.
-    pub fn look(&self, name: &LockName) {
-        self.tell(Input::Look { name: name.clone() });
-    }
-}
 
 /// A waiter that was announced, for as long as this lives.
 #[derive(Debug)]

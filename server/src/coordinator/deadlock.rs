@@ -1,5 +1,4 @@
-//! Driver of the detector of deadlocks ([`leasehold_core::deadlock::detector`]), and the table of the actors that wait here while
-//! they hold something.
+//! Driver of the detector of deadlocks ([`leasehold_core::deadlock::detector`]).
 //!
 //! A lock that is free costs nothing more because of it, and neither does a wait of an actor that holds nothing. While an actor
 //! waits that holds something, the coordinators exchange such waits every 300 ms, and read the holders and waiters of the names
@@ -7,69 +6,24 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use leasehold_core::{
     command::{Op, Reply},
-    deadlock::{
-        BlockedWait, Publication,
-        blocked::BlockedWaits,
-        detector::{Detector, Input, Output, Report},
-        share::{self, Lot, Omitted},
-    },
+    deadlock::detector::{Detector, Input, Output, Report},
     name::LockName,
     session::RegistryEvent,
     view::NameEdges,
 };
 use leasehold_store::clock;
-use tokio::{sync::Notify, time::sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Coordinator;
 
-/// Table of the actors of this coordinator's sessions that wait while they hold something.
-#[derive(Debug, Default)]
-pub struct Blocked {
-    waits: Mutex<BlockedWaits>,
-    /// Notified of each wait that is added.
-    added: Notify,
-}
-
-impl Blocked {
-    /// Adds a wait of one of this caller's sessions.
-    pub fn add(&self, caller: &Arc<str>, wait: &BlockedWait) {
-        self.waits().add(caller, wait, clock::now());
-        self.added.notify_one();
-    }
-
-    /// Removes a wait. Returns whether it was in the table.
-    pub fn remove(&self, wait: &BlockedWait) -> bool {
-        self.waits().remove(wait)
-    }
-
-    /// Waits until there is at least one wait.
-    async fn any(&self) {
-        while self.waits().is_empty() {
-            self.added.notified().await;
-        }
-    }
-
-    fn publication(&self, lot: Lot) -> (Publication, Omitted) {
-        let candidates = self.waits().candidates(clock::now());
-        // The choice takes a while, in which sessions may add and remove waits.
-        let (chosen, omitted) = share::choose(candidates, lot);
-        (self.waits().publication(&chosen), omitted)
-    }
-
-    fn waits(&self) -> MutexGuard<'_, BlockedWaits> {
-        // A panic elsewhere can't leave the table torn: each use is one insert, removal or look.
-        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Looks for deadlocks until it is stopped.
-pub async fn run(coordinator: Coordinator, stop: CancellationToken) {
+pub(super) async fn run(coordinator: Coordinator, stop: CancellationToken) {
     let detection = Box::pin(coordinator.detect_deadlocks());
     stop.run_until_cancelled(detection).await;
 }

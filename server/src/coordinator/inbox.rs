@@ -1,12 +1,7 @@
 //! Inbox of a session for events of the store and of other sessions. Takes next to no memory while it is empty,
 //! because most of ten thousand sessions are idle.
 
-use std::{
-    fmt,
-    future::poll_fn,
-    sync::{Mutex, MutexGuard, PoisonError},
-    task::Poll,
-};
+use std::{fmt, future::poll_fn, task::Poll};
 
 use futures_util::task::AtomicWaker;
 use leasehold_core::{
@@ -14,6 +9,7 @@ use leasehold_core::{
     session::{CommandId, RegistryEvent},
 };
 use leasehold_store::{Answers, Stamped, StoreError};
+use parking_lot::Mutex;
 
 /// Something for a session.
 #[derive(Debug)]
@@ -35,7 +31,7 @@ pub struct Inbox {
 impl Inbox {
     /// Puts something in. Nobody may be left to hear it.
     pub fn put(&self, event: InboxEvent) {
-        self.events().push(event);
+        self.events.lock().push(event);
         self.reader.wake();
     }
 
@@ -44,7 +40,7 @@ impl Inbox {
         poll_fn(|context| {
             // Before looking, so that what comes in between is not missed.
             self.reader.register(context.waker());
-            if self.events().is_empty() {
+            if self.events.lock().is_empty() {
                 Poll::Pending
             } else {
                 Poll::Ready(())
@@ -56,12 +52,7 @@ impl Inbox {
     /// Takes everything out, the oldest first, and puts in the memory of `taken`, which must be empty, for what comes next.
     pub fn take(&self, taken: &mut Vec<InboxEvent>) {
         debug_assert!(taken.is_empty());
-        std::mem::swap(&mut *self.events(), taken);
-    }
-
-    fn events(&self) -> MutexGuard<'_, Vec<InboxEvent>> {
-        // A panic elsewhere can't leave it torn: each use is a push, a look or a swap.
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::swap(&mut *self.events.lock(), taken);
     }
 }
 
@@ -74,7 +65,7 @@ impl Answers for Inbox {
 impl fmt::Debug for Inbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbox")
-            .field("events", &self.events().len())
+            .field("events", &self.events.lock().len())
             .finish_non_exhaustive()
     }
 }

@@ -2,10 +2,11 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use leasehold_core::{command::Loss, id::OwnerId, session::RegistryEvent};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::inbox::{Inbox, InboxEvent};
 
@@ -108,10 +109,7 @@ impl Registry {
 
     fn shard(&self, owner: &OwnerId) -> MutexGuard<'_, HashMap<OwnerId, OwnerState>> {
         let shard = usize::from(owner.as_bytes()[0]) % SHARDS;
-        // A panic elsewhere can't leave the map torn: each use is one insert, look-up or removal.
-        self.shards[shard]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shards[shard].lock()
     }
 }
 

@@ -1,32 +1,41 @@
 //! The coordinator over a store in memory, with wake-ups that a test makes up. Timers are tokio's paused clock.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::{sync::Arc, time::Duration};
+
 use futures_util::FutureExt;
 use leasehold_core::{
-    command::{Acquire, Executed, Loss, REFRESH_INTERVAL},
+    command::{Acquire, End, Executed, Handed, Loss, Op, REFRESH_INTERVAL, Reply},
     deadlock::BlockedWait,
-    id::{Actor, SessionId},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
     mode::Mode,
-    name::{ClientName, Value},
-    session::{CallOutcome, CallRequest, TrackedWait, Wait, WaitEnd},
+    name::{ClientName, LockName, TtlBounds, Value},
+    session::{
+        CallOutcome, CallRequest, PendingCleanup, RegistryEvent, TrackedWait, Wait, WaitEnd,
+    },
     time::{Moment, StoreTime},
     view::HolderView,
 };
-use leasehold_store::{Options, TlsFiles, clock, measure::Meter};
-use tokio::time::Instant;
-use tokio_util::sync::DropGuard;
+use leasehold_store::{Options, Stamped, StoreError, TlsFiles, WakeUp, clock, measure::Meter};
+use tokio::{sync::mpsc, time::Instant};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
+    Coordinator, Parts, contention, deadlock,
     inbox::{Inbox, InboxEvent},
-    *,
 };
 use crate::{
+    Liveness,
     config::Config,
+    limits::Limits,
     services::{call, names},
+    telemetry::Metrics,
 };
 
 /// A while in which everything is done that needs no timer of a tenth of a second.
 const A_MOMENT: Duration = Duration::from_millis(20);
+/// More than enough for what takes a moment of the real clock. The paused one passes it in a few seconds.
+const HOUR: Duration = Duration::from_secs(3600);
 
 struct Site {
     coordinator: Coordinator,
@@ -262,9 +271,12 @@ async fn a_release_that_comes_before_its_acquire_is_sent_again() {
     site.coordinator.store().execute(arrives).await.unwrap();
     assert_eq!(site.seen().await, (1, 0));
     // The time of retries is the store's, which no test stops.
-    while site.seen().await != (0, 0) {
-        tokio::time::sleep(A_MOMENT).await;
-    }
+    let released = async {
+        while site.seen().await != (0, 0) {
+            tokio::time::sleep(A_MOMENT).await;
+        }
+    };
+    tokio::time::timeout(HOUR, released).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -393,7 +405,8 @@ async fn the_session_of_a_victim_is_told_of_its_deadlock() {
     });
     let detection = deadlock::run(coordinator.clone(), CancellationToken::new());
     let detection = tokio::spawn(detection);
-    inbox.arrived().await;
+    let arrived = tokio::time::timeout(HOUR, inbox.arrived());
+    arrived.await.unwrap();
     let (told, event) = heard(&inbox).await;
     let RegistryEvent::Deadlocked(deadlock) = event else {
         panic!("{event:?}");

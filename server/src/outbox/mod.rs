@@ -1,5 +1,6 @@
-//! Answers on their way to a client.
+//! Answers on their way to a client, and the metrics and traces of its session (`notes`, [`traces`]).
 
+mod notes;
 pub mod traces;
 
 use std::{collections::VecDeque, time::Duration};

@@ -24,9 +24,8 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{call, names, streams::Streams};
 use crate::{
     access::rules::{Permission, Place},
-    convert,
+    convert::{self, stream::Kind},
     listener::ConnectionHandle,
-    session::opened::Kind,
     status::{Reason, Refusal},
     telemetry::Followed,
 };

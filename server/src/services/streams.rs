@@ -20,16 +20,15 @@ use uuid::Uuid;
 use super::opening::{Opener, Opening};
 use crate::{
     access::{Access, Caller, Rights},
-    convert::session::{Answer, Requests},
+    convert::{
+        session::{Answer, Requests},
+        stream::Kind,
+    },
     coordinator::Coordinator,
     limits::{Account, too_many_sessions},
     listener::ConnectionHandle,
     outbox::{Outbox, Reading, traces::Following},
-    session::{
-        driver,
-        opened::{Kind, Opened},
-        signals::Shutdown,
-    },
+    session::{driver, opened::Opened, signals::Shutdown},
     sessions::{SessionInfo, Sessions},
     status::{Reason, Refusal},
     telemetry::{CallerContext, Traces},

@@ -3,18 +3,13 @@
 use std::sync::Arc;
 
 use leasehold_core::{
-    command::Loss,
-    session::{Input, LostWhy, Note, Output, RequestId, Response, Resumption, Session},
+    session::{Input, Output, RequestId, Response, Resumption, Session},
     time::Moment,
 };
-use leasehold_store::clock;
 
 use super::opened::Opened;
 use crate::{
-    convert::{
-        self,
-        session::{Surroundings, refused},
-    },
+    convert::session::{Surroundings, refused},
     coordinator::{
         Coordinator,
         executor::{Execution, Executor, Sender, with_context},
@@ -157,7 +152,10 @@ impl Carrier {
                 }
             }
             Output::NotOpened => self.place = None,
-            Output::Note(note) => self.note(note),
+            Output::Note(note) => {
+                let info = self.place.as_ref().map(|place| place.listed.info());
+                self.outbox.note(note, info);
+            }
             _ => {}
         }
         None
@@ -180,60 +178,6 @@ impl Carrier {
     pub(super) fn refuse(&mut self, request: RequestId, refusal: Refusal) {
         self.outbox.following.refused(request, &refusal);
         self.outbox.send(Ok(refused(request, refusal)));
-    }
-
-    fn note(&mut self, note: Note) {
-        let metrics = self.coordinator.metrics();
-        let following = &mut self.outbox.following;
-        let info = self.place.as_ref().map(|place| place.listed.info());
-        match note {
-            Note::Granted => {
-                metrics.grants.inc();
-            }
-            Note::HandedOff(request, sent_at) => {
-                following.handed_off(request, || sent_at.until(clock::now()));
-            }
-            Note::Moved(request) => following.moved(request),
-            // It lives on where it was resumed.
-            Note::Lost(LostWhy::Store(Loss::Resumed)) => {}
-            Note::Lost(LostWhy::Store(loss)) => {
-                metrics.count_lost(convert::lost_reason_label(loss))
-            }
-            Note::Lost(LostWhy::Revoked) => metrics.count_lost("permission_revoked"),
-            Note::Resumed => {
-                metrics.resumed.inc();
-            }
-            Note::RenewalSent(holds) => {
-                if let Some(info) = info {
-                    info.set_renewal_due(clock::now());
-                }
-                following.renews(holds);
-            }
-            Note::RenewalEnded {
-                renewed,
-                lost,
-                failed,
-                is_late,
-            } => {
-                metrics.renewals.inc_by(renewed as u64);
-                metrics.store_errors.inc_by(failed as u64);
-                following.renewed(lost, failed > 0);
-                if let Some(due) = info
-                    .filter(|_| !is_late)
-                    .and_then(|info| info.clear_renewal_due())
-                {
-                    metrics.clocks.renewed(due);
-                }
-            }
-            Note::NothingToRenew => {
-                if let Some(info) = info {
-                    info.clear_renewal_due();
-                }
-            }
-            Note::NotShortened(failed) => {
-                metrics.store_errors.inc_by(failed as u64);
-            }
-        }
     }
 
     /// Notes when the last heartbeat was received.

@@ -19,13 +19,16 @@ use tonic::Status;
 
 use super::{
     carry::Carrier,
-    opened::{Kind, Opened},
+    opened::Opened,
     signals::{Shutdown, Signal, signals},
 };
 use crate::{
-    access::{self, rules::Permission},
+    access::rules::Permission,
     alarm::Alarm,
-    convert::session::{self as messages, Requests, not_its_name},
+    convert::{
+        session::{self as messages, Requests},
+        stream::Kind,
+    },
     coordinator::{Coordinator, executor::with_context, inbox::InboxEvent},
     listener::ConnectionHandle,
     outbox::Outbox,
@@ -285,42 +288,10 @@ impl Driver {
             coordinator.limits().request(&place.account)?;
         }
         let request = messages::request(request, coordinator.field_bounds(), self.kind.closer())?;
-        match &request {
-            Request::Acquire(acquire) => {
-                for name in acquire.names.iter() {
-                    self.check(acquire.mode, name)?;
-                }
-            }
-            Request::Release { name, owner } | Request::SetValue { name, owner, .. } => {
-                self.check_hold(kind, name, owner)?;
-            }
-            Request::Downgrade { name, owner } => {
-                self.check_hold(kind, name, owner)?;
-                // Shared, it is nothing to an election any more.
-                self.check(Mode::Shared, name)?;
-            }
-            Request::Heartbeat { .. } | Request::Cancel(_) | Request::Close(_) => {}
-        }
+        let (session, granted) = (&self.session, &self.carrier.surroundings.granted);
+        let owns = |owner: &OwnerId, name: &LockName| session.owns(owner, name);
+        self.kind.check(&request, kind, granted, owns)?;
         Ok(request)
-    }
-
-    fn check(&self, mode: Mode, name: &LockName) -> Result<(), Refusal> {
-        let (granted, place) = (&self.carrier.surroundings.granted, self.kind.place(mode));
-        access::check_granted(granted, Permission::Acquire, place, name.as_str())
-    }
-
-    /// Refuses what concerns a hold of another name; a caller that has somebody else's owner id needs the permission.
-    fn check_hold(
-        &self,
-        kind: RequestKind,
-        name: &LockName,
-        owner: &OwnerId,
-    ) -> Result<(), Refusal> {
-        match self.session.owns(owner, name) {
-            Ok(true) => Ok(()),
-            Ok(false) => self.check(Mode::Exclusive, name),
-            Err(_) => Err(not_its_name(&format!("{}.name", kind.as_str()))),
-        }
     }
 }
 

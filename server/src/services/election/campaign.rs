@@ -31,10 +31,10 @@ use crate::{
     convert::{
         self,
         session::{Answer, Requests},
+        stream::MAX_PROCLAIMS,
     },
     coordinator::Coordinator,
     services::opening::not_open,
-    session::opened::MAX_PROCLAIMS,
     status::{Reason, Refusal},
 };
 

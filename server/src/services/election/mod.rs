@@ -22,9 +22,8 @@ use super::{
 };
 use crate::{
     access::rules::{Permission, Place},
-    convert,
+    convert::{self, stream::Kind},
     coordinator::Coordinator,
-    session::opened::Kind,
     status::Refusal,
     watch::Watching,
 };
