@@ -8,11 +8,12 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// Acquires in flight, of all senders together, beyond which a sender that has its share waits. They fill a call or two, which is
@@ -163,7 +164,7 @@ impl CallQueue {
     pub async fn permit(self: &Arc<Self>) -> Permit {
         let (permit, given) = oneshot::channel();
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.waiting.is_empty() && state.share.has_room() {
                 state.share.start();
                 return self.own();
@@ -185,7 +186,7 @@ impl CallQueue {
     /// Counts a call that was given up. Such calls are removed when they are most of the queue, so that they never take more memory
     /// than the others, and each costs little.
     fn given_up(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.given_up += 1;
         if state.given_up <= state.waiting.len() / 2 {
             return;
@@ -204,14 +205,14 @@ impl CallQueue {
 
     fn ended(self: &Arc<Self>) {
         let mut next = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.share.finish();
             self.next(&mut state)
         };
         // Not while it is locked: one that nobody waits for any more comes back at once.
         while let Some((waiting, permit)) = next {
             drop(waiting.send(permit));
-            next = self.next(&mut self.state());
+            next = self.next(&mut self.state.lock());
         }
     }
 
@@ -236,11 +237,6 @@ impl CallQueue {
         let is_waiting = !state.waiting.is_empty();
         state.share.set_waiting(is_waiting);
         Some((next?, self.own()))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -342,7 +338,7 @@ mod tests {
         drop(fourth.await);
         drop(permits);
         assert_eq!(counted(&admission), (0, 0));
-        assert!(queue.state().waiting.is_empty());
+        assert!(queue.state.lock().waiting.is_empty());
     }
 
     #[tokio::test]
@@ -360,11 +356,11 @@ mod tests {
         for _ in 0..1000 {
             drop(wait());
             last.push(wait());
-            let waiting = queue.state().waiting.len();
+            let waiting = queue.state.lock().waiting.len();
             assert!(waiting <= 2 * last.len() + 2, "{waiting}");
         }
         last.truncate(3);
-        assert!(queue.state().waiting.len() <= 8);
+        assert!(queue.state.lock().waiting.len() <= 8);
         drop(permits);
         assert_eq!(join_all(last).await.len(), 3);
         drop(first);

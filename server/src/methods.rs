@@ -5,9 +5,9 @@
 pub enum Kind {
     /// One message each way.
     Unary,
-    /// A stream on which only the server goes on.
+    /// One message from the client, and a stream of messages from the server.
     ServerStream,
-    /// A stream on which the client goes on, too.
+    /// A stream of messages each way.
     ClientStream,
 }
 

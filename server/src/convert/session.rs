@@ -151,13 +151,16 @@ pub fn request(
                 "this stream's session is open already; open another stream for another session",
             ));
         }
-        None => {
-            return Err(Refusal::new(
-                Reason::UnknownRequest,
-                "the message holds no request that this coordinator knows; set one of the fields of `request`",
-            ));
-        }
+        None => return Err(unknown_request()),
     })
+}
+
+/// Returns the refusal of a message without a known request.
+pub fn unknown_request() -> Refusal {
+    Refusal::new(
+        Reason::UnknownRequest,
+        "the message holds no request that this coordinator knows; set one of the fields of `request`",
+    )
 }
 
 /// Surroundings on which answers depend, in addition to the session's own state.

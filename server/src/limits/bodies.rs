@@ -21,7 +21,7 @@ use crate::{
 
 /// Wraps a request body so that it fails if it is not complete in time.
 ///
-/// On a stream of reflection each message has this time; sessions and campaigns have rules of their own.
+/// On a stream of reflection, each message has this time. Sessions and campaigns bound their streams by themselves.
 pub(super) fn in_time(method: Method, body: Body, patience: Duration) -> Body {
     let goes_on = method.kind == Kind::ClientStream;
     // An empty request is complete.

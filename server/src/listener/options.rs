@@ -25,13 +25,7 @@ pub struct ListenerOptions {
 
 impl Default for ListenerOptions {
     fn default() -> Self {
-        Self {
-            max_connections: 16_384,
-            max_connections_per_address: 0,
-            handshake_timeout: Duration::from_secs(5),
-            max_silence: Some(Duration::from_secs(10)),
-            tls: None,
-        }
+        Self::from(&Config::default())
     }
 }
 

@@ -149,7 +149,7 @@ impl Families {
             registry.register_collector(collector);
         }
         let mut of_process = Registry::default();
-        of_process.register_collector(Box::new(ProcessCollector));
+        of_process.register_collector(Box::new(ProcessCollector::new()));
         let counts = Counts::register(&mut registry);
         let scheduling_lag = Gauge::default();
         registry.register_with_unit(

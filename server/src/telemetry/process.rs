@@ -1,6 +1,9 @@
 //! Collector of the kernel's numbers about the process, under the names that Prometheus's own libraries use.
 
-use std::{fmt, fs, sync::OnceLock};
+use std::{
+    fmt, fs,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use rustix::{
@@ -10,13 +13,21 @@ use rustix::{
 
 use super::shown::{Named, counters, gauges};
 
-/// Ticks of `USER_HZ` in a second, in which the kernel gives the start of a process. It is 100 on every processor for which Rust's
-/// standard library supports Linux.
-const TICKS_A_SECOND: f64 = 100.0;
-
 /// Collects the process's numbers at each scrape, most of them from Linux's `/proc`. Leaves out those that the system lacks.
 #[derive(Debug)]
-pub(super) struct ProcessCollector;
+pub(super) struct ProcessCollector {
+    /// Seconds from 1970 until the coordinator started. Stays the same when the machine's clock is set.
+    started: f64,
+}
+
+impl ProcessCollector {
+    pub(super) fn new() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            started: since.unwrap_or_default().as_secs_f64(),
+        }
+    }
+}
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
@@ -43,8 +54,8 @@ impl Collector for ProcessCollector {
             ),
             (
                 "process_start_time_seconds",
-                "When this process started, in seconds since 1970.",
-                started(),
+                "When the coordinator started, in seconds since 1970.",
+                Some(self.started),
             ),
         ] {
             if let Some(value) = value {
@@ -86,43 +97,16 @@ fn max_descriptors() -> Option<f64> {
     limit.map(|limit| limit as f64)
 }
 
-/// Returns the time of the process's start. It stays the same when the machine's clock is set.
-fn started() -> Option<f64> {
-    static STARTED: OnceLock<Option<f64>> = OnceLock::new();
-    *STARTED.get_or_init(|| {
-        let of_process = fs::read_to_string("/proc/self/stat").ok()?;
-        let of_machine = fs::read_to_string("/proc/stat").ok()?;
-        started_by(&of_process, &of_machine)
-    })
-}
-
-fn started_by(of_process: &str, of_machine: &str) -> Option<f64> {
-    // The program's name is in brackets, and may contain spaces and brackets. The third field follows it; the start is the
-    // twenty-second.
-    let (_, fields) = of_process.rsplit_once(')')?;
-    let ticks: f64 = fields.split_whitespace().nth(19)?.parse().ok()?;
-    let boot = of_machine
-        .lines()
-        .find_map(|line| line.strip_prefix("btime "))?;
-    let boot: f64 = boot.trim().parse().ok()?;
-    Some(boot + ticks / TICKS_A_SECOND)
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
-    use super::{resident_of, started_by};
+    use super::resident_of;
 
     #[test]
     fn reports_of_the_kernel_are_understood() {
         let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t 1 kB\n";
         assert_eq!(resident_of(status), Some(1_048_576.0));
         assert_eq!(resident_of("Name:\tkthreadd\n"), None);
-        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 1 0 0 0 3 4 0 0 20 0 9 0 12345 1 2 18446744073709551615";
-        let machine = "cpu  1 2 3\nbtime 1700000000\nprocesses 5\n";
-        assert_eq!(started_by(stat, machine), Some(1_700_000_123.45));
-        assert_eq!(started_by("7 (a) S 1", machine), None);
-        assert_eq!(started_by(stat, "cpu 1\n"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!   are no watchers.
 //! - `following`: that feed, and the subjects that it follows.
 //! - `loading`: the first look at the locks of a prefix or a name.
-//! - `signal`: what watchers and observers tell the hub.
+//! - `signal`: signals of watchers and observers to the hub.
 //! - [`watchers`]: the watchers, each of which receives every event, in bounded memory.
 //! - [`elections`]: the observers of leaders.
 

@@ -30,7 +30,7 @@ use crate::{
     },
     convert::{
         self,
-        session::{Answer, Requests},
+        session::{Answer, Requests, unknown_request},
         stream::MAX_PROCLAIMS,
     },
     coordinator::Coordinator,
@@ -327,7 +327,7 @@ impl Campaign {
                 None
             }
             None => {
-                self.answers.say(error(unknown()));
+                self.answers.say(error(unknown_request()));
                 None
             }
         }
@@ -421,13 +421,6 @@ fn already_open() -> Refusal {
     Refusal::new(
         Reason::AlreadyOpen,
         "this stream is a candidacy already; open another stream for another one",
-    )
-}
-
-fn unknown() -> Refusal {
-    Refusal::new(
-        Reason::UnknownRequest,
-        "the message holds no request that this coordinator knows; set one of the fields of `request`",
     )
 }
 
