@@ -39,7 +39,7 @@ pub enum Output {
     },
     /// Nothing is left of this owner id.
     Forget(OwnerId),
-    /// The name is closed for so long, and then free.
+    /// What is in the way of a name will be gone after a while, or is by now.
     Recheck(LockName, Duration),
     /// A release failed in a way that another try does not mend, and is tried again all the same.
     Failed(LockName, StoreError),
@@ -86,7 +86,7 @@ impl Cleanups {
         if self.in_flight.len() >= MAX_IN_FLIGHT {
             return None;
         }
-        let cleanup = self.ready.pop_front()?;
+        let cleanup = pop(&mut self.ready)?;
         self.last_command += 1;
         let id = CommandId::new(self.last_command);
         let output = Output::Store {
@@ -111,7 +111,7 @@ impl Cleanups {
     /// Tries again what is due.
     pub fn handle_timeout(&mut self, now: Moment) {
         while self.next_timeout().is_some_and(|due| due <= now)
-            && let Some((_, cleanup)) = self.retries.pop_front()
+            && let Some((_, cleanup)) = pop(&mut self.retries)
         {
             self.ready.push_back(cleanup);
         }
@@ -147,6 +147,11 @@ impl Cleanups {
             Err(error) => {
                 // Once it is gone, the store has let it expire.
                 let is_over = now >= cleanup.gone_at;
+                if error.is_indeterminate() {
+                    // It may have handed the lock on: whoever waits here finds out at once.
+                    let recheck = Output::Recheck(cleanup.name.clone(), Duration::ZERO);
+                    self.outputs.push_back(recheck);
+                }
                 if !is_over && !error.is_retryable() {
                     let failed = Output::Failed(cleanup.name.clone(), error);
                     self.outputs.push_back(failed);
@@ -160,6 +165,15 @@ impl Cleanups {
             self.retries.push_back((now.after(RETRY), cleanup));
         }
     }
+}
+
+/// Removes the first item. Frees the memory that a burst needed.
+fn pop<T>(queue: &mut VecDeque<T>) -> Option<T> {
+    let first = queue.pop_front();
+    if queue.is_empty() && queue.capacity() > MAX_IN_FLIGHT {
+        *queue = VecDeque::new();
+    }
+    first
 }
 
 #[cfg(test)]

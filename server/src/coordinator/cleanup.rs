@@ -24,6 +24,7 @@ pub(super) async fn run(
     let (answers, mut answered) = mpsc::unbounded_channel();
     let answers: Arc<dyn Answers> = Arc::new(answers);
     let mut cleanups = Cleanups::default();
+    cleanups.on_store_up(is_up(&status.borrow_and_update()));
     let mut counted = coordinator.metrics().inflight_cleanups.track_none();
     let mut alarm = Alarm::new(clock::now());
     loop {
@@ -42,8 +43,7 @@ pub(super) async fn run(
                 cleanups.on_answer(CommandId::new(id), result, clock::now());
             }
             Ok(()) = status.changed() => {
-                let is_up = matches!(*status.borrow_and_update(), Status::Up { .. });
-                cleanups.on_store_up(is_up);
+                cleanups.on_store_up(is_up(&status.borrow_and_update()));
             }
             () = alarm.rings() => {}
         }
@@ -66,4 +66,8 @@ pub(super) async fn run(
         counted.set(cleanups.len());
         drop(arrived);
     }
+}
+
+fn is_up(status: &Status) -> bool {
+    matches!(status, Status::Up { .. })
 }

@@ -26,8 +26,8 @@ pub struct Executor {
     in_flight: HashMap<CommandId, InFlight>,
     /// Waiters that are announced.
     waiters: HashMap<OwnerId, TrackedWaiter>,
-    /// Place among the name's waiters of the acquire whose answer is being taken in.
-    waiter_place: Option<WaiterPlace>,
+    /// Places among their names' waiters of the acquires whose answers were taken in since the outputs were carried out last.
+    waiter_places: Vec<(OwnerId, WaiterPlace)>,
 }
 
 /// A session as others see it.
@@ -46,7 +46,7 @@ enum InFlight {
     Acquire {
         name: LockName,
         since: Option<Moment>,
-        place: Option<WaiterPlace>,
+        place: Option<(OwnerId, WaiterPlace)>,
     },
     /// A renewal: the session itself counts its failures.
     Renewal,
@@ -74,7 +74,7 @@ impl Executor {
             sender,
             in_flight: HashMap::new(),
             waiters: HashMap::new(),
-            waiter_place: None,
+            waiter_places: Vec::new(),
         }
     }
 
@@ -94,6 +94,11 @@ impl Executor {
         if let Some(sender) = &mut self.sender {
             sender.share.set_waiting(is_waiting);
         }
+    }
+
+    /// Takes note that all outputs were carried out: what was answered, and is not announced as a waiter by now, does not wait.
+    pub fn carried_out(&mut self) {
+        self.waiter_places = Vec::new();
     }
 
     /// Carries one output out, unless it is of another kind.
@@ -142,7 +147,8 @@ impl Executor {
                     .then(|| self.coordinator.limits().waiter(&name));
                 let place = place
                     .transpose()
-                    .map_err(|_| CommandFailure::TooManyWaiters)?;
+                    .map_err(|_| CommandFailure::TooManyWaiters)?
+                    .map(|place| (acquire.owner, place));
                 if let Some(sender) = &mut self.sender {
                     sender.share.start();
                 }
@@ -163,7 +169,9 @@ impl Executor {
 
     fn track(&mut self, wait: TrackedWait) {
         let owner = wait.acquire.owner;
-        let place = self.waiter_place.take();
+        let mut places = self.waiter_places.iter();
+        let place = places.position(|(of, _)| *of == owner);
+        let place = place.map(|place| self.waiter_places.swap_remove(place).1);
         let waiter = self.coordinator.track(wait, place);
         self.waiters.insert(owner, waiter);
     }
@@ -180,7 +188,7 @@ impl Executor {
                     sender.share.finish();
                 }
                 self.coordinator.metrics().clocks.acquired(since);
-                self.waiter_place = place;
+                self.waiter_places.extend(place);
                 Some(name)
             }
             Some(InFlight::Other(name)) => Some(name),

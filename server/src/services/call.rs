@@ -95,6 +95,7 @@ impl<F: FnOnce()> Driver<'_, F> {
                 Execution::Done | Execution::Other(_) => {}
             }
         }
+        self.executor.carried_out();
     }
 }
 

@@ -112,6 +112,7 @@ impl Carrier {
                 with_context(|context| session.handle(input, context));
             }
         }
+        self.executor.carried_out();
         self.executor.set_waiting(session.has_admission_queue());
         self.holds.set(session.holds());
         if let Some(place) = &self.place {

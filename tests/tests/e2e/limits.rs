@@ -93,7 +93,9 @@ async fn waiters_of_a_name() {
     let endpoint = coordinator.endpoint();
     let limit = ("max-waiters-per-name", "1");
     let mut holder = RawSession::open(&endpoint, TTL).await;
-    let held = holder.acquire("crowded").await;
+    // A grant that would have waited does not count among the waiters.
+    let id = holder.send(Request::Acquire(exclusive("crowded"))).await;
+    let held = holder.granted(id, PROMPT).await;
     let mut waiter = RawSession::open(&endpoint, TTL).await;
     let waiting = waiter.send(Request::Acquire(exclusive("crowded"))).await;
     let answer = waiter.answer(waiting, PROMPT).await;

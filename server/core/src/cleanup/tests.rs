@@ -141,8 +141,10 @@ fn what_is_no_lock_is_over_and_a_failure_that_stays_is_told() {
     let reason = "?".to_owned();
     let garbled = StoreError::Garbled { reason };
     cleanups.on_answer(ids[1], Err(garbled.clone()), at(0));
-    let failed = Output::Failed(name(), garbled);
-    assert_eq!((cleanups.poll_output(), cleanups.len()), (Some(failed), 1));
+    let outputs: Vec<_> = std::iter::from_fn(|| cleanups.poll_output()).collect();
+    let recheck = Output::Recheck(name(), Duration::ZERO);
+    assert_eq!(outputs, [recheck, Output::Failed(name(), garbled)]);
+    assert_eq!(cleanups.len(), 1);
 }
 
 #[test]
@@ -159,6 +161,18 @@ fn a_name_that_a_release_closes_is_looked_at_when_it_opens() {
     cleanups.on_answer(id, Ok(stamped), at(0));
     let recheck = Output::Recheck(name(), SECOND);
     assert_eq!(cleanups.poll_output(), Some(recheck));
+}
+
+#[test]
+fn a_name_whose_release_may_have_handed_it_on_is_looked_at_at_once() {
+    let mut cleanups = Cleanups::default();
+    cleanups.add(cleanup(1));
+    let id = sent(&mut cleanups, 1);
+    let reason = "lost".to_owned();
+    cleanups.on_answer(id, Err(StoreError::Indeterminate { reason }), at(0));
+    let recheck = Output::Recheck(name(), Duration::ZERO);
+    assert_eq!(cleanups.poll_output(), Some(recheck));
+    assert_eq!(cleanups.len(), 1, "it is tried again");
 }
 
 #[test]
