@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use leasehold_core::name::LockName;
 use leasehold_store::{Feed, FeedItem, Subject};
-use leasehold_tests::{Cluster, alone::alone, report, wait};
+use leasehold_tests::{Cluster, report, wait};
 use tokio::{
     task::block_in_place,
     time::{Instant, timeout},
@@ -85,7 +85,6 @@ async fn told(feed: &mut Feed, number: usize) -> BTreeMap<(String, &'static str)
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_are_told_to_those_who_watch_and_to_no_other_node() {
-    let _alone = alone().await;
     let cluster = Cluster::start();
     let here = Coordinator::start(&cluster, "here").await;
     let there = Coordinator::start(&cluster, "there").await;
@@ -152,7 +151,6 @@ async fn changes_are_told_to_those_who_watch_and_to_no_other_node() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_feed_of_everything_listens_to_no_other_slot_than_the_one_that_has_moved() {
-    let _alone = alone().await;
     let cluster = Cluster::start();
     let here = Coordinator::start(&cluster, "here").await;
     let there = Coordinator::start(&cluster, "there").await;
@@ -176,7 +174,6 @@ async fn a_feed_of_everything_listens_to_no_other_slot_than_the_one_that_has_mov
 /// As before Redis 7, or where the user may not use channels of slots.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_are_told_to_every_node_where_slots_have_no_channels() {
-    let _alone = alone().await;
     let cluster = Cluster::start();
     for node in cluster.nodes() {
         let mut acl = redis::cmd("ACL");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::id::CoordinatorId;
 use leasehold_store::{Options, Status};
-use leasehold_tests::{Cluster, RedisServer, alone::alone, cluster::MASTERS, ports::free_port};
+use leasehold_tests::{Cluster, RedisServer, cluster::MASTERS, ports::free_port};
 use tokio::time::timeout;
 
 use crate::{half_moved::open, site::LIMIT};
@@ -60,7 +60,6 @@ async fn a_node_that_serves_nothing_and_one_that_is_not_there_are_named() {
 
 #[tokio::test]
 async fn a_replica_leads_to_the_masters_with_the_password_for_all() {
-    let _alone = alone().await;
     let cluster = Cluster::options().password("hunter2").start();
     let (gone, replica) = (free_port(), cluster.node(MASTERS).address());
     let store = open(format!(

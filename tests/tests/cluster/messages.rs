@@ -9,7 +9,7 @@ use leasehold_core::{
     name::{ClientName, LockName, Value},
 };
 use leasehold_store::{Feed, Options, Status, Store, WakeUp};
-use leasehold_tests::{Cluster, alone::alone, wait};
+use leasehold_tests::{Cluster, wait};
 use tokio::{
     sync::mpsc::Receiver,
     task::block_in_place,
@@ -192,7 +192,6 @@ async fn until_listened_to(cluster: &Cluster, coordinator: &str, slots: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ends_of_kept_holds_are_sent_to_their_coordinator_and_to_no_other_node() {
     const LOCKS: usize = 60;
-    let _alone = alone().await;
     let cluster = Cluster::start();
     let mut here = Coordinator::start(&cluster, "here").await;
     let there = Coordinator::start(&cluster, "there").await;
@@ -234,7 +233,6 @@ async fn ends_of_kept_holds_are_sent_to_their_coordinator_and_to_no_other_node()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_in_which_nobody_waits_any_more_are_not_listened_to() {
-    let _alone = alone().await;
     let cluster = Cluster::start();
     let here = Coordinator::start(&cluster, "here").await;
     assert_eq!(listened_to(&cluster, "here"), 0);
@@ -250,7 +248,6 @@ async fn slots_in_which_nobody_waits_any_more_are_not_listened_to() {
 /// A waiter's coordinator listens to the slot at its old node until it learns of the move, which may take a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_is_woken_though_its_coordinator_does_not_listen_at_the_new_node_yet() {
-    let _alone = alone().await;
     let cluster = Cluster::start();
     let holder = Coordinator::start(&cluster, "holder").await;
     let mut waiter = Coordinator::start(&cluster, "waiter").await;

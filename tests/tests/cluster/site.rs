@@ -10,10 +10,8 @@ use leasehold_core::name::LockName;
 use leasehold_store::redis::keys::Keys;
 use leasehold_tests::{
     Cluster, Coordinator, CoordinatorProcess,
-    alone::alone,
     cluster::{ClusterOptions, MASTERS},
 };
-use tokio::sync::MutexGuard;
 
 /// As long as a test waits for what should come soon.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
@@ -22,8 +20,6 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 pub(crate) struct Site {
     pub(crate) coordinators: Vec<CoordinatorProcess>,
     pub(crate) cluster: Cluster,
-    /// Six nodes and two coordinators are enough for one machine.
-    _alone: MutexGuard<'static, ()>,
 }
 
 impl Site {
@@ -37,14 +33,12 @@ impl Site {
     }
 
     async fn of(options: &ClusterOptions) -> Self {
-        let alone = alone().await;
         let cluster = options.clone().start();
         let options = Coordinator::process().store(cluster.url());
         let coordinators = [0, 1].map(|_| options.clone().start()).into();
         Self {
             coordinators,
             cluster,
-            _alone: alone,
         }
     }
 

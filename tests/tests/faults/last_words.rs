@@ -8,7 +8,6 @@ use std::{
 use leasehold_proto::v1::{SessionAcquire, session_request::Request};
 use leasehold_tests::{
     Coordinator, FaultProxy, Latencies, RawSession, RedisServer,
-    alone::alone,
     raw::{Granted, PROMPT, wire},
     wait,
 };
@@ -108,7 +107,6 @@ async fn value(redis: &mut MultiplexedConnection, key: &str) -> Option<Vec<u8>> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_right_before_the_end_of_the_connection_is_a_clean_one() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let address = coordinator.endpoint();
@@ -149,7 +147,6 @@ async fn a_release_right_before_the_end_of_the_connection_is_a_clean_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_off_is_finished_though_its_releaser_is_gone_when_redis_answers() {
-    let _alone = alone().await;
     let server = RedisServer::start();
     let mut redis = server.async_connection().await;
     let proxy = FaultProxy::start(server.address()).await;

@@ -12,7 +12,6 @@ use leasehold_proto::v1::{
 };
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, RawSession, RedisProxy, RedisServer,
-    alone::alone,
     raw::{connect, parse, wire},
     redis_proxy::{Call, Loss},
     wait,
@@ -89,7 +88,6 @@ impl Site {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grants_and_renewals_count_from_when_they_were_sent() {
-    let _alone = alone().await;
     let site = Site::start().await;
     let mut session = site.session().await;
     site.delay_of("late");
@@ -110,7 +108,6 @@ async fn grants_and_renewals_count_from_when_they_were_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_time_that_a_unary_call_waited_for_redis_is_taken_off_its_ttl() {
-    let _alone = alone().await;
     let site = Site::start().await;
     let mut client = LockServiceClient::new(connect(&site.coordinator.endpoint()).await);
     site.delay_of("unary");

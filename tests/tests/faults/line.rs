@@ -11,7 +11,6 @@ use leasehold_proto::v1::{
 };
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, RawSession, RedisServer,
-    alone::alone,
     raw::{PROMPT, connect, exclusive, for_at_most, several, wire, with_value},
     wait,
 };
@@ -49,7 +48,6 @@ async fn until_sent(coordinator: &CoordinatorProcess, count: f64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_leaves_the_line_when_it_is_cancelled_or_has_waited_for_as_long_as_it_wanted_to()
 {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     // There is room for exactly what is asked for.
     let max_locks = format!("--max-locks-per-session={}", ROOM + 5);
@@ -91,7 +89,6 @@ async fn an_acquire_leaves_the_line_when_it_is_cancelled_or_has_waited_for_as_lo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_waits_for_its_turn_no_longer_than_for_the_lock() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = start(&redis, &[]);
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
@@ -128,7 +125,6 @@ async fn a_call_waits_for_its_turn_no_longer_than_for_the_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_asked_for_who_does_not_read() {
     const TRIES: u32 = 2000;
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = start(&redis, &[]);
     let mut holder = RawSession::open(&coordinator.endpoint(), TTL).await;

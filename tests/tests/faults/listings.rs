@@ -5,7 +5,6 @@ use std::{collections::HashSet, time::Duration};
 use leasehold_proto::v1::{ListLocksRequest, admin_service_client::AdminServiceClient};
 use leasehold_tests::{
     Coordinator, RawSession, RedisServer,
-    alone::alone,
     raw::{PROMPT, connect},
     report,
 };
@@ -39,7 +38,6 @@ async fn list(mut admin: AdminServiceClient<Channel>) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_listings_have_few_commands_on_their_way() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;

@@ -1,5 +1,4 @@
-//! Faults: processes killed and stopped, connections cut and black-holed, Redis restarted. These measure, so each
-//! test runs alone.
+//! Faults: processes killed and stopped, connections cut and black-holed, Redis restarted.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use leasehold_proto::v1::{LostReason, session_response::Response};
 use leasehold_tests::{
     Coordinator, CoordinatorProcess, RawSession, RedisServer,
-    alone::alone,
     raw::{PROMPT, resume_hold, resume_wait},
 };
 use redis::AsyncCommands;
@@ -39,7 +38,6 @@ async fn says_nothing_false(old: &mut RawSession) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_coordinator_that_goes_on_after_its_sessions_moved_hurts_nobody() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let [stopped, other] = [(); 2].map(|()| Coordinator::process().store(redis.url()).start());
     let mut holder = session(&other, TTL).await;
@@ -97,7 +95,6 @@ async fn a_coordinator_that_goes_on_after_its_sessions_moved_hurts_nobody() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_coordinator_that_goes_on_after_its_leases_ended_leaves_their_successors_alone() {
     const SHORT: Duration = Duration::from_secs(2);
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let [stopped, other] = [(); 2].map(|()| Coordinator::process().store(redis.url()).start());
     let mut old = session(&stopped, SHORT).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::session_response::Response;
-use leasehold_tests::{Coordinator, RawSession, RedisServer, alone::alone, raw::PROMPT, wait};
+use leasehold_tests::{Coordinator, RawSession, RedisServer, raw::PROMPT, wait};
 use redis::{AsyncCommands, aio::MultiplexedConnection};
 
 const TTL: Duration = Duration::from_secs(6);
@@ -59,7 +59,6 @@ async fn until_gone(redis: &MultiplexedConnection, key: &str) {
 
 #[tokio::test]
 async fn a_lock_is_kept_when_its_renewals_are_answered_with_errors() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut session = RawSession::open(&coordinator.endpoint(), TTL).await;
@@ -99,7 +98,6 @@ async fn a_lock_is_kept_when_its_renewals_are_answered_with_errors() {
 
 #[tokio::test]
 async fn a_release_in_the_background_that_is_answered_with_errors_is_tried_again() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     // It is not released by its expiry.

@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_tests::{
-    Coordinator, FaultProxy, RawSession, RedisServer,
-    alone::alone,
-    audit,
+    Coordinator, FaultProxy, RawSession, RedisServer, audit,
     raw::{PROMPT, connect},
     report,
 };
@@ -63,7 +61,6 @@ async fn round(url: String, proxy: FaultProxy, number: usize) -> Vec<(String, Ve
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contended_locks_of_sessions_that_did_not_close_are_left_to_expire() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let mut connection = redis.async_connection().await;
     let (mut rounds, mut next) = (JoinSet::new(), 0);
@@ -98,7 +95,6 @@ async fn contended_locks_of_sessions_that_did_not_close_are_left_to_expire() {
 
 #[tokio::test]
 async fn a_stream_that_never_said_open_does_not_keep_a_coordinator_from_ending() {
-    let _alone = alone().await;
     let mut coordinator = Coordinator::process()
         .arguments(["--drain-timeout", "500ms"])
         .start();

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use leasehold_tests::{Coordinator, RawSession, RedisServer, WallClock, alone::alone};
+use leasehold_tests::{Coordinator, RawSession, RedisServer, WallClock};
 
 const TTL: Duration = Duration::from_secs(10);
 const HOUR: i64 = 3_600_000_000;
 
 #[tokio::test]
 async fn a_command_that_a_step_of_the_clock_makes_look_late_is_sent_again() {
-    let _alone = alone().await;
     let clock = WallClock::new();
     let redis = clock.of(RedisServer::options()).start();
     let coordinator = Coordinator::process().store(redis.url()).start();

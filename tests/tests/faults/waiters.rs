@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{LostReason, session_response::Response};
-use leasehold_tests::{
-    Coordinator, CoordinatorProcess, RawSession, RedisServer, alone::alone, raw::Granted,
-};
+use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer, raw::Granted};
 use redis::AsyncCommands;
 
 const TTL: Duration = Duration::from_secs(60);
@@ -82,7 +80,6 @@ impl Line {
 
 #[tokio::test]
 async fn waiters_are_served_in_order_after_redis_was_killed_and_came_back_empty() {
-    let _alone = alone().await;
     let mut redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut line = Line::form(&coordinator).await;
@@ -94,7 +91,6 @@ async fn waiters_are_served_in_order_after_redis_was_killed_and_came_back_empty(
 
 #[tokio::test]
 async fn waiters_are_served_in_order_after_redis_was_killed_and_came_back_with_its_data() {
-    let _alone = alone().await;
     let mut redis = RedisServer::options().append_only().start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut line = Line::form(&coordinator).await;
@@ -111,7 +107,6 @@ async fn waiters_are_served_in_order_after_redis_was_killed_and_came_back_with_i
 
 #[tokio::test]
 async fn waiters_whose_queue_is_flushed_are_served_in_order() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut line = Line::form(&coordinator).await;

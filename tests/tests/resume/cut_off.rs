@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 use leasehold_proto::v1::{GrantedLock, SessionOpen, session_response::Response};
 use leasehold_tests::{
     FaultProxy, RawSession,
-    alone::alone,
     raw::{PROMPT, exclusive, resume_hold, wire},
     report, wait,
 };
@@ -28,7 +27,6 @@ struct Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_went_on_elsewhere_outlives_the_old_session_and_its_socket() {
-    let _alone = alone().await;
     let site = Site::new(2);
     let proxy = FaultProxy::before(&site.endpoint(0)).await;
     let mut olds = Vec::new();
@@ -109,7 +107,6 @@ async fn a_lock_that_went_on_elsewhere_outlives_the_old_session_and_its_socket()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_arrives_late_on_the_old_stream_releases_nobody_elses_lock() {
-    let _alone = alone().await;
     let site = Site::without_probes(2);
     let proxy = FaultProxy::before(&site.endpoint(0)).await;
     let ttl = Duration::from_secs(30);

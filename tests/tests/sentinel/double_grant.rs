@@ -11,7 +11,6 @@ use crate::scene::{LIMIT, failed_over, has, session, take};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_08_a_lock_that_two_masters_grant_is_caught_by_its_token() {
-    let _alone = alone().await;
     let redis = Sentinels::options().redis_password("secret").start();
     let resource = RedisServer::start();
     let mut resource_connection = resource.async_connection().await;

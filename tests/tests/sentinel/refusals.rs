@@ -1,8 +1,7 @@
 //! Configurations that cannot work, and the messages that name the fault.
 
 use leasehold_tests::{
-    Coordinator, CoordinatorProcess, RedisServer, Sentinels, alone::alone, sentinels::MASTER_NAME,
-    wait,
+    Coordinator, CoordinatorProcess, RedisServer, Sentinels, sentinels::MASTER_NAME, wait,
 };
 
 use crate::scene::{LIMIT, session};
@@ -24,7 +23,6 @@ fn start(url: String) -> CoordinatorProcess {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn passwords_are_kept_apart_and_wrong_ones_are_named() {
-    let _alone = alone().await;
     let redis = Sentinels::options()
         .redis_password("for-redis")
         .sentinel_password("for-sentinels")
@@ -59,7 +57,6 @@ async fn passwords_are_kept_apart_and_wrong_ones_are_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_nobody_knows_is_named() {
-    let _alone = alone().await;
     let redis = Sentinels::start();
     let url = redis.url();
     let coordinator = start(url.replace(&format!("/{MASTER_NAME}"), "/nobody"));
@@ -92,7 +89,6 @@ async fn a_master_that_nobody_knows_is_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_of_a_cluster_is_not_taken_for_a_server_that_has_all_locks() {
-    let _alone = alone().await;
     let node = RedisServer::options()
         .arguments(["--cluster-enabled", "yes"])
         .start();

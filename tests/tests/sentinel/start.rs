@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_tests::{Coordinator, Sentinels, alone::alone, report, wait};
+use leasehold_tests::{Coordinator, Sentinels, report, wait};
 
 use crate::scene::{LIMIT, attempt, session, take};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_coordinator_waits_for_its_sentinels() {
-    let _alone = alone().await;
     let mut redis = Sentinels::start();
     for index in 0..3 {
         redis.kill_sentinel(index);
@@ -47,7 +46,6 @@ async fn a_coordinator_waits_for_its_sentinels() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_sentinels_the_known_master_is_kept() {
-    let _alone = alone().await;
     let mut redis = Sentinels::start();
     // One dead and one that hangs from the beginning.
     redis.kill_sentinel(0);

@@ -1,9 +1,7 @@
 //! Waiters while the master fails over, to one that has their queue and to one that lacks it.
 
 use leasehold_proto::v1::{GetLockRequest, GrantedLock, admin_service_client::AdminServiceClient};
-use leasehold_tests::{
-    Coordinator, CoordinatorProcess, RawSession, RedisServer, Sentinels, alone::alone, wait,
-};
+use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer, Sentinels, wait};
 
 use crate::scene::{LIMIT, session};
 
@@ -53,7 +51,6 @@ fn queues(server: &RedisServer) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_served_in_order_after_a_fail_over() {
-    let _alone = alone().await;
     let mut redis = Sentinels::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let mut holder = session(&coordinator).await;
@@ -68,7 +65,6 @@ async fn waiters_are_served_in_order_after_a_fail_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_whose_queue_a_fail_over_lost_are_served_in_order() {
-    let _alone = alone().await;
     let mut redis = Sentinels::options().redis_password("secret").start();
     let [here, there] = [0, 1].map(|_| Coordinator::process().store(redis.url()).start());
     let mut holder = session(&here).await;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_tests::{Latencies, report, soak};
+use leasehold_tests::{Latencies, alone::alone, report, soak};
 use tokio::{task::block_in_place, time::timeout};
 
 use super::load::{BOUND, Holders, Load};
@@ -14,6 +14,7 @@ const FAIL_OVERS: (usize, usize) = (25, 6);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_manual_fail_overs_under_load_none_hangs() {
     let fail_overs = soak::either(FAIL_OVERS.0, FAIL_OVERS.1);
+    let _alone = alone().await;
     let site = Site::start().await;
     let holders = Holders::start(&site, 60).await;
     let load = Load::start(&site).await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_client::Session;
-use leasehold_tests::{Latencies, report};
+use leasehold_tests::{Latencies, alone::alone, report};
 use tokio::{task::block_in_place, time::timeout};
 
 use super::load::{BOUND, Done, Holders, Load};
@@ -102,6 +102,7 @@ async fn outage(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_dies_is_replaced_and_the_others_do_not_notice() {
+    let _alone = alone().await;
     let mut site = Site::of_parts().await;
     // What the master had not passed on when it died is lost: it may have been a grant, or a release.
     outage(
@@ -115,6 +116,7 @@ async fn a_master_that_dies_is_replaced_and_the_others_do_not_notice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_that_hangs_is_replaced_and_the_others_do_not_notice() {
+    let _alone = alone().await;
     let mut site = Site::of_parts().await;
     outage(
         &mut site,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_tests::{report, soak};
+use leasehold_tests::{alone::alone, report, soak};
 use tokio::task::block_in_place;
 
 use super::load::{BOUND, Holders, Load};
@@ -13,6 +13,7 @@ const ROUNDS: (usize, usize) = (2, 1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slots_are_moved_under_load_and_nothing_is_lost() {
+    let _alone = alone().await;
     let site = Site::start().await;
     let holders = Holders::start(&site, 60).await;
     let load = Load::start(&site).await;
