@@ -28,7 +28,7 @@ build: ## Build every program and every test
 test: setup build ## Run every test that proves correctness and finishes soon, against real Redis servers and processes
 	$(CARGO) test --locked --workspace --lib --bins --examples
 	$(CARGO) test --locked --workspace --doc
-	$(MAKE) --jobs=2 --output-sync=target $(addprefix suite-,$(SUITES))
+	$(MAKE) --jobs=3 --output-sync=target $(addprefix suite-,$(SUITES))
 
 soak: setup build ## Run the tests that need long waits, load or statistics (on a quiet machine); SOAK=short shortens them, as CI does
 	$(MAKE) $(addprefix soak-,$(MEASURED))
@@ -39,8 +39,8 @@ SOAK ?= full
 SOAKS := $(sort $(shell grep -rlw "mod soak" tests/tests | cut -d/ -f3))
 SOAK_ONLY := abuse restarts
 MEASURED := abuse deadlocks elections faults queue tls watching
-# All suites, the longest first. Tests wait most of their time: two suites run at a time, and eight tests of each.
-LONGEST := differential faults properties cluster e2e access watching lost_messages
+# All suites, the longest first. Tests wait most of their time: three suites run at a time, and eight tests of each.
+LONGEST := differential access properties e2e faults secrets client quorum lost_messages
 FOUND := $(wildcard */tests/*.rs */*/tests/*.rs) $(patsubst %/main.rs,%,$(wildcard */tests/*/main.rs */*/tests/*/main.rs))
 SUITES := $(LONGEST) $(filter-out $(LONGEST) $(SOAK_ONLY),$(sort $(basename $(notdir $(FOUND)))))
 

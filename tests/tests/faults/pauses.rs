@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{LostReason, session_response::Response};
-use leasehold_tests::{Coordinator, RawSession, RedisServer, alone::alone, raw::PROMPT, report};
+use leasehold_tests::{Coordinator, RawSession, RedisServer, raw::PROMPT, report};
 
 /// Longest time to make up for a delay.
 const AT_ONCE: Duration = Duration::from_millis(1_500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_of_a_coordinator_that_paused_for_more_than_their_ttl_live_on() {
-    let _alone = alone().await;
     const TTL: Duration = Duration::from_secs(2);
     const SESSIONS: usize = 40;
     let redis = RedisServer::start();
@@ -49,7 +48,6 @@ async fn sessions_of_a_coordinator_that_paused_for_more_than_their_ttl_live_on()
 
 #[tokio::test]
 async fn when_redis_is_back_the_clients_deadline_moves_at_once() {
-    let _alone = alone().await;
     const TTL: Duration = Duration::from_secs(10);
     const AWAY: Duration = Duration::from_millis(4_200);
     let redis = RedisServer::start();

@@ -2,16 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold_tests::{
-    Coordinator, FencedResource, RawSession, RedisServer, Worker, alone::alone, report,
-};
+use leasehold_tests::{Coordinator, FencedResource, RawSession, RedisServer, Worker, report};
 
 const TTL: Duration = Duration::from_secs(3);
 const LIMIT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn a_stopped_holder_is_succeeded_after_its_ttl_knows_first_and_is_refused_by_its_token() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     let coordinator = Coordinator::process().store(redis.url()).start();
     let resource = FencedResource::new("stop/resource");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_tests::{
-    Coordinator, FaultProxy, RawSession, RedisServer, Worker, alone::alone, raw::PROMPT, report,
+    Coordinator, FaultProxy, RawSession, RedisServer, Worker, raw::PROMPT, report,
 };
 use tonic::transport::{Channel, Endpoint};
 
@@ -22,7 +22,6 @@ async fn narrow(endpoint: &str) -> Channel {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_client_and_a_slow_reader_keep_their_locks_and_a_killed_one_does_not() {
-    let _alone = alone().await;
     let redis = RedisServer::start();
     // Short enough for the coordinator to give the silent connection up before the lease ends.
     let keepalive = [
