@@ -11,7 +11,7 @@ use leasehold_tests::{Masters, RedisServer, wait};
 use redis::Commands;
 
 use crate::site::{
-    MAX_TTL, PROMPT, acquire, down, down_for, options, run, store, take, try_run, up,
+    MAX_TTL, PROMPT, acquire, down, down_for, options, owner, run, store, take, try_run, up,
 };
 
 #[tokio::test]
@@ -224,7 +224,10 @@ async fn masters_that_are_declared_durable_have_to_be() {
     let mut masters = Masters::start_with(&RedisServer::options().append_only(), 3).bootstrapped();
     let (store, _) = open(durable(&masters)).unwrap();
     up(&store).await;
-    let token = take(&store, acquire(1)).await;
+    // It outlasts the restarts.
+    let ttl = Duration::from_secs(60);
+    let long = Acquire { ttl, ..acquire(1) };
+    let token = take(&store, long).await;
     for place in 0..3 {
         masters.kill(place);
         masters.restart(place);
@@ -234,7 +237,15 @@ async fn masters_that_are_declared_durable_have_to_be() {
         "all of them to have a vote",
         Duration::from_secs(3),
         || async {
-            match try_run(&store, crate::site::renew(1)).await {
+            match try_run(
+                &store,
+                Op::Renew {
+                    owner: owner(1),
+                    ttl,
+                },
+            )
+            .await
+            {
                 Ok(stamped) => Ok(stamped),
                 Err(error) => Err(error.to_string()),
             }
