@@ -39,7 +39,7 @@ pub enum Output {
     },
     /// Nothing is left of this owner id.
     Forget(OwnerId),
-    /// What is in the way of a name will be gone after a while, or is by now.
+    /// The name's next waiter can be served after this time, which may be zero: its coordinator looks then.
     Recheck(LockName, Duration),
     /// A release failed in a way that another try does not mend, and is tried again all the same.
     Failed(LockName, StoreError),

@@ -14,8 +14,8 @@ pub(super) struct Contention {
     waiting: Level,
 }
 
-/// What the task is told, counted until it is seen to. At most two messages for each waiter are under way, so the channel is
-/// bounded by the waiters.
+/// Inputs of the task, counted until it has handled them. Each waiter has at most two in the channel, so the number of waiters
+/// bounds it.
 pub(super) type Messages = mpsc::UnboundedReceiver<(Input, Tracked)>;
 
 impl Contention {

@@ -20,7 +20,7 @@ use crate::{admission::Share, limits::WaiterPlace};
 pub struct Executor {
     coordinator: Coordinator,
     inbox: Arc<Inbox>,
-    /// Whose machine it is; `None` for a unary call, whose admission is its service's business.
+    /// The session of the machine; `None` for a unary call, which its service admits.
     sender: Option<Sender>,
     /// Commands without an answer.
     in_flight: HashMap<CommandId, InFlight>,
@@ -33,7 +33,7 @@ pub struct Executor {
 /// A session as others see it.
 #[derive(Debug)]
 pub struct Sender {
-    /// Whose session it is.
+    /// The session's caller.
     pub caller: Arc<str>,
     /// Its share of the acquires in flight.
     pub share: Share,

@@ -26,7 +26,7 @@ pub(super) struct Carrier {
     pub(super) coordinator: Coordinator,
     pub(super) outbox: Outbox,
     pub(super) executor: Executor,
-    /// What answers depend on beside what the session says.
+    /// Facts that answers depend on, beside the session's own outputs.
     pub(super) surroundings: Surroundings,
     /// Its place among the sessions; `None` if it never opened.
     pub(super) place: Option<Place>,

@@ -207,7 +207,7 @@ mod tests {
         assert_eq!((names.len(), left_out), (500, 0));
     }
 
-    /// What came of a pass.
+    /// Result of a pass.
     struct Read {
         batches: Vec<usize>,
         took: Duration,

@@ -25,9 +25,9 @@ use crate::{
 pub struct CallRequest {
     /// The lock.
     pub name: LockName,
-    /// How to hold it.
+    /// The mode of the hold.
     pub mode: Mode,
-    /// How long to wait for it.
+    /// The longest wait for it.
     pub wait: Wait,
     /// The caller's name.
     pub client_name: ClientName,
@@ -35,7 +35,7 @@ pub struct CallRequest {
     pub value: Value,
     /// Time for which the hold stands after each renewal.
     pub ttl: Duration,
-    /// How long the name stays closed after an unclean end.
+    /// Time for which the name stays closed after an unclean end.
     pub lock_delay: Duration,
 }
 
