@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::{LostReason, session_response::Response};
-use leasehold_tests::{
-    Coordinator, FaultProxy, FencedResource, RedisServer, Sentinels, alone::alone,
-};
+use leasehold_tests::{Coordinator, FaultProxy, FencedResource, RedisServer, Sentinels};
 
 use crate::scene::{LIMIT, failed_over, has, session, take};
 
