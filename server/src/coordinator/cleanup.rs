@@ -6,7 +6,7 @@ use leasehold_core::{
     cleanup::{Cleanups, Output},
     session::CommandId,
 };
-use leasehold_store::{Answer, Answers, Status, clock};
+use leasehold_store::{Answer, Answers, clock};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -24,7 +24,7 @@ pub(super) async fn run(
     let (answers, mut answered) = mpsc::unbounded_channel();
     let answers: Arc<dyn Answers> = Arc::new(answers);
     let mut cleanups = Cleanups::default();
-    cleanups.on_store_up(is_up(&status.borrow_and_update()));
+    cleanups.on_store_up(status.borrow_and_update().is_up());
     let mut counted = coordinator.metrics().inflight_cleanups.track_none();
     let mut alarm = Alarm::new(clock::now());
     loop {
@@ -43,7 +43,7 @@ pub(super) async fn run(
                 cleanups.on_answer(CommandId::new(id), result, clock::now());
             }
             Ok(()) = status.changed() => {
-                cleanups.on_store_up(is_up(&status.borrow_and_update()));
+                cleanups.on_store_up(status.borrow_and_update().is_up());
             }
             () = alarm.rings() => {}
         }
@@ -66,8 +66,4 @@ pub(super) async fn run(
         counted.set(cleanups.len());
         drop(arrived);
     }
-}
-
-fn is_up(status: &Status) -> bool {
-    matches!(status, Status::Up { .. })
 }

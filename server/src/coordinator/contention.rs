@@ -12,7 +12,7 @@ use leasehold_core::{
     session::{CommandId, RegistryEvent, TrackedWait, WaitEnd},
     time::Moment,
 };
-use leasehold_store::{Answer, Answers, Status, WakeUp};
+use leasehold_store::{Answer, Answers, WakeUp};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -131,7 +131,7 @@ pub async fn run(
                 Some(Input::Answered(CommandId::new(id), result))
             }
             Ok(()) = status.changed() => {
-                let is_up = matches!(*status.borrow_and_update(), Status::Up { .. });
+                let is_up = status.borrow_and_update().is_up();
                 is_up.then_some(Input::StoreUp)
             }
             () = alarm.rings() => None,

@@ -65,7 +65,7 @@ pub(super) async fn follow_health(
     let mut told = None;
     loop {
         let current = status.borrow_and_update().clone();
-        let is_up = matches!(current, StoreStatus::Up { .. });
+        let is_up = current.is_up();
         if was_up && !is_up {
             followed.metrics.store_outages.inc();
         }

@@ -279,7 +279,7 @@ fn start_coordinator(
 async fn wait_for_store(config: &Config, store: &Store) -> Result<(), RunError> {
     let patience = config.store_timeout * if config.require_store { 10 } else { 1 };
     let mut status = store.status();
-    let up = status.wait_for(|status| matches!(status, StoreStatus::Up { .. }));
+    let up = status.wait_for(StoreStatus::is_up);
     if tokio::time::timeout(patience, up).await.is_ok() {
         return Ok(());
     }

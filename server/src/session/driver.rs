@@ -13,7 +13,7 @@ use leasehold_core::{
     name::LockName,
     session::{Config, Input, Phase, Request, Session, StreamEnd},
 };
-use leasehold_store::{Status as StoreStatus, clock};
+use leasehold_store::clock;
 use tokio::task::{consume_budget, yield_now};
 use tonic::Status;
 
@@ -171,8 +171,7 @@ impl Driver {
     }
 
     fn is_store_up(&self) -> bool {
-        let status = self.carrier.coordinator.store().status();
-        matches!(*status.borrow(), StoreStatus::Up { .. })
+        self.carrier.coordinator.store().status().borrow().is_up()
     }
 
     /// Returns whether the client's messages are read.

@@ -106,7 +106,7 @@ impl Watched {
                 Signal::Draining
             }
             Ok(()) = self.status.changed() => {
-                let is_up = matches!(*self.status.borrow_and_update(), Status::Up { .. });
+                let is_up = self.status.borrow_and_update().is_up();
                 Signal::Store(is_up)
             }
             Ok(()) = self.shutdown.suspended.changed() => Signal::Suspended,
