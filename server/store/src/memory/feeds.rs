@@ -2,13 +2,13 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use leasehold_core::{
-    command::{Command, Op},
+    command::{Command, Executed, Op},
     id::FeedId,
-    name::LockName,
+    table::LockTable,
     time::StoreTime,
     watch::Telling,
 };
@@ -17,37 +17,58 @@ use tokio::{
     sync::{Notify, mpsc},
 };
 
-use super::store::Inner;
 use crate::feed::{self, Feed, FeedItem, FeedRequest, Subject, Told};
 
-/// Feeds of a store, under its mutex, so that their items have one order.
+/// Locks, and the feeds of their changes, under one mutex, so that the items of the feeds have one order.
 #[derive(Debug, Default)]
-pub(super) struct Feeds(Vec<Follower>);
+pub(super) struct Shelf(Mutex<Contents>);
+
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) table: LockTable,
+    feeds: Vec<Follower>,
+}
 
 /// Feed, and the subjects that it follows.
 #[derive(Debug)]
 struct Follower {
     id: FeedId,
     items: mpsc::Sender<FeedItem>,
-    everything: bool,
-    names: HashSet<LockName>,
+    subjects: HashSet<Subject>,
     /// Whether it missed items: it receives none until it has started over.
     is_behind: bool,
     fell_behind: Arc<Notify>,
 }
 
-impl Feeds {
-    /// Returns whether any feed receives a report of a command.
-    pub(super) fn hear_of(&self, command: &Command) -> bool {
-        matches!(command.op, Op::Look { .. })
-            || self
-                .0
-                .iter()
-                .any(|feed| feed.everything || feed.names.contains(&command.name))
+impl Shelf {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Contents> {
+        // Nothing panics while it is held; even then the table would be consistent, because `apply` replaces single fields.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Contents {
+    /// Carries a command out, and reports its changes to the feeds that follow its lock.
+    pub(super) fn run(&mut self, command: &Command, now: StoreTime) -> Executed {
+        let looks = matches!(command.op, Op::Look { .. });
+        let subjects = [Subject::Everything, Subject::Name(command.name.clone())];
+        let follows = |feed: &Follower| subjects.iter().any(|of| feed.subjects.contains(of));
+        if !looks && !self.feeds.iter().any(follows) {
+            return self.table.apply(command, now);
+        }
+        let (executed, telling) = self.table.apply_and_tell(command, now);
+        self.tell(command, &subjects, now, telling);
+        executed
     }
 
     /// Sends the changes of a command to all feeds that follow its lock, and a view to the feed that looked.
-    pub(super) fn tell(&mut self, command: &Command, at: StoreTime, mut telling: Telling) {
+    fn tell(
+        &mut self,
+        command: &Command,
+        subjects: &[Subject],
+        at: StoreTime,
+        mut telling: Telling,
+    ) {
         let looked = telling.looked.take();
         let told = |subject, telling| {
             FeedItem::Told(Told {
@@ -62,13 +83,15 @@ impl Feeds {
             looked,
             ..Telling::default()
         };
-        for feed in self.0.iter_mut().filter(|_| !telling.changes.is_empty()) {
-            if feed.everything {
-                feed.push(told(Some(Subject::Everything), telling.clone()));
-            }
-            if feed.names.contains(&command.name) {
-                let subject = Subject::Name(command.name.clone());
-                feed.push(told(Some(subject), telling.clone()));
+        for feed in self
+            .feeds
+            .iter_mut()
+            .filter(|_| !telling.changes.is_empty())
+        {
+            for subject in subjects {
+                if feed.subjects.contains(subject) {
+                    feed.push(told(Some(subject.clone()), telling.clone()));
+                }
             }
         }
         if let Op::Look { feed: id } = command.op
@@ -79,7 +102,7 @@ impl Feeds {
     }
 
     fn feed(&mut self, id: FeedId) -> Option<&mut Follower> {
-        self.0.iter_mut().find(|feed| feed.id == id)
+        self.feeds.iter_mut().find(|feed| feed.id == id)
     }
 
     fn request(&mut self, id: FeedId, request: FeedRequest) {
@@ -87,20 +110,12 @@ impl Feeds {
             return;
         };
         let FeedRequest { subject, follows } = request;
-        match &subject {
-            Subject::Everything => feed.everything = follows,
-            Subject::Name(name) if follows => {
-                feed.names.insert(name.clone());
-            }
-            Subject::Name(name) => {
-                feed.names.remove(name);
-            }
+        if follows {
+            feed.subjects.insert(subject.clone());
+        } else {
+            feed.subjects.remove(&subject);
         }
         feed.push(FeedItem::confirm(subject, follows));
-    }
-
-    fn remove(&mut self, id: FeedId) {
-        self.0.retain(|feed| feed.id != id);
     }
 }
 
@@ -112,30 +127,28 @@ impl Follower {
         // A feed whose reader is gone is about to be removed.
         if let Err(mpsc::error::TrySendError::Full(_)) = self.items.try_send(item) {
             self.is_behind = true;
-            self.everything = false;
-            self.names.clear();
+            self.subjects.clear();
             self.fell_behind.notify_one();
         }
     }
 }
 
 /// Opens a feed of a store.
-pub(super) fn open(inner: &Arc<Inner>) -> Feed {
+pub(super) fn open(shelf: &Arc<Shelf>) -> Feed {
     let (feed, requests, items) = feed::open();
     let fell_behind = Arc::new(Notify::new());
     let mut follower = Follower {
         id: feed.id(),
         items: items.clone(),
-        everything: false,
-        names: HashSet::new(),
+        subjects: HashSet::new(),
         is_behind: false,
         fell_behind: Arc::clone(&fell_behind),
     };
     follower.push(FeedItem::Started);
-    inner.shelf().feeds.0.push(follower);
+    shelf.lock().feeds.push(follower);
     let server = Server {
         id: feed.id(),
-        store: Arc::downgrade(inner),
+        shelf: Arc::downgrade(shelf),
         // The store has the strong one, so that the feed ends with the store.
         items: items.downgrade(),
         fell_behind,
@@ -147,7 +160,7 @@ pub(super) fn open(inner: &Arc<Inner>) -> Feed {
 /// Server of a feed's requests.
 struct Server {
     id: FeedId,
-    store: Weak<Inner>,
+    shelf: Weak<Shelf>,
     items: mpsc::WeakSender<FeedItem>,
     fell_behind: Arc<Notify>,
 }
@@ -155,8 +168,8 @@ struct Server {
 impl Server {
     async fn run(self, mut requests: mpsc::UnboundedReceiver<FeedRequest>) {
         while self.step(&mut requests).await.is_some() {}
-        if let Some(store) = self.store.upgrade() {
-            store.shelf().feeds.remove(self.id);
+        if let Some(shelf) = self.shelf.upgrade() {
+            shelf.lock().feeds.retain(|feed| feed.id != self.id);
         }
     }
 
@@ -166,8 +179,7 @@ impl Server {
             biased;
             () = self.fell_behind.notified() => self.start_anew().await,
             request = requests.recv() => {
-                let store = self.store.upgrade()?;
-                store.shelf().feeds.request(self.id, request?);
+                self.shelf.upgrade()?.lock().request(self.id, request?);
                 Some(())
             }
         }
@@ -177,9 +189,9 @@ impl Server {
     async fn start_anew(&self) -> Option<()> {
         let items = self.items.upgrade()?;
         let room = items.reserve().await.ok()?;
-        let store = self.store.upgrade()?;
-        let mut shelf = store.shelf();
-        shelf.feeds.feed(self.id)?.is_behind = false;
+        let shelf = self.shelf.upgrade()?;
+        let mut contents = shelf.lock();
+        contents.feed(self.id)?.is_behind = false;
         room.send(FeedItem::Started);
         Some(())
     }

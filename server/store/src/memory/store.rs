@@ -1,21 +1,20 @@
 //! Store in memory: the rules of `leasehold-core` behind a mutex.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use futures_util::future::{BoxFuture, ready};
 use leasehold_core::{
-    command::{Command, Executed},
+    command::Command,
     deadlock::Publication,
     name::{Invalid, LockName},
-    table::LockTable,
     time::{Moment, StoreTime},
 };
 use tokio::sync::{mpsc, watch};
 
-use super::feeds::{self, Feeds};
+use super::feeds::{self, Shelf};
 use crate::{
     clock,
     feed::Feed,
@@ -26,12 +25,7 @@ use crate::{
 /// Locks in memory, for one coordinator.
 #[derive(Debug)]
 pub struct MemoryStore {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-pub(super) struct Inner {
-    shelf: Mutex<Shelf>,
+    shelf: Arc<Shelf>,
     /// The wall clock's time when the monotonic clock was at `started`: tokens rise over restarts, and a step of the wall
     /// clock shortens no lease.
     epoch: StoreTime,
@@ -42,31 +36,6 @@ pub(super) struct Inner {
     _wake_ups: mpsc::Sender<WakeUp>,
 }
 
-/// Locks, and the feeds of their changes.
-#[derive(Debug, Default)]
-pub(super) struct Shelf {
-    table: LockTable,
-    pub(super) feeds: Feeds,
-}
-
-impl Inner {
-    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        // Nothing panics while it is held; even then the table would be consistent, because `apply` replaces single fields.
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Shelf {
-    fn run(&mut self, command: &Command, now: StoreTime) -> Executed {
-        if !self.feeds.hear_of(command) {
-            return self.table.apply(command, now);
-        }
-        let (executed, telling) = self.table.apply_and_tell(command, now);
-        self.feeds.tell(command, now, telling);
-        executed
-    }
-}
-
 impl MemoryStore {
     /// Opens an empty store.
     pub fn open() -> (Self, mpsc::Receiver<WakeUp>) {
@@ -74,37 +43,26 @@ impl MemoryStore {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        let inner = Inner {
-            shelf: Mutex::default(),
+        let store = Self {
+            shelf: Arc::default(),
             epoch: StoreTime::from_micros(i64::try_from(wall.as_micros()).unwrap_or(i64::MAX)),
             started: clock::now(),
             status: watch::Sender::new(Status::Up { epoch: 1 }),
             observer: OnceLock::new(),
             _wake_ups: wake_ups,
         };
-        (
-            Self {
-                inner: Arc::new(inner),
-            },
-            receiver,
-        )
-    }
-
-    fn tell(&self, name: &LockName, stamped: &Stamped) {
-        if let Some(observer) = self.inner.observer.get() {
-            observer.observe(name, stamped);
-        }
+        (store, receiver)
     }
 
     fn now(&self, moment: Moment) -> StoreTime {
-        self.inner.epoch.after(self.inner.started.until(moment))
+        self.epoch.after(self.started.until(moment))
     }
 }
 
 impl LockStore for MemoryStore {
     fn send(&self, command: Command, answer: Answer) {
         let stamped = {
-            let mut shelf = self.inner.shelf();
+            let mut shelf = self.shelf.lock();
             // Read under the mutex, so that time only moves forward.
             let sent_at = clock::now();
             Stamped {
@@ -112,14 +70,16 @@ impl LockStore for MemoryStore {
                 sent_at,
             }
         };
-        self.tell(&command.name, &stamped);
+        if let Some(observer) = self.observer.get() {
+            observer.observe(&command.name, &stamped);
+        }
         answer.give(Ok(stamped));
     }
 
     fn list<'a>(&'a self, prefix: &'a str, token: &'a str, size: usize) -> BoxFuture<'a, Listed> {
         let now = self.now(clock::now());
         let after = (!token.is_empty()).then_some(token);
-        let mut names = self.inner.shelf().table.names(prefix, after, now);
+        let mut names = self.shelf.lock().table.names(prefix, after, now);
         let more = names.len() > size;
         names.truncate(size);
         let next = match names.last() {
@@ -139,15 +99,15 @@ impl LockStore for MemoryStore {
     }
 
     fn status(&self) -> watch::Receiver<Status> {
-        self.inner.status.subscribe()
+        self.status.subscribe()
     }
 
     fn observe(&self, observer: Observer) {
         // Set once, when the coordinator starts.
-        let _ = self.inner.observer.set(observer);
+        let _ = self.observer.set(observer);
     }
 
     fn feed(&self) -> Feed {
-        feeds::open(&self.inner)
+        feeds::open(&self.shelf)
     }
 }
