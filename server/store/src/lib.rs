@@ -4,7 +4,7 @@
 //!
 //! - [`memory::MemoryStore`]: the embedded default. Needs no server, serves one coordinator, and ends with it.
 //! - [`redis::RedisStore`]: a Redis server (6.2 or later), any number of coordinators; or the master that sentinels
-//!   name, followed through fail-overs.
+//!   name, followed through fail-overs; or a Redis Cluster.
 //! - [`quorum::QuorumStore`]: several independent Redis servers, of which a majority has to agree.
 //!
 //! [`open`] chooses by URL.
@@ -14,6 +14,7 @@ mod feed;
 mod lane;
 pub mod measure;
 pub mod memory;
+mod open;
 pub mod quorum;
 pub mod redis;
 mod store;
@@ -25,9 +26,9 @@ pub use crate::redis::{
 };
 pub use feed::{Feed, FeedItem, Subject, Told};
 pub use leasehold_core::failure::StoreError;
-pub use redis::acknowledge::Acknowledgement;
+pub use open::{check_url, open};
 pub use store::{
-    Answer, Answers, Exchanged, Listed, LockStore, Observer, Options, Page, Stamped, Store, WakeUp,
-    check_url, open,
+    Acknowledgement, Answer, Answers, Exchanged, Listed, LockStore, Observer, Options, Page,
+    Stamped, Store, WakeUp,
 };
 pub use watched_files::WatchedFiles;

@@ -1,4 +1,4 @@
-//! Trait of a store, and the choice of an implementation by URL.
+//! Trait of a store, and its options.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -15,14 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     feed::Feed,
     measure::Meter,
-    memory::MemoryStore,
-    quorum::QuorumStore,
-    redis::{
-        ClusterStore, RedisStore,
-        acknowledge::Acknowledgement,
-        status::LinkStatus as Status,
-        url::{ClusterUrl, QuorumUrl, RedisTarget, SentinelUrl, StoreUrlError, TlsFiles, kind_of},
-    },
+    redis::{status::LinkStatus as Status, url::TlsFiles},
 };
 
 pub use leasehold_core::command::{Stamped, WakeUp};
@@ -204,6 +197,15 @@ pub struct Page {
     pub next: String,
 }
 
+/// Number of replicas that must acknowledge, and the time-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// The number of replicas, at least 1.
+    pub replicas: u32,
+    /// The time in which they must acknowledge.
+    pub timeout: Duration,
+}
+
 /// Options of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -229,50 +231,4 @@ pub struct Options {
     pub max_hold: Duration,
     /// Measures the calls to its servers; a store in memory has none.
     pub meter: Meter,
-}
-
-/// Opens a store. It need not be reachable yet: see [`LockStore::status`].
-///
-/// The receiver yields wake-ups from other coordinators.
-pub fn open(options: Options) -> Result<(Store, mpsc::Receiver<WakeUp>), StoreUrlError> {
-    if options.url == "memory:" {
-        let (store, wake_ups) = MemoryStore::open();
-        return Ok((Arc::new(store), wake_ups));
-    }
-    Ok(match &*kind_of(&options.url) {
-        "cluster" => {
-            let (store, wake_ups) = ClusterStore::open(options)?;
-            (Arc::new(store), wake_ups)
-        }
-        "quorum" => {
-            let (store, wake_ups) = QuorumStore::open(options)?;
-            (Arc::new(store), wake_ups)
-        }
-        _ => {
-            let (store, wake_ups) = RedisStore::open(options)?;
-            (Arc::new(store), wake_ups)
-        }
-    })
-}
-
-/// Checks the URL of a store, without reading files.
-pub fn check_url(url: &str) -> Result<(), StoreUrlError> {
-    if url == "memory:" {
-        return Ok(());
-    }
-    let (scheme, rest) = url.split_at(url.find([':', '+']).unwrap_or(0));
-    if scheme.eq_ignore_ascii_case("rediss") {
-        check_redis_url(&format!("redis{rest}"))
-    } else {
-        check_redis_url(url)
-    }
-}
-
-fn check_redis_url(url: &str) -> Result<(), StoreUrlError> {
-    match &*kind_of(url) {
-        "sentinel" => SentinelUrl::parse(url, None).map(drop),
-        "cluster" => ClusterUrl::parse(url, None).map(drop),
-        "quorum" => QuorumUrl::parse(url, None).map(drop),
-        _ => RedisTarget::parse(url, None).map(drop),
-    }
 }

@@ -281,7 +281,7 @@ mod tests {
         let target = RedisTarget::parse("redis://127.0.0.1:1", TlsFiles::default()).unwrap();
         let link = Link::start(target, LinkOptions::default());
         let master = Master::new(0, link, Meter::default());
-        let [before, introduced, after] = [1, 2, 3].map(ConnectionId::of_first);
+        let [before, introduced, after] = [(); 3].map(|()| ConnectionId::next());
         assert!(!master.counts(introduced), "it has not introduced itself");
         master.membership().connection = Some(introduced);
         assert!(!master.counts(introduced), "how it stands is not known");

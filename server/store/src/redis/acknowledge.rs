@@ -4,50 +4,49 @@
 //! sends it over separate connections, behind a small write, and a dead replica delays only the answers that wait for it.
 //! Commands that come while all of these connections wait share the next `WAIT`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI32, Ordering},
+    },
+    time::Duration,
+};
 
 use leasehold_core::failure::StoreError;
 use leasehold_core::id::CoordinatorId;
 use redis::{Cmd, RedisResult, Value};
-use tokio::{
-    sync::{Mutex, mpsc, oneshot},
-    time::timeout,
-};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::{sync::oneshot, time::timeout};
 
 use super::{
+    dial::RunId,
     errors::{call_error, link_error},
-    handshake::RunId,
     keys,
     link::{Link, LinkOptions},
 };
-use crate::clock;
+use crate::{
+    clock,
+    lane::Lane,
+    store::{Acknowledgement, unanswered},
+};
 
 /// Connections that may wait for replicas at the same time. With fewer, a dead replica would delay answers that a living one
 /// has acknowledged; more would be idle.
 const AT_ONCE: usize = 4;
-/// Most requests that share a `WAIT`.
-const TOGETHER: usize = 1024;
 /// Time for which the small write stays. Until then, it can be repeated even if the server is out of memory.
 const KEPT: Duration = Duration::from_secs(3600);
 /// Most slots in which the small write is tried before the store gives up.
 const TRIES: usize = 4;
 
-/// Number of replicas that must acknowledge, and the time-out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acknowledgement {
-    /// The number of replicas, at least 1.
-    pub replicas: u32,
-    /// The time in which they must acknowledge.
-    pub timeout: Duration,
-}
-
 /// Handle to ask the replicas of one master.
 pub(super) struct Acknowledger {
     wanted: Acknowledgement,
-    requests: mpsc::UnboundedSender<Request>,
-    /// Dropped with this, which ends them.
-    _tasks: Vec<AbortOnDropHandle<()>>,
+    link: Link,
+    coordinator: CoordinatorId,
+    lane: Lane<Request>,
+    /// The connections that do not wait for replicas; one for each call that the lane may begin.
+    idle: Mutex<Vec<usize>>,
+    /// The slot of the last small write; -1 before the first.
+    usual: AtomicI32,
 }
 
 /// Request to confirm that replicas have all that the server had done when this was made.
@@ -59,16 +58,6 @@ struct Request {
     answer: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// Worker with a connection for `WAIT`.
-struct Worker {
-    at: usize,
-    link: Link,
-    wanted: Acknowledgement,
-    coordinator: CoordinatorId,
-    /// The requests; an idle worker holds the lock until one comes.
-    requests: Arc<Mutex<mpsc::UnboundedReceiver<Request>>>,
-}
-
 impl Acknowledgement {
     /// Returns the options of its link, whose time-out exceeds the replicas', so that a dead replica does not break the link.
     pub(super) fn link_options(self, command_timeout: Duration) -> LinkOptions {
@@ -78,52 +67,7 @@ impl Acknowledgement {
             ..LinkOptions::default()
         }
     }
-}
 
-impl Acknowledger {
-    /// Starts the workers over a link to the master, made with [`Acknowledgement::link_options`].
-    pub(super) fn start(link: &Link, wanted: Acknowledgement, coordinator: &CoordinatorId) -> Self {
-        let (requests, incoming) = mpsc::unbounded_channel();
-        let incoming = Arc::new(Mutex::new(incoming));
-        let work = |at| {
-            let worker = Worker {
-                at,
-                link: link.clone(),
-                wanted,
-                coordinator: coordinator.clone(),
-                requests: Arc::clone(&incoming),
-            };
-            AbortOnDropHandle::new(tokio::spawn(worker.run()))
-        };
-        Self {
-            wanted,
-            requests,
-            _tasks: (0..AT_ONCE).map(work).collect(),
-        }
-    }
-
-    /// Waits until enough replicas have all that the server's run had done when this was called.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::NotReplicated`] if they have not within the time-out; [`StoreError::Indeterminate`] if that is not known.
-    pub(super) async fn confirm(&self, slot: u16, run: Option<RunId>) -> Result<(), StoreError> {
-        let Some(run) = run else {
-            return Err(StoreError::Indeterminate {
-                reason: "the connection ended before replicas could be asked, or its user may not ask INFO".to_owned(),
-            });
-        };
-        let (answer, answered) = oneshot::channel();
-        let _ = self.requests.send(Request { slot, run, answer });
-        match timeout(self.wanted.timeout, answered).await {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(crate::store::unanswered()),
-            Err(_) => Err(self.wanted.missed()),
-        }
-    }
-}
-
-impl Acknowledgement {
     fn missed(self) -> StoreError {
         StoreError::NotReplicated {
             replicas: self.replicas,
@@ -132,58 +76,83 @@ impl Acknowledgement {
     }
 }
 
-impl Worker {
-    async fn run(self) {
-        let mut batch = Vec::new();
-        // The slot of the last small write.
-        let mut usual = None;
-        loop {
-            let number = self
-                .requests
-                .lock()
-                .await
-                .recv_many(&mut batch, TOGETHER)
-                .await;
-            if number == 0 {
-                return;
-            }
-            // Drops requests whose callers have given up meanwhile.
-            batch.retain(|request: &Request| !request.answer.is_closed());
-            let slots = self.slots(usual, &batch);
-            let asked = self.ask(slots).await;
-            usual = asked.as_ref().ok().map(|(_, slot)| *slot).or(usual);
-            let asked = asked.and_then(|(run, _)| run);
-            for request in batch.drain(..) {
-                let result = acknowledged(&request.run, &asked);
-                // The caller may have given up.
-                let _ = request.answer.send(result);
-            }
+impl Acknowledger {
+    /// Returns a handle over a link to the master, made with [`Acknowledgement::link_options`].
+    pub(super) fn new(link: Link, wanted: Acknowledgement, coordinator: CoordinatorId) -> Self {
+        Self {
+            wanted,
+            link,
+            coordinator,
+            lane: Lane::new(AT_ONCE),
+            idle: Mutex::new((0..AT_ONCE).collect()),
+            usual: AtomicI32::new(-1),
         }
     }
 
-    /// Returns the slots for the small write: any slot of the server will do, because `WAIT` covers all that it wrote. The slots
-    /// of a batch may be moving to or from another node of a cluster.
-    fn slots(&self, usual: Option<u16>, batch: &[Request]) -> Vec<u16> {
-        let mut slots: Vec<u16> = Vec::with_capacity(TRIES);
-        let of_batch = batch.iter().map(|request| request.slot);
-        for slot in usual.into_iter().chain(of_batch) {
-            if slots.len() < TRIES && !slots.contains(&slot) {
-                slots.push(slot);
-            }
+    /// Waits until enough replicas have all that the server's run had done when this was called.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotReplicated`] if they have not within the time-out; [`StoreError::Indeterminate`] if that is not known.
+    pub(super) async fn confirm(
+        self: &Arc<Self>,
+        slot: u16,
+        run: Option<RunId>,
+    ) -> Result<(), StoreError> {
+        let Some(run) = run else {
+            return Err(StoreError::Indeterminate {
+                reason: "the connection ended before replicas could be asked, or its user may not ask INFO".to_owned(),
+            });
+        };
+        let (answer, answered) = oneshot::channel();
+        if self.lane.push(Request { slot, run, answer }) {
+            let this = Arc::clone(self);
+            tokio::spawn(async move { this.lane.drive(|batch| this.serve(batch)).await });
         }
-        slots
+        match timeout(self.wanted.timeout, answered).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(unanswered()),
+            Err(_) => Err(self.wanted.missed()),
+        }
     }
 
-    /// Asks enough replicas to acknowledge all earlier writes. Returns the run of the server that confirms it, or why not, and
+    /// Asks once for a batch of requests, except those whose callers have given up meanwhile.
+    async fn serve(&self, mut batch: Vec<Request>) {
+        batch.retain(|request| !request.answer.is_closed());
+        let usual = u16::try_from(self.usual.load(Ordering::Relaxed)).ok();
+        // The lane has no more calls in flight than there are connections.
+        let connection = self.idle().pop().unwrap_or_default();
+        let asked = self.ask(connection, slots(usual, &batch)).await;
+        self.idle().push(connection);
+        if let Ok((_, slot)) = &asked {
+            self.usual.store(i32::from(*slot), Ordering::Relaxed);
+        }
+        let asked = asked.and_then(|(run, _)| run);
+        for request in batch {
+            let result = acknowledged(&request.run, &asked);
+            // The caller may have given up.
+            let _ = request.answer.send(result);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks enough replicas, over a connection, to acknowledge all earlier writes. Returns the run of the server that confirms it, or why not, and
     /// the slot that was written; fails if no slot could be written.
-    async fn ask(&self, slots: Vec<u16>) -> Result<(Result<RunId, StoreError>, u16), StoreError> {
+    async fn ask(
+        &self,
+        connection: usize,
+        slots: Vec<u16>,
+    ) -> Result<(Result<RunId, StoreError>, u16), StoreError> {
         let last = slots.last().copied();
         let tries = slots.into_iter().map(|slot| (slot, false));
         // A slot that is still moving here is written with `ASKING`.
         let tries = tries.chain(last.map(|slot| (slot, true)));
-        let mut refused = crate::store::unanswered();
+        let mut refused = unanswered();
         for (slot, asking) in tries {
-            match self.ask_once(slot, asking).await {
+            match self.ask_once(connection, slot, asking).await {
                 Ok(answer) => return Ok((answer, slot)),
                 Err(error) => refused = error,
             }
@@ -194,6 +163,7 @@ impl Worker {
     /// Asks after a write to this slot; fails if it could not be written.
     async fn ask_once(
         &self,
+        connection: usize,
         slot: u16,
         asking: bool,
     ) -> Result<Result<RunId, StoreError>, StoreError> {
@@ -204,7 +174,7 @@ impl Worker {
             commands.push(write);
         }
         commands.push(self.wait());
-        let replies = self.link.execute(self.at, commands).await;
+        let replies = self.link.execute(connection, commands).await;
         let replies = replies.map_err(|error| indeterminate(&link_error(&error)))?;
         let run = self.link.run(replies.connection);
         let mut items = replies.items;
@@ -254,6 +224,19 @@ impl Worker {
             .arg(millis(self.wanted.timeout).max(1));
         wait
     }
+}
+
+/// Returns the slots for the small write: any slot of the server will do, because `WAIT` covers all that it wrote. The slots
+/// of a batch may be moving to or from another node of a cluster.
+fn slots(usual: Option<u16>, batch: &[Request]) -> Vec<u16> {
+    let mut slots: Vec<u16> = Vec::with_capacity(TRIES);
+    let of_batch = batch.iter().map(|request| request.slot);
+    for slot in usual.into_iter().chain(of_batch) {
+        if slots.len() < TRIES && !slots.contains(&slot) {
+            slots.push(slot);
+        }
+    }
+    slots
 }
 
 /// Checks that the run whose replicas have acknowledged is the one that executed the command.

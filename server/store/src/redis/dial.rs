@@ -16,8 +16,6 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     address::Address,
-    handshake::RunId,
-    listening::Listener,
     status::{DownCause, Fault},
     url::{Kind, RedisTarget, Tls},
 };
@@ -30,6 +28,17 @@ const HANDSHAKE: &str = "the TLS handshake";
 /// Advice for a port without TLS.
 const PLAIN: &str =
     "write redis:// (or redis+…://) in the store URL, or give the address of a port with TLS";
+
+/// Id of one run of a server, as it reports it (`run_id`).
+pub(super) type RunId = Arc<str>;
+
+/// Receiver of Redis's push messages, in order, on the connection's own task: it must not block. If it has no room for one, the
+/// connection is given up.
+pub(super) type Listener = Arc<dyn Fn(PushInfo) -> Result<(), Full> + Send + Sync>;
+
+/// Error of a listener without room for a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Full;
 
 /// Purpose of a connection.
 #[derive(Clone)]

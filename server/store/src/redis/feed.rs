@@ -10,9 +10,10 @@ use tokio::{
 };
 
 use super::{
+    dial::Full,
     keys::{Channels, Keys},
     link::Link,
-    listening::{self, Full, Heard, Listening},
+    listening::{self, Heard, Listening},
     status::LinkStatus,
     telling,
 };

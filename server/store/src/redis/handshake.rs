@@ -7,14 +7,11 @@ use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerError, Value, aio::Multi
 use tracing::debug;
 
 use super::{
-    dial::Dial,
+    dial::{Dial, RunId},
     replies::unfit,
     status::{DownCause, Fault},
     url::Kind,
 };
-
-/// Id of one run of a server, as it reports it (`run_id`).
-pub(crate) type RunId = Arc<str>;
 
 /// Name under which `CLIENT LIST` shows the connections.
 const CLIENT_NAME: &str = "leasehold";
@@ -48,7 +45,7 @@ impl Dial<'_> {
         pipeline.cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME);
         pipeline.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
         pipeline.cmd("ROLE");
-        pipeline.cmd("INFO").arg("server");
+        pipeline.add_command(ask_run());
         pipeline.cmd("INFO").arg("cluster");
         // PING is refused while the server loads its data or has lost its master; some of the rest is not.
         pipeline.cmd("PING");
@@ -62,7 +59,7 @@ impl Dial<'_> {
         let mut replies = sent.map_err(|error| self.lost(&error))?.into_iter();
         let (_named, policy) = (replies.next(), replies.next());
         self.check_role(replies.next())?;
-        let run = replies.next().and_then(|reply| info(&reply, "run_id"));
+        let run = replies.next().and_then(|reply| run_id(&reply));
         self.check_alone(replies.next())?;
         let must_succeed = [
             ("PING", DownCause::Rejected),
@@ -221,6 +218,18 @@ pub(super) fn load_script(script: &str) -> Cmd {
     let mut command = redis::cmd("SCRIPT");
     command.arg("LOAD").arg(script);
     command
+}
+
+/// Returns the question to which [`run_id`] reads the reply.
+pub(crate) fn ask_run() -> Cmd {
+    let mut command = redis::cmd("INFO");
+    command.arg("server");
+    command
+}
+
+/// Returns the id of the server's run, if it reports one.
+pub(crate) fn run_id(reply: &Value) -> Option<String> {
+    info(reply, "run_id")
 }
 
 /// Returns one field of `INFO`.

@@ -9,7 +9,7 @@
 
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -21,9 +21,11 @@ use leasehold_core::{
     time::{Moment, StoreTime},
 };
 use redis::{Cmd, RedisResult, Value};
+use tokio::time::sleep;
 
 use super::{
     acknowledge::Acknowledger,
+    address::Address,
     batch::{Call, Item, Journey, by_slot, fail},
     blocked,
     decode::decode,
@@ -46,8 +48,11 @@ use crate::{
 /// Calls in flight on a lane: one travels to Redis while the other is executed.
 const IN_FLIGHT: usize = 2;
 
+/// Pause before a server that is up, but did not report its time, is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
+
 /// Observer that the lanes of several servers share, once it is set.
-type SharedObserver = Arc<OnceLock<Observer>>;
+pub(super) type SharedObserver = Arc<OnceLock<Observer>>;
 
 /// Lanes of a store.
 pub(super) struct Lanes {
@@ -57,27 +62,28 @@ pub(super) struct Lanes {
     script: LockScript,
     meter: Meter,
     observer: SharedObserver,
-    /// The router, if the server is one of many.
-    router: Option<Arc<dyn Reroute>>,
+    /// The router, and the address of this server, if it is one of many.
+    router: Option<(Weak<dyn Reroute>, Address)>,
     /// Asks replicas to acknowledge, if they must.
-    acknowledger: Option<Acknowledger>,
+    acknowledger: Option<Arc<Acknowledger>>,
     nonce: AtomicU64,
     server_clock: ServerClock,
 }
 
 impl Lanes {
     /// Opens connections to a server, and a lane for each. They load the script, and give up a command without an answer within
-    /// the options' time-out. `node` has the router, if the server is one of many, and the observer that they share.
+    /// the options' time-out. `router` has the router and this server's address, if it is one of many, which share an observer.
     pub(super) fn open(
         place: Place,
         script: LockScript,
         options: &Options,
         subscription: Option<Subscription>,
-        node: Option<(Arc<dyn Reroute>, SharedObserver)>,
+        router: Option<(Weak<dyn Reroute>, Address)>,
+        observer: SharedObserver,
     ) -> Arc<Self> {
         let acknowledger = options.acknowledgement.map(|wanted| {
             let link = Link::start_at(place.clone(), wanted.link_options(options.timeout));
-            Acknowledger::start(&link, wanted, &options.coordinator)
+            Arc::new(Acknowledger::new(link, wanted, options.coordinator.clone()))
         });
         let link = Link::start_at(
             place,
@@ -90,10 +96,6 @@ impl Lanes {
             },
         );
         let lanes = link.connections();
-        let (router, observer) = match node {
-            Some((router, observer)) => (Some(router), observer),
-            None => (None, Arc::default()),
-        };
         Arc::new(Self {
             link,
             lanes: (0..lanes).map(|_| Lane::new(IN_FLIGHT)).collect(),
@@ -116,12 +118,6 @@ impl Lanes {
     /// Returns the link.
     pub(super) fn link(&self) -> &Link {
         &self.link
-    }
-
-    /// Sets the observer of all answers.
-    pub(super) fn observe(&self, observer: Observer) {
-        // Set once, when the coordinator starts.
-        let _ = self.observer.set(observer);
     }
 
     /// Sends a command. Redis executes commands of one lock in the order of sending.
@@ -307,7 +303,7 @@ impl Lanes {
 
     /// Returns items that were not carried out to the router.
     fn give_back(&self, mut items: Vec<Item>, refusal: Refusal, sent_at: Moment) {
-        let Some(router) = &self.router else {
+        let Some((router, address)) = &self.router else {
             return fail(items, &refusal.into_error(), &self.meter);
         };
         for item in &mut items {
@@ -321,7 +317,10 @@ impl Lanes {
             });
             journey.returns += 1;
         }
-        router.returned(items, refusal);
+        // Without the router, the store is gone, and so are the callers.
+        if let Some(router) = router.upgrade() {
+            router.returned(items, refusal, address);
+        }
     }
 
     fn answer(self: &Arc<Self>, mut item: Item, stamped: Stamped) {
@@ -335,7 +334,11 @@ impl Lanes {
             item.fail(StoreError::Unavailable { reason }, &self.meter);
             return;
         }
-        if let Some(router) = &self.router {
+        let router = self
+            .router
+            .as_ref()
+            .and_then(|(router, _)| router.upgrade());
+        if let Some(router) = router {
             router.answered(&item, &stamped);
         }
         if let Some(observer) = self.observer.get() {
@@ -351,13 +354,39 @@ impl Lanes {
         self.server_clock.at(now).map(|at| at.after(self.timeout))
     }
 
+    /// Asks for the server's time as soon as it is up, so that the first commands can have deadlines, and again whenever it has
+    /// come back, as it may be another one with another clock. Until it has answered, the old time is used rather than none:
+    /// where it makes a command look late, the reply has the new one and the command is sent again. Then calls `changed` with
+    /// whether it is up.
+    pub(super) fn attend(self: &Arc<Self>, changed: impl Fn(bool) + Send + 'static) {
+        let mut status = self.link.status();
+        let lanes = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                let is_up = status.borrow_and_update().is_up();
+                if is_up && let Some(lanes) = lanes.upgrade() {
+                    lanes.ask_time().await;
+                    if !lanes.knows_time() {
+                        drop(lanes);
+                        sleep(ASK_AGAIN).await;
+                        continue;
+                    }
+                }
+                changed(is_up);
+                if status.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
     /// Returns whether the server's time is known.
     pub(super) fn knows_time(&self) -> bool {
         self.server_clock.is_known()
     }
 
     /// Asks for the server's time, which every reply has too.
-    pub(super) async fn ask_time(&self) {
+    async fn ask_time(&self) {
         let sent_at = clock::now();
         let Ok(mut replies) = self.link.execute(0, vec![redis::cmd("TIME")]).await else {
             return;

@@ -14,11 +14,12 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
+pub use super::slot::ConnectionId;
 use super::{
-    dial::Purpose,
+    dial::{Listener, Purpose, RunId},
     fields::Garbled,
-    handshake::{RunId, load_script},
-    listening::{Heard, Listener, Listening, forward_to},
+    handshake::load_script,
+    listening::{Heard, Listening, forward_to},
     place::Place,
     replies::{into_result, is_missing_script, unfit_server},
     slot::{Live, Slot},
@@ -85,24 +86,6 @@ struct Inner {
     timing: Timing,
     /// Ended when this is dropped. They do not keep this alive.
     _tasks: Vec<AbortOnDropHandle<()>>,
-}
-
-/// Id of one connection of a link, among all that it has had, for [`Link::mark_bad`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionId {
-    slot: usize,
-    generation: u64,
-}
-
-#[cfg(test)]
-impl ConnectionId {
-    /// Returns the id of the connection with this number among all of the link's first place.
-    pub(crate) const fn of_first(generation: u64) -> Self {
-        Self {
-            slot: 0,
-            generation,
-        }
-    }
 }
 
 /// Replies to one batch.
@@ -215,13 +198,9 @@ impl Link {
     /// Dropping the future does not cancel the commands: they may have been executed already, or be executed later. A caller
     /// that must know their fate runs this in a task of its own.
     pub async fn execute(&self, shard: usize, commands: Vec<Cmd>) -> Result<Replies, LinkError> {
-        let index = shard % self.inner.slots.len();
-        let slot = &self.inner.slots[index];
+        let slot = &self.inner.slots[shard % self.inner.slots.len()];
         let live = slot.live()?;
-        let connection = ConnectionId {
-            slot: index,
-            generation: live.generation,
-        };
+        let connection = live.id;
         if commands.is_empty() {
             return Ok(Replies {
                 items: Vec::new(),
@@ -238,7 +217,7 @@ impl Link {
                     DownCause::Lost,
                     format!("the connection to {self} broke: {error}"),
                 );
-                slot.give_up(live.generation, fault.clone());
+                slot.give_up(live.id, fault.clone());
                 fault
             }
             Err(_) => {
@@ -248,7 +227,7 @@ impl Link {
                     format!("{self} did not answer within {millis} ms"),
                 );
                 if live.unanswered() {
-                    slot.give_up(live.generation, fault.clone());
+                    slot.give_up(live.id, fault.clone());
                 }
                 fault
             }
@@ -271,12 +250,10 @@ impl Link {
     /// Gives a connection up because one of its replies did not answer its command: commands in flight on it become
     /// indeterminate, and the link redials. Does nothing if that connection is gone already.
     pub fn mark_bad(&self, connection: ConnectionId, reason: &str) {
-        if let Some(slot) = self.inner.slots.get(connection.slot) {
-            let reason = format!("{self} sent a reply that does not answer its command: {reason}");
-            slot.give_up(
-                connection.generation,
-                Fault::new(DownCause::WrongReply, reason),
-            );
+        let reason = format!("{self} sent a reply that does not answer its command: {reason}");
+        let fault = Fault::new(DownCause::WrongReply, reason);
+        for slot in &self.inner.slots {
+            slot.give_up(connection, fault.clone());
         }
     }
 
@@ -295,10 +272,8 @@ impl Link {
     /// Returns the run of the server at the other end of a connection; `None` if the connection is gone, or the server does
     /// not report it.
     pub(crate) fn run(&self, connection: ConnectionId) -> Option<RunId> {
-        let live = self.inner.slots.get(connection.slot)?.live().ok()?;
-        (live.generation == connection.generation)
-            .then(|| live.run.clone())
-            .flatten()
+        let mut live = self.inner.slots.iter().filter_map(|slot| slot.live().ok());
+        live.find(|live| live.id == connection)?.run.clone()
     }
 
     /// Returns whether all command connections are up, as it changes.
@@ -392,7 +367,7 @@ impl Link {
         }
         if let Some((cause, code)) = unfit_server(&replies) {
             let fault = Fault::new(cause, format!("{self} refuses commands with {code}"));
-            slot.give_up(live.generation, fault);
+            slot.give_up(live.id, fault);
         }
         Ok(replies.into_iter().map(into_result).collect())
     }

@@ -11,21 +11,13 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 
 use super::{
-    dial::Purpose,
+    dial::{Full, Listener, Purpose},
     place::Place,
     slot::Slot,
     status::{Board, DownCause, Fault, LinkStatus},
     upkeep::{Timing, Upkeep},
 };
 use crate::feed::FeedItem;
-
-/// Receiver of Redis's push messages, in order, on the connection's own task: it must not block. If it has no room for one, the
-/// connection is given up.
-pub(super) type Listener = Arc<dyn Fn(PushInfo) -> Result<(), Full> + Send + Sync>;
-
-/// Error of a listener without room for a message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Full;
 
 /// Channels and patterns that are subscribed from the beginning.
 #[derive(Debug, Default)]
@@ -141,7 +133,7 @@ impl Listening {
                 Fault::new(DownCause::TimedOut, reason)
             }
         };
-        self.slot.give_up(live.generation, fault);
+        self.slot.give_up(live.id, fault);
         None
     }
 }

@@ -5,15 +5,14 @@
 //! - [`encode`] and [`decode`]: make script calls of commands, and answers of replies (of `fields`). The scripts are in `lua/`.
 //! - [`blocked`]: exchange of blocked waits between coordinators, for the detector of deadlocks.
 //! - `lanes`: coalesces commands into few calls.
-//! - [`acknowledge`]: waits for acknowledgements of replicas; `pending` has the answers that wait for that.
+//! - `acknowledge`: waits for acknowledgements of replicas; `pending` has the answers that wait for that.
 //! - `feed` and `telling`: the feed of changes that scripts publish, and its decoder.
 //! - [`link`]: connections to one server. The Redis library's do not show when one is dead, which a lease service must know.
+//! - `cluster`: the nodes of a cluster.
 //! - `place` and `sentinel`: the server that a link leads to, which may change.
 //! - [`url`], `address` and [`status`]: the address of a server, and whether it can be reached.
 
-pub mod acknowledge;
 pub mod blocked;
-pub mod cluster;
 pub mod decode;
 pub mod encode;
 pub mod keys;
@@ -22,9 +21,11 @@ pub mod status;
 pub mod store;
 pub mod url;
 
+mod acknowledge;
 mod address;
 mod batch;
 pub(crate) mod call;
+mod cluster;
 mod dial;
 pub(crate) mod errors;
 mod feed;
@@ -43,5 +44,4 @@ mod telling;
 mod upkeep;
 pub(crate) mod wake_up;
 
-pub use cluster::ClusterStore;
 pub use store::RedisStore;

@@ -3,6 +3,7 @@
 use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
 
 use super::{
+    address::Address,
     batch::Item,
     errors::{call_error, link_error},
     status::{DownCause, LinkError},
@@ -27,8 +28,8 @@ pub(super) enum Refusal {
 
 /// Router of commands that one server of many did not carry out.
 pub(super) trait Reroute: Send + Sync {
-    /// Takes back items of one slot that were sent together. None of them was carried out.
-    fn returned(&self, items: Vec<Item>, refusal: Refusal);
+    /// Takes back items of one slot that were sent together to a node. None of them was carried out.
+    fn returned(&self, items: Vec<Item>, refusal: Refusal, by: &Address);
 
     /// Observes the result of an item, before the caller receives it.
     fn answered(&self, item: &Item, stamped: &Stamped);

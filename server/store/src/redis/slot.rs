@@ -1,19 +1,16 @@
 //! Slot of one connection in a link: senders take the live connection from it, a sender that finds the connection broken
 //! reports it here, and the connection's own task fills the slot again.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 use redis::aio::MultiplexedConnection;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use super::{
-    handshake::RunId,
+    dial::RunId,
     status::{Board, Fault},
 };
 
@@ -25,20 +22,17 @@ const UNANSWERED_LIMIT: u32 = 2;
 pub(super) struct Slot {
     index: usize,
     board: Arc<Board>,
-    state: RwLock<State>,
-    /// Wakes the connection's task after its connection was given up.
-    given_up: Notify,
+    /// The live connection, or why there is none. The board learns of each change before the next one.
+    current: watch::Sender<Result<Arc<Live>, Fault>>,
 }
 
-struct State {
-    /// Counts the connections that this place has had.
-    generation: u64,
-    current: Result<Arc<Live>, Fault>,
-}
+/// Id of one connection, unique in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionId(u64);
 
 /// Connection in use.
 pub(super) struct Live {
-    pub(super) generation: u64,
+    pub(super) id: ConnectionId,
     pub(super) connection: MultiplexedConnection,
     /// The run of the server at its other end, if known.
     pub(super) run: Option<RunId>,
@@ -46,27 +40,26 @@ pub(super) struct Live {
     heard: AtomicBool,
 }
 
+impl ConnectionId {
+    /// Returns an id that no other connection has.
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 impl Slot {
     pub(super) fn new(index: usize, board: Arc<Board>, fault: Fault) -> Self {
-        let state = RwLock::new(State {
-            generation: 0,
-            current: Err(fault),
-        });
         Self {
             index,
             board,
-            state,
-            given_up: Notify::new(),
+            current: watch::Sender::new(Err(fault)),
         }
     }
 
     /// Returns the live connection, or why there is none.
     pub(super) fn live(&self) -> Result<Arc<Live>, Fault> {
-        self.state
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .current
-            .clone()
+        self.current.borrow().clone()
     }
 
     /// Puts a new connection into use.
@@ -75,57 +68,50 @@ impl Slot {
         connection: MultiplexedConnection,
         run: Option<RunId>,
     ) -> Arc<Live> {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.generation += 1;
         let live = Arc::new(Live {
-            generation: state.generation,
+            id: ConnectionId::next(),
             connection,
             run,
             unanswered: AtomicU32::new(0),
             heard: AtomicBool::new(true),
         });
-        state.current = Ok(Arc::clone(&live));
-        self.board.set_up(self.index);
+        self.current.send_modify(|current| {
+            *current = Ok(Arc::clone(&live));
+            self.board.set_up(self.index);
+        });
         live
     }
 
     /// Records why there is still no connection.
     pub(super) fn set_down(&self, fault: Fault) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.current = Err(fault.clone());
-        self.board.set_down(self.index, fault);
+        self.current.send_modify(|current| {
+            *current = Err(fault.clone());
+            self.board.set_down(self.index, fault);
+        });
     }
 
     /// Gives a connection up, unless that was done before: from now on its place is down, and its task redials.
-    pub(super) fn give_up(&self, generation: u64, fault: Fault) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        if matches!(&state.current, Ok(live) if live.generation == generation) {
-            state.current = Err(fault.clone());
-            // Under the lock, so that the board learns of this before the next connection.
-            self.board.set_down(self.index, fault);
-            self.given_up.notify_one();
-        }
-    }
-
-    /// Waits until this connection is given up, and returns why.
-    pub(super) async fn until_given_up(&self, generation: u64) -> Fault {
-        loop {
-            match self.live() {
-                Err(fault) => return fault,
-                // Only this place's own task puts a connection in, so this cannot be a later one.
-                Ok(live) => debug_assert_eq!(live.generation, generation),
+    pub(super) fn give_up(&self, connection: ConnectionId, fault: Fault) {
+        self.current.send_if_modified(|current| {
+            let is_live = matches!(current, Ok(live) if live.id == connection);
+            if is_live {
+                *current = Err(fault.clone());
+                self.board.set_down(self.index, fault);
             }
-            // A permit may be left over from an earlier connection, hence the loop.
-            self.given_up.notified().await;
-        }
+            is_live
+        });
     }
-}
 
-impl fmt::Debug for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot")
-            .field("index", &self.index)
-            .finish_non_exhaustive()
+    /// Waits until the live connection is given up, and returns why. Only the slot's own task puts a connection in.
+    pub(super) async fn until_given_up(&self) -> Fault {
+        let mut current = self.current.subscribe();
+        loop {
+            if let Err(fault) = &*current.borrow_and_update() {
+                return fault.clone();
+            }
+            // The sender exists as long as this does.
+            let _ = current.changed().await;
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The store on one Redis server, or on the master that sentinels name.
+//! Store on a Redis server, on the master that sentinels name, or on a Redis Cluster.
 
 use std::sync::Arc;
 
@@ -13,58 +13,100 @@ use tokio::sync::{mpsc, watch};
 use super::{
     blocked,
     call::{call, scan},
+    cluster::{self, Common, keeper, router::Router},
     encode::LockScript,
     feed,
     keys::{Keys, wake_channel},
-    lanes::Lanes,
+    lanes::{Lanes, SharedObserver},
     link::Subscription,
     place::Place,
     sentinel,
     status::LinkStatus,
-    url::{RedisTarget, SentinelUrl, StoreUrlError, TlsFiles, kind_of},
+    url::{ClusterUrl, RedisTarget, SentinelUrl, StoreUrlError, kind_of},
     wake_up,
 };
 use crate::{
     feed::Feed,
-    measure::Script,
+    measure::{Meter, Script},
     store::{Answer, Exchanged, Listed, LockStore, Observer, Options, Page, WakeUp},
 };
 
-/// Most wake-ups that wait to be seen to; more are dropped, as a refresh finds what they told.
-pub(super) const WAKE_UPS: usize = 1024;
+/// Most unprocessed wake-ups; more are dropped, because a refresh finds the same.
+const WAKE_UPS: usize = 1024;
 
-/// Locks on a Redis server, or on the master that sentinels name. The connections close when it is dropped.
+/// Locks on a Redis server, on the master that sentinels name, or on a Redis Cluster. The connections close soon after it is
+/// dropped.
 #[derive(Debug)]
 pub struct RedisStore {
-    lanes: Arc<Lanes>,
+    servers: Servers,
     keys: Keys,
     board: blocked::Board,
+    observer: SharedObserver,
+    meter: Meter,
+}
+
+/// Servers with the locks.
+#[derive(Debug)]
+enum Servers {
+    /// One server, or the present master.
+    One(Arc<Lanes>),
+    /// The nodes of a cluster.
+    Cluster(Arc<Router>),
 }
 
 impl RedisStore {
-    /// Starts to connect; commands fail until [`LockStore::status`] says that it is up.
+    /// Starts to connect; commands fail until [`LockStore::status`] is up.
     pub fn open(options: Options) -> Result<(Self, mpsc::Receiver<WakeUp>), StoreUrlError> {
-        let place = parse(&options.url, options.tls.clone())?;
         let keys = Keys::new(&options.key_prefix);
-        let script = LockScript::of_database(place.database);
-        let (messages, incoming) = mpsc::channel(WAKE_UPS);
-        let subscription = Subscription {
-            channel: wake_channel(&options.coordinator).into_bytes(),
-            messages,
+        let (wake_ups, receiver) = mpsc::channel(WAKE_UPS);
+        let board = blocked::Board::new(options.coordinator.clone());
+        let meter = options.meter.clone();
+        let observer = SharedObserver::default();
+        let (url, tls) = (&options.url, options.tls.clone());
+        let place = match &*kind_of(url) {
+            "cluster" => None,
+            "sentinel" => Some(sentinel::follow(SentinelUrl::parse(url, tls.clone())?)),
+            _ => Some(Place::fixed(RedisTarget::parse(url, tls.clone())?)),
         };
-        let lanes = Lanes::open(place, script, &options, Some(subscription), None);
-        let wake_ups = read_wake_ups(incoming, keys.clone());
-        learn_time(&lanes);
+        let servers = match place {
+            Some(place) => {
+                let script = LockScript::of_database(place.database);
+                let (messages, incoming) = mpsc::channel(WAKE_UPS);
+                let subscription = Subscription {
+                    channel: wake_channel(&options.coordinator).into_bytes(),
+                    messages,
+                };
+                let subscription = Some(subscription);
+                let shared = Arc::clone(&observer);
+                let lanes = Lanes::open(place, script, &options, subscription, None, shared);
+                tokio::spawn(read_wake_ups(incoming, keys.clone(), wake_ups));
+                lanes.attend(|_| {});
+                Servers::One(lanes)
+            }
+            None => {
+                let url = ClusterUrl::parse(url, tls)?;
+                let common = Common {
+                    options,
+                    keys: keys.clone(),
+                    wake_ups,
+                };
+                let router = Router::new(url, common, Arc::clone(&observer));
+                tokio::spawn(keeper::run(Arc::downgrade(&router)));
+                Servers::Cluster(router)
+            }
+        };
         let store = Self {
-            lanes,
+            servers,
             keys,
-            board: blocked::Board::new(options.coordinator),
+            board,
+            observer,
+            meter,
         };
-        Ok((store, wake_ups))
+        Ok((store, receiver))
     }
 
-    /// Lists names: see [`LockStore::list`].
-    async fn page(&self, prefix: &str, token: &str, size: usize) -> Listed {
+    /// Lists names of one server: see [`LockStore::list`].
+    async fn page(&self, lanes: &Lanes, prefix: &str, token: &str, size: usize) -> Listed {
         let cursor: u64 = match token {
             "" => 0,
             token => match token.parse() {
@@ -72,7 +114,7 @@ impl RedisStore {
                 _ => return Ok(Err(Invalid("must be what the page before gave".into()))),
             },
         };
-        let link = self.lanes.measured_link();
+        let link = lanes.measured_link();
         let (names, cursor) = scan(link, &self.keys, prefix, cursor, size).await?;
         let next = if cursor == 0 {
             String::new()
@@ -86,19 +128,28 @@ impl RedisStore {
 impl LockStore for RedisStore {
     fn send(&self, command: Command, answer: Answer) {
         let keys = self.keys.of(&command.name);
-        self.lanes.send(command, keys, answer);
+        match &self.servers {
+            Servers::One(lanes) => lanes.send(command, keys, answer),
+            Servers::Cluster(router) => router.send(command, keys, answer),
+        }
     }
 
     fn list<'a>(&'a self, prefix: &'a str, token: &'a str, size: usize) -> BoxFuture<'a, Listed> {
-        Box::pin(self.page(prefix, token, size))
+        match &self.servers {
+            Servers::One(lanes) => Box::pin(self.page(lanes, prefix, token, size)),
+            Servers::Cluster(router) => Box::pin(cluster::list::page(router, prefix, token, size)),
+        }
     }
 
     fn exchange(&self, mine: Arc<Publication>) -> BoxFuture<'_, Exchanged> {
-        Box::pin(async move {
-            let key = self.keys.blocked();
-            let send = |command| call(self.lanes.measured_link(), Script::Blocked, command);
-            self.board.exchange(&key, mine, send).await
-        })
+        let send = async |command| match &self.servers {
+            Servers::One(lanes) => call(lanes.measured_link(), Script::Blocked, command).await,
+            Servers::Cluster(router) => {
+                let asked = router.execute(self.keys.blocked_slot(), command);
+                self.meter.measure(Script::Blocked, asked).await
+            }
+        };
+        Box::pin(async move { self.board.exchange(&self.keys.blocked(), mine, send).await })
     }
 
     fn check_name(&self, name: &LockName) -> Result<(), Invalid> {
@@ -106,56 +157,35 @@ impl LockStore for RedisStore {
     }
 
     fn status(&self) -> watch::Receiver<LinkStatus> {
-        self.lanes.link().status()
+        match &self.servers {
+            Servers::One(lanes) => lanes.link().status(),
+            Servers::Cluster(router) => router.status.subscribe(),
+        }
     }
 
     fn observe(&self, observer: Observer) {
-        self.lanes.observe(observer);
+        // Set once, when the coordinator starts.
+        let _ = self.observer.set(observer);
     }
 
     fn feed(&self) -> Feed {
-        feed::open(self.lanes.link(), &self.keys)
+        match &self.servers {
+            Servers::One(lanes) => feed::open(lanes.link(), &self.keys),
+            Servers::Cluster(router) => cluster::feed::open(router),
+        }
     }
 }
 
-/// Reads the URL of a store on one server, and starts to find out where that is.
-fn parse(url: &str, tls: TlsFiles) -> Result<Place, StoreUrlError> {
-    if kind_of(url) == "sentinel" {
-        Ok(sentinel::follow(SentinelUrl::parse(url, tls)?))
-    } else {
-        Ok(Place::fixed(RedisTarget::parse(url, tls)?))
+/// Passes on what scripts publish.
+async fn read_wake_ups(
+    mut messages: mpsc::Receiver<Vec<u8>>,
+    keys: Keys,
+    wake_ups: mpsc::Sender<WakeUp>,
+) {
+    while let Some(message) = messages.recv().await {
+        if let Some(wake_up) = wake_up::parse(&message, &keys) {
+            // Full or closed: a refresh finds it.
+            let _ = wake_ups.try_send(wake_up);
+        }
     }
-}
-
-/// Asks for the server's time as soon as it is there, so that the first commands can say until when they may arrive, and
-/// again whenever it has come back, as it may be another one with another clock. Until it has answered, the old time is
-/// used rather than none: where it makes a command look late, the reply tells the new one and the command is sent again.
-fn learn_time(lanes: &Arc<Lanes>) {
-    let mut status = lanes.link().status();
-    let lanes = Arc::downgrade(lanes);
-    tokio::spawn(async move {
-        while status.wait_for(LinkStatus::is_up).await.is_ok()
-            && let Some(lanes) = lanes.upgrade()
-        {
-            lanes.ask_time().await;
-            drop(lanes);
-            if status.changed().await.is_err() {
-                return;
-            }
-        }
-    });
-}
-
-/// Reads what scripts publish.
-fn read_wake_ups(mut messages: mpsc::Receiver<Vec<u8>>, keys: Keys) -> mpsc::Receiver<WakeUp> {
-    let (sender, receiver) = mpsc::channel(WAKE_UPS);
-    tokio::spawn(async move {
-        while let Some(message) = messages.recv().await {
-            if let Some(wake_up) = wake_up::parse(&message, &keys) {
-                // Full or closed: a refresh finds it.
-                let _ = sender.try_send(wake_up);
-            }
-        }
-    });
-    receiver
 }

@@ -137,10 +137,10 @@ impl Upkeep {
         loop {
             let fault = select! {
                 biased;
-                fault = self.slot.until_given_up(live.generation) => return (fault, Some(driver)),
+                fault = self.slot.until_given_up() => return (fault, Some(driver)),
                 _ = &mut driver => {
                     let fault = Fault::new(DownCause::Lost, format!("{server} closed the connection"));
-                    self.slot.give_up(live.generation, fault.clone());
+                    self.slot.give_up(live.id, fault.clone());
                     return (fault, None);
                 }
                 () = self.place.left(target) => {
@@ -154,7 +154,7 @@ impl Upkeep {
                 _ = ticks.tick() => None,
             };
             if let Some(fault) = fault {
-                self.slot.give_up(live.generation, fault);
+                self.slot.give_up(live.id, fault);
                 continue;
             }
             if live.take_heard() {
@@ -162,11 +162,11 @@ impl Upkeep {
             }
             select! {
                 biased;
-                fault = self.slot.until_given_up(live.generation) => return (fault, Some(driver)),
+                fault = self.slot.until_given_up() => return (fault, Some(driver)),
                 // The loop sees to it.
                 () = self.place.left(target) => {}
                 pinged = ping(&server, &live, self.timing.command_timeout) => if let Err(fault) = pinged {
-                    self.slot.give_up(live.generation, fault);
+                    self.slot.give_up(live.id, fault);
                 }
             }
         }

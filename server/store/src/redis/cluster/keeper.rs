@@ -52,7 +52,7 @@ struct Told {
 }
 
 /// Runs until the router is gone.
-pub(super) async fn run(router: Weak<Router>) {
+pub(in crate::redis) async fn run(router: Weak<Router>) {
     let mut keeper = Keeper::default();
     loop {
         let Some(router) = router.upgrade() else {

@@ -1,11 +1,10 @@
 //! Locks in a Redis Cluster, over a [`link`](super::link) to each master.
 //!
-//! - `store`: the [`LockStore`](crate::LockStore) itself.
 //! - `router`: sends each command to the node that serves its slot, and to another one if that did not carry it out.
 //! - `keeper`, `ask`, `view`, `map`: determine that node, and whether the cluster can be used.
 //! - `node`: one master.
 //! - `wakes`: the wake-ups of one master.
-//! - `feed`: the feed of changes from all masters.
+//! - `feed`: the feed of changes from all masters; `list`: pages of names.
 //!
 //! A redirected command may be overtaken by others of the same lock that were not redirected: those name fewer keys, and can be
 //! executed while the lock moves to another node. If the order matters, the coordinator waits for the answer. It repeats a
@@ -13,13 +12,23 @@
 //! keeps its first deadline.
 
 mod ask;
-mod feed;
-mod keeper;
+pub(super) mod feed;
+pub(super) mod keeper;
+pub(super) mod list;
 mod map;
 mod node;
-mod router;
-mod store;
+pub(super) mod router;
 mod view;
 mod wakes;
 
-pub use store::ClusterStore;
+use tokio::sync::mpsc;
+
+use super::keys::Keys;
+use crate::store::{Options, WakeUp};
+
+/// Settings that all nodes share.
+pub(super) struct Common {
+    pub(super) options: Options,
+    pub(super) keys: Keys,
+    pub(super) wake_ups: mpsc::Sender<WakeUp>,
+}

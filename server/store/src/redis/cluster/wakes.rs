@@ -20,13 +20,14 @@ use tokio::{
 
 use super::{
     super::{
+        dial::Full,
         keys::{slot_of, wake_channel, wake_channel_of_slot},
         link::Link,
-        listening::{Full, Heard, Listening},
+        listening::{Heard, Listening},
         status::LinkStatus,
         wake_up,
     },
-    router::Common,
+    Common,
 };
 use crate::store::WakeUp;
 

@@ -6,16 +6,10 @@ use percent_encoding::percent_decode_str;
 use rustls::pki_types::ServerName;
 
 use super::{
-    Kind, RedisTarget, StoreUrlError,
+    StoreUrlError,
+    error::MAX_DATABASE,
     tls::{TlsFiles, TlsSettings},
 };
-use crate::redis::address::Address;
-
-/// Default port of a Redis server in a store URL.
-pub(super) const DEFAULT_PORT: u16 = 6379;
-
-/// Largest database number that Redis can be configured for.
-pub(super) const MAX_DATABASE: u32 = i32::MAX as u32;
 
 /// Access that all servers of a store have in common. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -24,6 +18,17 @@ pub(in crate::redis) struct Access {
     pub(super) database: u32,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) kind: Kind,
+}
+
+/// Kind of server at a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::redis) enum Kind {
+    /// A Redis server by itself, or one that has replicas.
+    Server,
+    /// A node of a cluster.
+    Node,
+    /// A sentinel.
+    Sentinel,
 }
 
 /// User and password for `AUTH`.
@@ -61,36 +66,6 @@ impl Access {
             tls,
             kind,
         })
-    }
-
-    /// Returns one server of the store.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreUrlError::BadTlsHost`] if the host cannot be the name in a certificate.
-    pub(in crate::redis) fn target(&self, address: &Address) -> Result<RedisTarget, StoreUrlError> {
-        let tls = match &self.tls {
-            None => None,
-            Some(settings) => Some(Tls {
-                settings: Arc::clone(settings),
-                name: ServerName::try_from(address.host.to_string())
-                    .map_err(|_| StoreUrlError::BadTlsHost)?,
-            }),
-        };
-        Ok(RedisTarget {
-            address: address.clone(),
-            access: self.clone(),
-            tls,
-        })
-    }
-
-    /// Returns several servers of the store.
-    pub(super) fn targets<T>(&self, addresses: &[Address]) -> Result<T, StoreUrlError>
-    where
-        T: FromIterator<RedisTarget>,
-    {
-        let targets = addresses.iter().map(|address| self.target(address));
-        targets.collect()
     }
 }
 

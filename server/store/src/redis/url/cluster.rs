@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Access, Kind, RedisTarget, StoreUrlError, TlsFiles, access::DEFAULT_PORT, list::ListUrl,
+    Access, Kind, RedisTarget, StoreUrlError, TlsFiles, error::DEFAULT_PORT, list::ListUrl,
 };
 
 /// Nodes to ask first, and the login for all nodes. Cheap to clone.

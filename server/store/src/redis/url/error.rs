@@ -4,7 +4,11 @@ use std::io;
 
 use thiserror::Error;
 
-use super::access::{DEFAULT_PORT, MAX_DATABASE};
+/// Default port of a Redis server in a store URL.
+pub(super) const DEFAULT_PORT: u16 = 6379;
+
+/// Largest database number that Redis can be configured for.
+pub(super) const MAX_DATABASE: u32 = i32::MAX as u32;
 
 /// Error of a store URL. No variant repeats a part of the URL that could contain a piece of its password.
 #[derive(Debug, Error)]

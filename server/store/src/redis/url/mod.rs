@@ -22,12 +22,11 @@ mod target;
 mod tls;
 
 use access::Access;
-pub(super) use access::Tls;
+pub(super) use access::{Kind, Tls};
 pub use cluster::ClusterUrl;
 pub use error::StoreUrlError;
 pub(crate) use list::kind_of;
 pub(crate) use quorum::QuorumUrl;
 pub use sentinel::SentinelUrl;
-pub(super) use target::Kind;
 pub use target::RedisTarget;
 pub use tls::TlsFiles;

@@ -1,9 +1,8 @@
 //! Addresses of several independent masters, parsed once from `--store` and `--store-ca`.
 
 use super::{
-    Access, Kind, RedisTarget, StoreUrlError, TlsFiles,
-    access::{DEFAULT_PORT, parse_database},
-    list::ListUrl,
+    Access, Kind, RedisTarget, StoreUrlError, TlsFiles, access::parse_database,
+    error::DEFAULT_PORT, list::ListUrl,
 };
 
 /// Fewest masters: with two, a majority is both of them.

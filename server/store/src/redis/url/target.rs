@@ -1,12 +1,14 @@
 //! The address of one Redis server.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
+use rustls::pki_types::ServerName;
 use url::{Host, Url};
 
 use super::{
     StoreUrlError, TlsFiles,
-    access::{Access, DEFAULT_PORT, Login, Tls, parse_database},
+    access::{Access, Kind, Login, Tls, parse_database},
+    error::DEFAULT_PORT,
 };
 use crate::redis::address::Address;
 
@@ -20,15 +22,36 @@ pub struct RedisTarget {
     pub(super) tls: Option<Tls>,
 }
 
-/// Kind of server at a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::redis) enum Kind {
-    /// A Redis server by itself, or one that has replicas.
-    Server,
-    /// A node of a cluster.
-    Node,
-    /// A sentinel.
-    Sentinel,
+impl Access {
+    /// Returns one server of the store.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreUrlError::BadTlsHost`] if the host cannot be the name in a certificate.
+    pub(in crate::redis) fn target(&self, address: &Address) -> Result<RedisTarget, StoreUrlError> {
+        let tls = match &self.tls {
+            None => None,
+            Some(settings) => Some(Tls {
+                settings: Arc::clone(settings),
+                name: ServerName::try_from(address.host.to_string())
+                    .map_err(|_| StoreUrlError::BadTlsHost)?,
+            }),
+        };
+        Ok(RedisTarget {
+            address: address.clone(),
+            access: self.clone(),
+            tls,
+        })
+    }
+
+    /// Returns several servers of the store.
+    pub(super) fn targets<T>(&self, addresses: &[Address]) -> Result<T, StoreUrlError>
+    where
+        T: FromIterator<RedisTarget>,
+    {
+        let targets = addresses.iter().map(|address| self.target(address));
+        targets.collect()
+    }
 }
 
 impl RedisTarget {

@@ -49,7 +49,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Opens a feed. It ends when it is dropped, or the router is.
-pub(super) fn open(router: &Arc<Router>) -> Feed {
+pub(in crate::redis) fn open(router: &Arc<Router>) -> Feed {
     let (feed, requests, items) = feed::open();
     let server = Server {
         told: Arc::new(Told {

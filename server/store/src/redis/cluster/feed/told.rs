@@ -12,8 +12,9 @@ use tokio::sync::{Notify, mpsc};
 use super::super::{
     super::{
         address::Address,
+        dial::Full,
         keys::{Channels, Keys, slot_of},
-        listening::{Full, give},
+        listening::give,
         telling,
     },
     router::Router,

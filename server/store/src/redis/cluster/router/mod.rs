@@ -5,47 +5,42 @@ mod redirect;
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-        Weak,
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use leasehold_core::command::{Command, Op, Reply};
 use leasehold_core::failure::StoreError;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, watch};
 
 use super::{
     super::{
         address::Address,
         batch::Item,
-        keys::{Keys, LockKeys, SLOTS},
+        keys::{LockKeys, SLOTS},
+        lanes::SharedObserver,
+        reroute::{Refusal, Reroute},
         status::{DownCause, Fault, LinkStatus},
         url::{ClusterUrl, RedisTarget},
     },
+    Common,
     map::SlotMap,
     node::Node,
     view::View,
     wakes::Want,
 };
-use crate::store::{Answer, Observer, Options, Stamped, WakeUp};
-
-/// Settings that all nodes share.
-pub(super) struct Common {
-    pub(super) options: Options,
-    pub(super) keys: Keys,
-    pub(super) wake_ups: mpsc::Sender<WakeUp>,
-}
+use crate::store::{Answer, Stamped};
 
 /// Router to the nodes of a cluster.
-pub(super) struct Router {
+pub(in crate::redis) struct Router {
     /// Held for reading while a command is sent, so that a later one cannot overtake it on the way to the same node; held for
     /// writing while the map changes.
     state: RwLock<State>,
     /// The nodes to ask first.
     pub(super) url: ClusterUrl,
     pub(super) common: Common,
-    observer: Arc<OnceLock<Observer>>,
+    observer: SharedObserver,
     me: Weak<Self>,
     /// Tasks of commands that pause.
     paused: Mutex<Vec<Item>>,
@@ -56,7 +51,7 @@ pub(super) struct Router {
     /// Number of times that slots changed hands.
     pub(super) moves: watch::Sender<u64>,
     /// Whether the cluster can be used.
-    pub(super) status: watch::Sender<LinkStatus>,
+    pub(in crate::redis) status: watch::Sender<LinkStatus>,
 }
 
 struct State {
@@ -67,13 +62,17 @@ struct State {
 }
 
 impl Router {
-    /// Returns a router that knows no node yet.
-    pub(super) fn new(url: ClusterUrl, common: Common) -> Arc<Self> {
+    /// Returns a router that knows no node yet. Its [`keeper`](super::keeper) makes them known.
+    pub(in crate::redis) fn new(
+        url: ClusterUrl,
+        common: Common,
+        observer: SharedObserver,
+    ) -> Arc<Self> {
         let fault = Fault::new(
             DownCause::Connecting,
             "still connecting to the Redis Cluster",
         );
-        Arc::new_cyclic(|me| Self {
+        Arc::new_cyclic(|me: &Weak<Self>| Self {
             state: RwLock::new(State {
                 map: SlotMap::new(),
                 nodes: HashMap::new(),
@@ -81,7 +80,7 @@ impl Router {
             }),
             url,
             common,
-            observer: Arc::default(),
+            observer,
             me: Weak::clone(me),
             paused: Mutex::default(),
             stale: Notify::new(),
@@ -89,11 +88,6 @@ impl Router {
             moves: watch::Sender::new(0),
             status: watch::Sender::new(fault.into()),
         })
-    }
-
-    pub(super) fn observe(&self, observer: Observer) {
-        // Set once, when the coordinator starts.
-        let _ = self.observer.set(observer);
     }
 
     /// Returns the nodes that serve slots, in the order of their addresses.
@@ -120,7 +114,7 @@ impl Router {
     }
 
     /// Sends a command.
-    pub(super) fn send(&self, command: Command, keys: LockKeys, answer: Answer) {
+    pub(in crate::redis) fn send(&self, command: Command, keys: LockKeys, answer: Answer) {
         if let Op::Refresh { .. } = command.op {
             let (slot, name) = (keys.slot, command.name.clone());
             self.want(slot, Want::Waits { slot, name });
@@ -146,20 +140,6 @@ impl Router {
             LinkStatus::Up { .. } => format!("no node of the Redis Cluster serves {what}"),
         };
         StoreError::Unavailable { reason }
-    }
-
-    /// Observes the result of a command.
-    pub(super) fn answered(&self, item: &Item, stamped: &Stamped) {
-        if let Reply::Queued { .. } | Reply::ResumedWait { .. } = stamped.executed.reply {
-            let name = item.command.name.clone();
-            let slot = item.keys.slot;
-            self.want(slot, Want::Waits { slot, name });
-        } else if let (Reply::Renewed, Op::Renew { ttl, .. }) =
-            (&stamped.executed.reply, &item.command.op)
-        {
-            let (slot, lasts) = (item.keys.slot, *ttl);
-            self.want(slot, Want::Holds { slot, lasts });
-        }
     }
 
     /// Subscribes to a slot's messages at its node.
@@ -219,7 +199,15 @@ impl Router {
         }
         let target = self.target(address)?;
         let observer = Arc::clone(&self.observer);
-        let node = Node::start(address.clone(), target, &self.me, &self.common, observer);
+        let me = Weak::clone(&self.me);
+        let changed = move |is_up| {
+            if let Some(router) = me.upgrade() {
+                router.ups.fetch_add(u64::from(is_up), Ordering::Relaxed);
+                router.stale.notify_one();
+            }
+        };
+        let me: Weak<dyn Reroute> = self.me.clone();
+        let node = Node::start(address.clone(), target, me, &self.common, observer, changed);
         state.nodes.insert(address.clone(), Arc::clone(&node));
         Some(node)
     }
@@ -235,14 +223,6 @@ impl Router {
         }
     }
 
-    /// Notes that a node has come up, or gone down.
-    pub(super) fn node_changed(&self, is_up: bool) {
-        if is_up {
-            self.ups.fetch_add(1, Ordering::Relaxed);
-        }
-        self.stale.notify_one();
-    }
-
     fn state(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -253,5 +233,30 @@ impl Router {
 
     fn paused(&self) -> MutexGuard<'_, Vec<Item>> {
         self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reroute for Router {
+    fn returned(&self, items: Vec<Item>, refusal: Refusal, by: &Address) {
+        self.redirect(items, refusal, by);
+    }
+
+    fn answered(&self, item: &Item, stamped: &Stamped) {
+        if let Reply::Queued { .. } | Reply::ResumedWait { .. } = stamped.executed.reply {
+            let name = item.command.name.clone();
+            let slot = item.keys.slot;
+            self.want(slot, Want::Waits { slot, name });
+        } else if let (Reply::Renewed, Op::Renew { ttl, .. }) =
+            (&stamped.executed.reply, &item.command.op)
+        {
+            let (slot, lasts) = (item.keys.slot, *ttl);
+            self.want(slot, Want::Holds { slot, lasts });
+        }
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Router").finish_non_exhaustive()
     }
 }

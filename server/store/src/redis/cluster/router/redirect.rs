@@ -29,12 +29,7 @@ impl Router {
     /// Others of the same lock may be executed before them: a renewal names only existing keys, and must not wait for an
     /// acquire that can't be executed while the slot is being moved. A command that was given up meanwhile has no effect,
     /// because it keeps its first deadline.
-    pub(in crate::redis::cluster) fn returned(
-        &self,
-        mut items: Vec<Item>,
-        refusal: Refusal,
-        by: &Address,
-    ) {
+    pub(super) fn redirect(&self, mut items: Vec<Item>, refusal: Refusal, by: &Address) {
         let Some(first) = items.first() else { return };
         let slot = first.keys.slot;
         let now = clock::now();
@@ -135,7 +130,7 @@ impl Router {
     }
 
     /// Executes a command that belongs to no lock, on the node of a slot, with the same redirections.
-    pub(in crate::redis::cluster) async fn execute(
+    pub(in crate::redis) async fn execute(
         &self,
         slot: u16,
         command: Cmd,
