@@ -15,5 +15,6 @@ mod resumed;
 mod silence;
 mod site;
 mod soak;
+mod strangers;
 mod undone;
 mod unknown;

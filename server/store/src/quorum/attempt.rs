@@ -111,7 +111,7 @@ impl Masters {
             let wakes = is_race || matches!(tried, Attempted::Failed(_));
             let undo = Ask::undo(caller, &acquire.owner, highest, wakes);
             let gone_at = round.until().after(acquire.ttl + acquire.lock_delay);
-            let undone = self.undone(acquire.owner, highest);
+            let undone = self.undoing.begin(acquire.owner, highest);
             self.undo(name, undo, undone, gone_at, first.fates, round);
         }
         tried

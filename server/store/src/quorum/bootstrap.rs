@@ -16,6 +16,7 @@ use crate::{
     redis::{
         call,
         errors::link_error,
+        handshake::{ask_run, run_id},
         keys::Keys,
         link::{Link, LinkOptions},
         url::QuorumUrl,
@@ -160,10 +161,11 @@ async fn ask(link: &Link, keys: &Keys, patience: Duration) -> Result<(String, Ca
             Status::Up { .. } => "it comes and goes".to_owned(),
         });
     }
-    let pinged = link.execute(0, vec![redis::cmd("PING")]).await;
-    let connection = pinged.map_err(|error| link_error(&error).to_string())?;
-    let run = link.run(connection.connection);
-    let run = run.ok_or("it does not tell its run_id")?.to_string();
+    let asked = link.execute(0, vec![ask_run()]).await;
+    let mut replies = asked.map_err(|error| link_error(&error).to_string())?;
+    let info = replies.items.pop().and_then(Result::ok);
+    let run = info.and_then(|info| run_id(&info));
+    let run = run.ok_or("it does not tell its run_id")?;
     let mut candidate = stands(link, keys, &run, false).await?;
     candidate.knows_grants |= has_records(link, keys).await?;
     Ok((run, candidate))

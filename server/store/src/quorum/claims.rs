@@ -1,4 +1,4 @@
-//! Claims of the masters on a hold that is taken over, and the decision that follows from them.
+//! Claims of the masters on a hold that is renewed or resumed, and the decision that follows from them.
 //!
 //! An earlier grant to the same owner id may have failed: only claims with the same token count together.
 
@@ -9,7 +9,7 @@ use super::decide::{largest, majority};
 /// Claim of one master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The master has the hold, under its next owner id, with this token.
+    /// The master has the hold, under the owner id with which it goes on, with this token.
     Has {
         /// The token.
         token: i64,
@@ -27,11 +27,11 @@ pub struct Claims {
     of: Vec<Option<(Claim, bool)>>,
 }
 
-/// Decision on a takeover.
+/// Decision on a renewal or a resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// A majority has it, with this token.
-    Resumed {
+    Stands {
         /// The token.
         token: i64,
     },
@@ -66,28 +66,27 @@ impl Claims {
     /// Returns the decision, once it is certain.
     pub fn decision(&self) -> Option<Decision> {
         let needed = majority(self.of.len());
-        let number = |is: &dyn Fn(Claim) -> bool| self.votes().filter(|claim| is(*claim)).count();
         if let Some(token) = self.agreed() {
-            return Some(Decision::Resumed { token });
+            return Some(Decision::Stands { token });
         }
         // If a majority lacks it, it is lost: it is not restored from the others.
-        let is_missing = number(&|claim| claim == Claim::Lacks) >= needed;
-        let gone = number(&|claim| matches!(claim, Claim::Gone(_)));
-        if !is_missing && gone <= self.of.len() - needed {
+        let lacking = self.votes().filter(|claim| *claim == Claim::Lacks).count();
+        let is_missing = lacking >= needed;
+        if !is_missing && self.losses().count() <= self.of.len() - needed {
             return None;
         }
-        let mut losses: Vec<Loss> = self.losses().collect();
-        losses.sort_by_key(|loss| match loss {
+        let severity = |loss: &Loss| match loss {
             Loss::Resumed => 0,
             Loss::Expired => 1,
             _ => 2,
-        });
-        let loss = match losses.first() {
-            Some(loss @ (Loss::Resumed | Loss::Expired)) => *loss,
-            Some(loss) if !is_missing => *loss,
-            _ => Loss::Deleted,
         };
-        Some(Decision::Refused(loss))
+        Some(Decision::Refused(
+            match self.losses().min_by_key(severity) {
+                Some(loss @ (Loss::Resumed | Loss::Expired)) => loss,
+                Some(loss) if !is_missing => loss,
+                _ => Loss::Deleted,
+            },
+        ))
     }
 
     /// Returns the repair of masters that lack it or have an older token; `None` if no master with a vote has it.
@@ -100,6 +99,16 @@ impl Claims {
         });
         let places: Vec<usize> = places.map(|(place, _)| place).collect();
         (!places.is_empty()).then_some(Mend { token, places })
+    }
+
+    /// Returns whether a master with a vote has it with this token.
+    pub fn has_token(&self, token: i64) -> bool {
+        self.tokens().any(|has| has == token)
+    }
+
+    /// Returns whether a master with a vote knows that another stream has resumed it.
+    pub fn was_resumed(&self) -> bool {
+        self.losses().any(|loss| loss == Loss::Resumed)
     }
 
     /// Returns whether a master has it, or has not answered.

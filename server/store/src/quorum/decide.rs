@@ -62,18 +62,6 @@ impl Tally {
         }
     }
 
-    /// Takes back this many that were out, because they are asked again.
-    pub const fn reopen(&mut self, masters: usize) {
-        self.out = self.out.saturating_sub(masters);
-    }
-
-    /// Counts this many noes as out, because these masters had missed something.
-    pub const fn waive(&mut self, masters: usize) {
-        let waived = if masters < self.no { masters } else { self.no };
-        self.no -= waived;
-        self.out += waived;
-    }
-
     /// Returns how many said yes.
     pub const fn number_of_yes(&self) -> usize {
         self.yes

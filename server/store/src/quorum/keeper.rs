@@ -7,16 +7,19 @@ use redis::Value;
 use tokio::time::timeout;
 
 use super::{
-    board::Board,
     master::Master,
-    round::Masters,
     script,
     standing::{Agreement, Introduction, Run, Standing},
+    waiting::Inner,
 };
 use crate::{
     Status, clock,
     measure::Script,
-    redis::{call::call, errors::link_error, handshake::config_value},
+    redis::{
+        call::call,
+        errors::link_error,
+        handshake::{ask_run, config_value, run_id},
+    },
 };
 
 /// Pause before a master that did not introduce itself is asked again.
@@ -28,28 +31,21 @@ const SELDOM: Duration = Duration::from_secs(30);
 /// other coordinators may know its run for longer.
 const WITHOUT_VOTE: Duration = Duration::from_secs(1);
 
-/// State that the tasks share.
-#[derive(Clone)]
-pub(super) struct Keeper {
-    pub(super) masters: Arc<Masters>,
-    pub(super) board: Arc<Board>,
-}
-
-impl Keeper {
+impl Inner {
     /// Keeps a master for as long as its link exists.
-    pub(super) async fn keep(self, master: Arc<Master>) {
+    pub(super) async fn keep(self: Arc<Self>, master: Arc<Master>) {
         let mut status = master.link.status();
         loop {
             let current = status.borrow_and_update().clone();
             let pause = match current {
                 Status::Down { reason, .. } => {
-                    self.forget(&master, reason);
+                    forget(&master, reason);
                     None
                 }
                 Status::Up { .. } => Some(match self.introduce(&master).await {
                     Ok(()) => self.next_look(&master),
                     Err(reason) => {
-                        self.forget(&master, reason.into());
+                        forget(&master, reason.into());
                         RETRY
                     }
                 }),
@@ -63,13 +59,6 @@ impl Keeper {
                 return;
             }
         }
-    }
-
-    fn forget(&self, master: &Master, trouble: Arc<str>) {
-        let mut membership = master.membership();
-        membership.connection = None;
-        membership.standing = None;
-        membership.trouble = Some(trouble);
     }
 
     fn next_look(&self, master: &Master) -> Duration {
@@ -89,7 +78,7 @@ impl Keeper {
         let terms = &self.masters.terms;
         let before = master.membership().run.clone();
         let sent_at = clock::now();
-        let mut asked = vec![redis::cmd("TIME")];
+        let mut asked = vec![redis::cmd("TIME"), ask_run()];
         if terms.durable {
             for parameter in ["appendonly", "appendfsync"] {
                 let mut config = redis::cmd("CONFIG");
@@ -103,7 +92,8 @@ impl Keeper {
         if let Some(time) = answers.next().flatten() {
             master.clock.observe_reply(time, sent_at);
         }
-        let run = master.link.run(replies.connection).ok_or_else(|| {
+        let run = answers.next().flatten().and_then(|info| run_id(&info));
+        let run = run.ok_or_else(|| {
             format!(
                 "{} does not tell which run of it answers: let the user of the store URL ask INFO",
                 master.link
@@ -111,7 +101,7 @@ impl Keeper {
         })?;
         let settings: Vec<_> = answers.map(|reply| reply.and_then(config_value)).collect();
         let introduction = Introduction {
-            run: run.to_string(),
+            run,
             is_durable: match &settings[..] {
                 [Some(append_only), Some(fsync)] => Some(append_only == "yes" && fsync == "always"),
                 _ => None,
@@ -170,4 +160,11 @@ impl Keeper {
             has_voted: has_voted != 0,
         })
     }
+}
+
+fn forget(master: &Master, trouble: Arc<str>) {
+    let mut membership = master.membership();
+    membership.connection = None;
+    membership.standing = None;
+    membership.trouble = Some(trouble);
 }

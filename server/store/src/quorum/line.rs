@@ -4,23 +4,64 @@
 
 use std::collections::VecDeque;
 
-use leasehold_core::id::OwnerId;
+use leasehold_core::{
+    command::{Acquire, Caller, Resume},
+    id::OwnerId,
+    time::StoreTime,
+    view::WaiterView,
+};
 
-/// Queued acquire.
+use crate::store::Answer;
+
+/// Acquire to carry out.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// The acquire.
+    pub acquire: Acquire,
+    /// Its caller.
+    pub caller: Caller,
+}
+
+/// Queued acquire. One that does not wait wants an answer at once if it is not the first.
 #[derive(Debug)]
-pub struct Place<Asked> {
-    /// Its owner id.
-    pub owner: OwnerId,
-    /// Whether it waits, or wants an answer at once if it is not the first.
-    pub waits: bool,
-    /// Its request.
-    pub asked: Asked,
+pub struct Place {
+    /// The acquire, and its caller.
+    pub turn: Turn,
+    /// The time since which it is queued.
+    pub since: StoreTime,
+    /// The destination of its answer; `Some` until it has been answered.
+    pub answer: Option<Answer>,
+}
+
+impl Place {
+    /// Returns its owner id.
+    pub fn owner(&self) -> OwnerId {
+        self.turn.acquire.owner
+    }
+
+    /// Returns whether it waits.
+    pub fn waits(&self) -> bool {
+        self.turn.acquire.wait
+    }
+
+    /// Returns its view.
+    pub fn view(&self) -> WaiterView {
+        let Turn { acquire, caller } = &self.turn;
+        WaiterView {
+            session: acquire.session,
+            actor: acquire.actor,
+            client_name: acquire.client_name.clone(),
+            mode: acquire.mode,
+            coordinator: caller.coordinator.clone(),
+            since: self.since,
+        }
+    }
 }
 
 /// Queue of one name.
-#[derive(Debug)]
-pub struct Line<Asked> {
-    places: VecDeque<Place<Asked>>,
+#[derive(Debug, Default)]
+pub struct Line {
+    places: VecDeque<Place>,
     /// Whether the first one's acquire is in flight.
     attempting: bool,
     /// Whether the name may have come free since then.
@@ -31,19 +72,7 @@ pub struct Line<Asked> {
     pub draws_lots: bool,
 }
 
-impl<Asked> Default for Line<Asked> {
-    fn default() -> Self {
-        Self {
-            places: VecDeque::new(),
-            attempting: false,
-            again: false,
-            others_wait: false,
-            draws_lots: false,
-        }
-    }
-}
-
-impl<Asked> Line<Asked> {
+impl Line {
     /// Returns whether it is empty and nothing is in flight.
     pub fn is_over(&self) -> bool {
         self.places.is_empty() && !self.attempting
@@ -55,67 +84,81 @@ impl<Asked> Line<Asked> {
     }
 
     /// Adds an acquire at the end.
-    pub fn join(&mut self, place: Place<Asked>) {
+    pub fn join(&mut self, place: Place) {
         self.places.push_back(place);
     }
 
     /// Returns the first acquire, if it is to begin now, and marks it as in flight. If one is in flight, another try follows.
-    pub fn begin(&mut self) -> Option<&mut Place<Asked>> {
+    pub fn begin(&mut self) -> Option<Turn> {
         if self.attempting {
             self.again = true;
             return None;
         }
-        let first = self.places.front_mut()?;
+        let first = self.places.front()?;
         self.attempting = true;
-        Some(first)
+        Some(first.turn.clone())
     }
 
     /// Notes that the acquire in flight was blocked. Returns those that do not wait and must be answered, and whether the next
     /// try is to begin.
-    pub fn blocked(&mut self) -> (Vec<Place<Asked>>, bool) {
+    pub fn blocked(&mut self) -> (Vec<Place>, bool) {
         self.attempting = false;
         let (waiting, leaving): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.places)
             .into_iter()
-            .partition(|place| place.waits);
+            .partition(Place::waits);
         self.places = waiting;
         (leaving.into(), std::mem::take(&mut self.again))
     }
 
     /// Notes that the acquire in flight was granted. Returns its place, unless it has left, and those that do not wait.
-    pub fn granted(&mut self, owner: &OwnerId) -> (Option<Place<Asked>>, Vec<Place<Asked>>) {
+    pub fn granted(&mut self, owner: &OwnerId) -> (Option<Place>, Vec<Place>) {
         let place = self.leave(owner);
         let (leaving, _) = self.blocked();
         (place, leaving)
     }
 
     /// Removes an acquire.
-    pub fn leave(&mut self, owner: &OwnerId) -> Option<Place<Asked>> {
+    pub fn leave(&mut self, owner: &OwnerId) -> Option<Place> {
         let at = self.position(owner)?;
         self.places.remove(at)
     }
 
-    /// Gives a place to another owner id, which waits in it; returns `None` if there is no such place. An acquire in flight for
-    /// it then belongs to one that has left.
-    pub fn take_over(&mut self, owner: &OwnerId, next: OwnerId) -> Option<&mut Place<Asked>> {
+    /// Gives a place to the stream that resumes, which waits in it under its next owner id; returns `None` if there is no such
+    /// place. An acquire in flight for it then belongs to one that has left.
+    pub fn take_over(
+        &mut self,
+        owner: &OwnerId,
+        caller: &Caller,
+        resume: &Resume,
+    ) -> Option<&mut Place> {
         let mut places = self.places.iter_mut();
-        let place = places.find(|place| place.owner == *owner)?;
-        place.owner = next;
-        place.waits = true;
+        let place = places.find(|place| place.owner() == *owner)?;
+        let Turn {
+            acquire,
+            caller: of,
+        } = &mut place.turn;
+        *of = caller.clone();
+        acquire.owner = resume.next;
+        acquire.session = Some(resume.session);
+        acquire.client_name = resume.client_name.clone();
+        acquire.ttl = resume.ttl;
+        acquire.wait = true;
+        acquire.again = false;
         Some(place)
     }
 
     /// Returns how many acquires are ahead.
     pub fn position(&self, owner: &OwnerId) -> Option<usize> {
-        self.places.iter().position(|place| place.owner == *owner)
+        self.places.iter().position(|place| place.owner() == *owner)
     }
 
     /// Returns all acquires, in order.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Place<Asked>> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Place> {
         self.places.iter_mut()
     }
 
     /// Returns all acquires, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Place<Asked>> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = &Place> + Clone {
         self.places.iter()
     }
 

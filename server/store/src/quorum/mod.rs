@@ -6,7 +6,7 @@
 //! - [`standing`]: decides which masters have a vote.
 //! - [`line`](mod@line): the queue of one name at this coordinator.
 //! - [`record`]: the record that a master keeps of a grant.
-//! - [`claims`]: decides on a hold that another stream takes over.
+//! - [`claims`]: decides on a hold that is renewed or resumed.
 //!
 //! The other modules talk to Redis:
 //!
@@ -14,9 +14,9 @@
 //! - `script`: the operations on one master, which are in `lua/quorum/`, and their replies.
 //! - `master`: coalesces commands to one master; `keeper`: follows whether it has a vote.
 //! - `round`: one question to all masters at once.
-//! - `attempt`: one try of an acquire; `undo`: takes back a failed one; `waiting`: the queues of acquires; `turns`: carries
+//! - `attempt`: one try of an acquire; `undo` and `undoing`: take back a failed one; `waiting`: the queues of acquires; `turns`: carries
 //!   the first of each queue out.
-//! - `extend`, `resume`, `release`, `look`, `list`: the other operations.
+//! - `holds`: renewals and resumes; `release`, `look`, `list`: the other operations.
 //! - `wake`: messages that masters publish.
 //! - `board`: whether enough masters have a vote.
 //! - [`bootstrap`](mod@bootstrap): an operator's declaration that all masters start for the first time.
@@ -31,17 +31,17 @@ pub mod store;
 
 mod attempt;
 mod board;
-mod extend;
+mod holds;
 mod keeper;
 mod list;
 mod look;
 mod master;
 mod release;
-mod resume;
 mod round;
 mod script;
 mod turns;
 mod undo;
+mod undoing;
 mod waiting;
 mod wake;
 

@@ -24,7 +24,7 @@ use super::{
     master::{Answer, Master, Outcome, Question},
     script::{Ask, Said},
     standing::{Standing, Terms},
-    undo::{Undoing, Undone},
+    undoing::{Undoing, Undone},
 };
 use crate::{clock, redis::keys::Keys};
 
@@ -112,8 +112,8 @@ impl Masters {
         round
     }
 
-    /// Makes a master carry out a release as soon as it answers, as long as that is useful. An attempt that this undoes counts
-    /// as being undone until then.
+    /// Makes a master carry out a release as soon as it answers, as long as that is useful; at once if `not_before` has passed,
+    /// ahead of what is sent to it next. An attempt that this undoes counts as being undone until then.
     pub(super) fn owe(
         &self,
         place: usize,
@@ -125,33 +125,40 @@ impl Masters {
         let Some(master) = self.all.get(place) else {
             return;
         };
+        let patience = self.patience;
+        let ask = move |master: &Arc<Master>| {
+            let (answer, answers) = mpsc::unbounded_channel();
+            let until = clock::now().after(patience);
+            master.ask(Arc::clone(&question), until, answer);
+            answers
+        };
+        let mut asked = (not_before <= clock::now()).then(|| ask(master));
         let owed = OwedGuard(Arc::clone(master));
         if master.owed.fetch_add(1, Ordering::Relaxed) >= MOST_OWED {
             return;
         }
-        let patience = self.patience;
         tokio::spawn(async move {
             let _undone = undone;
             let master = &owed.0;
             tokio::time::sleep(clock::now().until(not_before)).await;
             let mut status = master.link.status();
             while clock::now() < gone_at {
+                if let Some(mut answers) = asked.take() {
+                    if let Some(Answer {
+                        outcome: Outcome::Said { .. },
+                        ..
+                    }) = answers.recv().await
+                    {
+                        return;
+                    }
+                    tokio::time::sleep(RETRY).await;
+                }
                 let left = clock::now().until(gone_at);
                 let up = status.wait_for(crate::Status::is_up);
                 if !matches!(tokio::time::timeout(left, up).await, Ok(Ok(_))) {
                     return;
                 }
-                let (answer, mut answers) = mpsc::unbounded_channel();
-                let until = clock::now().after(patience);
-                master.ask(Arc::clone(&question), until, answer);
-                if let Some(Answer {
-                    outcome: Outcome::Said { .. },
-                    ..
-                }) = answers.recv().await
-                {
-                    return;
-                }
-                tokio::time::sleep(RETRY).await;
+                asked = Some(ask(master));
             }
         });
     }
@@ -293,16 +300,26 @@ impl Round {
 
     /// Returns the error of a question that was not carried out.
     pub(super) fn unavailable(&self) -> StoreError {
-        let reason = self.why();
-        self.wrong_type()
-            .unwrap_or(StoreError::Unavailable { reason })
+        self.error(|reason| StoreError::Unavailable { reason })
     }
 
     /// Returns the error of a command that some masters may have carried out.
     pub(super) fn undecided(&self) -> StoreError {
-        let reason = self.why();
-        self.wrong_type()
-            .unwrap_or(StoreError::Indeterminate { reason })
+        self.error(|reason| StoreError::Indeterminate { reason })
+    }
+
+    /// Returns the error of a question that failed. If the key is no lock on so many masters that the others are no majority,
+    /// that is the error.
+    fn error(&self, otherwise: fn(String) -> StoreError) -> StoreError {
+        let errors = self.troubles.iter().map(|(_, error)| error);
+        let wrong: Vec<_> = errors
+            .filter(|error| matches!(error, StoreError::WrongType { .. }))
+            .collect();
+        let masters = self.masters.number();
+        match wrong.first() {
+            Some(error) if masters - wrong.len() < majority(masters) => (*error).clone(),
+            _ => otherwise(self.why()),
+        }
     }
 
     /// Returns why the question failed: the masters without a vote, or without an answer.
@@ -329,13 +346,6 @@ impl Round {
             needed = majority(masters.number()),
             parts = parts.join("; "),
         )
-    }
-
-    /// Returns the error of a master whose key holds something that is no lock.
-    fn wrong_type(&self) -> Option<StoreError> {
-        let mut errors = self.troubles.iter().map(|(_, error)| error);
-        let wrong = errors.find(|error| matches!(error, StoreError::WrongType { .. }));
-        wrong.cloned()
     }
 }
 

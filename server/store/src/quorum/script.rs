@@ -21,8 +21,6 @@ use crate::redis::{
     keys::{Key, Keys, LockKeys},
 };
 
-const COMMON: &str = include_str!("../../lua/quorum/common.lua");
-
 /// Operation on a master: a script and its arguments, without those that differ from master to master.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
@@ -45,10 +43,13 @@ pub(super) enum Said {
     },
     /// The contents of the lock's key, if any.
     Holds(Found),
-    /// It was extended; without a token: there is no record of it.
-    Extended { token: Option<i64> },
-    /// It is under its next owner id.
-    Resumed { token: i64, record: Vec<u8> },
+    /// It was extended, or is under its next owner id.
+    Kept {
+        /// 0 if there is no record of it.
+        token: i64,
+        /// Empty in the reply to a renewal.
+        record: Vec<u8>,
+    },
     /// The hold is not here.
     Gone(Loss),
     /// The hold is not here, but another one of this token, or the same under another owner id.
@@ -93,51 +94,36 @@ struct Operation {
     hash: String,
 }
 
+/// Includes a script of `lua/quorum/`.
+macro_rules! lua {
+    ($name:literal) => {
+        include_str!(concat!("../../lua/quorum/", $name, ".lua"))
+    };
+}
+
 static OPERATIONS: LazyLock<HashMap<Script, Operation>> = LazyLock::new(|| {
     [
-        (
-            Script::Propose,
-            include_str!("../../lua/quorum/propose.lua"),
-        ),
-        (
-            Script::WriteBack,
-            include_str!("../../lua/quorum/write_back.lua"),
-        ),
-        (Script::Extend, include_str!("../../lua/quorum/extend.lua")),
-        (
-            Script::Restore,
-            include_str!("../../lua/quorum/restore.lua"),
-        ),
-        (Script::Resume, include_str!("../../lua/quorum/resume.lua")),
-        (
-            Script::Release,
-            include_str!("../../lua/quorum/release.lua"),
-        ),
-        (Script::Undo, include_str!("../../lua/quorum/undo.lua")),
-        (Script::Raise, include_str!("../../lua/quorum/raise.lua")),
-        (
-            Script::ForceRelease,
-            include_str!("../../lua/quorum/force_release.lua"),
-        ),
-        (
-            Script::SetValue,
-            include_str!("../../lua/quorum/set_value.lua"),
-        ),
-        (
-            Script::SetCount,
-            include_str!("../../lua/quorum/set_count.lua"),
-        ),
-        (Script::Look, include_str!("../../lua/quorum/look.lua")),
+        (Script::Propose, lua!("propose")),
+        (Script::WriteBack, lua!("write_back")),
+        (Script::Extend, lua!("extend")),
+        (Script::Restore, lua!("restore")),
+        (Script::Resume, lua!("resume")),
+        (Script::Release, lua!("release")),
+        (Script::Undo, lua!("undo")),
+        (Script::Raise, lua!("raise")),
+        (Script::ForceRelease, lua!("force_release")),
+        (Script::SetValue, lua!("set_value")),
+        (Script::SetCount, lua!("set_count")),
+        (Script::Look, lua!("look")),
     ]
-    .map(|(script, text)| (script, Operation::of([COMMON, text].join("\n"))))
+    .map(|(script, text)| (script, Operation::of([lua!("common"), text].join("\n"))))
     .into()
 });
 
-static AGREE: LazyLock<Operation> =
-    LazyLock::new(|| Operation::of(include_str!("../../lua/quorum/agree.lua").to_owned()));
+static AGREE: LazyLock<Operation> = LazyLock::new(|| Operation::of(lua!("agree").to_owned()));
 
 static BOOTSTRAP: LazyLock<Operation> =
-    LazyLock::new(|| Operation::of(include_str!("../../lua/quorum/bootstrap.lua").to_owned()));
+    LazyLock::new(|| Operation::of(lua!("bootstrap").to_owned()));
 
 /// Time for which the mark of a master's run outlives the last coordinator.
 const MARK_KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -371,10 +357,11 @@ impl Ask {
                     _ => Vec::new(),
                 },
             }),
-            (0, Script::Extend) => Said::Extended {
-                token: Some(fields.int()?).filter(|token| *token != 0),
+            (0, Script::Extend) => Said::Kept {
+                token: fields.int()?,
+                record: Vec::new(),
             },
-            (0, Script::Resume) => Said::Resumed {
+            (0, Script::Resume) => Said::Kept {
                 token: fields.int()?,
                 record: fields.bytes()?,
             },

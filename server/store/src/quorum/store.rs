@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, atomic::AtomicI64};
 use futures_util::future::{BoxFuture, ready};
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Caller, Command, Op, Reply},
+    command::{Caller, Command, End, Op, Reply},
     deadlock::Publication,
     id::OwnerId,
     mode::Mode,
@@ -17,13 +17,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     board::Board,
-    keeper::Keeper,
     master::Master,
     round::Masters,
     script::{self, Ask},
     standing::Terms,
-    undo::Undoing,
-    waiting::Lines,
+    undoing::Undoing,
+    waiting::{Inner, Lines},
     wake,
 };
 use crate::{
@@ -45,14 +44,6 @@ pub struct QuorumStore {
     inner: Arc<Inner>,
     /// Dropped with this, which ends them.
     _tasks: Vec<AbortOnDropHandle<()>>,
-}
-
-/// State that its tasks share.
-pub(super) struct Inner {
-    pub(super) masters: Arc<Masters>,
-    pub(super) board: Arc<Board>,
-    pub(super) lines: Lines,
-    observer: OnceLock<Observer>,
 }
 
 impl QuorumStore {
@@ -92,17 +83,13 @@ impl QuorumStore {
         });
         let inner = Arc::new(Inner {
             masters: Arc::clone(&masters),
-            board: Arc::new(Board::new()),
+            board: Board::new(),
             lines: Lines::default(),
             observer: OnceLock::new(),
         });
-        let keeper = Keeper {
-            masters: Arc::clone(&masters),
-            board: Arc::clone(&inner.board),
-        };
         let mut tasks = Vec::new();
         for master in &masters.all {
-            let kept = keeper.clone().keep(Arc::clone(master));
+            let kept = Arc::clone(&inner).keep(Arc::clone(master));
             tasks.push(AbortOnDropHandle::new(tokio::spawn(kept)));
         }
         let (wake_ups, receiver) = mpsc::channel(WAKE_UPS);
@@ -117,32 +104,12 @@ impl QuorumStore {
 }
 
 impl Inner {
-    pub(super) fn observe(&self, name: &LockName, stamped: &Stamped) {
-        if let Some(observer) = self.observer.get() {
-            observer.observe(name, stamped);
-        }
-    }
-
-    /// Answers a command with the result of a task.
-    pub(super) fn answer(
-        self: &Arc<Self>,
-        name: LockName,
-        answer: Answer,
-        outcome: impl Future<Output = Result<Stamped, StoreError>> + Send + 'static,
-    ) {
-        let inner = Arc::clone(self);
-        tokio::spawn(async move {
-            let result = outcome.await;
-            inner.tell(&name, vec![(answer, result)]);
-        });
-    }
-
     fn release(
         self: &Arc<Self>,
         name: LockName,
         caller: &Caller,
         owner: OwnerId,
-        end: leasehold_core::command::End,
+        end: End,
         answer: Answer,
     ) {
         let has_left = self.leave(&name, &owner);
@@ -162,7 +129,7 @@ impl Inner {
                 waited: true,
                 closed_for: None,
             };
-            return self.tell(&name, vec![(answer, Ok(self.stamp(reply)))]);
+            return self.tell(&name, answer, Ok(self.stamp(reply)));
         }
         // This follows the release at every master.
         self.after_release(&name);
@@ -224,8 +191,8 @@ impl LockStore for QuorumStore {
                 Mode::Semaphore(_) => answer.give(Err(not_offered("a semaphore", ALONE))),
             },
             Op::Renew { owner, ttl } => {
-                let extension = masters.extend(&name, caller, owner, ttl);
-                inner.answer(name, answer, extension.outcome());
+                let renewal = masters.renew(&name, caller, owner, ttl);
+                inner.answer(name, answer, renewal.outcome());
             }
             Op::Resume(resume) => inner.resume(name, caller, resume, answer),
             Op::Release { owner, end } => inner.release(name, &caller, owner, end, answer),

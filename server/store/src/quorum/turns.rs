@@ -12,10 +12,9 @@ use leasehold_core::{
 
 use super::{
     attempt::{Attempted, Granted},
-    line::Place,
+    line::{Place, Turn},
     round::stamped,
-    store::Inner,
-    waiting::{Asked, Told, Turn, place_number, turn},
+    waiting::{Inner, place_number},
 };
 use crate::{clock, store::Answer};
 
@@ -48,9 +47,6 @@ impl Inner {
         attempted: Attempted,
     ) -> (Option<Turn>, Result<Option<Duration>, StoreError>) {
         let owner = &tried.acquire.owner;
-        let mut told: Told = Vec::new();
-        let mut unwanted = false;
-        let mut handed = None;
         let mut lines = self.lines.lock();
         let Some(line) = lines.get_mut(name) else {
             // A line exists while an acquire is in flight.
@@ -60,21 +56,25 @@ impl Inner {
         match attempted {
             Attempted::Granted(granted) => {
                 let (place, leaving) = line.granted(owner);
-                match place.map(|place| place.asked.answer) {
+                match place.map(|place| place.answer) {
                     Some(Some(answer)) => {
                         let reply = Reply::Granted {
                             token: granted.token,
                         };
-                        told.push((answer, Ok(stamped(reply, granted.at, granted.sent_at))));
+                        let result = Ok(stamped(reply, granted.at, granted.sent_at));
+                        self.tell(name, answer, result);
                     }
-                    Some(None) => handed = Some(granted),
+                    // Before another task can find that it has left the queue.
+                    Some(None) => self.hand(name, tried, granted),
                     None => {
-                        unwanted = true;
+                        // It has left meanwhile. Later commands follow this release at every master.
+                        self.masters
+                            .give_back(name, &tried.caller, *owner, End::Clean);
                         next = true;
                     }
                 }
                 let holder = HolderView::Ours(Box::new(view(tried, granted)));
-                told_busy(&mut told, leaving, Some(&holder), granted.at);
+                self.tell_leaving(name, leaving, Some(&holder), granted.at);
             }
             Attempted::Held {
                 holder,
@@ -85,14 +85,14 @@ impl Inner {
                 let (leaving, again) = line.blocked();
                 next = again;
                 came_to = Ok(expires_in);
-                told_busy(&mut told, leaving, holder.as_ref(), at);
+                self.tell_leaving(name, leaving, holder.as_ref(), at);
                 for (position, place) in line.iter_mut().enumerate() {
-                    if let Some(answer) = place.asked.answer.take() {
+                    if let Some(answer) = place.answer.take() {
                         let reply = Reply::Queued {
                             position: place_number(position),
                             expires_in,
                         };
-                        told.push((answer, Ok(stamped(reply, at, clock::now()))));
+                        self.tell(name, answer, Ok(stamped(reply, at, clock::now())));
                     }
                 }
             }
@@ -100,45 +100,28 @@ impl Inner {
                 let (place, leaving) = line.granted(owner);
                 // It has lost its place: the one behind it is next.
                 next = true;
-                if let Some(answer) = place.and_then(|place| place.asked.answer) {
+                if let Some(answer) = place.and_then(|place| place.answer) {
                     let reply = Reply::Lost(Loss::Resumed);
-                    told.push((answer, Ok(stamped(reply, at, clock::now()))));
+                    self.tell(name, answer, Ok(stamped(reply, at, clock::now())));
                 }
-                told_busy(&mut told, leaving, None, at);
+                self.tell_leaving(name, leaving, None, at);
             }
             Attempted::Failed(error) => {
-                let (leaving, _) = line.blocked();
-                let mut refused = leaving;
-                let is_told = |place: &Place<Asked>| place.asked.answer.is_some();
-                if line
-                    .iter()
-                    .any(|place| place.owner == *owner && is_told(place))
-                {
+                let (mut refused, _) = line.blocked();
+                let is_first = |place: &Place| place.owner() == *owner && place.answer.is_some();
+                if line.iter().any(is_first) {
                     refused.extend(line.leave(owner));
                 }
-                for place in refused {
-                    if let Some(answer) = place.asked.answer {
-                        told.push((answer, Err(error.clone())));
-                    }
+                for answer in refused.into_iter().filter_map(|place| place.answer) {
+                    self.tell(name, answer, Err(error.clone()));
                 }
                 came_to = Err(error);
             }
         }
-        if unwanted {
-            // It has left meanwhile. Later commands follow this release at every master.
-            self.masters
-                .give_back(name, &tried.caller, *owner, End::Clean);
-        }
-        if let Some(granted) = handed {
-            // Before another task can find that it has left the queue.
-            self.hand(name, tried, granted);
-        }
-        let next = if next { line.begin().map(turn) } else { None };
+        let next = if next { line.begin() } else { None };
         if line.is_over() {
             lines.remove(name);
         }
-        drop(lines);
-        self.tell(name, told);
         (next, came_to)
     }
 
@@ -168,23 +151,23 @@ impl Inner {
                 let holder = seen.holder();
                 stamped(Reply::Busy { holder }, seen.round.at, clock::now())
             });
-            inner.tell(&name, vec![(answer, result)]);
+            inner.tell(&name, answer, result);
         });
     }
-}
 
-fn told_busy(
-    told: &mut Told,
-    leaving: Vec<Place<Asked>>,
-    holder: Option<&HolderView>,
-    at: StoreTime,
-) {
-    for place in leaving {
-        if let Some(answer) = place.asked.answer {
+    /// Answers acquires that do not wait, and have left the queue, with the holder.
+    fn tell_leaving(
+        &self,
+        name: &LockName,
+        leaving: Vec<Place>,
+        holder: Option<&HolderView>,
+        at: StoreTime,
+    ) {
+        for answer in leaving.into_iter().filter_map(|place| place.answer) {
             let reply = Reply::Busy {
                 holder: holder.cloned(),
             };
-            told.push((answer, Ok(stamped(reply, at, clock::now()))));
+            self.tell(name, answer, Ok(stamped(reply, at, clock::now())));
         }
     }
 }

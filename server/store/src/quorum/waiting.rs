@@ -2,55 +2,46 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Acquire, Caller, Reply, Resume},
+    command::{Acquire, Caller, Loss, Reply, Resume},
     id::OwnerId,
     name::LockName,
-    time::StoreTime,
     view::{EDGES, WaitEdge, WaiterView},
 };
 
 use super::{
-    line::{Line, Place},
-    round::stamped,
-    store::Inner,
+    board::Board,
+    line::{Line, Place, Turn},
+    round::{Masters, stamped},
 };
 use crate::{
     clock,
     redis::decode::wait_edge,
-    store::{Answer, Stamped},
+    store::{Answer, Observer, Stamped},
 };
 
 /// Longest random pause before a name that came free elsewhere is tried, so that waiting coordinators do not collide.
 const LOTS: Duration = Duration::from_millis(5);
 
+/// State that the store's tasks share.
+pub(super) struct Inner {
+    pub(super) masters: Arc<Masters>,
+    pub(super) board: Board,
+    pub(super) lines: Lines,
+    pub(super) observer: OnceLock<Observer>,
+}
+
 /// Queues of all names.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Mutex<HashMap<LockName, Line<Asked>>>);
-
-/// Queued acquire.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) turn: Turn,
-    since: StoreTime,
-    /// `Some` until it has been answered.
-    pub(super) answer: Option<Answer>,
-}
-
-/// Acquire to carry out.
-#[derive(Clone, Debug)]
-pub(super) struct Turn {
-    pub(super) acquire: Acquire,
-    pub(super) caller: Caller,
-}
+pub(super) struct Lines(Mutex<HashMap<LockName, Line>>);
 
 impl Lines {
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<LockName, Line<Asked>>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<LockName, Line>> {
         // A panic elsewhere can't leave it torn: each use is one step of a line.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +49,7 @@ impl Lines {
     /// Returns the first acquire of a name, if it begins now.
     fn begin(&self, name: &LockName) -> Option<Turn> {
         let mut lines = self.lock();
-        lines.get_mut(name)?.begin().map(turn)
+        lines.get_mut(name)?.begin()
     }
 
     /// Returns the first waiters of a name, and their number.
@@ -67,9 +58,9 @@ impl Lines {
         let Some(line) = lines.get(name) else {
             return (Vec::new(), 0);
         };
-        let waiting = line.iter().filter(|place| place.waits);
+        let waiting = line.iter().filter(|place| place.waits());
         let shown = waiting.clone().take(most);
-        let shown = shown.map(|place| place.asked.view()).collect();
+        let shown = shown.map(Place::view).collect();
         (shown, u64::try_from(waiting.count()).unwrap_or(u64::MAX))
     }
 
@@ -77,9 +68,9 @@ impl Lines {
     pub(super) fn edges(&self, name: &LockName) -> Vec<WaitEdge> {
         let lines = self.lock();
         let places = lines.get(name).into_iter().flat_map(Line::iter);
-        let waiting = places.filter(|place| place.waits).take(EDGES);
+        let waiting = places.filter(|place| place.waits()).take(EDGES);
         waiting
-            .map(|place| wait_edge(place.owner, place.asked.view()))
+            .map(|place| wait_edge(place.owner(), place.view()))
             .collect()
     }
 
@@ -90,40 +81,6 @@ impl Lines {
         }
     }
 }
-
-impl Asked {
-    fn view(&self) -> WaiterView {
-        let Turn { acquire, caller } = &self.turn;
-        WaiterView {
-            session: acquire.session,
-            actor: acquire.actor,
-            client_name: acquire.client_name.clone(),
-            mode: acquire.mode,
-            coordinator: caller.coordinator.clone(),
-            since: self.since,
-        }
-    }
-
-    /// Moves it to another stream.
-    pub(super) fn taken_over(&mut self, caller: &Caller, resume: &Resume) {
-        self.turn.caller = caller.clone();
-        let acquire = &mut self.turn.acquire;
-        acquire.owner = resume.next;
-        acquire.session = Some(resume.session);
-        acquire.client_name = resume.client_name.clone();
-        acquire.ttl = resume.ttl;
-        acquire.wait = true;
-        acquire.again = false;
-    }
-}
-
-/// Returns the acquire in a place.
-pub(super) fn turn(place: &mut Place<Asked>) -> Turn {
-    place.asked.turn.clone()
-}
-
-/// Answers to give once the queues are unlocked.
-pub(super) type Told = Vec<(Answer, Result<Stamped, StoreError>)>;
 
 impl Inner {
     /// Queues an acquire, and begins it if it is the first.
@@ -148,18 +105,10 @@ impl Inner {
         if known.is_none() {
             let is_first = line.is_empty();
             let place = Place {
-                owner,
-                waits,
-                asked: Asked {
-                    turn: Turn { acquire, caller },
-                    since: self.masters.time(),
-                    // The first one, and one that does not wait, get the result as their answer.
-                    answer: if is_first || !waits {
-                        answer.take()
-                    } else {
-                        None
-                    },
-                },
+                turn: Turn { acquire, caller },
+                since: self.masters.time(),
+                // The first one, and one that does not wait, get the result as their answer.
+                answer: answer.take_if(|_| is_first || !waits),
             };
             line.join(place);
         }
@@ -167,7 +116,7 @@ impl Inner {
         let next = if is_stuck || position > 0 {
             None
         } else {
-            line.begin().map(turn)
+            line.begin()
         };
         drop(lines);
         if let Some(answer) = answer {
@@ -175,7 +124,7 @@ impl Inner {
                 position: place_number(position),
                 expires_in: None,
             };
-            self.tell(&name, vec![(answer, Ok(self.stamp(reply)))]);
+            self.tell(&name, answer, Ok(self.stamp(reply)));
         }
         self.spawn(name, next);
     }
@@ -202,9 +151,9 @@ impl Inner {
         let Some(left) = left else {
             return false;
         };
-        if let Some(answer) = left.asked.answer {
+        if let Some(answer) = left.answer {
             let reply = Reply::Busy { holder: None };
-            self.tell(name, vec![(answer, Ok(self.stamp(reply)))]);
+            self.tell(name, answer, Ok(self.stamp(reply)));
         }
         true
     }
@@ -258,7 +207,7 @@ impl Inner {
                     .is_some_and(|line| line.position(&oldest).is_some())
             });
             let stuck = line.as_mut().filter(|line| line.is_stuck());
-            (attached, stuck.and_then(|line| line.begin()).map(turn))
+            (attached, stuck.and_then(|line| line.begin()))
         };
         let expires_in = match turn {
             Some(turn) => self.drive(&name, turn).await?,
@@ -272,17 +221,78 @@ impl Inner {
         Ok(stamped(reply, self.masters.time(), sent_at))
     }
 
+    /// Executes a resume: here, if the place is in a queue of this coordinator, or else on the masters.
+    pub(super) fn resume(
+        self: &Arc<Self>,
+        name: LockName,
+        caller: Caller,
+        resume: Resume,
+        answer: Answer,
+    ) {
+        if let Some(reply) = self.resume_place(&name, &caller, &resume) {
+            return self.tell(&name, answer, Ok(self.stamp(reply)));
+        }
+        if let Some(reason) = self.board.refused(&self.masters) {
+            return answer.give(Err(StoreError::Unavailable { reason }));
+        }
+        let resumed = self.masters.resume(&name, caller, &resume);
+        self.answer(name, answer, resumed.outcome());
+    }
+
+    /// Gives a queued acquire its next owner id. A try in flight then belongs to no owner: its grant is released, and the
+    /// acquire is tried again.
+    fn resume_place(&self, name: &LockName, caller: &Caller, resume: &Resume) -> Option<Reply> {
+        let mut lines = self.lines.lock();
+        let line = lines.get_mut(name)?;
+        let mut ids = [resume.next].into_iter().chain(resume.from.iter().copied());
+        let owner = ids.find(|owner| line.position(owner).is_some())?;
+        let place = line.take_over(&owner, caller, resume)?;
+        if let Some(former) = place.answer.take() {
+            self.tell(name, former, Ok(self.stamp(Reply::Lost(Loss::Resumed))));
+        }
+        let acquire = Box::new(place.turn.acquire.clone());
+        Some(Reply::ResumedWait {
+            acquire,
+            position: place_number(line.position(&resume.next)?),
+            expires_in: None,
+        })
+    }
+
     /// Returns the result of a command that no master was asked about.
     pub(super) fn stamp(&self, reply: Reply) -> Stamped {
         stamped(reply, self.masters.time(), clock::now())
     }
 
-    pub(super) fn tell(&self, name: &LockName, told: Told) {
-        for (answer, result) in told {
-            if let Ok(stamped) = &result {
-                self.observe(name, stamped);
-            }
-            answer.give(result);
+    /// Gives an answer, after the observer has seen it. Neither blocks, nor sends a command, so the queues may be locked.
+    pub(super) fn tell(
+        &self,
+        name: &LockName,
+        answer: Answer,
+        result: Result<Stamped, StoreError>,
+    ) {
+        if let Ok(stamped) = &result {
+            self.observe(name, stamped);
+        }
+        answer.give(result);
+    }
+
+    /// Answers a command with the result of a task.
+    pub(super) fn answer(
+        self: &Arc<Self>,
+        name: LockName,
+        answer: Answer,
+        outcome: impl Future<Output = Result<Stamped, StoreError>> + Send + 'static,
+    ) {
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let result = outcome.await;
+            inner.tell(&name, answer, result);
+        });
+    }
+
+    pub(super) fn observe(&self, name: &LockName, stamped: &Stamped) {
+        if let Some(observer) = self.observer.get() {
+            observer.observe(name, stamped);
         }
     }
 }

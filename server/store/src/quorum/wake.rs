@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::mpsc;
 
-use super::{decide::majority, store::Inner};
+use super::{decide::majority, waiting::Inner};
 use crate::{redis::wake_up, store::WakeUp};
 
 /// Most resumes whose messages are counted at the same time.

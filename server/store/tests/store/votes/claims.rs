@@ -1,4 +1,4 @@
-//! Properties of the decision on a hold that is resumed, from the masters' claims.
+//! Properties of the decision on a hold that is renewed or resumed, from the masters' claims.
 
 use leasehold_core::command::Loss;
 use leasehold_store::quorum::{
@@ -47,7 +47,7 @@ fn is_gone(claim: Claim) -> bool {
 }
 
 proptest! {
-    /// A hold is resumed if and only if a majority of all masters has it with one token.
+    /// A hold stands if and only if a majority of all masters has it with one token.
     #[test]
     fn only_a_majority_has_it(said in all()) {
         let claims = claims(said.len(), &said);
@@ -55,12 +55,12 @@ proptest! {
             votes(&said, |claim| claim == Claim::Has { token: *token }) >= majority(said.len())
         });
         match claims.decision() {
-            Some(Decision::Resumed { token }) => prop_assert_eq!(agreed, Some(token)),
+            Some(Decision::Stands { token }) => prop_assert_eq!(agreed, Some(token)),
             _ => prop_assert_eq!(agreed, None),
         }
     }
 
-    /// A resume is refused only if the masters that may still have the hold are no majority, or a majority lacks it.
+    /// A renewal or a resume is refused only if the masters that may still have the hold are no majority, or a majority lacks it.
     #[test]
     fn nothing_is_refused_that_may_stand(said in all()) {
         let claims = claims(said.len(), &said);
@@ -70,6 +70,25 @@ proptest! {
             prop_assert!(may_have < majority(said.len()) || lack >= majority(said.len()));
             let was_resumed = votes(&said, |claim| claim == Claim::Gone(Loss::Resumed)) > 0;
             prop_assert_eq!(loss == Loss::Resumed, was_resumed);
+            prop_assert_eq!(claims.was_resumed(), was_resumed);
+        }
+    }
+
+    /// A master that had only missed something is as one that lacks the hold and has not voted, and may vote again.
+    #[test]
+    fn a_loss_that_is_taken_back_is_as_if_it_had_not_been_reported(said in all(), place in 0_usize..9) {
+        let place = place % said.len();
+        let mut silent = said.clone();
+        silent[place] = None;
+        let mut waived = claims(said.len(), &said);
+        waived.note(place, Claim::Lacks, false);
+        let mut silent = claims(said.len(), &silent);
+        prop_assert_eq!(waived.decision(), silent.decision());
+        if let Some(Mend { token, places }) = waived.mend() {
+            prop_assert!(places.contains(&place) && waived.has_token(token));
+            waived.note(place, Claim::Has { token }, true);
+            silent.note(place, Claim::Has { token }, true);
+            prop_assert_eq!(waived.decision(), silent.decision());
         }
     }
 
@@ -81,7 +100,7 @@ proptest! {
         let whole = claims(said.len(), &said).decision();
         match early {
             None => {}
-            Some(Decision::Resumed { .. }) => prop_assert_eq!(early, whole),
+            Some(Decision::Stands { .. }) => prop_assert_eq!(early, whole),
             Some(Decision::Refused(_)) => prop_assert!(matches!(whole, Some(Decision::Refused(_)))),
         }
     }
@@ -103,7 +122,7 @@ proptest! {
                 other => prop_assert!(false, "{other:?}"),
             }
         }
-        if let Some(Decision::Resumed { token: agreed }) = claims.decision() {
+        if let Some(Decision::Stands { token: agreed }) = claims.decision() {
             prop_assert_eq!(agreed, token);
         }
         // Set wherever it was lacking, it stands wherever it may.
@@ -121,7 +140,7 @@ proptest! {
         });
         let stands = may_have - newer - abstaining.count() - abstaining_newer.count();
         prop_assert_eq!(
-            mended.decision() == Some(Decision::Resumed { token }),
+            mended.decision() == Some(Decision::Stands { token }),
             stands >= majority(said.len())
         );
     }

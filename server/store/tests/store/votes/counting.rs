@@ -123,21 +123,6 @@ proptest! {
         prop_assert!(undone.is_none_or(|undone| written > undone));
     }
 
-    /// A master that had only missed something has not voted, and may vote again.
-    #[test]
-    fn a_no_that_is_waived_is_as_if_it_had_not_been_said(votes in votes(), waived in 0_usize..5) {
-        let masters = votes.len();
-        let waived = waived.min(number(&votes, Vote::No));
-        let mut tally = tally(masters, &votes);
-        tally.waive(waived);
-        prop_assert_eq!(tally.votes(), masters - number(&votes, Vote::Out) - waived);
-        tally.reopen(waived);
-        (0..waived).for_each(|_| tally.count(Vote::Yes));
-        let yes = number(&votes, Vote::Yes) + waived;
-        let agreed = tally.standing() == Some(Verdict::Agreed);
-        prop_assert_eq!(agreed, yes >= majority(masters));
-    }
-
     /// A holder that is settled anywhere, or has a majority, is nobody to race with.
     #[test]
     fn nobody_races_with_a_holder(holders in vec((0_u8..3, any::<bool>()), 1..=5)) {

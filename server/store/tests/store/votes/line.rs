@@ -1,7 +1,15 @@
 //! Properties of the queue of one name.
 
-use leasehold_core::id::OwnerId;
-use leasehold_store::quorum::line::{Line, Place};
+use std::time::Duration;
+
+use leasehold_core::{
+    command::{Acquire, Caller, Resume},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    mode::Mode,
+    name::{ClientName, Value},
+    time::StoreTime,
+};
+use leasehold_store::quorum::line::{Line, Place, Turn};
 use proptest::{collection::vec, prelude::*};
 
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +20,49 @@ enum Step {
     Granted,
     Leave(usize),
     TakeOver(usize),
+}
+
+fn caller() -> Caller {
+    Caller {
+        coordinator: CoordinatorId::new("here"),
+        floor: FencingToken::default(),
+        token_memory: Duration::from_secs(60),
+        not_after: None,
+    }
+}
+
+fn place(owner: OwnerId, wait: bool) -> Place {
+    let acquire = Acquire {
+        owner,
+        session: None,
+        actor: Actor::NOBODY,
+        client_name: ClientName::parse("client").unwrap(),
+        mode: Mode::Exclusive,
+        value: Value::parse(b"").unwrap(),
+        ttl: Duration::from_secs(1),
+        lock_delay: Duration::ZERO,
+        wait,
+        again: false,
+    };
+    Place {
+        turn: Turn {
+            acquire,
+            caller: caller(),
+        },
+        since: StoreTime::from_micros(0),
+        answer: None,
+    }
+}
+
+fn resume(next: OwnerId) -> Resume {
+    Resume {
+        next,
+        from: Vec::new(),
+        session: SessionId::from_bytes([1; 16]),
+        client_name: ClientName::parse("client").unwrap(),
+        ttl: Duration::from_secs(1),
+        count: 1,
+    }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -39,11 +90,11 @@ proptest! {
                 Step::Join { waits } => {
                     next += 1;
                     let owner = OwnerId::from_bytes([next; 16]);
-                    line.join(Place { owner, waits, asked: () });
+                    line.join(place(owner, waits));
                     expected.push((owner, waits));
                 }
                 Step::Begin => {
-                    let began = line.begin().map(|place| place.owner);
+                    let began = line.begin().map(|turn| turn.acquire.owner);
                     if under_way.is_some() {
                         prop_assert_eq!(began, None);
                     } else {
@@ -53,7 +104,7 @@ proptest! {
                 }
                 Step::Blocked if under_way.take().is_some() => {
                     let (leaving, _) = line.blocked();
-                    prop_assert!(leaving.iter().all(|place| !place.waits));
+                    prop_assert!(leaving.iter().all(|place| !place.waits()));
                     expected.retain(|(_, waits)| *waits);
                 }
                 Step::Granted => {
@@ -74,14 +125,15 @@ proptest! {
                     if let Some(place) = expected.get_mut(at) {
                         next += 1;
                         let owner = OwnerId::from_bytes([next; 16]);
-                        prop_assert!(line.take_over(&place.0, owner).is_some());
-                        prop_assert!(line.take_over(&place.0, owner).is_none());
+                        let resume = resume(owner);
+                        prop_assert!(line.take_over(&place.0, &caller(), &resume).is_some());
+                        prop_assert!(line.take_over(&place.0, &caller(), &resume).is_none());
                         *place = (owner, true);
                     }
                 }
                 Step::Blocked => {}
             }
-            let order: Vec<_> = line.iter().map(|place| (place.owner, place.waits)).collect();
+            let order: Vec<_> = line.iter().map(|place| (place.owner(), place.waits())).collect();
             prop_assert_eq!(&order, &expected);
             prop_assert_eq!(line.is_over(), expected.is_empty() && under_way.is_none());
         }
@@ -92,11 +144,7 @@ proptest! {
 fn a_lock_that_came_free_during_an_attempt_is_tried_again() {
     let owner = OwnerId::from_bytes([1; 16]);
     let mut line = Line::default();
-    line.join(Place {
-        owner,
-        waits: true,
-        asked: (),
-    });
+    line.join(place(owner, true));
     assert!(line.begin().is_some());
     assert!(line.begin().is_none());
     assert!(line.blocked().1);
