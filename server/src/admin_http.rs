@@ -15,14 +15,13 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{either::Either, sync::CancellationToken};
 
 use crate::{
     Liveness,
@@ -118,17 +117,8 @@ pub async fn serve(
                     tracing::debug!(%peer, "a connection to the admin port was closed: {CONNECTIONS} are open");
                     continue;
                 }
-                let (tls, router, shutdown) = (tls.clone(), router.clone(), shutdown.clone());
-                connections.spawn(async move {
-                    match tls {
-                        None => serve_one(socket, router, patience, shutdown).await,
-                        Some(tls) => {
-                            if let Some(stream) = encrypt(socket, peer, &tls, patience).await {
-                                serve_one(stream, router, patience, shutdown).await;
-                            }
-                        }
-                    }
-                });
+                let serving = serve_one(socket, peer, tls.clone(), router.clone(), patience, shutdown.clone());
+                connections.spawn(serving);
             }
         }
     }
@@ -136,6 +126,40 @@ pub async fn serve(
     // Somebody who holds a half-sent request open must not hold up the shutdown.
     let last = async { while connections.join_next().await.is_some() {} };
     let _ = timeout(LAST_REQUESTS, last).await;
+}
+
+/// Serves one connection until its end, its longest life, or the shutdown, which gives a request in progress a second.
+async fn serve_one(
+    socket: TcpStream,
+    peer: SocketAddr,
+    tls: Option<Tls>,
+    router: Router,
+    patience: Duration,
+    shutdown: CancellationToken,
+) {
+    let stream = match tls {
+        None => Either::Left(socket),
+        // A client whose handshake is not complete has no request in progress.
+        Some(tls) => match shutdown
+            .run_until_cancelled(encrypt(socket, peer, &tls, patience))
+            .await
+        {
+            Some(Some(stream)) => Either::Right(stream),
+            _ => return,
+        },
+    };
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut served = pin!(served);
+    tokio::select! {
+        _ = &mut served => return,
+        () = sleep(LIFE) => {}
+        () = shutdown.cancelled() => {}
+    }
+    served.as_mut().graceful_shutdown();
+    let _ = timeout(LAST_REQUESTS, served).await;
 }
 
 /// Completes the TLS handshake of a connection, or logs why it failed.
@@ -154,24 +178,6 @@ async fn encrypt(
         Err(_) => tracing::debug!(%peer, "a TLS handshake on the admin port took too long"),
     }
     None
-}
-
-async fn serve_one<I>(io: I, router: Router, patience: Duration, shutdown: CancellationToken)
-where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(patience)
-        .serve_connection(TokioIo::new(io), TowerToHyperService::new(router));
-    let mut served = pin!(served);
-    tokio::select! {
-        _ = &mut served => return,
-        () = sleep(LIFE) => {}
-        () = shutdown.cancelled() => {}
-    }
-    served.as_mut().graceful_shutdown();
-    let _ = timeout(LAST_REQUESTS, served).await;
 }
 
 async fn livez(State(state): State<AdminState>) -> (StatusCode, String) {
@@ -206,5 +212,43 @@ async fn metrics(
     } else {
         let content_type = [(header::CONTENT_TYPE, TEXT)];
         (content_type, state.metrics.encode_for_prometheus())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+    use futures_util::FutureExt;
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+    use crate::{Config, Reload};
+
+    #[tokio::test]
+    async fn a_shutdown_ends_a_handshake_that_hangs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cert, key) = (folder.path().join("cert"), folder.path().join("key"));
+        let pair = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::default().self_signed(&pair).unwrap();
+        std::fs::write(&cert, certificate.pem()).unwrap();
+        std::fs::write(&key, pair.serialize_pem()).unwrap();
+        let config = Config {
+            tls_cert: Some(cert),
+            tls_key: Some(key),
+            ..Config::default()
+        };
+        let shutdown = CancellationToken::new();
+        let tls = Tls::start(&Reload::from(config), &Liveness::default(), &shutdown).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        // It sends nothing.
+        let _client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let (socket, peer) = TcpListener::accept(&listener).await.unwrap();
+        let serving = serve_one(socket, peer, tls, Router::new(), LIFE, shutdown.clone());
+        let mut serving = pin!(serving);
+        assert_eq!(serving.as_mut().now_or_never(), None, "the handshake hangs");
+        shutdown.cancel();
+        assert_eq!(serving.now_or_never(), Some(()));
     }
 }
