@@ -5,16 +5,13 @@
 //! has as many acquires in flight as it likes; otherwise each has an equal part of the room. Further acquires wait with their
 //! sender, where a cancel removes them at no cost.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::Semaphore;
 
 /// Acquires in flight, of all senders together, beyond which a sender that has its share waits. They fill a call or two, which is
 /// more than it takes to keep the store busy, and delay other senders by a few milliseconds.
@@ -119,29 +116,29 @@ impl Drop for Share {
 #[derive(Debug)]
 pub struct CallQueue {
     state: Mutex<State>,
+    /// Permits that were given and not taken yet. Calls take them in the order in which they came.
+    given: Semaphore,
 }
 
 #[derive(Debug)]
 struct State {
     share: Share,
-    waiting: VecDeque<oneshot::Sender<Permit>>,
-    /// Number of those that were given up. One that gets its permit while it is given up may count.
-    given_up: usize,
+    /// Number of calls that have not taken a permit.
+    waiting: usize,
+    /// Number of permits that were given to them.
+    given: usize,
 }
 
-/// Call that waits in a queue. Dropping it before it has its permit gives it up.
+/// Call that has not taken its permit. Dropping it leaves the queue.
 #[derive(Debug)]
 struct Waiting<'a> {
     queue: &'a CallQueue,
-    given: oneshot::Receiver<Permit>,
-    is_given: bool,
+    has_permit: bool,
 }
 
 /// Permission to have one acquire in flight, until it is dropped.
 #[derive(Debug)]
-pub struct Permit {
-    queue: Option<Arc<CallQueue>>,
-}
+pub struct Permit(Arc<CallQueue>);
 
 impl CallQueue {
     /// Returns an empty queue with this share.
@@ -150,9 +147,10 @@ impl CallQueue {
         Self {
             state: Mutex::new(State {
                 share,
-                waiting: VecDeque::new(),
-                given_up: 0,
+                waiting: 0,
+                given: 0,
             }),
+            given: Semaphore::new(0),
         }
     }
 
@@ -162,102 +160,54 @@ impl CallQueue {
     ///
     /// Dropping the future leaves the queue.
     pub async fn permit(self: &Arc<Self>) -> Permit {
-        let (permit, given) = oneshot::channel();
-        {
-            let mut state = self.state.lock();
-            if state.waiting.is_empty() && state.share.has_room() {
-                state.share.start();
-                return self.own();
-            }
-            state.waiting.push_back(permit);
-            state.share.set_waiting(true);
-        }
+        self.update(|state| state.waiting += 1);
         let mut waiting = Waiting {
             queue: self,
-            given,
-            is_given: false,
+            has_permit: false,
         };
-        let given = (&mut waiting.given).await;
-        waiting.is_given = true;
-        // It is given before the queue is gone.
-        given.unwrap_or(Permit { queue: None })
+        // The semaphore is never closed.
+        if let Ok(permit) = self.given.acquire().await {
+            permit.forget();
+        }
+        waiting.has_permit = true;
+        Permit(Arc::clone(self))
     }
 
-    /// Counts a call that was given up. Such calls are removed when they are most of the queue, so that they never take more memory
-    /// than the others, and each costs little.
-    fn given_up(&self) {
+    /// Changes the state, and gives a permit to each waiting call for which there is room then.
+    fn update(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
-        state.given_up += 1;
-        if state.given_up <= state.waiting.len() / 2 {
-            return;
-        }
-        state.waiting.retain(|waiting| !waiting.is_closed());
-        state.given_up = 0;
-        let is_waiting = !state.waiting.is_empty();
-        state.share.set_waiting(is_waiting);
-    }
-
-    fn own(self: &Arc<Self>) -> Permit {
-        Permit {
-            queue: Some(Arc::clone(self)),
-        }
-    }
-
-    fn ended(self: &Arc<Self>) {
-        let mut next = {
-            let mut state = self.state.lock();
-            state.share.finish();
-            self.next(&mut state)
-        };
-        // Not while it is locked: one that nobody waits for any more comes back at once.
-        while let Some((waiting, permit)) = next {
-            drop(waiting.send(permit));
-            next = self.next(&mut self.state.lock());
-        }
-    }
-
-    fn next(self: &Arc<Self>, state: &mut State) -> Option<(oneshot::Sender<Permit>, Permit)> {
-        // Calls that were given up get no permit.
-        while state
-            .waiting
-            .front()
-            .is_some_and(oneshot::Sender::is_closed)
-        {
-            state.waiting.pop_front();
-            state.given_up = state.given_up.saturating_sub(1);
-        }
-        let next = if state.share.has_room() {
-            state.waiting.pop_front()
-        } else {
-            None
-        };
-        if next.is_some() {
+        change(&mut state);
+        while state.given < state.waiting && state.share.has_room() {
             state.share.start();
+            state.given += 1;
+            self.given.add_permits(1);
         }
-        let is_waiting = !state.waiting.is_empty();
+        let is_waiting = state.given < state.waiting;
         state.share.set_waiting(is_waiting);
-        Some((next?, self.own()))
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if self.is_given {
-            return;
-        }
-        self.given.close();
-        // One that got its permit and never knew has left the queue.
-        if self.given.try_recv().is_err() {
-            self.queue.given_up();
-        }
+        self.queue.update(|state| {
+            state.waiting -= 1;
+            if self.has_permit {
+                state.given -= 1;
+            } else if state.given > state.waiting
+                && let Ok(permit) = self.queue.given.try_acquire()
+            {
+                // The call was given up after it was given a permit, which nobody else waits for.
+                permit.forget();
+                state.given -= 1;
+                state.share.finish();
+            }
+        });
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(queue) = self.queue.take() {
-            queue.ended();
-        }
+        self.0.update(|state| state.share.finish());
     }
 }
 
@@ -338,7 +288,8 @@ mod tests {
         drop(fourth.await);
         drop(permits);
         assert_eq!(counted(&admission), (0, 0));
-        assert!(queue.state.lock().waiting.is_empty());
+        assert_eq!(queue.state.lock().waiting, 0);
+        assert_eq!(queue.given.available_permits(), 0);
     }
 
     #[tokio::test]
@@ -356,11 +307,10 @@ mod tests {
         for _ in 0..1000 {
             drop(wait());
             last.push(wait());
-            let waiting = queue.state.lock().waiting.len();
-            assert!(waiting <= 2 * last.len() + 2, "{waiting}");
+            assert_eq!(queue.state.lock().waiting, last.len() + 1);
         }
         last.truncate(3);
-        assert!(queue.state.lock().waiting.len() <= 8);
+        assert_eq!(queue.state.lock().waiting, 4);
         drop(permits);
         assert_eq!(join_all(last).await.len(), 3);
         drop(first);
