@@ -4,34 +4,23 @@ use std::{
     collections::{BTreeMap, HashMap},
     ops::Bound,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
 use leasehold_core::{id::SessionId, name::ClientName, time::Moment};
+use parking_lot::Mutex;
 
-use crate::{
-    limits::for_one_that_resumes,
-    telemetry::{Metrics, Tracked},
-};
+use crate::telemetry::{Metrics, Tracked};
 
 /// Number of sessions that are looked at in one go.
 const PART: usize = 1024;
 
 /// All sessions that are open here. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Sessions {
-    open: Arc<Mutex<Open>>,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    sessions: BTreeMap<SessionId, Arc<SessionInfo>>,
-    /// Number of those that have no stream any more.
-    without_stream: usize,
-}
+pub struct Sessions(Arc<Mutex<BTreeMap<SessionId, Arc<SessionInfo>>>>);
 
 /// One session, as operators may see it.
 #[derive(Debug)]
@@ -124,38 +113,19 @@ pub struct Load {
 pub struct Listed {
     sessions: Sessions,
     info: Arc<SessionInfo>,
-    has_stream: bool,
     _tracked: Tracked,
 }
 
 impl Sessions {
-    /// Lists a session; `None` if there are `limit` already. One that `resumes` what another has takes the place of one without
-    /// a stream.
-    pub fn open(
-        &self,
-        info: SessionInfo,
-        limit: usize,
-        resumes: bool,
-        metrics: &Metrics,
-    ) -> Option<Listed> {
+    /// Lists a session.
+    pub fn open(&self, info: SessionInfo, metrics: &Metrics) -> Listed {
         let info = Arc::new(info);
-        let mut open = self.lock();
-        let limit = if resumes {
-            for_one_that_resumes(limit, open.without_stream)
-        } else {
-            limit
-        };
-        if open.sessions.len() >= limit {
-            return None;
-        }
-        open.sessions.insert(info.id, Arc::clone(&info));
-        drop(open);
-        Some(Listed {
+        self.0.lock().insert(info.id, Arc::clone(&info));
+        Listed {
             sessions: self.clone(),
             info,
-            has_stream: true,
             _tracked: metrics.sessions.track(),
-        })
+        }
     }
 
     /// At most `limit` of the sessions that are seen, in the order of their ids, from behind `after`.
@@ -166,8 +136,8 @@ impl Sessions {
         is_seen: impl Fn(&SessionInfo) -> bool,
     ) -> Vec<Arc<SessionInfo>> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.lock()
-            .sessions
+        self.0
+            .lock()
             .range((from, Bound::Unbounded))
             .map(|(_, info)| info)
             .filter(|info| is_seen(info))
@@ -217,11 +187,6 @@ impl Sessions {
             }
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        // A panic elsewhere can't leave it torn: each use is one insert, look-up or removal.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Listed {
@@ -229,21 +194,10 @@ impl Listed {
     pub fn info(&self) -> &SessionInfo {
         &self.info
     }
-
-    /// The session's stream has ended; what it has is kept for a while.
-    pub fn stream_ended(&mut self) {
-        if std::mem::replace(&mut self.has_stream, false) {
-            self.sessions.lock().without_stream += 1;
-        }
-    }
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        let mut open = self.sessions.lock();
-        open.sessions.remove(&self.info.id);
-        if !self.has_stream {
-            open.without_stream -= 1;
-        }
+        self.sessions.0.lock().remove(&self.info.id);
     }
 }

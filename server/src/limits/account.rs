@@ -26,9 +26,7 @@ pub struct Account {
     /// The time by which the permitted rate pays for its requests so far, in nanoseconds since the coordinator's start. At most
     /// a second ahead (the burst), unless it owes requests.
     paid_until: AtomicU64,
-    sessions: AtomicUsize,
-    /// Number of these that no longer have a stream.
-    without_stream: AtomicUsize,
+    pub(super) sessions: Arc<SessionCount>,
 }
 
 impl Account {
@@ -134,46 +132,63 @@ impl Accounts {
     }
 }
 
-/// Place of a caller's session, taken for as long as this lives.
+/// Number of sessions, and of those whose stream has ended while their locks are kept for a resume.
+#[derive(Debug, Default)]
+pub(super) struct SessionCount {
+    all: AtomicUsize,
+    without_stream: AtomicUsize,
+}
+
+/// One session of a [`SessionCount`], for as long as this lives.
 #[derive(Debug)]
-#[must_use = "the place is free again when this is dropped"]
-pub struct SessionPlace {
-    account: Arc<Account>,
+pub(super) struct Counted {
+    count: Arc<SessionCount>,
     has_stream: bool,
 }
 
-impl SessionPlace {
-    /// Takes a place; `None` if the caller has `limit` already. A session that `resumes` another replaces one without a stream.
-    pub(super) fn take(account: Arc<Account>, limit: usize, resumes: bool) -> Option<Self> {
-        let without_stream = account.without_stream.load(Ordering::Relaxed);
-        let limit = if resumes {
-            for_one_that_resumes(limit, without_stream)
+impl SessionCount {
+    /// Counts a session; returns `None` if there are `limit` already. One that `resumes` another replaces one without a stream, so
+    /// that there may be `limit` sessions with a stream, and at most as many again without one.
+    pub(super) fn take(self: &Arc<Self>, limit: usize, resumes: bool) -> Option<Counted> {
+        let without_stream = self.without_stream.load(Ordering::Relaxed);
+        let more = if resumes {
+            without_stream.min(limit)
         } else {
-            limit
+            0
         };
-        take_one(&account.sessions, limit).then(|| Self {
-            account,
+        take_one(&self.all, limit.saturating_add(more)).then(|| Counted {
+            count: Arc::clone(self),
             has_stream: true,
         })
     }
+}
 
-    /// Notes that the session's stream has ended, while its locks are kept for a resume.
-    pub fn stream_ended(&mut self) {
-        if std::mem::replace(&mut self.has_stream, false) {
-            self.account.without_stream.fetch_add(1, Ordering::Relaxed);
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if !self.has_stream {
+            self.count.without_stream.fetch_sub(1, Ordering::Relaxed);
         }
+        self.count.all.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Returns the limit of sessions for one that resumes another: `limit` sessions with a stream, and at most as many again
-/// without one.
-pub const fn for_one_that_resumes(limit: usize, without_stream: usize) -> usize {
-    let more = if without_stream < limit {
-        without_stream
-    } else {
-        limit
-    };
-    limit.saturating_add(more)
+/// Place of a session among those of its caller, and among all, taken for as long as this lives.
+#[derive(Debug)]
+#[must_use = "the place is free again when this is dropped"]
+pub struct SessionPlace {
+    pub(super) account: Arc<Account>,
+    pub(super) counted: [Counted; 2],
+}
+
+impl SessionPlace {
+    /// Notes that the session's stream has ended, while its locks are kept for a resume.
+    pub fn stream_ended(&mut self) {
+        for counted in &mut self.counted {
+            if std::mem::replace(&mut counted.has_stream, false) {
+                counted.count.without_stream.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
 }
 
 impl Deref for SessionPlace {
@@ -181,15 +196,6 @@ impl Deref for SessionPlace {
 
     fn deref(&self) -> &Account {
         &self.account
-    }
-}
-
-impl Drop for SessionPlace {
-    fn drop(&mut self) {
-        if !self.has_stream {
-            self.account.without_stream.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.account.sessions.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

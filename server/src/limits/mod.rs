@@ -29,14 +29,14 @@ use leasehold_core::name::LockName;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    account::{Account, SessionPlace, for_one_that_resumes},
+    account::{Account, SessionPlace},
     attempts::Attempts,
     files::allow_many_files,
     layer::LimitLayer,
     names::WaiterPlace,
 };
 use self::{
-    account::{Accounts, take_one},
+    account::{Accounts, SessionCount, take_one},
     names::Names,
 };
 use crate::{
@@ -71,6 +71,7 @@ struct Shared {
     /// The origin of the requests' times.
     began: Instant,
     accounts: Accounts,
+    sessions: Arc<SessionCount>,
     waiters: Names,
     watchers: AtomicUsize,
     /// The highest limit of a session's locks so far.
@@ -97,6 +98,7 @@ impl Limits {
                 patience: config.handshake_timeout,
                 began: Instant::now(),
                 accounts: Accounts::default(),
+                sessions: Arc::default(),
                 waiters: Names::default(),
                 watchers: AtomicUsize::new(0),
                 most_locks: AtomicUsize::new(config.max_locks_per_session),
@@ -199,16 +201,30 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// If the caller has as many as it may.
+    /// If the caller, or the coordinator, has as many as it may.
     pub fn session(&self, account: Arc<Account>, resumes: bool) -> Result<SessionPlace, Refusal> {
-        let limit = self.config().max_sessions_per_identity;
-        SessionPlace::take(account, limit, resumes).ok_or_else(|| {
+        let config = self.config();
+        let limit = config.max_sessions_per_identity;
+        let of_caller = account.sessions.take(limit, resumes).ok_or_else(|| {
             Refusal::over(
                 Reason::TooManySessions,
                 ("max-sessions-per-identity", limit),
                 Some(LATER),
                 format!("the caller has {limit} sessions here, which is the limit; close some, share sessions, or try another coordinator"),
             )
+        })?;
+        let limit = config.max_sessions;
+        let of_all = self.shared.sessions.take(limit, resumes).ok_or_else(|| {
+            Refusal::over(
+                Reason::TooManySessions,
+                ("max-sessions", limit),
+                Some(LATER),
+                format!("the coordinator has {limit} sessions, which is its limit; try another one or later"),
+            )
+        })?;
+        Ok(SessionPlace {
+            account,
+            counted: [of_caller, of_all],
         })
     }
 
@@ -274,18 +290,6 @@ impl Drop for WatcherPlace {
     fn drop(&mut self) {
         self.limits.shared.watchers.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Returns the refusal of a session beyond `max-sessions`.
-pub fn too_many_sessions(limit: usize) -> Refusal {
-    Refusal::over(
-        Reason::TooManySessions,
-        ("max-sessions", limit),
-        Some(LATER),
-        format!(
-            "the coordinator has {limit} sessions, which is its limit; try another one or later"
-        ),
-    )
 }
 
 /// Returns the refusal of `more` locks for a session that `has` some.

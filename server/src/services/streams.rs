@@ -25,7 +25,7 @@ use crate::{
         stream::Kind,
     },
     coordinator::Coordinator,
-    limits::{Account, too_many_sessions},
+    limits::Account,
     listener::ConnectionHandle,
     outbox::{Outbox, Reading, traces::Following},
     session::{driver, opened::Opened, signals::Shutdown},
@@ -226,12 +226,7 @@ impl Streams {
         // Looked for only as long as none is found, and only by who names one.
         let resumes = from.any(|owner| self.coordinator.registry().knows(owner));
         let account = limits.session(Arc::clone(&peer.account), resumes)?;
-        let config = limits.config();
-        let limit = config.max_sessions;
-        let listed = self
-            .sessions
-            .open(info, limit, resumes, self.coordinator.metrics())
-            .ok_or_else(|| too_many_sessions(limit))?;
+        let listed = self.sessions.open(info, self.coordinator.metrics());
         Ok(Opened {
             kind,
             request_id,
@@ -241,7 +236,7 @@ impl Streams {
             grace: disconnect_grace,
             resume,
             denied,
-            max_locks: config.max_locks_per_session,
+            max_locks: limits.config().max_locks_per_session,
             rights: peer.rights.clone(),
             listed,
             account,

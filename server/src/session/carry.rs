@@ -149,7 +149,6 @@ impl Carrier {
             Output::Detached => {
                 if let Some(place) = &mut self.place {
                     place.account.stream_ended();
-                    place.listed.stream_ended();
                 }
             }
             Output::NotOpened => self.place = None,
