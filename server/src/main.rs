@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context;
 use leasehold_server::{
     Config, Listeners,
-    config::{Action, ClientAuth, ConfigErrors, unknown_variables},
+    config::{Action, ClientAuth, unknown_variables},
     limits::allow_many_files,
     probe::probe,
     reload::{Reloader, check_files},
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Ok(Action::QuorumBootstrap(config)) => return answer(bootstrap(&config)),
         Ok(Action::Print(text)) => return print(&text),
         Err(errors) => {
-            complain(&errors.to_string());
+            complain(&errors.join("\n"));
             for warning in warnings() {
                 complain(&format!("warning: {warning}"));
             }
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
             }
             // A file may have changed since it was checked.
             match error.downcast_ref::<RunError>() {
-                Some(error) if error.is_configuration() => ExitCode::from(USAGE),
+                Some(RunError::Configuration(_)) => ExitCode::from(USAGE),
                 _ => ExitCode::FAILURE,
             }
         }
@@ -87,7 +87,7 @@ fn bootstrap(config: &Config) -> anyhow::Result<String> {
 
 /// Reads the command line, and anew at each call the files that it names. Where it asks to serve, or to check, everything that
 /// the settings name is read, too.
-fn from_command_line() -> Result<Action, ConfigErrors> {
+fn from_command_line() -> Result<Action, Vec<String>> {
     Config::from_args_and_files(env::args_os(), |name| env::var_os(name), check_files)
 }
 
@@ -167,7 +167,7 @@ async fn reload_at(mut hangup: Signal, mut reloader: Reloader) {
             Ok(Action::Serve(config)) => Ok(*config),
             // The flags are those that it serves with.
             Ok(_) => continue,
-            Err(errors) => Err(errors.errors().iter().map(ToString::to_string).collect()),
+            Err(errors) => Err(errors),
         };
         reloader.apply(read);
         service_manager::ready();

@@ -15,50 +15,28 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Most bytes that are read of an answer. A reason is one line.
 const MAX_ANSWER: usize = 16 * 1024;
 
-/// Error of a probe.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProbeError {
-    /// The configured admin port is 0, and only the coordinator knows the free port that it took.
-    #[error(
-        "failed to ask the coordinator: admin-listen is {0}, a free port; give the one that it took as --admin-listen"
-    )]
-    UnknownPort(SocketAddr),
-    /// The admin port does not answer.
-    #[error("failed to ask the coordinator at {address}: {source}")]
-    Unreachable {
-        /// The address of the admin port.
-        address: SocketAddr,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The answer is not that of a coordinator's admin port.
-    #[error("failed to understand the answer of {0}: it is not HTTP; is this the admin port?")]
-    Unintelligible(SocketAddr),
-    /// The coordinator answers that it does not serve locks.
-    #[error("not ready: {0}")]
-    NotReady(String),
-}
-
 /// Asks the coordinator that runs with this configuration on this machine whether it serves locks, and returns its answer, such
 /// as `ready`. Blocks for at most three seconds.
 ///
 /// # Errors
 ///
 /// If it does not answer, or answers that it is not ready.
-pub fn probe(config: &Config) -> Result<String, ProbeError> {
+pub fn probe(config: &Config) -> Result<String, String> {
     let address = reachable(config.admin_listen);
     if address.port() == 0 {
-        return Err(ProbeError::UnknownPort(address));
+        return Err(format!(
+            "failed to ask the coordinator: admin-listen is {address}, a free port; give the one that it took as --admin-listen"
+        ));
     }
-    let answer =
-        connect(config, address).map_err(|source| ProbeError::Unreachable { address, source })?;
+    let answer = connect(config, address)
+        .map_err(|error| format!("failed to ask the coordinator at {address}: {error}"))?;
     let answer = String::from_utf8_lossy(&answer);
-    let (ready, reason) = read(&answer).ok_or(ProbeError::Unintelligible(address))?;
-    if ready {
-        Ok(reason.to_owned())
-    } else {
-        Err(ProbeError::NotReady(reason.to_owned()))
+    match read(&answer) {
+        Some((true, reason)) => Ok(reason.to_owned()),
+        Some((false, reason)) => Err(format!("not ready: {reason}")),
+        None => Err(format!(
+            "failed to understand the answer of {address}: it is not HTTP; is this the admin port?"
+        )),
     }
 }
 
@@ -144,7 +122,7 @@ mod tests {
         thread,
     };
 
-    use super::{ProbeError, probe, reachable, read};
+    use super::{probe, reachable, read};
     use crate::config::Config;
 
     fn asking(admin_listen: SocketAddr) -> Config {
@@ -177,22 +155,22 @@ mod tests {
         let draining = probe(&answering(
             "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 9\r\n\r\ndraining\n",
         ));
-        assert_eq!(draining.unwrap_err().to_string(), "not ready: draining");
+        assert_eq!(draining.unwrap_err(), "not ready: draining");
         let foreign = probe(&answering("SSH-2.0-OpenSSH_9.2\r\n"));
-        assert!(matches!(foreign, Err(ProbeError::Unintelligible(_))));
+        assert!(foreign.unwrap_err().contains("it is not HTTP"));
         let silent = probe(&answering(""));
-        assert!(matches!(silent, Err(ProbeError::Unintelligible(_))));
+        assert!(silent.unwrap_err().contains("it is not HTTP"));
     }
 
     #[test]
     fn nobody_there_is_an_error() {
         let unknown = probe(&asking(SocketAddr::from(([127, 0, 0, 1], 0))));
-        assert!(matches!(unknown, Err(ProbeError::UnknownPort(_))));
+        assert!(unknown.unwrap_err().contains("give the one that it took"));
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
         let nobody = probe(&asking(address));
-        assert!(matches!(nobody, Err(ProbeError::Unreachable { .. })));
+        assert!(nobody.unwrap_err().contains(&format!("at {address}: ")));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use crate::{
     access,
-    config::{Changes, Config},
+    config::{Changes, Config, unreadable},
     follow::Reload,
     tls,
 };
@@ -99,8 +99,8 @@ pub fn check_files(config: &Config) -> Vec<String> {
         }));
     }
     wrong.extend(alone(config));
-    wrong.extend(tls::check(config).iter().map(ToString::to_string));
-    wrong.extend(access::check(config).iter().map(ToString::to_string));
+    wrong.extend(tls::check(config));
+    wrong.extend(access::check(config));
     wrong
 }
 
@@ -113,10 +113,7 @@ fn alone(config: &Config) -> Option<String> {
         _ => return None,
     };
     let error = std::fs::read(path).err()?;
-    Some(format!(
-        "failed to read {} ({setting}): {error}",
-        path.display()
-    ))
+    Some(unreadable(setting, path, None, error))
 }
 
 #[cfg(test)]

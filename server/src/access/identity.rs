@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::SystemTime};
 
-use super::{certificate::Shown, jwt::KeyMark, tokens::TokenHash};
+use super::{certificate::Shown, tokens::TokenHash};
 
 /// Identity that a caller has shown.
 #[derive(Clone, Debug)]
@@ -22,6 +22,6 @@ pub(super) enum Proof {
     Certificate(Arc<Shown>),
     /// A static token.
     Token(TokenHash),
-    /// A signed token: the key that checked it.
-    Jwt(KeyMark),
+    /// A signed token: the mark of the key that checked it.
+    Jwt(TokenHash),
 }

@@ -15,10 +15,10 @@ use jsonwebtoken::{
     errors::ErrorKind,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse},
 };
-use ring::digest::{Context, SHA256};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{AccessError, name::check_name, remembered::Remembered};
+use super::{name::check_name, remembered::Remembered, tokens::TokenHash};
+use crate::config::unreadable;
 
 /// Most that the issuer's clock may be ahead before a token counts as not valid yet.
 const LEEWAY: Duration = Duration::from_secs(30);
@@ -50,12 +50,9 @@ struct Key {
     /// The algorithms that it may sign with.
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
-    mark: KeyMark,
+    /// Hash of the key, and of the claims that are required.
+    mark: TokenHash,
 }
-
-/// Mark of the key that checked a token, and of the claims that were required.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct KeyMark([u8; 32]);
 
 /// Contents of a valid token.
 #[derive(Clone, Debug)]
@@ -65,7 +62,7 @@ pub(super) struct Subject {
     /// Time of its expiry.
     pub(super) expires: SystemTime,
     /// The key that checked it.
-    pub(super) mark: KeyMark,
+    pub(super) mark: TokenHash,
 }
 
 /// Reason why a token is not valid.
@@ -88,9 +85,9 @@ impl Jwt {
         issuer: &str,
         audience: &str,
         claim: &str,
-    ) -> Result<Self, AccessError> {
+    ) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
-            .map_err(|source| AccessError::unreadable("jwt-keys", path, source))?;
+            .map_err(|error| unreadable("jwt-keys", path, None, error))?;
         let mut jwt = Self {
             keys: Vec::new(),
             issuer: issuer.to_owned(),
@@ -103,12 +100,7 @@ impl Jwt {
         } else {
             jwt.pem(&text).map(|key| vec![key])
         };
-        jwt.keys = keys.map_err(|(line, message)| AccessError::Malformed {
-            setting: "jwt-keys",
-            path: path.to_owned(),
-            line,
-            message,
-        })?;
+        jwt.keys = keys.map_err(|(line, message)| unreadable("jwt-keys", path, line, message))?;
         Ok(jwt)
     }
 
@@ -155,7 +147,7 @@ impl Jwt {
 
     /// Returns whether the key and the claims that a token was checked with are still in force.
     #[must_use]
-    pub(super) fn still_checks(&self, mark: &KeyMark) -> bool {
+    pub(super) fn still_checks(&self, mark: &TokenHash) -> bool {
         self.keys.iter().any(|key| key.mark == *mark)
     }
 
@@ -238,14 +230,14 @@ impl Jwt {
             return None;
         }
         let (possible, material) = match &jwk.algorithm {
-            AlgorithmParameters::RSA(rsa) => (&RSA[..], [&rsa.n, &rsa.e]),
+            AlgorithmParameters::RSA(rsa) => (&RSA[..], [&*rsa.n, &*rsa.e]),
             AlgorithmParameters::EllipticCurve(ec) => match ec.curve {
-                EllipticCurve::P256 => (&[Algorithm::ES256][..], [&ec.x, &ec.y]),
-                EllipticCurve::P384 => (&[Algorithm::ES384][..], [&ec.x, &ec.y]),
+                EllipticCurve::P256 => (&[Algorithm::ES256][..], [&*ec.x, &*ec.y]),
+                EllipticCurve::P384 => (&[Algorithm::ES384][..], [&*ec.x, &*ec.y]),
                 _ => return None,
             },
             AlgorithmParameters::OctetKeyPair(pair) => match pair.curve {
-                EllipticCurve::Ed25519 => (&[Algorithm::EdDSA][..], [&pair.x, &pair.x]),
+                EllipticCurve::Ed25519 => (&[Algorithm::EdDSA][..], [&*pair.x, ""]),
                 _ => return None,
             },
             AlgorithmParameters::OctetKey(_) => return None,
@@ -298,23 +290,9 @@ impl Jwt {
         })
     }
 
-    fn mark(&self, material: [impl AsRef<str>; 2]) -> KeyMark {
-        let mut context = Context::new(&SHA256);
-        let [one, two] = &material;
-        let parts = [
-            one.as_ref(),
-            two.as_ref(),
-            &self.issuer,
-            &self.audience,
-            &self.claim,
-        ];
-        for part in parts {
-            context.update(&part.len().to_be_bytes());
-            context.update(part.as_bytes());
-        }
-        let mut mark = [0; 32];
-        mark.copy_from_slice(context.finish().as_ref());
-        KeyMark(mark)
+    fn mark(&self, material: [&str; 2]) -> TokenHash {
+        let marked = json!([material, self.issuer, self.audience, self.claim]);
+        TokenHash::of(&marked.to_string())
     }
 }
 

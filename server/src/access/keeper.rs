@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Access, AccessError,
+    Access,
     policy::{Given, Policy},
 };
 use crate::{
@@ -27,7 +27,7 @@ impl Access {
         tls: Option<&Tls>,
         liveness: &Liveness,
         stop: CancellationToken,
-    ) -> Result<Self, AccessError> {
+    ) -> Result<Self, String> {
         // The watch begins before the files are read, so that no change in between is missed.
         let sources = Sources::new(reload, Policy::files);
         let given = Given {

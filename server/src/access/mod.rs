@@ -11,7 +11,6 @@
 
 mod caller;
 mod certificate;
-mod error;
 mod identity;
 mod jwt;
 mod keeper;
@@ -29,7 +28,7 @@ use tokio::sync::watch;
 use tonic::Extensions;
 
 use self::policy::Policy;
-pub use self::{caller::Caller, error::AccessError, layer::AccessLayer, rights::Rights};
+pub use self::{caller::Caller, layer::AccessLayer, rights::Rights};
 pub(crate) use self::{
     certificate::Shown,
     policy::check,

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::SystemTime};
 use tonic::codegen::http::{HeaderMap, header::AUTHORIZATION};
 
 use super::{
-    AccessError, Caller,
+    Caller,
     identity::{Identity, Proof},
     jwt::{Bad, Jwt},
     rules::{Granted, Rules},
@@ -45,7 +45,7 @@ pub(super) struct Policy {
 
 impl Policy {
     /// Loads the policy of a configuration and of the files that it names.
-    pub(super) fn load(config: &Config, given: &Given, number: u64) -> Result<Self, AccessError> {
+    pub(super) fn load(config: &Config, given: &Given, number: u64) -> Result<Self, String> {
         let trust = given.trust.clone();
         Ok(Self {
             asks: config.asks_who_calls(),
@@ -217,11 +217,11 @@ impl Policy {
     }
 }
 
-fn tokens(config: &Config) -> Result<Option<Tokens>, AccessError> {
+fn tokens(config: &Config) -> Result<Option<Tokens>, String> {
     config.token_file.as_deref().map(Tokens::load).transpose()
 }
 
-fn jwt(config: &Config) -> Result<Option<Jwt>, AccessError> {
+fn jwt(config: &Config) -> Result<Option<Jwt>, String> {
     let Some(path) = &config.jwt_keys else {
         return Ok(None);
     };
@@ -235,7 +235,7 @@ fn jwt(config: &Config) -> Result<Option<Jwt>, AccessError> {
 }
 
 /// Returns the errors in the files that a configuration names for identities.
-pub(crate) fn check(config: &Config) -> Vec<AccessError> {
+pub(crate) fn check(config: &Config) -> Vec<String> {
     let wrong = [tokens(config).err(), jwt(config).err()];
     wrong.into_iter().flatten().collect()
 }

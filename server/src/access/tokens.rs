@@ -12,7 +12,8 @@ use ring::{
 };
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
-use super::{AccessError, name::check_name};
+use super::name::check_name;
+use crate::config::unreadable;
 
 /// Prefix of every token, by which secret scanners recognize one.
 const MARK: &str = "lh_";
@@ -69,15 +70,11 @@ impl Tokens {
     /// # Errors
     ///
     /// If it can't be read, or a line is malformed; the error says which line, and shows nothing of it.
-    pub fn load(path: &Path) -> Result<Self, AccessError> {
+    pub fn load(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
-            .map_err(|source| AccessError::unreadable("token-file", path, source))?;
-        Self::parse(&text).map_err(|(line, message)| AccessError::Malformed {
-            setting: "token-file",
-            path: path.to_owned(),
-            line: Some(line),
-            message,
-        })
+            .map_err(|error| unreadable("token-file", path, None, error))?;
+        Self::parse(&text)
+            .map_err(|(line, message)| unreadable("token-file", path, Some(line), message))
     }
 
     fn parse(text: &str) -> Result<Self, (usize, String)> {

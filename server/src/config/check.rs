@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::{ClientAuth, Config, ConfigError, draft::Draft, settings::named};
+use super::{ClientAuth, Config, draft::Draft, settings::named};
 
 /// Pairs of settings whose first has no use without the second.
 const NEEDS: [(&str, &str); 12] = [
@@ -22,13 +22,13 @@ const NEEDS: [(&str, &str); 12] = [
 
 /// Notes settings that contradict each other although each is right by itself.
 pub(super) fn check(draft: &mut Draft) {
-    let errors = contradictions(draft).into_iter();
-    let errors = errors.map(|message| ConfigError::Contradiction { message });
-    draft.errors.extend(errors);
+    for message in contradictions(draft) {
+        draft.contradict(&message);
+    }
     // The store's own reader checks the URL, so that its faults are reported before the coordinator serves. It reads certificates
     // only when it is opened.
     if let Err(wrong) = leasehold_store::check_url(draft.config.store.expose()) {
-        draft.refuse("store", draft.origin("store"), wrong.to_string());
+        draft.refuse("store", draft.origin("store"), &wrong.to_string());
     }
 }
 

@@ -7,8 +7,8 @@ use clap::{
 };
 
 use super::{
-    Config, ConfigError, ConfigErrors, Origin, REFERENCE, check::check, draft::Draft, file, print,
-    setting::Shape, settings::SETTINGS, store_file,
+    Config, Origin, REFERENCE, check::check, draft::Draft, file, print, setting::Shape,
+    settings::SETTINGS, store_file,
 };
 use crate::access::tokens::new_token;
 
@@ -84,11 +84,12 @@ impl Config {
     /// # Errors
     ///
     /// Fails with everything that is wrong: the command line, values, the file, and settings that contradict each other. A value
-    /// that a stronger layer overrides must be right too.
+    /// that a stronger layer overrides must be right too. Each error is a line for the operator: it names the setting, the origin
+    /// of its value and the expected form, and never shows the store's URL, which may contain a password.
     pub fn from_args(
         args: impl IntoIterator<Item = OsString>,
         env: impl Fn(&str) -> Option<OsString>,
-    ) -> Result<Action, ConfigErrors> {
+    ) -> Result<Action, Vec<String>> {
         Self::from_args_and_files(args, env, |_| Vec::new())
     }
 
@@ -103,7 +104,7 @@ impl Config {
         args: impl IntoIterator<Item = OsString>,
         env: impl Fn(&str) -> Option<OsString>,
         check_files: impl FnOnce(&Self) -> Vec<String>,
-    ) -> Result<Action, ConfigErrors> {
+    ) -> Result<Action, Vec<String>> {
         let parsed = command().try_get_matches_from(args).and_then(|matches| {
             let command_line = CommandLine::from_arg_matches(&matches)?;
             Ok((command_line, matches))
@@ -115,14 +116,14 @@ impl Config {
                     ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                         Ok(Action::Print(error.render().to_string()))
                     }
-                    _ => Err(ConfigError::Usage(error.render().to_string()).into()),
+                    _ => Err(vec![error.render().to_string().trim_end().to_owned()]),
                 };
             }
         };
         if let Some(Subcommands::NewToken { name }) = &command_line.command {
             return new_token(name)
                 .map(Action::Print)
-                .map_err(|message| ConfigError::Usage(message).into());
+                .map_err(|message| vec![message]);
         }
         if command_line.print_reference {
             return Ok(Action::Print(REFERENCE.to_owned()));
@@ -143,13 +144,10 @@ impl Config {
         }
         let only_prints = command_line.print_config;
         if !only_prints && !matches!(command_line.command, Some(Subcommands::Probe)) {
-            let faults = check_files(&draft.config);
-            draft
-                .errors
-                .extend(faults.into_iter().map(ConfigError::File));
+            draft.errors.extend(check_files(&draft.config));
         }
         if !draft.errors.is_empty() {
-            return Err(ConfigErrors(draft.errors));
+            return Err(draft.errors);
         }
         if only_prints {
             return Ok(Action::Print(print::in_force(&draft)));
@@ -161,7 +159,7 @@ impl Config {
             Some(Subcommands::QuorumBootstrap) => {
                 if !config.store.scheme().ends_with("+quorum") {
                     let message = "quorum-bootstrap is for several independent masters: give --store redis+quorum://HOST,HOST,HOST";
-                    return Err(ConfigError::Usage(message.to_owned()).into());
+                    return Err(vec![message.to_owned()]);
                 }
                 Action::QuorumBootstrap(config)
             }
@@ -183,7 +181,7 @@ fn from_environment(draft: &mut Draft, env: &impl Fn(&str) -> Option<OsString>) 
         let origin = Origin::Environment(name);
         match value.to_str() {
             Some(text) => draft.set(setting, text, origin),
-            None => draft.refuse(setting.name, origin, "expected text in UTF-8".to_owned()),
+            None => draft.refuse(setting.name, origin, "expected text in UTF-8"),
         }
     }
 }

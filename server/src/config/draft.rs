@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Config, ConfigError, Origin,
+    Config, Origin,
     settings::{Setting, named},
 };
 
@@ -13,7 +13,7 @@ pub(super) struct Draft {
     pub(super) config: Config,
     /// Origins by the setting's name; the others have their defaults.
     pub(super) origins: HashMap<&'static str, Origin>,
-    pub(super) errors: Vec<ConfigError>,
+    pub(super) errors: Vec<String>,
 }
 
 impl Draft {
@@ -23,17 +23,20 @@ impl Draft {
             Ok(()) => {
                 self.origins.insert(setting.name, origin);
             }
-            Err(message) => self.refuse(setting.name, origin, message),
+            Err(message) => self.refuse(setting.name, origin, &message),
         }
     }
 
     /// Notes that a setting cannot have the value that came from `origin`.
-    pub(super) fn refuse(&mut self, setting: &'static str, origin: Origin, message: String) {
-        self.errors.push(ConfigError::BadValue {
-            setting,
-            origin,
-            message,
-        });
+    pub(super) fn refuse(&mut self, setting: &'static str, origin: Origin, message: &str) {
+        self.errors
+            .push(format!("failed to set {setting} ({origin}): {message}"));
+    }
+
+    /// Notes settings that contradict each other although each is right by itself.
+    pub(super) fn contradict(&mut self, message: &str) {
+        self.errors
+            .push(format!("settings contradict each other: {message}"));
     }
 
     /// Returns the origin of a setting's value.

@@ -8,7 +8,7 @@ use toml::{
 };
 
 use super::{
-    ConfigError, Origin,
+    Origin,
     draft::Draft,
     permissions,
     setting::Shape,
@@ -19,10 +19,10 @@ use super::{
 pub(super) fn load(draft: &mut Draft, path: &Path) {
     match std::fs::read_to_string(path) {
         Ok(text) => parse(draft, path, &text),
-        Err(source) => draft.errors.push(ConfigError::Unreadable {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(error) => draft.errors.push(format!(
+            "failed to read the configuration file {}: {error}",
+            path.display()
+        )),
     }
 }
 
@@ -30,12 +30,10 @@ pub(super) fn load(draft: &mut Draft, path: &Path) {
 pub(super) fn parse(draft: &mut Draft, path: &Path, text: &str) {
     let malformed = |offset: usize, message: String| {
         let (line, column) = line_and_column(text, offset);
-        ConfigError::Malformed {
-            path: path.to_owned(),
-            line,
-            column,
-            message,
-        }
+        let path = path.display();
+        format!(
+            "failed to read the configuration file {path}, line {line}, column {column}: {message}"
+        )
     };
     // Only the message and the place of the parser's error are used: its own text quotes the line, which may contain the
     // store's password.

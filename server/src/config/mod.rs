@@ -16,7 +16,6 @@ mod choices;
 mod cli;
 mod draft;
 mod environment;
-mod error;
 mod file;
 mod origin;
 mod permissions;
@@ -30,13 +29,14 @@ mod store_url;
 mod tests;
 mod value;
 
+use std::{fmt::Display, path::Path};
+
 use leasehold_store::TlsFiles;
 
 pub use changes::Changes;
 pub use choices::{ClientAuth, LogFormat};
 pub use cli::Action;
 pub use environment::unknown_variables;
-pub use error::{ConfigError, ConfigErrors};
 pub use origin::Origin;
 pub use settings::Config;
 pub use share::Share;
@@ -44,6 +44,17 @@ pub use store_url::StoreUrl;
 
 /// The commented reference file: every setting with its meaning and default. It means the same as an empty file.
 pub const REFERENCE: &str = include_str!("../../leasehold.toml");
+
+/// Returns the fault of a file that a setting names, in the line counted from 1 if the fault is in one.
+pub(crate) fn unreadable(
+    setting: &str,
+    path: &Path,
+    line: Option<usize>,
+    fault: impl Display,
+) -> String {
+    let at = line.map_or_else(String::new, |line| format!(", line {line}"));
+    format!("failed to read {} ({setting}){at}: {fault}", path.display())
+}
 
 impl Config {
     /// Returns the name of this coordinator that locks and sessions show. `run` distinguishes this start from others.

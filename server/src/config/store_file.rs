@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, path::Path};
 
-use super::{ConfigError, Origin, StoreUrl, draft::Draft};
+use super::{Origin, StoreUrl, draft::Draft};
 
 /// Bytes of the longest URL. A longer file is not the one that was meant.
 const LONGEST: usize = 64 * 1024;
@@ -16,10 +16,9 @@ pub(super) fn load(draft: &mut Draft) {
     match store.strength().cmp(&file.strength()) {
         Ordering::Less => {}
         Ordering::Equal => {
-            let message = format!(
+            return draft.contradict(&format!(
                 "store ({store}) and store-file ({file}) are both set; expected one of them"
-            );
-            return draft.errors.push(ConfigError::Contradiction { message });
+            ));
         }
         Ordering::Greater => {
             draft.config.store_file = None;
@@ -29,7 +28,7 @@ pub(super) fn load(draft: &mut Draft) {
     }
     let url = match read(&path) {
         Ok(url) => url,
-        Err(message) => return draft.refuse("store-file", file, message),
+        Err(message) => return draft.refuse("store-file", file, &message),
     };
     let contents = Origin::Contents(path);
     // The error omits the text, which may contain a password.
@@ -38,7 +37,7 @@ pub(super) fn load(draft: &mut Draft) {
             draft.config.store = url;
             draft.origins.insert("store", contents);
         }
-        Err(message) => draft.refuse("store", contents, message),
+        Err(message) => draft.refuse("store", contents, &message),
     }
 }
 

@@ -9,11 +9,9 @@ mod store_file;
 
 use std::{collections::HashMap, ffi::OsString, fs, path::Path, time::Duration};
 
-use super::{
-    Action, Config, ConfigErrors, LogFormat, draft::Draft, print::literal, settings::SETTINGS,
-};
+use super::{Action, Config, LogFormat, draft::Draft, print::literal, settings::SETTINGS};
 
-fn from(args: &[&str], env: &[(&str, &str)]) -> Result<Action, ConfigErrors> {
+fn from(args: &[&str], env: &[(&str, &str)]) -> Result<Action, Vec<String>> {
     let env: HashMap<String, OsString> = env
         .iter()
         .map(|(name, value)| ((*name).to_owned(), OsString::from(*value)))
@@ -37,16 +35,16 @@ fn printed(args: &[&str], env: &[(&str, &str)]) -> String {
 }
 
 fn refused(args: &[&str], env: &[(&str, &str)]) -> String {
-    from(args, env).unwrap_err().to_string()
+    from(args, env).unwrap_err().join("\n")
 }
 
-fn in_file(text: &str) -> Result<Config, ConfigErrors> {
+fn in_file(text: &str) -> Result<Config, Vec<String>> {
     let mut draft = Draft::default();
     super::file::parse(&mut draft, Path::new("leasehold.toml"), text);
     if draft.errors.is_empty() {
         Ok(draft.config)
     } else {
-        Err(ConfigErrors(draft.errors))
+        Err(draft.errors)
     }
 }
 

@@ -4,7 +4,7 @@ mod drain;
 mod health;
 mod listeners;
 
-use std::{io, time::Duration};
+use std::{fmt::Display, io, time::Duration};
 
 use leasehold_core::{id::CoordinatorId, name::TtlBounds};
 use leasehold_store::{Acknowledgement, Status as StoreStatus, Store, clock};
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use uuid::Uuid;
 
-pub use self::listeners::{BindError, Listeners, RunError};
+pub use self::listeners::{Listeners, RunError};
 use self::{
     drain::drain,
     health::{Followed, follow_health, said_to_be_leaving},
@@ -89,14 +89,19 @@ pub async fn run_and_announce(
             .run_until_cancelled_owned(liveness.clone().ask()),
     );
     tokio::spawn(service_manager::watchdog(liveness.clone()));
-    let tls = Tls::start(&reload, &liveness, &background)?;
+    let tls = Tls::start(&reload, &liveness, &background).map_err(RunError::Configuration)?;
     let expiry = follow_expiry(tls.as_ref(), &config, metrics.certificates.clone());
     tokio::spawn(background.clone().run_until_cancelled_owned(expiry));
     let limits = Limits::new(reload.clone());
-    let access = Access::start(reload.clone(), tls.as_ref(), &liveness, background.clone())?;
+    let access = Access::start(reload.clone(), tls.as_ref(), &liveness, background.clone())
+        .map_err(RunError::Configuration)?;
     let shared = (metrics.clone(), limits.clone(), liveness.clone());
     let coordinator = start_coordinator(&config, shared, &background)?;
-    let traces = Traces::start(&config, coordinator.id().as_str())?;
+    let traces = Traces::start(&config, coordinator.id().as_str()).map_err(|error| {
+        RunError::Configuration(format!(
+            "failed to set up traces (--otlp-endpoint): {error}"
+        ))
+    })?;
     tokio::spawn(traces.clone().follow(reload.clone()));
     let sessions = Sessions::default();
     let tasks = TaskTracker::new();
@@ -166,10 +171,16 @@ pub async fn run_and_announce(
         .layer(RequestLayer::new(traces.clone()))
         .layer(LimitLayer::new(limits.clone()))
         .add_service(health.max_decoding_message_size(small))
-        .add_service(reflection().build_v1()?.max_decoding_message_size(small))
         .add_service(
             reflection()
-                .build_v1alpha()?
+                .build_v1()
+                .map_err(failed("set up gRPC reflection"))?
+                .max_decoding_message_size(small),
+        )
+        .add_service(
+            reflection()
+                .build_v1alpha()
+                .map_err(failed("set up gRPC reflection"))?
                 .max_decoding_message_size(small),
         )
         .add_service(locks.server(config.max_message_size))
@@ -177,7 +188,7 @@ pub async fn run_and_announce(
         .add_service(admin.server(config.max_message_size));
     // Connections wait in the backlog meanwhile, so that the first requests do not fail if the store is reachable.
     wait_for_store(&config, coordinator.store()).await?;
-    announce().map_err(RunError::Announce)?;
+    announce().map_err(failed("print where the coordinator listens"))?;
     // The accept loop counts as ended if it is dropped before `closing`, so nothing may fail from here on.
     let closing = CancellationToken::new();
     let incoming = listener::accept(
@@ -224,7 +235,7 @@ pub async fn run_and_announce(
     };
     tokio::pin!(grpc, admin);
     tokio::select! {
-        served = &mut grpc => served?,
+        served = &mut grpc => served.map_err(failed("serve gRPC"))?,
         () = &mut admin => {}
         () = stop => {}
     }
@@ -254,7 +265,9 @@ fn start_coordinator(
         max_hold: config.max_ttl * 2,
         meter: metrics.meter.clone(),
     };
-    let (store, wake_ups) = leasehold_store::open(options)?;
+    let (store, wake_ups) = leasehold_store::open(options).map_err(|error| {
+        RunError::Configuration(format!("failed to open the store (--store): {error}"))
+    })?;
     let parts = Parts {
         id,
         store,
@@ -274,6 +287,11 @@ fn start_coordinator(
     Ok(Coordinator::start(parts, wake_ups, background))
 }
 
+/// Returns the error of something that failed while the coordinator started or served.
+fn failed<E: Display>(what: &'static str) -> impl Fn(E) -> RunError {
+    move |error| RunError::Failed(format!("failed to {what}: {error}"))
+}
+
 /// Waits a moment for the store. If it can't be reached, the coordinator still serves, and reports that it is not ready,
 /// unless the store is required.
 async fn wait_for_store(config: &Config, store: &Store) -> Result<(), RunError> {
@@ -284,12 +302,10 @@ async fn wait_for_store(config: &Config, store: &Store) -> Result<(), RunError> 
         return Ok(());
     }
     match &*status.borrow() {
-        StoreStatus::Down { reason, .. } if config.require_store => {
-            Err(RunError::StoreUnreachable {
-                within: patience,
-                reason: reason.to_string(),
-            })
-        }
+        StoreStatus::Down { reason, .. } if config.require_store => Err(RunError::Failed(format!(
+            "the store was not reached within {patience:?} (--require-store): {reason}; without --require-store the \
+                 coordinator starts without it, and goes on trying"
+        ))),
         _ => {
             tracing::warn!("failed to reach the store so far: serving without it, and retrying");
             Ok(())

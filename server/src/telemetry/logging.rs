@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use anyhow::anyhow;
 use tracing::{Level, Metadata};
 use tracing_subscriber::{
     EnvFilter, Registry, filter::filter_fn, layer::SubscriberExt, reload, util::SubscriberInitExt,
@@ -12,43 +13,33 @@ use crate::{
     follow::Reload,
 };
 
-/// Error of setting up the log.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoggingError {
-    /// The directives do not parse. [`Config::from_args`] refuses such a configuration.
-    #[error("failed to read the log directives: {0}")]
-    Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// The process has set up logging before.
-    #[error("failed to set up logging: {0}")]
-    AlreadySet(#[from] tracing_subscriber::util::TryInitError),
-}
-
 /// Sends the log lines of the whole process to stderr, as `log` and `log-format` say.
 ///
 /// # Errors
 ///
 /// Fails if the directives do not parse, or if the process has set up logging before.
-pub fn init_logging(config: &Config) -> Result<LogLevel, LoggingError> {
-    let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&config.log)?);
-    let level = LogLevel {
-        directives: config.log.clone(),
-        filter: handle,
-    };
+pub fn init_logging(config: &Config) -> anyhow::Result<LogLevel> {
+    let filter = EnvFilter::try_new(&config.log)
+        .map_err(|error| anyhow!("failed to read the log directives: {error}"))?;
+    let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry()
         .with(filter)
         .with(filter_fn(shows_no_bytes));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    match config.log_format {
+    let set = match config.log_format {
         LogFormat::Human => {
             // https://no-color.org: any non-empty value means no colours.
             let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
             let colours = !plain && std::io::stderr().is_terminal();
-            registry.with(lines.with_ansi(colours)).try_init()?;
+            registry.with(lines.with_ansi(colours)).try_init()
         }
-        LogFormat::Json => registry.with(lines.json()).try_init()?,
-    }
-    Ok(level)
+        LogFormat::Json => registry.with(lines.json()).try_init(),
+    };
+    set.map_err(|error| anyhow!("failed to set up logging: {error}"))?;
+    Ok(LogLevel {
+        directives: config.log.clone(),
+        filter: handle,
+    })
 }
 
 /// Returns whether a line may be logged. Libraries log bytes of the wire at the level trace, which contain secrets.

@@ -30,8 +30,8 @@ pub mod waits;
 pub use self::{
     families::Families,
     level::{Level, Tracked},
-    logging::{LogLevel, LoggingError, init_logging},
+    logging::{LogLevel, init_logging},
     metrics::Metrics,
     requests::{Followed, RequestLayer},
-    traces::{CallerContext, Traces, TracesError},
+    traces::{CallerContext, Traces},
 };

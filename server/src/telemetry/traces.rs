@@ -37,11 +37,6 @@ use crate::{
 /// Time for the last spans to be sent when the coordinator ends.
 const LAST_SPANS: Duration = Duration::from_secs(2);
 
-/// Error of setting up traces.
-#[derive(Debug, thiserror::Error)]
-#[error("failed to set up traces (--otlp-endpoint): {0}")]
-pub struct TracesError(#[from] ExporterBuildError);
-
 /// Exporter and sampler of traces, or nothing if traces are off. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Traces(Option<Arc<On>>);
@@ -74,7 +69,7 @@ impl Traces {
     ///
     /// Fails if the endpoint or the environment's settings for it (`OTEL_EXPORTER_OTLP_HEADERS` and the like) can't be used. An
     /// endpoint out of reach is no error: the exporter drops the spans.
-    pub fn start(config: &Config, instance: &str) -> Result<Self, TracesError> {
+    pub fn start(config: &Config, instance: &str) -> Result<Self, ExporterBuildError> {
         let Some(endpoint) = &config.otlp_endpoint else {
             return Ok(Self::default());
         };

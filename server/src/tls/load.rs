@@ -1,7 +1,7 @@
 //! Certificates, keys and revocation lists, from files.
 
 use std::{
-    fmt, io,
+    fmt::{self, Display},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -22,38 +22,12 @@ use rustls::{
 };
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::config::{ClientAuth, Config};
+use crate::config::{ClientAuth, Config, unreadable};
 
 /// Protocol that clients of the gRPC port must offer by ALPN.
 pub(crate) const HTTP2: &[u8] = b"h2";
 /// Protocol of the admin port.
 const HTTP1: &[u8] = b"http/1.1";
-
-/// Error in the files for TLS.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsError {
-    /// A file can't be read.
-    #[error("failed to read {} ({setting}): {source}; check the path and that the coordinator's user may read it", path.display())]
-    Unreadable {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A file does not hold what it should.
-    #[error("failed to use {} ({setting}): {detail}", path.display())]
-    Unusable {
-        /// The setting that names it.
-        setting: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The defect, and the expectation.
-        detail: String,
-    },
-}
 
 /// Settings from the files: those of each port, and the trust in clients.
 pub(super) struct Loaded {
@@ -77,7 +51,7 @@ impl fmt::Debug for Loaded {
 /// Reads all files that the `tls-…` settings name, without using them. Returns every fault: a file that can't be read or is
 /// malformed, and a key that is not the certificate's. Reads a file even if another setting that it needs is missing.
 #[must_use]
-pub fn check(config: &Config) -> Vec<TlsError> {
+pub fn check(config: &Config) -> Vec<String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut faults = Vec::new();
     let chain = config.tls_cert.as_deref().map(|cert| (cert, chain(cert)));
@@ -117,7 +91,7 @@ pub(super) fn files(config: &Config) -> Vec<PathBuf> {
 }
 
 /// Reads the files. Returns `None` if the settings name no certificate.
-pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
+pub(super) fn load(config: &Config) -> Result<Option<Loaded>, String> {
     let (Some(cert), Some(key)) = (&config.tls_cert, &config.tls_key) else {
         return Ok(None);
     };
@@ -133,20 +107,21 @@ pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
         }
         None => None,
     };
-    let server = |clients: Option<Arc<dyn ClientCertVerifier>>, protocol: &[u8]| {
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-            .map_err(|error| unusable("tls-cert", cert, error.to_string()))?;
-        let builder = match clients {
-            Some(clients) => builder.with_client_cert_verifier(clients),
-            None => builder.with_no_client_auth(),
+    let server =
+        |clients: Option<Arc<dyn ClientCertVerifier>>, protocol: &[u8]| -> Result<_, String> {
+            let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+                .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+                .map_err(|error| unusable("tls-cert", cert, error))?;
+            let builder = match clients {
+                Some(clients) => builder.with_client_cert_verifier(clients),
+                None => builder.with_no_client_auth(),
+            };
+            let mut server = builder.with_cert_resolver(Arc::clone(&identity) as _);
+            server.alpn_protocols = vec![protocol.to_vec()];
+            server.session_storage = Arc::new(NoServerSessionStorage {});
+            server.send_tls13_tickets = 0;
+            Ok(Arc::new(server))
         };
-        let mut server = builder.with_cert_resolver(Arc::clone(&identity) as _);
-        server.alpn_protocols = vec![protocol.to_vec()];
-        server.session_storage = Arc::new(NoServerSessionStorage {});
-        server.send_tls13_tickets = 0;
-        Ok(Arc::new(server))
-    };
     Ok(Some(Loaded {
         grpc: server(clients.clone(), HTTP2)?,
         admin: server(None, HTTP1)?,
@@ -156,12 +131,12 @@ pub(super) fn load(config: &Config) -> Result<Option<Loaded>, TlsError> {
 }
 
 /// Reads the certificates of the file `tls-cert`.
-fn chain(cert: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn chain(cert: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     all("tls-cert", cert, "CERTIFICATE")
 }
 
 /// Reads the key of the file `tls-key`.
-fn private(key: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn private(key: &Path) -> Result<PrivateKeyDer<'static>, String> {
     let pem = read("tls-key", key)?;
     PrivateKeyDer::from_pem_slice(&pem).map_err(|error| {
         let detail = match error {
@@ -180,7 +155,7 @@ fn pair(
     (cert, chain): (&Path, Vec<CertificateDer<'static>>),
     (key, private): (&Path, PrivateKeyDer<'static>),
     provider: &CryptoProvider,
-) -> Result<CertifiedKey, TlsError> {
+) -> Result<CertifiedKey, String> {
     CertifiedKey::from_der(chain, private, provider).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => unusable(
             "tls-key",
@@ -190,24 +165,24 @@ fn pair(
                 cert.display()
             ),
         ),
-        rustls::Error::InvalidCertificate(_) => unusable("tls-cert", cert, error.to_string()),
-        _ => unusable("tls-key", key, error.to_string()),
+        rustls::Error::InvalidCertificate(_) => unusable("tls-cert", cert, error),
+        _ => unusable("tls-key", key, error),
     })
 }
 
 /// Reads the authorities of the file `tls-client-ca`.
-fn roots(ca: &Path) -> Result<RootCertStore, TlsError> {
+fn roots(ca: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in all::<CertificateDer<'static>>("tls-client-ca", ca, "CERTIFICATE")? {
         roots
             .add(certificate)
-            .map_err(|error| unusable("tls-client-ca", ca, error.to_string()))?;
+            .map_err(|error| unusable("tls-client-ca", ca, error))?;
     }
     Ok(roots)
 }
 
 /// Reads the revocation lists of the file `tls-client-crl`.
-fn lists(crl: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+fn lists(crl: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
     all("tls-client-crl", crl, "X509 CRL")
 }
 
@@ -216,7 +191,7 @@ fn verifier(
     (ca, roots): (&Path, RootCertStore),
     lists: Option<Vec<CertificateRevocationListDer<'static>>>,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let mut builder =
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
             .with_crls(lists.unwrap_or_default());
@@ -228,7 +203,7 @@ fn verifier(
             (VerifierBuilderError::InvalidCrl(_), Some(crl)) => ("tls-client-crl", crl.as_path()),
             _ => ("tls-client-ca", ca),
         };
-        unusable(setting, path, error.to_string())
+        unusable(setting, path, error)
     })
 }
 
@@ -237,7 +212,7 @@ fn all<T: PemObject>(
     setting: &'static str,
     path: &Path,
     section: &'static str,
-) -> Result<Vec<T>, TlsError> {
+) -> Result<Vec<T>, String> {
     let pem = read(setting, path)?;
     let found: Result<Vec<T>, _> = T::pem_slice_iter(&pem).collect();
     match found {
@@ -247,15 +222,14 @@ fn all<T: PemObject>(
             format!("it has no {section} section"),
         )),
         Ok(found) => Ok(found),
-        Err(error) => Err(unusable(setting, path, error.to_string())),
+        Err(error) => Err(unusable(setting, path, error)),
     }
 }
 
-fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Unreadable {
-        setting,
-        path: path.to_owned(),
-        source,
+fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| {
+        let remedy = "check the path and that the coordinator's user may read it";
+        unreadable(setting, path, None, format!("{error}; {remedy}"))
     })
 }
 
@@ -263,12 +237,8 @@ fn holds(pem: &[u8], section: &str) -> bool {
     String::from_utf8_lossy(pem).contains(&format!("-----BEGIN {section}-----"))
 }
 
-fn unusable(setting: &'static str, path: &Path, detail: String) -> TlsError {
-    TlsError::Unusable {
-        setting,
-        path: path.to_owned(),
-        detail,
-    }
+fn unusable(setting: &str, path: &Path, fault: impl Display) -> String {
+    format!("failed to use {} ({setting}): {fault}", path.display())
 }
 
 /// Returns when the first of these certificates expires, or `None` if none of them can be read.

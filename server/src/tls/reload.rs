@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ClientTrust, TlsError,
+    ClientTrust,
     load::{Loaded, files, load},
 };
 use crate::{
@@ -35,7 +35,7 @@ impl Tls {
         reload: &Reload,
         liveness: &Liveness,
         background: &CancellationToken,
-    ) -> Result<Option<Self>, TlsError> {
+    ) -> Result<Option<Self>, String> {
         // The watch begins before the files are read, so that no change in between is missed.
         let sources = Sources::new(reload.clone(), files);
         let Some(loaded) = load(&sources.config)? else {

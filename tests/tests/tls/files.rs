@@ -2,14 +2,10 @@
 
 use std::{fs, path::Path};
 
-use leasehold_server::{
-    Config,
-    config::Action,
-    tls::{self, TlsError},
-};
+use leasehold_server::{Config, config::Action, tls};
 use leasehold_tests::Authority;
 
-fn checked(flags: &[String]) -> Result<(), TlsError> {
+fn checked(flags: &[String]) -> Result<(), String> {
     let args = ["leasehold-server".to_owned()]
         .into_iter()
         .chain(flags.iter().cloned());
@@ -21,7 +17,7 @@ fn checked(flags: &[String]) -> Result<(), TlsError> {
 
 #[track_caller]
 fn refused(flags: &[String], says: &[&str]) {
-    let error = checked(flags).unwrap_err().to_string();
+    let error = checked(flags).unwrap_err();
     for words in says {
         assert!(error.contains(words), "no {words:?} in {error:?}");
     }

@@ -6,7 +6,7 @@ use super::{in_file, refused};
 
 #[track_caller]
 pub(super) fn refused_in_file(text: &str, line: usize, column: usize, says: &str) {
-    let error = in_file(text).unwrap_err().to_string();
+    let error = in_file(text).unwrap_err().join("\n");
     let place = format!("leasehold.toml, line {line}, column {column}");
     assert!(error.contains(&place), "no {place:?} in {error:?}");
     assert!(error.contains(says), "no {says:?} in {error:?}");
