@@ -4,10 +4,7 @@
 
 mod support;
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{AcquireRequest, SessionResponse};
 use leasehold_server::{config::Config, listener::Ending};
@@ -161,7 +158,7 @@ async fn a_raw_client_that_answers_no_ping_is_ended_by_us() {
         .unwrap();
     let totals = server.connections.totals();
     soon(async {
-        while totals.silent.load(Ordering::Relaxed) == 0 {
+        while totals.silent.get() == 0 {
             raw.readable().await.unwrap();
             let _ = raw.try_read(&mut [0; 1024]);
             tokio::task::yield_now().await;

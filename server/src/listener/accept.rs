@@ -1,10 +1,6 @@
 //! Accept loop: turns a listening socket into a stream of connections.
 
-use std::{
-    io,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use futures_util::{Stream, stream};
 use tokio::{
@@ -138,11 +134,7 @@ impl Acceptor {
             tracing::debug!(%error, "failed to prepare the close of a refused connection");
         }
         drop(socket);
-        let before = self
-            .connections
-            .totals()
-            .refused
-            .fetch_add(1, Ordering::Relaxed);
+        let before = self.connections.totals().refused.inc();
         // Logs only the first of each thousand, so that a flood of connections is no flood of log lines.
         if before.is_multiple_of(1000) {
             tracing::warn!(

@@ -5,12 +5,13 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use tokio::{net::TcpStream, sync::Notify};
 
 use super::ConnectionHandle;
@@ -57,16 +58,16 @@ pub(super) struct Full {
 #[derive(Debug, Default)]
 pub struct ConnectionTotals {
     /// Connections that were accepted and served.
-    pub accepted: AtomicU64,
+    pub accepted: Counter,
     /// Connections that were closed at once, because the limit was reached.
-    pub refused: AtomicU64,
+    pub refused: Counter,
     /// Connections that were closed because their handshake did not arrive in time.
-    pub handshake_timeouts: AtomicU64,
+    pub handshake_timeouts: Counter,
     /// Connections that were closed because their TLS handshake failed: no TLS at all, an old version, a certificate that one
     /// side refused.
-    pub tls_failures: AtomicU64,
+    pub tls_failures: Counter,
     /// Connections that were closed because their peer fell silent.
-    pub silent: AtomicU64,
+    pub silent: Counter,
 }
 
 impl Connections {
@@ -167,7 +168,7 @@ impl Connections {
     }
 
     pub(super) fn admit(&self, socket: &Arc<TcpStream>, peer: SocketAddr) -> ConnectionHandle {
-        let id = self.shared.totals.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = self.shared.totals.accepted.inc() + 1;
         let handle = ConnectionHandle::new(id, peer, socket);
         let mut live = self.shared.live.lock();
         live.connections.insert(id, handle.clone());
@@ -180,7 +181,7 @@ impl Connections {
     pub(super) fn count_tls_failure(&self, peer: SocketAddr, reason: &str) {
         tracing::debug!(%peer, reason, "a TLS handshake failed");
         let shared = &self.shared;
-        let failures = shared.totals.tls_failures.fetch_add(1, Ordering::Relaxed) + 1;
+        let failures = shared.totals.tls_failures.inc() + 1;
         // Warns now and then, of the latest failure, so that a flood of failures is no flood of log lines.
         let mut told = shared.tls_told.lock();
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {

@@ -1,11 +1,6 @@
 //! Watchdog task of one connection: ends what HTTP/2 would let linger.
 
-use std::{
-    future::pending,
-    io,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{future::pending, io, sync::Arc, time::Duration};
 
 use tokio::{io::Interest, net::TcpStream, time::sleep};
 
@@ -42,11 +37,11 @@ pub(super) async fn watch(
             let totals = connections.totals();
             match overdue {
                 Overdue::Handshake => {
-                    totals.handshake_timeouts.fetch_add(1, Ordering::Relaxed);
+                    totals.handshake_timeouts.inc();
                     tracing::debug!(peer = %handle.peer_addr(), "closing a connection without an HTTP/2 handshake");
                 }
                 Overdue::Silence => {
-                    totals.silent.fetch_add(1, Ordering::Relaxed);
+                    totals.silent.inc();
                     tracing::info!(peer = %handle.peer_addr(), idle = ?handle.idle_for(), "closing a silent connection");
                 }
             }

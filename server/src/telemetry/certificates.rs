@@ -2,16 +2,13 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
-
-use super::shown::{Named, gauges};
+use prometheus_client::{
+    encoding::{EncodeMetric, MetricEncoder},
+    metrics::{MetricType, family::Family, gauge::Gauge},
+};
 
 /// Purpose of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +22,6 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 3] = [Self::Server, Self::Admin, Self::Store];
-
     /// Returns its name in the metric.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -37,39 +32,30 @@ impl Purpose {
     }
 }
 
-/// Expiry time that stands for no certificate.
-const NONE: i64 = i64::MIN;
-
-/// Expiry times of the certificates in force. Clones share them.
-#[derive(Clone, Debug)]
-pub(crate) struct Certificates(Arc<[AtomicI64; Purpose::ALL.len()]>);
-
-impl Default for Certificates {
-    fn default() -> Self {
-        Self(Arc::new(Purpose::ALL.map(|_| AtomicI64::new(NONE))))
-    }
-}
+/// Expiry times of the certificates in force. The metric is shown even while there are none. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Certificates(Family<[(&'static str, &'static str); 1], Gauge>);
 
 impl Certificates {
     /// Sets the expiry time of a certificate, or `None` if it is unknown.
     pub(crate) fn note(&self, purpose: Purpose, expires: Option<SystemTime>) {
+        let labels = [("purpose", purpose.name())];
         let since = expires.and_then(|expires| expires.duration_since(UNIX_EPOCH).ok());
-        let seconds = since.and_then(|since| i64::try_from(since.as_secs()).ok());
-        self.0[purpose as usize].store(seconds.unwrap_or(NONE), Ordering::Relaxed);
+        if let Some(seconds) = since.and_then(|since| i64::try_from(since.as_secs()).ok()) {
+            self.0.get_or_create(&labels).set(seconds);
+        } else {
+            self.0.remove(&labels);
+        }
     }
 }
 
-impl Collector for Certificates {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let series = Purpose::ALL.into_iter().filter_map(|purpose| {
-            let seconds = self.0[purpose as usize].load(Ordering::Relaxed);
-            (seconds != NONE).then_some(([("purpose", purpose.name())], seconds))
-        });
-        let named = Named {
-            name: "tls_certificate_expiry_timestamp_seconds",
-            help: "When the first certificate of the chain that is shown expires, in seconds since 1970.",
-        };
-        gauges(&mut encoder, named, series)
+impl EncodeMetric for Certificates {
+    fn encode(&self, encoder: MetricEncoder) -> fmt::Result {
+        self.0.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        EncodeMetric::metric_type(&self.0)
     }
 }
 

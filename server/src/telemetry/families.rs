@@ -16,7 +16,6 @@ use prometheus_client::{
 
 use super::{
     certificates::Certificates,
-    connections::ConnectionCollector,
     level::Level,
     process::ProcessCollector,
     rpc::{RpcCollector, RpcLayer, Rpcs},
@@ -95,6 +94,8 @@ counts! {
     store_up: Gauge,
     /// Sessions whose locks should have been renewed by now.
     late_renewals: Gauge,
+    /// Connections that are open.
+    connections: Gauge,
     /// Tasks alive in the asynchronous runtime.
     tasks: Gauge,
     /// Tasks that wait in the runtime's common queue for a thread to run them.
@@ -115,6 +116,7 @@ pub struct Families {
     /// Meter of the store's commands.
     pub meter: Meter,
     rpcs: RpcLayer,
+    live: Connections,
     requests: [Counter; REQUESTS.len()],
     lost: Family<Reason, Counter>,
     deadlock_bounds: Family<Reason, Counter>,
@@ -137,10 +139,7 @@ impl Families {
         let measures = Arc::new(Measures::default());
         let rpcs = Arc::new(Rpcs::default());
         let times = Arc::new(Times::default());
-        let certificates = Certificates::default();
-        let collectors: [Box<dyn Collector>; 5] = [
-            Box::new(certificates.clone()),
-            Box::new(ConnectionCollector(connections)),
+        let collectors: [Box<dyn Collector>; 3] = [
             Box::new(StoreCollector(Arc::clone(&measures))),
             Box::new(RpcCollector(Arc::clone(&rpcs))),
             Box::new(TimesCollector(Arc::clone(&times))),
@@ -151,6 +150,32 @@ impl Families {
         let mut of_process = Registry::default();
         of_process.register_collector(Box::new(ProcessCollector::new()));
         let counts = Counts::register(&mut registry);
+        let totals = connections.totals();
+        for (name, help, total) in [
+            ("accepted", "Connections accepted", &totals.accepted),
+            (
+                "refused",
+                "Connections closed at once because max-connections or max-connections-per-address was reached",
+                &totals.refused,
+            ),
+            (
+                "handshake_timeouts",
+                "Connections closed because their handshake did not arrive in time",
+                &totals.handshake_timeouts,
+            ),
+            (
+                "tls_failures",
+                "Connections closed because their TLS handshake failed",
+                &totals.tls_failures,
+            ),
+            (
+                "silent",
+                "Connections closed because nothing more was heard from their peer",
+                &totals.silent,
+            ),
+        ] {
+            registry.register(format!("connections_{name}"), help, total.clone());
+        }
         let scheduling_lag = Gauge::default();
         registry.register_with_unit(
             "scheduling_lag",
@@ -184,7 +209,12 @@ impl Families {
                 "Passes of deadlock detection that left something out because of a bound.",
                 BOUNDS.into_iter().map(|bound| ("bound", bound)),
             ),
-            certificates,
+            certificates: register(
+                &mut registry,
+                "tls_certificate_expiry_timestamp_seconds",
+                "When the first certificate of the chain that is shown expires, in seconds since 1970.",
+            ),
+            live: connections,
             clocks: Clocks::new(is_measured.then_some(times)),
             meter: if is_measured {
                 Meter::new(measures)
@@ -225,9 +255,10 @@ impl Families {
     /// Returns everything in the text format of OpenMetrics. Call it inside the runtime, whose tasks it counts.
     #[must_use]
     pub fn encode(&self) -> String {
+        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        self.connections.set(whole(self.live.len()));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let runtime = runtime.metrics();
-            let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
             self.tasks.set(whole(runtime.num_alive_tasks()));
             self.runtime_queue.set(whole(runtime.global_queue_depth()));
         }

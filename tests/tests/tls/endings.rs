@@ -1,7 +1,5 @@
 //! Ends of TLS connections, reported as without TLS: whether the peer ended it, or fell silent.
 
-use std::sync::atomic::Ordering;
-
 use leasehold_server::listener::Ending;
 use leasehold_tests::Authority;
 use tokio::{
@@ -108,7 +106,7 @@ async fn broken_tls_on_an_open_connection_is_not_the_peers_end() {
     soon(listening.connections.drained()).await;
     // It is not a handshake that failed.
     let totals = listening.connections.totals();
-    assert_eq!(totals.tls_failures.load(Ordering::Relaxed), 0);
+    assert_eq!(totals.tls_failures.get(), 0);
 }
 
 #[tokio::test]
@@ -131,14 +129,7 @@ async fn a_kill_wakes_whoever_waits_for_a_handshake_or_for_a_word() {
     let read = soon(silent.read(&mut [0])).await;
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     soon(listening.connections.drained()).await;
-    assert_eq!(
-        listening
-            .connections
-            .totals()
-            .tls_failures
-            .load(Ordering::Relaxed),
-        0
-    );
+    assert_eq!(listening.connections.totals().tls_failures.get(), 0);
 }
 
 #[tokio::test]
@@ -172,8 +163,8 @@ async fn a_handshake_that_stalls_is_ended_in_time_and_holds_up_nobody() {
         assert!(soon(&mut served.reading).await.unwrap().is_err());
     }
     let totals = listening.connections.totals();
-    assert_eq!(totals.handshake_timeouts.load(Ordering::Relaxed), 4);
-    assert_eq!(totals.tls_failures.load(Ordering::Relaxed), 0);
+    assert_eq!(totals.handshake_timeouts.get(), 4);
+    assert_eq!(totals.tls_failures.get(), 0);
     assert_eq!(good.handle.ending(), None);
 }
 

@@ -30,7 +30,7 @@ async fn ended(
     let (_peer, connection) = (peer.unwrap(), connection.unwrap().unwrap());
     let ended = tokio::time::timeout(SECOND_LOOK * 8, connection.handle().ended()).await;
     let totals = connections.totals();
-    let of = |total: &std::sync::atomic::AtomicU64| total.load(Ordering::Relaxed);
+    let of = prometheus_client::metrics::counter::Counter::get;
     (
         ended.ok(),
         of(&totals.handshake_timeouts),
