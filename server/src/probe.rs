@@ -3,20 +3,28 @@
 mod trusting;
 
 use std::{
-    io::{self, Read, Write},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream},
-    time::{Duration, Instant},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
 };
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    runtime::Builder,
+    time::timeout,
+};
+use tokio_util::either::Either;
 
 use crate::config::Config;
 
 /// Time within which the coordinator must answer: it needs no other server for that.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Most bytes that are read of an answer. A reason is one line.
-const MAX_ANSWER: usize = 16 * 1024;
+const MAX_ANSWER: u64 = 16 * 1024;
 
 /// Asks the coordinator that runs with this configuration on this machine whether it serves locks, and returns its answer, such
-/// as `ready`. Blocks for at most three seconds.
+/// as `ready`. Blocks for at most three seconds; call it outside of a runtime.
 ///
 /// # Errors
 ///
@@ -28,7 +36,11 @@ pub fn probe(config: &Config) -> Result<String, String> {
             "failed to ask the coordinator: admin-listen is {address}, a free port; give the one that it took as --admin-listen"
         ));
     }
-    let answer = connect(config, address)
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let answer = runtime
+        .and_then(|runtime| {
+            runtime.block_on(async { timeout(PATIENCE, ask(config, address)).await? })
+        })
         .map_err(|error| format!("failed to ask the coordinator at {address}: {error}"))?;
     let answer = String::from_utf8_lossy(&answer);
     match read(&answer) {
@@ -51,57 +63,23 @@ const fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-fn connect(config: &Config, address: SocketAddr) -> io::Result<Vec<u8>> {
-    let until = Instant::now() + PATIENCE;
-    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    if config.admin_tls {
-        ask(trusting::encrypted(socket)?, address, |stream| {
-            wait(&stream.sock, until)
-        })
+/// Sends the request, and returns the answer.
+async fn ask(config: &Config, address: SocketAddr) -> io::Result<Vec<u8>> {
+    let socket = TcpStream::connect(address).await?;
+    let mut stream = if config.admin_tls {
+        Either::Left(trusting::encrypted(socket).await?)
     } else {
-        ask(socket, address, |socket| wait(socket, until))
-    }
-}
-
-/// Sets the time-out of the next read to this moment.
-fn wait(socket: &TcpStream, until: Instant) -> io::Result<()> {
-    let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    socket.set_read_timeout(Some(left))
-}
-
-/// Sends the request and returns the answer. Calls `wait` before each read.
-fn ask<Stream: Read + Write>(
-    mut stream: Stream,
-    address: SocketAddr,
-    wait: impl Fn(&Stream) -> io::Result<()>,
-) -> io::Result<Vec<u8>> {
-    // With TLS a handshake comes first, which also reads.
-    wait(&stream)?;
+        Either::Right(socket)
+    };
     // HTTP/1.0: the answer is not in chunks, and ends with the connection.
-    stream.write_all(format!("GET /readyz HTTP/1.0\r\nhost: {address}\r\n\r\n").as_bytes())?;
+    let request = format!("GET /readyz HTTP/1.0\r\nhost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    let mut part = [0; 1024];
-    while answer.len() < MAX_ANSWER {
-        wait(&stream)?;
-        let length = match stream.read(&mut part) {
-            Ok(0) => break,
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // The system reports the time-out as "would block".
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            // TLS ended without close_notify. A cut-off answer fails to parse.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
-            Err(error) => return Err(error),
-        };
-        answer.extend_from_slice(&part[..length]);
+    match stream.take(MAX_ANSWER).read_to_end(&mut answer).await {
+        // TLS ended without close_notify. A cut-off answer fails to parse.
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
+        _ => Ok(answer),
     }
-    Ok(answer)
 }
 
 /// Returns whether an HTTP answer is a success, and the first line of its body, or of its head if it has none.

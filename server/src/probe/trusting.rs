@@ -1,13 +1,15 @@
 //! TLS that trusts any server, as orchestrators probe.
 
-use std::{io, net::TcpStream, sync::Arc};
+use std::{io, sync::Arc};
 
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// Verifier that accepts any certificate. A probe sends no secret and asks a port of this machine, and the names in the
 /// certificate are those by which clients reach the coordinator, not this address.
@@ -49,8 +51,8 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// Returns the connection with TLS around it; the handshake comes with the first use.
-pub(super) fn encrypted(socket: TcpStream) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+/// Returns the connection with TLS around it, after the handshake.
+pub(super) async fn encrypted(socket: TcpStream) -> io::Result<TlsStream<TcpStream>> {
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -59,6 +61,7 @@ pub(super) fn encrypted(socket: TcpStream) -> io::Result<StreamOwned<ClientConne
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
     let name = ServerName::IpAddress(socket.peer_addr()?.ip().into());
-    let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
-    Ok(StreamOwned::new(connection, socket))
+    TlsConnector::from(Arc::new(config))
+        .connect(name, socket)
+        .await
 }

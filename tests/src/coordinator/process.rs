@@ -216,7 +216,8 @@ impl CoordinatorProcess {
         let mut config = Config::default();
         config.admin_listen = address.parse().expect("it listens on an address");
         config.admin_tls = true;
-        probe(&config).map_err(|error| error.to_string())
+        let probing = std::thread::spawn(move || probe(&config));
+        probing.join().expect("a probe does not panic")
     }
 
     /// Returns the process.
