@@ -176,30 +176,21 @@ async fn reload_at(mut hangup: Signal, mut reloader: Reloader) {
 
 /// Says where the coordinator serves, on one line that programs can read, and what to try.
 fn announce(config: &Config, grpc: &str, admin: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(
-        out,
-        "leasehold-server listening on grpc={grpc} admin={admin} store={}",
-        config.store
-    )?;
     let trust = match (&config.tls_cert, config.client_auth()) {
         (None, _) => "-plaintext",
         (Some(_), ClientAuth::None) => "-cacert CA.pem",
         (Some(_), _) => "-cacert CA.pem -cert CLIENT.pem -key CLIENT.key",
     };
     let scheme = |encrypted| if encrypted { "https" } else { "http" };
+    let mut out = io::stdout().lock();
     writeln!(
         out,
-        "try: leasehold --endpoint {}://{grpc} run my-lock -- echo got it",
-        scheme(config.tls_cert.is_some())
-    )?;
-    writeln!(
-        out,
-        "     grpcurl {trust} -d '{{\"name\": \"my-lock\"}}' {grpc} leasehold.v1.LockService/Acquire"
-    )?;
-    writeln!(
-        out,
-        "     curl {}://{admin}/metrics",
+        "leasehold-server listening on grpc={grpc} admin={admin} store={}\n\
+         try: leasehold --endpoint {}://{grpc} run my-lock -- echo got it\n     \
+         grpcurl {trust} -d '{{\"name\": \"my-lock\"}}' {grpc} leasehold.v1.LockService/Acquire\n     \
+         curl {}://{admin}/metrics",
+        config.store,
+        scheme(config.tls_cert.is_some()),
         scheme(config.admin_tls)
     )?;
     if config.listen.ip().to_canonical().is_loopback() {

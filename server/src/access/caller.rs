@@ -12,42 +12,43 @@ use super::identity::Identity;
 use crate::network;
 
 /// Caller of a request, found in the request's extensions. Clones are cheap.
-#[derive(Clone)]
-pub struct Caller(Who);
-
-#[derive(Clone)]
-enum Who {
-    /// A caller without an identity, and its address or IPv6 network, if known.
-    Anonymous(Option<IpAddr>),
-    /// A caller that has authenticated.
-    Known(Arc<Identity>),
+#[derive(Clone, Default)]
+pub struct Caller {
+    /// Its address or IPv6 network, if it is known and the caller has shown no identity.
+    address: Option<IpAddr>,
+    identity: Option<Arc<Identity>>,
 }
 
 impl Caller {
     /// Returns the caller at this address that has shown no identity.
     #[must_use]
     pub fn anonymous(peer: SocketAddr) -> Self {
-        Self(Who::Anonymous(Some(network::of(peer.ip()))))
+        Self {
+            address: Some(network::of(peer.ip())),
+            identity: None,
+        }
     }
 
     pub(super) fn known(identity: Identity) -> Self {
-        Self(Who::Known(Arc::new(identity)))
+        Self {
+            address: None,
+            identity: Some(Arc::new(identity)),
+        }
     }
 
     /// Returns the caller in a request's extensions; an anonymous one without an address if there is none.
     #[must_use]
     pub fn of(extensions: &Extensions) -> Self {
-        let caller = extensions.get().cloned();
-        caller.unwrap_or(Self(Who::Anonymous(None)))
+        extensions.get().cloned().unwrap_or_default()
     }
 
     /// Returns the key of this caller in limits and fair shares: the identity's name, or else the address.
     #[must_use]
     pub fn key(&self) -> Arc<str> {
-        match &self.0 {
-            Who::Anonymous(Some(address)) => format!("anonymous {address}").into(),
-            Who::Anonymous(None) => "anonymous".into(),
-            Who::Known(identity) => Arc::clone(&identity.name),
+        match (&self.identity, self.address) {
+            (Some(identity), _) => Arc::clone(&identity.name),
+            (None, Some(address)) => format!("anonymous {address}").into(),
+            (None, None) => "anonymous".into(),
         }
     }
 
@@ -58,10 +59,7 @@ impl Caller {
     }
 
     pub(super) fn shown(&self) -> Option<&Identity> {
-        match &self.0 {
-            Who::Anonymous(_) => None,
-            Who::Known(identity) => Some(identity),
-        }
+        self.identity.as_deref()
     }
 }
 

@@ -43,6 +43,11 @@ impl Shown {
         })
     }
 
+    /// Returns the chain, the peer's own certificate first.
+    pub(crate) fn chain(&self) -> Arc<[CertificateDer<'static>]> {
+        Arc::clone(&self.chain)
+    }
+
     /// Returns whether it would be accepted now. The check is costly and the same for all streams of the connection, so it runs
     /// once under each policy.
     pub(super) fn is_good(&self, trust: &ClientTrust, policy: u64) -> bool {

@@ -48,17 +48,17 @@ impl AccessLayer {
             )
         })?;
         let headers = request.headers();
-        let attempts = self.limits.attempts(connection.peer_addr().ip());
+        let from = connection.peer_addr().ip();
         let policy = Arc::clone(&self.access.policies.borrow());
-        match policy.identify(headers, connection, SystemTime::now(), &attempts) {
+        match policy.identify(headers, connection, SystemTime::now(), &self.limits) {
             Err(_) if Method::at(request.uri().path()).is_health() => {
                 // Health needs no identity. One that is shown all the same is checked at the same cost as elsewhere.
                 if headers.contains_key(AUTHORIZATION) {
-                    let _ = attempts.failed();
+                    let _ = self.limits.failed_attempt(from);
                 }
                 Ok(Caller::anonymous(connection.peer_addr()))
             }
-            Err(refusal) => Err(attempts.failed().err().unwrap_or(refusal)),
+            Err(refusal) => Err(self.limits.failed_attempt(from).err().unwrap_or(refusal)),
             identified => identified,
         }
     }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    limits::Attempts,
+    limits::Limits,
     listener::ConnectionHandle,
     status::{Reason, Refusal},
     tls::ClientTrust,
@@ -77,13 +77,14 @@ impl Policy {
         }
     }
 
-    /// Identifies the caller of a request. `attempts` are those of its address: after too many failures, no signature is checked.
+    /// Identifies the caller of a request. After too many failures of its address, which
+    /// `limits` counts, no signature is checked.
     pub(super) fn identify(
         &self,
         headers: &HeaderMap,
         connection: &ConnectionHandle,
         now: SystemTime,
-        attempts: &Attempts<'_>,
+        limits: &Limits,
     ) -> Result<Caller, Refusal> {
         if self.is_open() {
             return Ok(Caller::anonymous(connection.peer_addr()));
@@ -97,18 +98,19 @@ impl Policy {
             (Some(value), None) => {
                 let is_near = connection.peer_addr().ip().to_canonical().is_loopback();
                 if !is_near && !self.tokens_from_afar {
-                    return Err(in_the_clear());
+                    return Err(refused(IN_THE_CLEAR));
                 }
                 let value = value.to_str().ok();
                 let (scheme, token) = value
                     .and_then(|value| value.split_once(' '))
-                    .ok_or_else(unknown)?;
+                    .ok_or_else(|| refused(UNKNOWN))?;
                 if !scheme.eq_ignore_ascii_case("bearer") {
-                    return Err(unknown());
+                    return Err(refused(UNKNOWN));
                 }
-                self.bearer(token.trim(), now, attempts)?
+                let from = connection.peer_addr().ip();
+                self.bearer(token.trim(), now, || limits.allow_attempt(from))?
             }
-            (Some(_), Some(_)) => return Err(unknown()),
+            (Some(_), Some(_)) => return Err(refused(UNKNOWN)),
         };
         Ok(Caller::known(identity))
     }
@@ -118,13 +120,13 @@ impl Policy {
         connection: &ConnectionHandle,
         now: SystemTime,
     ) -> Result<Identity, Refusal> {
-        let trust = self.trust.as_ref().ok_or_else(nobody)?;
-        let shown = connection.certificate().ok_or_else(nobody)?;
+        let trust = self.trust.as_ref().ok_or_else(|| refused(NOBODY))?;
+        let shown = connection.certificate().ok_or_else(|| refused(NOBODY))?;
         if shown.expires <= now {
             return Err(expired());
         }
         if !shown.is_good(trust, self.number) {
-            return Err(gone());
+            return Err(refused(GONE));
         }
         Ok(Identity {
             name: Arc::clone(&shown.name),
@@ -137,7 +139,7 @@ impl Policy {
         &self,
         token: &str,
         now: SystemTime,
-        attempts: &Attempts<'_>,
+        allow_attempt: impl FnOnce() -> Result<(), Refusal>,
     ) -> Result<Identity, Refusal> {
         if let Some(entry) = self.tokens.as_ref().and_then(|tokens| tokens.find(token)) {
             if entry.expires.is_some_and(|expires| expires <= now) {
@@ -149,20 +151,20 @@ impl Policy {
                 expires: entry.expires,
             });
         }
-        let jwt = self.jwt.as_ref().ok_or_else(unknown)?;
-        let refused = |bad| match bad {
+        let jwt = self.jwt.as_ref().ok_or_else(|| refused(UNKNOWN))?;
+        let bad = |bad| match bad {
             Bad::Expired => expired(),
             Bad::Because(why) => {
                 tracing::debug!(why, "a signed token was refused");
-                unknown()
+                refused(UNKNOWN)
             }
         };
-        let remembered = jwt.remembered(token, now).map_err(refused)?;
+        let remembered = jwt.remembered(token, now).map_err(bad)?;
         let subject = match remembered {
             Some(subject) => subject,
             None => {
-                attempts.allow()?;
-                jwt.check(token, now).map_err(refused)?
+                allow_attempt()?;
+                jwt.check(token, now).map_err(bad)?
             }
         };
         Ok(Identity {
@@ -181,8 +183,8 @@ impl Policy {
         if self.is_open() {
             return Ok(Granted::Everything);
         }
-        let identity = caller.shown().ok_or_else(nobody)?;
-        let expires = self.standing(identity, now).ok_or_else(gone)?;
+        let identity = caller.shown().ok_or_else(|| refused(NOBODY))?;
+        let expires = self.standing(identity, now).ok_or_else(|| refused(GONE))?;
         if expires.is_some_and(|expires| expires <= now) {
             return Err(expired());
         }
@@ -240,39 +242,21 @@ pub(crate) fn check(config: &Config) -> Vec<String> {
     wrong.into_iter().flatten().collect()
 }
 
-fn nobody() -> Refusal {
-    Refusal::new(
-        Reason::Unauthenticated,
-        "this coordinator asks who calls; show an identity: a client certificate, or a bearer token in the metadata `authorization`",
-    )
-}
+const NOBODY: &str = "this coordinator asks who calls; show an identity: a client certificate, or a bearer token in the metadata \
+    `authorization`";
+const UNKNOWN: &str = "the identity that was shown was not accepted; the metadata `authorization` takes `Bearer` and a token that \
+    is valid here";
+const IN_THE_CLEAR: &str = "the bearer token came over a network unencrypted and is refused: others may have read it; connect with \
+    TLS, and with another token";
+const GONE: &str = "the identity that was shown is not accepted any more; show another one";
 
-fn unknown() -> Refusal {
-    Refusal::new(
-        Reason::Unauthenticated,
-        "the identity that was shown was not accepted; the metadata `authorization` takes `Bearer` and a token that is valid here",
-    )
-}
-
-fn in_the_clear() -> Refusal {
-    Refusal::new(
-        Reason::Unauthenticated,
-        "the bearer token came over a network unencrypted and is refused: others may have read it; connect with TLS, and with another token",
-    )
-}
-
-fn gone() -> Refusal {
-    Refusal::new(
-        Reason::Unauthenticated,
-        "the identity that was shown is not accepted any more; show another one",
-    )
+fn refused(why: &str) -> Refusal {
+    Refusal::new(Reason::Unauthenticated, why)
 }
 
 fn expired() -> Refusal {
-    Refusal::new(
-        Reason::IdentityExpired,
-        "the identity that was shown has expired; show a newer one",
-    )
+    let why = "the identity that was shown has expired; show a newer one";
+    Refusal::new(Reason::IdentityExpired, why)
 }
 
 impl fmt::Debug for Policy {

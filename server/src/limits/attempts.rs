@@ -8,57 +8,33 @@ use crate::{
     status::{Reason, Refusal},
 };
 
-/// Attempts of one address, or of one IPv6 network, to authenticate. Only failed ones count.
-#[derive(Debug)]
-pub struct Attempts<'a> {
-    limits: &'a Limits,
-    from: IpAddr,
-}
-
 impl Limits {
-    /// Returns the attempts of this address to authenticate.
-    #[must_use]
-    pub fn attempts(&self, from: IpAddr) -> Attempts<'_> {
-        Attempts {
-            limits: self,
-            from: network::of(from),
-        }
-    }
-}
-
-impl Attempts<'_> {
-    /// Allows a costly verification.
+    /// Allows a costly verification to this address, or its IPv6 network.
     ///
     /// # Errors
     ///
     /// If too many attempts have failed recently, with the time after which another one is allowed.
-    pub fn allow(&self) -> Result<(), Refusal> {
-        let rate = self.rate();
-        let wait = self.account().wait(rate, self.limits.now());
+    pub fn allow_attempt(&self, from: IpAddr) -> Result<(), Refusal> {
+        let (rate, account) = self.unidentified(from);
+        let wait = account.wait(rate, self.now());
         wait.map_or(Ok(()), |wait| Err(too_many(rate, wait)))
     }
 
-    /// Counts a failed attempt.
+    /// Counts an attempt of this address, or its IPv6 network, to authenticate that failed.
     ///
     /// # Errors
     ///
     /// If too many have failed recently, with the time after which another one is allowed. This one does not count then.
-    pub fn failed(&self) -> Result<(), Refusal> {
-        let rate = self.rate();
-        let taken = self.account().take(rate, self.limits.now());
+    pub fn failed_attempt(&self, from: IpAddr) -> Result<(), Refusal> {
+        let (rate, account) = self.unidentified(from);
+        let taken = account.take(rate, self.now());
         taken.map_err(|wait| too_many(rate, wait))
     }
 
-    fn rate(&self) -> u32 {
-        self.limits.config().max_failed_authentications_per_second
-    }
-
-    fn account(&self) -> Arc<Account> {
-        let key = format!("unidentified {}", self.from);
-        self.limits
-            .shared
-            .accounts
-            .of(key.into(), self.limits.now())
+    fn unidentified(&self, from: IpAddr) -> (u32, Arc<Account>) {
+        let rate = self.config().max_failed_authentications_per_second;
+        let key = format!("unidentified {}", network::of(from));
+        (rate, self.shared.accounts.of(key.into(), self.now()))
     }
 }
 

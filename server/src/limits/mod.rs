@@ -2,7 +2,7 @@
 //!
 //! - [`Account`]: the account of one caller: its sessions, and its requests of the last second.
 //! - [`Limits`]: hands out places, each of which counts for as long as it lives, and refuses when none is left.
-//! - [`Attempts`]: bounds how often one address may fail to authenticate.
+//! - `attempts`: bounds how often one address may fail to authenticate.
 //! - [`LimitLayer`]: counts calls before they are served; `bodies` bounds the time until they are complete.
 //! - `files`: raises the limit of open files as far as the system permits.
 //!
@@ -30,7 +30,6 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     account::{Account, SessionPlace},
-    attempts::Attempts,
     files::allow_many_files,
     layer::LimitLayer,
     names::WaiterPlace,

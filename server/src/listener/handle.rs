@@ -84,9 +84,7 @@ struct Link {
     /// Notified when `ending` or `released` changes.
     changed: Notify,
     socket: Weak<TcpStream>,
-    /// The client's certificates, its own first, once its TLS handshake has shown them.
-    peer_certificates: OnceLock<Arc<[CertificateDer<'static>]>>,
-    /// The identity that they show, if any.
+    /// The identity that the client's certificates show, if any, once its TLS handshake is over.
     certificate: OnceLock<Arc<Shown>>,
 }
 
@@ -107,7 +105,6 @@ impl ConnectionHandle {
                 released: AtomicBool::new(false),
                 changed: Notify::new(),
                 socket: Arc::downgrade(socket),
-                peer_certificates: OnceLock::new(),
                 certificate: OnceLock::new(),
             }),
         }
@@ -126,11 +123,10 @@ impl ConnectionHandle {
     }
 
     /// Returns the certificates with which the client has identified itself, its own first; `None` without TLS, and if it has shown
-    /// none. They were good at the handshake, which is over before any request is read: [`ClientTrust`](crate::tls::ClientTrust)
-    /// tells whether they still are.
+    /// none with an identity.
     #[must_use]
     pub fn peer_certificates(&self) -> Option<Arc<[CertificateDer<'static>]>> {
-        self.link.peer_certificates.get().cloned()
+        self.certificate().map(|shown| shown.chain())
     }
 
     /// Returns the identity in the client's certificate; `None` if it has shown no certificate, or one without an identity.
@@ -206,13 +202,13 @@ impl ConnectionHandle {
         }
     }
 
-    /// Notes the client's certificates, its own first.
+    /// Notes the client's certificates, its own first. They were good at the handshake, which is over before any request is read:
+    /// [`ClientTrust`](crate::tls::ClientTrust) tells whether they still are.
     pub(super) fn note_certificates(&self, chain: Arc<[CertificateDer<'static>]>) {
-        // There is one handshake in a connection.
-        if let Some(shown) = Shown::new(Arc::clone(&chain)) {
+        if let Some(shown) = Shown::new(chain) {
+            // There is one handshake in a connection.
             let _ = self.link.certificate.set(Arc::new(shown));
         }
-        let _ = self.link.peer_certificates.set(chain);
     }
 
     pub(super) fn note_read(&self) {

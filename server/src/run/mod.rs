@@ -4,9 +4,13 @@ mod drain;
 mod health;
 mod listeners;
 
-use std::{fmt::Display, io, time::Duration};
+use std::{fmt::Display, io, sync::Arc, time::Duration};
 
 use leasehold_core::{id::CoordinatorId, name::TtlBounds};
+use leasehold_proto::v1::{
+    admin_service_server::AdminServiceServer, election_service_server::ElectionServiceServer,
+    lock_service_server::LockServiceServer,
+};
 use leasehold_store::{Acknowledgement, Status as StoreStatus, Store, clock};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -28,13 +32,8 @@ use crate::{
     listener::{self, Connections, ListenerOptions, http2_server},
     service_manager,
     services::{
-        DESCRIPTORS,
-        admin::Admin,
-        election::Elections,
-        listing::Listings,
-        lock::Locks,
-        overview::Overview,
-        streams::{StreamOptions, Streams},
+        DESCRIPTORS, admin::Admin, election::Elections, listing::Listings, lock::Locks,
+        streams::Streams,
     },
     session::signals::Shutdown,
     sessions::Sessions,
@@ -125,37 +124,27 @@ pub async fn run_and_announce(
     tokio::spawn(liveness.keep("health", &background, health_followed));
     let streams = Streams {
         coordinator: coordinator.clone(),
-        sessions: sessions.clone(),
+        sessions,
         tasks: tasks.clone(),
         shutdown: stages.clone(),
         access: access.clone(),
-        options: StreamOptions {
-            outbound_queue: config.outbound_queue,
-            reading_timeout: config.keepalive_timeout,
-            open_timeout: config.handshake_timeout,
-        },
+        config: Arc::clone(&config),
         traces: traces.clone(),
     };
+    let watching = Watching::start(coordinator.clone(), &liveness, &background);
     let locks = Locks {
         streams: streams.clone(),
     };
-    let watching = Watching::start(coordinator.clone(), &liveness, &background);
     let elections = Elections {
-        streams,
+        streams: streams.clone(),
         watching: watching.clone(),
     };
     let admin = Admin {
-        coordinator: coordinator.clone(),
+        streams,
         listings: Listings::default(),
-        sessions,
         watching,
-        overview: Overview {
-            started: clock::now(),
-            ready: ready.clone(),
-            store: config.store.to_string(),
-        },
-        access: access.clone(),
-        draining: stages.draining.clone(),
+        started: clock::now(),
+        ready: ready.clone(),
     };
     let descriptors = [DESCRIPTORS, tonic_health::pb::FILE_DESCRIPTOR_SET];
     let reflection = || {
@@ -164,7 +153,8 @@ pub async fn run_and_announce(
             builder.register_encoded_file_descriptor_set(set)
         })
     };
-    let small = config.max_message_size.min(LARGEST_OF_OTHERS);
+    let largest = config.max_message_size;
+    let small = largest.min(LARGEST_OF_OTHERS);
     let router = http2_server(&config)
         .layer(metrics.rpc_layer())
         .layer(AccessLayer::new(access.clone(), limits.clone()))
@@ -183,9 +173,9 @@ pub async fn run_and_announce(
                 .map_err(failed("set up gRPC reflection"))?
                 .max_decoding_message_size(small),
         )
-        .add_service(locks.server(config.max_message_size))
-        .add_service(elections.server(config.max_message_size))
-        .add_service(admin.server(config.max_message_size));
+        .add_service(LockServiceServer::new(locks).max_decoding_message_size(largest))
+        .add_service(ElectionServiceServer::new(elections).max_decoding_message_size(largest))
+        .add_service(AdminServiceServer::new(admin).max_decoding_message_size(largest));
     // Connections wait in the backlog meanwhile, so that the first requests do not fail if the store is reachable.
     wait_for_store(&config, coordinator.store()).await?;
     announce().map_err(failed("print where the coordinator listens"))?;
@@ -206,20 +196,16 @@ pub async fn run_and_announce(
     tokio::spawn(following);
     service_manager::ready();
     let grpc = router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned());
-    let admin_state = AdminState {
-        metrics,
-        readiness: ready.clone(),
-        liveness,
-    };
-    let admin_tls = tls.filter(|_| config.admin_tls);
-    let patience = config.handshake_timeout;
-    let stop_admin = background.clone();
     let admin = admin_http::serve(
         listeners.admin,
-        admin_tls,
-        patience,
-        admin_state,
-        stop_admin,
+        tls.filter(|_| config.admin_tls),
+        config.handshake_timeout,
+        AdminState {
+            metrics,
+            readiness: ready.clone(),
+            liveness,
+        },
+        background.clone(),
     );
     let stop = async {
         shutdown.cancelled().await;

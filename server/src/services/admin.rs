@@ -6,33 +6,29 @@ use futures_util::stream;
 use leasehold_core::{
     id::SessionId,
     name::{LockName, MAX_NAME},
+    time::Moment,
 };
 use leasehold_proto::v1::{
     CheckTokenRequest, CheckTokenResponse, ForceReleaseRequest, ForceReleaseResponse,
     GetLockRequest, GetLockResponse, GetStatusRequest, GetStatusResponse, ListLocksRequest,
-    ListLocksResponse, ListSessionsRequest, ListSessionsResponse, SessionView, WatchLocksRequest,
-    WatchLocksResponse,
-    admin_service_server::{AdminService, AdminServiceServer},
+    ListLocksResponse, ListSessionsRequest, ListSessionsResponse, SessionView, StoreState,
+    WatchLocksRequest, WatchLocksResponse, admin_service_server::AdminService,
 };
-use leasehold_store::{Page, clock};
-use tokio_util::sync::CancellationToken;
+use leasehold_store::{Page, Status as StoreStatus, clock};
+use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
 use super::{
     listing::Listings,
     names,
-    overview::Overview,
     server_stream::{self, ServerStream},
-    streams::draining,
+    streams::{Streams, draining},
 };
 use crate::{
-    access::{
-        Access,
-        rules::{Granted, Permission, Place},
-    },
+    access::rules::{Granted, Permission, Place},
+    admin_http::Readiness,
     convert,
-    coordinator::Coordinator,
-    sessions::{SessionInfo, Sessions},
+    sessions::SessionInfo,
     status::Refusal,
     watch::Watching,
 };
@@ -43,20 +39,16 @@ const SHOWN_WAITERS: usize = 100;
 /// Implementation of `AdminService`.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// The coordinator.
-    pub coordinator: Coordinator,
+    /// The parts that the services share.
+    pub streams: Streams,
     /// Reads of listings.
     pub listings: Listings,
-    /// The sessions of this coordinator.
-    pub sessions: Sessions,
     /// The hub of watchers.
     pub watching: Watching,
-    /// The coordinator as a whole, as `GetStatus` shows it.
-    pub overview: Overview,
-    /// The policy of permissions.
-    pub access: Access,
-    /// Ends the watchers' streams.
-    pub draining: CancellationToken,
+    /// Time of the coordinator's start.
+    pub started: Moment,
+    /// Whether the coordinator serves.
+    pub ready: watch::Receiver<Readiness>,
 }
 
 #[tonic::async_trait]
@@ -67,13 +59,15 @@ impl AdminService for Admin {
         &self,
         request: Request<ListLocksRequest>,
     ) -> Result<Response<ListLocksResponse>, Status> {
-        let rights = self.access.rights(request.extensions())?;
+        let rights = self.streams.access.rights(request.extensions())?;
         let request = request.into_inner();
         check_prefix(&request.prefix)?;
         let size = convert::page_size("page_size", request.page_size, self.max_page_size())?;
         let page = self.visible(&request, size, rights.granted()).await?;
-        let views = self.listings.views(&self.coordinator, &page.names).await;
-        let views = views.map_err(Refusal::from)?;
+        let views = self
+            .listings
+            .views(&self.streams.coordinator, &page.names)
+            .await?;
         let mut locks = Vec::with_capacity(views.len());
         for (name, view) in page.names.iter().zip(views) {
             let Some(view) = view else { continue };
@@ -92,13 +86,11 @@ impl AdminService for Admin {
         &self,
         request: Request<GetLockRequest>,
     ) -> Result<Response<GetLockResponse>, Status> {
-        let coordinator = &self.coordinator;
-        let rights = self.access.rights(request.extensions())?;
+        let coordinator = &self.streams.coordinator;
+        let rights = self.streams.access.rights(request.extensions())?;
         let name = convert::lock_name("name", &request.get_ref().name, coordinator.store())?;
         rights.check(Permission::Inspect, Place::Either, name.as_str())?;
-        let view = names::view(coordinator, &name, SHOWN_WAITERS)
-            .await
-            .map_err(Refusal::from)?;
+        let view = names::view(coordinator, &name, SHOWN_WAITERS).await?;
         let lock = Some(convert::lock_view(&name, &view));
         Ok(Response::new(GetLockResponse { lock }))
     }
@@ -107,7 +99,7 @@ impl AdminService for Admin {
         &self,
         request: Request<ListSessionsRequest>,
     ) -> Result<Response<ListSessionsResponse>, Status> {
-        let rights = self.access.rights(request.extensions())?;
+        let rights = self.streams.access.rights(request.extensions())?;
         let sees_all = Self::sees_all(rights.granted());
         let own = rights.caller().identity();
         let is_seen =
@@ -120,7 +112,7 @@ impl AdminService for Admin {
                 Refusal::field("page_token", "must be what the page before gave")
             })?),
         };
-        let mut page = self.sessions.page(after, size + 1, is_seen);
+        let mut page = self.streams.sessions.page(after, size + 1, is_seen);
         let more = page.len() > size;
         page.truncate(size);
         let next_page_token = match page.last() {
@@ -138,21 +130,21 @@ impl AdminService for Admin {
         &self,
         request: Request<WatchLocksRequest>,
     ) -> Result<Response<Self::WatchLocksStream>, Status> {
-        let rights = self.access.rights(request.extensions())?;
+        let rights = self.streams.access.rights(request.extensions())?;
         let prefix = request.into_inner().prefix;
         check_prefix(&prefix)?;
         rights.check(Permission::Inspect, Place::Either, &prefix)?;
-        server_stream::check_feeds(self.coordinator.store())?;
-        let place = self.coordinator.limits().watcher()?;
+        server_stream::check_feeds(self.streams.coordinator.store())?;
+        let place = self.streams.coordinator.limits().watcher()?;
         let watcher = self.watching.watch(prefix.clone()).await;
         let watcher = watcher.ok_or_else(draining)?;
-        let kept = (self.coordinator.metrics().watchers.track(), place);
+        let kept = (self.streams.coordinator.metrics().watchers.track(), place);
         let messages = stream::unfold((watcher, kept), |(mut watcher, kept)| async {
             let message = convert::watch_message(&watcher.next().await);
             Some((message, (watcher, kept)))
         });
         let lost = rights.lost(Permission::Inspect, Place::Either, prefix);
-        let stream = server_stream::tell(messages, self.draining.clone(), lost);
+        let stream = server_stream::tell(messages, self.streams.shutdown.draining.clone(), lost);
         Ok(Response::new(stream))
     }
 
@@ -160,13 +152,11 @@ impl AdminService for Admin {
         &self,
         request: Request<ForceReleaseRequest>,
     ) -> Result<Response<ForceReleaseResponse>, Status> {
-        let coordinator = &self.coordinator;
-        let rights = self.access.rights(request.extensions())?;
+        let coordinator = &self.streams.coordinator;
+        let rights = self.streams.access.rights(request.extensions())?;
         let name = convert::lock_name("name", &request.get_ref().name, coordinator.store())?;
         rights.check(Permission::Administer, Place::Either, name.as_str())?;
-        let (released, token) = names::force_release(coordinator, &name)
-            .await
-            .map_err(Refusal::from)?;
+        let (released, token) = names::force_release(coordinator, &name).await?;
         let by = rights.caller().identity();
         tracing::info!(lock = %name, released, by, "force release");
         Ok(Response::new(ForceReleaseResponse {
@@ -179,17 +169,15 @@ impl AdminService for Admin {
         &self,
         request: Request<CheckTokenRequest>,
     ) -> Result<Response<CheckTokenResponse>, Status> {
-        let coordinator = &self.coordinator;
-        let rights = self.access.rights(request.extensions())?;
+        let coordinator = &self.streams.coordinator;
+        let rights = self.streams.access.rights(request.extensions())?;
         let request = request.into_inner();
         let name = convert::lock_name("name", &request.name, coordinator.store())?;
         if request.fencing_token <= 0 {
             return Err(Refusal::field("fencing_token", "must be positive").into());
         }
         rights.check(Permission::Inspect, Place::Either, name.as_str())?;
-        let view = names::view(coordinator, &name, 0)
-            .await
-            .map_err(Refusal::from)?;
+        let view = names::view(coordinator, &name, 0).await?;
         let newest_token = view.token.map_or(0, |token| token.get());
         let current = newest_token == request.fencing_token;
         if !current {
@@ -205,27 +193,50 @@ impl AdminService for Admin {
         &self,
         request: Request<GetStatusRequest>,
     ) -> Result<Response<GetStatusResponse>, Status> {
-        let rights = self.access.rights(request.extensions())?;
-        let load = Self::sees_all(rights.granted()).then(|| self.sessions.load());
-        let status = self.overview.status(&self.coordinator, load);
-        Ok(Response::new(status))
+        let rights = self.streams.access.rights(request.extensions())?;
+        let coordinator = &self.streams.coordinator;
+        let ready = self.ready.borrow().clone();
+        let shown = GetStatusResponse {
+            coordinator: coordinator.id().to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime: Some(convert::wire_duration(self.started.until(clock::now()))),
+            serving: ready.ready,
+            ..GetStatusResponse::default()
+        };
+        // Others see neither the load, nor the store, nor why the coordinator does not serve.
+        if !Self::sees_all(rights.granted()) {
+            return Ok(Response::new(shown));
+        }
+        // Answers from memory, so that it works while the store is away.
+        let store_state = match *coordinator.store().status().borrow() {
+            StoreStatus::Up { .. } => StoreState::Up,
+            StoreStatus::Down { .. } => StoreState::Down,
+        };
+        let load = self.streams.sessions.load();
+        Ok(Response::new(GetStatusResponse {
+            reason: if ready.ready {
+                String::new()
+            } else {
+                ready.reason
+            },
+            store: self.streams.config.store.to_string(),
+            store_state: store_state.into(),
+            session_count: Some(load.sessions),
+            hold_count: Some(load.holds),
+            waiter_count: Some(load.waiters),
+            ..shown
+        }))
     }
 }
 
 impl Admin {
-    /// Returns the service for a gRPC server. Messages have at most `max_message_size` bytes.
-    #[must_use]
-    pub fn server(self, max_message_size: usize) -> AdminServiceServer<Self> {
-        AdminServiceServer::new(self).max_decoding_message_size(max_message_size)
-    }
-
     /// Returns whether the caller may see everything at this coordinator.
     fn sees_all(granted: &Granted) -> bool {
         granted.permits(Permission::Inspect, Place::Lock, "")
     }
 
     fn max_page_size(&self) -> usize {
-        self.coordinator.limits().config().max_page_size
+        self.streams.coordinator.limits().config().max_page_size
     }
 
     /// Returns the names of a page that the caller may see.
@@ -240,6 +251,7 @@ impl Admin {
         let mut token = request.page_token.clone();
         loop {
             let page = self
+                .streams
                 .coordinator
                 .store()
                 .list(&request.prefix, &token, size)
@@ -270,7 +282,7 @@ impl Admin {
             client_name: info.client_name.as_str().to_owned(),
             peer: info.peer.clone(),
             identity: info.identity.as_deref().unwrap_or_default().to_owned(),
-            coordinator: self.coordinator.id().to_string(),
+            coordinator: self.streams.coordinator.id().to_string(),
             ttl: Some(convert::wire_duration(info.ttl)),
             opened_at: Some(info.opened_at.into()),
             since_heartbeat: Some(convert::wire_duration(info.heard_at().until(clock::now()))),

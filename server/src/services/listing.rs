@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use leasehold_core::{name::LockName, view::NameView};
-use leasehold_store::StoreError;
 use tokio::sync::Semaphore;
 
 use super::names::{unexpected, view};
-use crate::coordinator::Coordinator;
+use crate::{
+    coordinator::Coordinator,
+    status::{Reason, Refusal},
+};
 
 /// Number of names that are looked at in one go.
 const SLICE: usize = 16;
@@ -41,7 +43,7 @@ impl Listings {
         &self,
         coordinator: &Coordinator,
         names: &[LockName],
-    ) -> Result<Vec<Option<NameView>>, StoreError> {
+    ) -> Result<Vec<Option<NameView>>, Refusal> {
         let mut views = Vec::with_capacity(names.len());
         for slice in names.chunks(SLICE) {
             let part = Arc::clone(&self.0).acquire_owned().await;
@@ -54,8 +56,8 @@ impl Listings {
                 views.push(match view {
                     Ok(view) => Some(view),
                     // With a name like ours: it is not a lock, and hides none.
-                    Err(StoreError::WrongType { .. }) => None,
-                    Err(error) => return Err(error),
+                    Err(refusal) if refusal.reason() == Reason::KeyNotALock => None,
+                    Err(refusal) => return Err(refusal),
                 });
             }
         }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::OptionFuture};
 use leasehold_core::{
     command::{Op, Reply},
     lease::drift_margin,
@@ -14,8 +14,7 @@ use leasehold_core::{
 };
 use leasehold_proto::v1::{
     self, AcquireRequest, AcquireResponse, ReleaseRequest, ReleaseResponse, RenewRequest,
-    RenewResponse, SessionRequest, SessionResponse,
-    lock_service_server::{LockService, LockServiceServer},
+    RenewResponse, SessionRequest, SessionResponse, lock_service_server::LockService,
 };
 use leasehold_store::clock;
 use tokio_stream::wrappers::ReceiverStream;
@@ -24,6 +23,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{call, names, streams::Streams};
 use crate::{
     access::rules::{Permission, Place},
+    admission::CallQueue,
     convert::{self, stream::Kind},
     listener::ConnectionHandle,
     status::{Reason, Refusal},
@@ -35,14 +35,6 @@ use crate::{
 pub struct Locks {
     /// The parts that the services share.
     pub streams: Streams,
-}
-
-impl Locks {
-    /// Returns the service for a gRPC server. Messages have at most `max_message_size` bytes.
-    #[must_use]
-    pub fn server(self, max_message_size: usize) -> LockServiceServer<Self> {
-        LockServiceServer::new(self).max_decoding_message_size(max_message_size)
-    }
 }
 
 #[tonic::async_trait]
@@ -93,12 +85,7 @@ impl LockService for Locks {
         });
         let acquired = async {
             let since = Instant::now();
-            let permit = async {
-                match &queue {
-                    Some(queue) => Some(queue.permit().await),
-                    None => None,
-                }
-            };
+            let permit = OptionFuture::from(queue.as_ref().map(CallQueue::permit));
             let permit = match wait {
                 Wait::For(wait) => tokio::time::timeout(wait, permit).await,
                 Wait::No | Wait::Forever => Ok(permit.await),
@@ -193,9 +180,7 @@ impl LockService for Locks {
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
         followed.script();
-        let released = names::release(coordinator, &name, owner)
-            .await
-            .map_err(Refusal::from)?;
+        let released = names::release(coordinator, &name, owner).await?;
         Ok(Response::new(ReleaseResponse { released }))
     }
 }

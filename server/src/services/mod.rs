@@ -7,7 +7,6 @@ pub mod listing;
 pub mod lock;
 pub(crate) mod names;
 mod opening;
-pub mod overview;
 mod server_stream;
 pub mod streams;
 

@@ -8,14 +8,14 @@ use leasehold_core::{
 };
 use leasehold_store::StoreError;
 
-use crate::coordinator::Coordinator;
+use crate::{coordinator::Coordinator, status::Refusal};
 
 /// Releases a hold or cancels a waiter that this coordinator may not know. Returns whether it was a hold.
 pub(crate) async fn release(
     coordinator: &Coordinator,
     name: &LockName,
     owner: OwnerId,
-) -> Result<bool, StoreError> {
+) -> Result<bool, Refusal> {
     let op = Op::Release {
         owner,
         end: End::Clean,
@@ -32,7 +32,7 @@ pub(crate) async fn view(
     coordinator: &Coordinator,
     name: &LockName,
     waiters: usize,
-) -> Result<NameView, StoreError> {
+) -> Result<NameView, Refusal> {
     let stamped = coordinator.execute(name, Op::View { waiters }).await?;
     match stamped.executed.reply {
         Reply::Seen(view) => Ok(*view),
@@ -44,7 +44,7 @@ pub(crate) async fn view(
 pub(crate) async fn force_release(
     coordinator: &Coordinator,
     name: &LockName,
-) -> Result<(bool, FencingToken), StoreError> {
+) -> Result<(bool, FencingToken), Refusal> {
     let stamped = coordinator.execute(name, Op::ForceRelease).await?;
     match stamped.executed.reply {
         Reply::Forced {
@@ -62,8 +62,7 @@ pub(crate) async fn force_release(
 }
 
 /// Returns the failure of a command whose answer belongs to another operation; the stores never give one.
-pub(super) fn unexpected(operation: &str) -> StoreError {
-    StoreError::Garbled {
-        reason: format!("the reply to {operation} is that of another operation"),
-    }
+pub(super) fn unexpected(operation: &str) -> Refusal {
+    let reason = format!("the reply to {operation} is that of another operation");
+    StoreError::Garbled { reason }.into()
 }

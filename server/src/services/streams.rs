@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, AtomicU64},
     },
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use futures_util::{Stream, TryStreamExt};
@@ -20,6 +20,7 @@ use uuid::Uuid;
 use super::opening::{Opener, Opening};
 use crate::{
     access::{Access, Caller, Rights},
+    config::Config,
     convert::{
         session::{Answer, Requests},
         stream::Kind,
@@ -34,17 +35,6 @@ use crate::{
     telemetry::{CallerContext, Traces},
 };
 
-/// Options of streams.
-#[derive(Clone, Debug)]
-pub struct StreamOptions {
-    /// Answers that wait for a session's client to read before they count as a backlog.
-    pub outbound_queue: usize,
-    /// Time for which a client may leave a backlog of answers unread without taking any of it.
-    pub reading_timeout: Duration,
-    /// Time that a new stream may take until its first message.
-    pub open_timeout: Duration,
-}
-
 /// Parts that the services share whose streams are sessions. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Streams {
@@ -58,8 +48,8 @@ pub struct Streams {
     pub shutdown: Shutdown,
     /// The permissions.
     pub access: Access,
-    /// The options of streams.
-    pub options: StreamOptions,
+    /// The configuration that the coordinator started with, for settings that need a restart.
+    pub config: Arc<Config>,
     /// The traces of requests.
     pub traces: Traces,
 }
@@ -101,7 +91,7 @@ impl Streams {
         };
         let caller = CallerContext::of_stream(extensions);
         let following = Following::new(self.traces.clone(), caller);
-        let (answers, receiver) = mpsc::channel(self.options.outbound_queue);
+        let (answers, receiver) = mpsc::channel(self.config.outbound_queue);
         // The stream's headers are sent at once.
         let run = self.clone().run(requests, peer, answers, following, kind);
         self.tasks.spawn(run);
@@ -117,7 +107,7 @@ impl Streams {
         kind: Kind,
     ) {
         // For all of what opens it.
-        let deadline = Instant::now() + self.options.open_timeout;
+        let deadline = Instant::now() + self.config.handshake_timeout;
         let mut opening = Opening::default();
         let opened = loop {
             match self.first(&mut requests, kind, deadline).await {
@@ -145,7 +135,7 @@ impl Streams {
         };
         let reading = Reading {
             owed: kind.owed(self.coordinator.limits()),
-            patience: self.options.reading_timeout,
+            patience: self.config.keepalive_timeout,
         };
         let connection = peer.connection;
         let metrics = self.coordinator.metrics().clone();
@@ -180,7 +170,7 @@ impl Streams {
             return Err(self.coordinator.limits().message_too_large().into());
         }
         first.unwrap_or_else(|_| {
-            let waited = self.options.open_timeout;
+            let waited = self.config.handshake_timeout;
             let refusal = Refusal::new(
                 Reason::OpenTimeout,
                 format!(

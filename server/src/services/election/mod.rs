@@ -9,8 +9,7 @@ use futures_util::stream;
 use leasehold_core::{name::LockName, watch::Leader};
 use leasehold_proto::v1::{
     CampaignRequest, CampaignResponse, LeaderRequest, LeaderResponse, ObserveRequest,
-    ObserveResponse,
-    election_service_server::{ElectionService, ElectionServiceServer},
+    ObserveResponse, election_service_server::ElectionService,
 };
 use tonic::{Request, Response, Status, Streaming};
 
@@ -35,14 +34,6 @@ pub struct Elections {
     pub streams: Streams,
     /// The source of news of leaders.
     pub watching: Watching,
-}
-
-impl Elections {
-    /// Returns the service for a gRPC server. Messages have at most `max_message_size` bytes.
-    #[must_use]
-    pub fn server(self, max_message_size: usize) -> ElectionServiceServer<Self> {
-        ElectionServiceServer::new(self).max_decoding_message_size(max_message_size)
-    }
 }
 
 #[tonic::async_trait]
@@ -73,9 +64,7 @@ impl ElectionService for Elections {
         let rights = self.streams.access.rights(request.extensions())?;
         let name = election(&request.into_inner().election, coordinator)?;
         rights.check(Permission::Inspect, Place::Election, name.as_str())?;
-        let view = names::view(coordinator, &name, 0)
-            .await
-            .map_err(Refusal::from)?;
+        let view = names::view(coordinator, &name, 0).await?;
         let leader = Leader::of(&view).as_ref().map(convert::leader);
         Ok(Response::new(LeaderResponse { leader }))
     }
