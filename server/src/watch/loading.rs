@@ -251,54 +251,37 @@ pub(super) async fn load(
     scope: Scope,
 ) -> Result<HashSet<LockName>, StoreError> {
     let mut looked = HashSet::new();
-    let prefix = match scope {
-        Scope::Name(name) => {
-            look(&coordinator, feed, vec![name], &mut looked).await?;
-            return Ok(looked);
-        }
-        Scope::Prefix(prefix) => prefix,
-    };
     let mut token = String::new();
     loop {
-        let page = coordinator.store().list(&prefix, &token, LOOKS).await?;
-        let page = page.map_err(|invalid| StoreError::Garbled {
-            reason: format!("the store does not know its own page token: it {invalid}"),
-        })?;
+        let (mut names, next) = match &scope {
+            Scope::Name(name) => (vec![name.clone()], String::new()),
+            Scope::Prefix(prefix) => {
+                let page = coordinator.store().list(prefix, &token, LOOKS).await?;
+                let page = page.map_err(|invalid| StoreError::Garbled {
+                    reason: format!("the store does not know its own page token: it {invalid}"),
+                })?;
+                (page.names, page.next)
+            }
+        };
         // A scan may return a name twice, and more names than requested.
-        let mut names: Vec<_> = page
-            .names
-            .into_iter()
-            .filter(|name| !looked.contains(name))
-            .collect();
+        names.retain(|name| !looked.contains(name));
         names.sort_unstable();
         names.dedup();
         for names in names.chunks(LOOKS) {
-            look(&coordinator, feed, names.to_vec(), &mut looked).await?;
+            for (name, result) in look_at(&coordinator, feed, names.to_vec()).await {
+                match result {
+                    Ok(()) => drop(looked.insert(name)),
+                    // Foreign keys have the names of its companions: nothing can be reported of it.
+                    Err(StoreError::WrongType { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
         }
-        if page.next.is_empty() {
+        if next.is_empty() {
             return Ok(looked);
         }
-        token = page.next;
+        token = next;
     }
-}
-
-async fn look(
-    coordinator: &Coordinator,
-    feed: FeedId,
-    names: Vec<LockName>,
-    looked: &mut HashSet<LockName>,
-) -> Result<(), StoreError> {
-    for (name, result) in look_at(coordinator, feed, names).await {
-        match result {
-            Ok(()) => {
-                looked.insert(name);
-            }
-            // Foreign keys have the names of its companions: nothing can be reported of it.
-            Err(StoreError::WrongType { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// Has the store look at names.
