@@ -1,6 +1,7 @@
 //! Administration calls: listings, watches, force releases and checks of tokens.
 
 use crate::{
+    builder::ClientBuilder,
     calls::{Calls, Repeats, limited},
     election::{Leader, Observer},
     endpoints::Endpoints,
@@ -51,7 +52,7 @@ impl Admin {
     /// If an endpoint is not an `http://` or `https://` URL. With a bearer token, certificates and the like:
     /// [`ClientBuilder::admin`](crate::ClientBuilder::admin).
     pub fn connect(endpoints: impl Into<Endpoints>) -> Result<Self, ConnectError> {
-        crate::Client::builder().admin(endpoints)
+        ClientBuilder::default().admin(endpoints)
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -257,6 +258,27 @@ impl Admin {
     /// ```
     pub fn observe(&self, election: impl Into<String>) -> Observer {
         Observer::new(&self.calls, election.into())
+    }
+}
+
+impl ClientBuilder {
+    /// Makes an administration client, which has no session; see [`Admin::connect`].
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// # let endpoint = client.endpoint().to_owned();
+    /// use leasehold_client::Client;
+    ///
+    /// let admin = Client::builder().bearer_token("lh_ZXhhbXBsZQ").admin(endpoint)?;
+    /// assert!(admin.list_locks("").await?.is_empty());
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If an endpoint is not an `http://` or `https://` URL, or if certificates or the token can't be used.
+    pub fn admin(self, endpoints: impl Into<Endpoints>) -> Result<Admin, ConnectError> {
+        Ok(Admin::new(self.calls(endpoints.into())?))
     }
 }
 

@@ -3,12 +3,12 @@
 use std::{path::PathBuf, time::Duration};
 
 use crate::{
-    Admin, Client, Endpoints, SessionBuilder, TraceContext,
     calls::Calls,
+    endpoints::Endpoints,
     error::ConnectError,
     session::{SessionOptions, session_setters},
     settings::Settings,
-    trace::TraceSource,
+    trace::{TraceContext, TraceSource},
     transport::{CredentialSettings, Credentials, TokenSource},
 };
 
@@ -33,7 +33,7 @@ use crate::{
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing before `connect`"]
 pub struct ClientBuilder {
-    options: SessionOptions,
+    pub(crate) options: SessionOptions,
     /// Settings other than the endpoints and their credentials.
     settings: Settings,
     credentials: CredentialSettings,
@@ -170,39 +170,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Makes an administration client, which has no session; see [`Admin::connect`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// # let endpoint = client.endpoint().to_owned();
-    /// use leasehold_client::Client;
-    ///
-    /// let admin = Client::builder().bearer_token("lh_ZXhhbXBsZQ").admin(endpoint)?;
-    /// assert!(admin.list_locks("").await?.is_empty());
-    /// # Ok(()) });
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If an endpoint is not an `http://` or `https://` URL, or if certificates or the token can't be used.
-    pub fn admin(self, endpoints: impl Into<Endpoints>) -> Result<Admin, ConnectError> {
-        Ok(Admin::new(self.calls(endpoints.into())?))
-    }
-
-    /// Connects and opens the default session. Must be called within a Tokio runtime, which then runs its task.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Client::connect`], and if certificates or the token can't be used.
-    pub async fn connect(self, endpoints: impl Into<Endpoints>) -> Result<Client, ConnectError> {
-        let calls = self.calls(endpoints.into())?;
-        let session = SessionBuilder::new(calls.clone(), self.options.clone())
-            .open()
-            .await?;
-        Ok(Client::new(calls, self.options, session))
-    }
-
-    fn calls(&self, endpoints: Endpoints) -> Result<Calls, ConnectError> {
+    /// Returns the calls to these endpoints.
+    pub(crate) fn calls(&self, endpoints: Endpoints) -> Result<Calls, ConnectError> {
         Calls::new(Settings {
             credentials: Credentials::new(&self.credentials, &endpoints)?,
             endpoints,

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use crate::{
-    Actor, Admin, Channel, ClientBuilder, Election, LockAllRequest, LockRequest, LockWatch,
-    Semaphore, Session, SessionBuilder, WithLockError, calls::Calls, endpoints::Endpoints,
-    error::ConnectError, session::SessionOptions,
+    admin::Admin,
+    builder::ClientBuilder,
+    calls::Calls,
+    endpoints::Endpoints,
+    error::ConnectError,
+    session::{Session, SessionBuilder, SessionOptions},
+    transport::Channel,
 };
 
 /// A connection to a coordinator, or to any of several that serve the same locks. Cheap to clone; all clones share its
@@ -31,14 +35,6 @@ struct Inner {
 }
 
 impl Client {
-    pub(crate) fn new(calls: Calls, options: SessionOptions, session: Session) -> Self {
-        Self(Arc::new(Inner {
-            calls,
-            options,
-            session,
-        }))
-    }
-
     /// Connects and opens the default session, with default settings. Of several [`Endpoints`], the client picks one at
     /// random.
     ///
@@ -68,115 +64,6 @@ impl Client {
     /// Returns the endpoints that the client was made with, separated by commas.
     pub fn endpoint(&self) -> &str {
         self.0.calls.settings().endpoints.as_str()
-    }
-
-    /// Requests a lock on the default session; see [`Session::lock`].
-    pub fn lock(&self, name: impl Into<Arc<str>>) -> LockRequest {
-        self.0.session.lock(name)
-    }
-
-    /// Returns a semaphore, whose permits the default session will hold; see [`Session::semaphore`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let permit = client.semaphore("downloads", 3).permits(1).await?;
-    /// # Ok(()) });
-    /// ```
-    pub fn semaphore(&self, name: impl Into<Arc<str>>, limit: u32) -> Semaphore {
-        self.0.session.semaphore(name, limit)
-    }
-
-    /// Requests several locks at once on the default session; see [`Session::lock_all`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let guards = client.lock_all(["account/7", "account/9"]).await?;
-    /// # Ok(()) });
-    /// ```
-    pub fn lock_all(&self, names: impl IntoIterator<Item: Into<Arc<str>>>) -> LockAllRequest {
-        self.0.session.lock_all(names)
-    }
-
-    /// Returns the election of this name, with the default session for its campaigns; see [`Session::election`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let leadership = client.election("scheduler").campaign("10.0.0.7:8080").await?;
-    /// println!("leading, with token {}", leadership.fencing_token());
-    /// # Ok(()) });
-    /// ```
-    pub fn election(&self, name: impl Into<Arc<str>>) -> Election {
-        self.0.session.election(name)
-    }
-
-    /// Makes a new actor for the default session; see [`Session::actor`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let me = client.actor();
-    /// let guard = client.lock("orders/42").actor(me).await?;
-    /// # Ok(()) });
-    /// ```
-    pub fn actor(&self) -> Actor {
-        self.0.session.actor()
-    }
-
-    /// Runs work while holding a lock of the default session; see [`LockRequest::with`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let sold = client
-    ///     .with_lock("stock/apples", |lock| async move {
-    ///         println!("selling with token {}", lock.fencing_token());
-    ///         3
-    ///     })
-    ///     .await?;
-    /// assert_eq!(sold, 3);
-    /// # Ok(()) });
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`LockRequest::with`].
-    pub async fn with_lock<T, F>(
-        &self,
-        name: impl Into<Arc<str>>,
-        work: impl FnOnce(LockWatch) -> F,
-    ) -> Result<T, WithLockError>
-    where
-        F: Future<Output = T>,
-    {
-        self.lock(name).with(work).await
-    }
-
-    /// Runs work that can fail while holding a lock of the default session; see [`LockRequest::try_with`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// use std::error::Error;
-    ///
-    /// let sold = client
-    ///     .try_with_lock("stock/apples", |_lock| async {
-    ///         Ok::<u32, Box<dyn Error>>("3".parse()?)
-    ///     })
-    ///     .await?;
-    /// assert_eq!(sold, 3);
-    /// # Ok(()) });
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`LockRequest::try_with`].
-    pub async fn try_with_lock<T, E, F>(
-        &self,
-        name: impl Into<Arc<str>>,
-        work: impl FnOnce(LockWatch) -> F,
-    ) -> Result<T, E>
-    where
-        E: From<WithLockError>,
-        F: Future<Output = Result<T, E>>,
-    {
-        self.lock(name).try_with(work).await
     }
 
     /// Returns the default session.
@@ -238,5 +125,25 @@ impl Client {
     /// ```
     pub async fn close(&self) {
         self.0.session.close().await;
+    }
+}
+
+impl ClientBuilder {
+    /// Connects and opens the default session. Must be called within a Tokio runtime, which then runs its task.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::connect`], and if certificates or the token can't be used.
+    pub async fn connect(self, endpoints: impl Into<Endpoints>) -> Result<Client, ConnectError> {
+        let calls = self.calls(endpoints.into())?;
+        let session = SessionBuilder::new(calls.clone(), self.options.clone())
+            .open()
+            .await?;
+        let options = self.options;
+        Ok(Client(Arc::new(Inner {
+            calls,
+            options,
+            session,
+        })))
     }
 }

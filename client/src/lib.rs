@@ -139,12 +139,15 @@ mod client;
 mod clock;
 mod election;
 mod endpoints;
+mod entry;
 mod error;
 mod feed;
 mod guard;
 mod guards;
 mod lease;
 mod pauses;
+mod permit;
+mod proto;
 mod request;
 mod semaphore;
 mod session;
@@ -168,8 +171,9 @@ pub use error::{
 pub use guard::{LockGuard, LockWatch};
 pub use guards::LockGuards;
 pub use lease::{FencingToken, LockState, LostReason};
+pub use permit::SemaphorePermit;
 pub use request::{AcquireFuture, Grant, LockAllRequest, LockRequest, PermitRequest};
-pub use semaphore::{Semaphore, SemaphorePermit};
+pub use semaphore::Semaphore;
 pub use session::{Session, SessionBuilder, SessionInfo};
 pub use status::CoordinatorStatus;
 pub use trace::{TraceContext, TraceContextError};
@@ -185,11 +189,6 @@ pub use watcher::LockWatcher;
 #[doc(hidden)]
 pub mod simulation {
     pub use crate::session::simulated::{Acquire, Guard, Output, Session, StreamEnd};
-}
-
-/// The wire API: messages and generated stubs.
-mod proto {
-    pub(crate) use leasehold_proto::v1;
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use leasehold_proto::{Reason, Retry};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::{cause::Cause, connect::ConnectError, kind::FailureKind, rounded::Rounded};
+use super::{cause::Cause, kind::FailureKind, rounded::Rounded};
 use crate::proto::v1;
 
 /// Fault of one field of a request, in the coordinator's words.
@@ -265,7 +265,10 @@ impl Failure {
     }
 
     /// Returns the failure of a call whose connection could not be made.
-    pub(crate) fn unconnected(endpoint: &str, error: ConnectError) -> Self {
+    pub(crate) fn unconnected(
+        endpoint: &str,
+        error: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
         let error = tonic::ConnectError(error.into());
         Self::at(endpoint, Status::from_error(error.into()))
     }

@@ -3,7 +3,7 @@
 use crate::{
     guard::{LockGuard, LockWatch},
     guards::LockGuards,
-    semaphore::SemaphorePermit,
+    permit::SemaphorePermit,
 };
 
 /// Guard that a [`LockRequest`](crate::LockRequest) is granted. This trait is sealed: [`LockGuard`], [`LockGuards`] and [`SemaphorePermit`]
@@ -24,11 +24,13 @@ pub trait Grant: sealed::Sealed + Send + Sized + 'static {
 }
 
 mod sealed {
+    use crate::{guard::LockGuard, guards::LockGuards, permit::SemaphorePermit};
+
     pub trait Sealed {}
 
-    impl Sealed for super::LockGuard {}
-    impl Sealed for super::LockGuards {}
-    impl Sealed for super::SemaphorePermit {}
+    impl Sealed for LockGuard {}
+    impl Sealed for LockGuards {}
+    impl Sealed for SemaphorePermit {}
 }
 
 impl Grant for LockGuard {

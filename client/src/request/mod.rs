@@ -19,7 +19,7 @@ use crate::{
     error::{AcquireError, Failure, WithLockError},
     guard::LockGuard,
     guards::LockGuards,
-    semaphore::SemaphorePermit,
+    permit::SemaphorePermit,
     session::{AcquireSpec, Mode, Names, Session},
     trace::TraceContext,
 };

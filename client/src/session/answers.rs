@@ -5,21 +5,23 @@ use std::{sync::Arc, time::Duration};
 use super::{
     holds::Owned,
     ids::Ids,
-    machine::{Granted, Machine, Output},
-    releases::Release,
-    stream::{Hearing, InFlight, duration},
-    waits::Waiting,
+    machine::Machine,
+    messages::Granted,
+    output::Output,
+    pending::Release,
+    stream::{Hearing, InFlight},
+    waiting::Waiting,
 };
 use crate::{
     clock::Moment,
     error::{AcquireError, Failure, FailureKind, HoldFailure},
     lease::{FencingToken, Lease, LostReason},
-    proto::v1::{self, session_response::Response},
+    proto::{
+        duration,
+        v1::{self, session_response::Response},
+    },
     view::Holder,
 };
-
-/// Heartbeats are never sent faster than this, whatever a coordinator asks for.
-pub(super) const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(10);
 
 impl<A, H> Machine<A, H> {
     /// Handles a message on this stream.
@@ -91,13 +93,23 @@ impl<A, H> Machine<A, H> {
         self.stream.as_mut()?.in_flight.remove(&id)
     }
 
-    fn granted(&mut self, now: Moment, id: u64, granted: v1::SessionGranted) {
-        let waiting = match self.answered(id) {
+    /// Returns the acquire that this answers, if its caller still waits. It is no longer among those that wait.
+    fn answered_acquire(&mut self, id: u64) -> Option<(u64, Waiting<A>)> {
+        match self.answered(id) {
             Some(InFlight::Acquire(acquire)) => self.waiting.remove_entry(&acquire),
             _ => None,
-        };
+        }
+    }
+
+    /// Lets an acquire wait on, to be asked for again.
+    fn wait_on(&mut self, acquire: u64, waiting: Waiting<A>) {
+        self.waiting.insert(acquire, waiting);
+        self.ask_again(acquire);
+    }
+
+    fn granted(&mut self, now: Moment, id: u64, granted: v1::SessionGranted) {
         // Whatever was granted and has nobody to hold it is given back.
-        let Some((acquire, waiting)) = waiting else {
+        let Some((acquire, waiting)) = self.answered_acquire(id) else {
             return self.give_back(granted.locks);
         };
         if !waiting.spec.names.are_of(&granted.locks) {
@@ -122,8 +134,7 @@ impl<A, H> Machine<A, H> {
         if waiting.spec.is_try() {
             self.fail(waiting, |name| AcquireError::unconnected(name, None));
         } else {
-            self.waiting.insert(acquire, waiting);
-            self.ask_again(acquire);
+            self.wait_on(acquire, waiting);
             self.send_acquire(now, acquire);
             self.wake_for_waits();
         }
@@ -165,18 +176,14 @@ impl<A, H> Machine<A, H> {
     }
 
     fn not_granted(&mut self, id: u64, answer: v1::SessionNotGranted) {
-        let Some(InFlight::Acquire(acquire)) = self.answered(id) else {
-            return;
-        };
-        let Some(waiting) = self.waiting.remove(&acquire) else {
+        let Some((acquire, waiting)) = self.answered_acquire(id) else {
             return;
         };
         let outcome = answer.outcome();
         let wait = waiting.spec.wait;
         // We did not cancel it: the coordinator puts its waiters out because it goes away.
         if outcome == v1::AcquireOutcome::Cancelled && self.is_draining() {
-            self.waiting.insert(acquire, waiting);
-            return self.ask_again(acquire);
+            return self.wait_on(acquire, waiting);
         }
         let holder = answer.holder.map(Holder::from_proto).map(Box::new);
         self.fail(waiting, |name| match (outcome, wait) {
@@ -227,7 +234,7 @@ impl<A, H> Machine<A, H> {
 
     fn draining(&mut self, now: Moment, draining: v1::SessionDraining) {
         if let Some(stream) = &mut self.stream {
-            let until = now.after(duration(draining.deadline));
+            let until = now.after(duration(draining.deadline).unwrap_or_default());
             stream.draining = Some(until);
             if let Some(opened) = &mut stream.opened {
                 opened.next_heartbeat = now;
@@ -246,8 +253,7 @@ impl<A, H> Machine<A, H> {
                 let aborted = failure.kind() == FailureKind::Aborted;
                 let waits_on = failure.is_retryable() && !aborted && !waiting.spec.is_try();
                 if self.is_draining() && waits_on {
-                    self.waiting.insert(acquire, waiting);
-                    self.ask_again(acquire);
+                    self.wait_on(acquire, waiting);
                 } else {
                     self.refuse(waiting, failure);
                 }

@@ -7,9 +7,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{
     driver::{ACQUIRE_QUEUE, Channels, Driver, Status},
     handle::Session,
-    stream::wire,
 };
-use crate::{calls::Calls, error::ConnectError, proto::v1};
+use crate::{
+    calls::Calls,
+    error::ConnectError,
+    proto::{v1, wire},
+};
 
 /// Builder of a session, made by [`Client::session`](crate::Client::session). The client's settings are the defaults.
 ///

@@ -1,6 +1,6 @@
 //! Connection of a session, in progress or made, with the requests to send on it.
 
-use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 
@@ -67,19 +67,17 @@ impl Connection {
     }
 
     /// Sends the queued requests, and waits for the end of the stream.
-    pub(super) fn leave(mut self, limit: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(async move {
-            let ended = async {
-                loop {
-                    match self.next().await {
-                        Event::Ended(_) => return,
-                        Event::Message(message) if is_end(&message) => return,
-                        _ => {}
-                    }
+    pub(super) async fn leave(mut self, limit: Duration) {
+        let ended = async {
+            loop {
+                match self.next().await {
+                    Event::Ended(_) => return,
+                    Event::Message(message) if is_end(&message) => return,
+                    _ => {}
                 }
-            };
-            timeout(limit, ended).await.ok();
-        })
+            }
+        };
+        timeout(limit, ended).await.ok();
     }
 }
 

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::{
     connection::Connection,
     driver::{Driver, MOST_OVERDUE, Status},
+    fate::Fate,
     link::{Event, Link},
-    moving::Fate,
     route::Found,
 };
 use crate::{
@@ -60,7 +60,7 @@ impl Driver {
                 }
             }
             Event::Dialled(Err(error)) => self.attempt_failed(now, error),
-            Event::Started => {
+            Event::Started(_) => {
                 if next.number.is_none() {
                     next.number = Some(self.machine.connected(now, next.endpoint()));
                 }
@@ -156,10 +156,30 @@ impl Driver {
     /// Handles the stop of the coordinator, which may be back at any moment, and may have a successor already. Attempts go on
     /// without the pauses that had grown while it was going away.
     pub(super) fn current_stopped(&mut self, now: Moment) {
-        self.next
-            .take_if(|next| matches!(next.link, Link::Finding(_)));
+        self.next.take_if(|next| next.candidate.is_none());
         self.pauses.start_anew();
         self.current_ended(now);
+    }
+
+    /// Moves to a stream with newer credentials, if there are any by now.
+    pub(super) fn renew_credentials(&mut self, now: Moment) {
+        let Some(current) = &self.current else {
+            return;
+        };
+        let (credentials, known) = (&self.settings.credentials, current.credentials);
+        if self.renewing.is_due(now, || credentials.version() != known) {
+            tracing::debug!("the session moves to a connection with newer credentials");
+            self.machine.outdated();
+        }
+    }
+
+    /// Handles the failure of every attempt to open another session. Returns whether the present one can go on.
+    pub(super) fn goes_on_outdated(&mut self, now: Moment) -> bool {
+        let goes_on = self.machine.goes_on_outdated(now);
+        if goes_on {
+            self.renewing.failed(now);
+        }
+        goes_on
     }
 
     pub(super) fn hang_up(&mut self, number: u64, error: Option<ConnectError>) {

@@ -1,19 +1,20 @@
 //! Task behind a session: owns all of its state, feeds the machine and executes its outputs.
 
-use std::{future::pending, pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{mpsc, oneshot, watch},
+    task::JoinSet,
     time::{Instant, Sleep, sleep},
 };
 use uuid::Uuid;
 
 use super::{
-    SessionInfo,
-    changes::Change,
     connection::{Connection, next_event},
     link::Event,
-    machine::{Granted, Machine, Output, StreamEnd},
+    machine::{Machine, StreamEnd},
+    messages::{Granted, HoldReply, Note, SessionInfo},
+    output::Output,
     renewing::Renewing,
     route::Route,
     spec::AcquireSpec,
@@ -21,13 +22,12 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    error::{AcquireError, ConnectError, Failure, HoldFailure},
+    error::{AcquireError, ConnectError, Failure},
     guard::LockGuard,
     lease::LostReason,
     pauses::Pauses,
     proto::v1,
     settings::Settings,
-    trace::TraceContext,
 };
 
 /// Longest sleep of the task. The runtime's timers do not count time for which the machine was suspended, so
@@ -41,35 +41,12 @@ pub(super) const ACQUIRE_QUEUE: usize = 256;
 pub(super) const MOST_OVERDUE: usize = 64;
 
 pub(super) type AcquireReply = oneshot::Sender<Result<Vec<LockGuard>, AcquireError>>;
-pub(crate) type HoldReply = oneshot::Sender<Result<(), HoldFailure>>;
 
 /// Request for a lock.
 pub(super) struct AcquireCommand {
     pub(super) id: u64,
     pub(super) spec: AcquireSpec,
     pub(super) reply: AcquireReply,
-}
-
-/// Message that is sent without waiting, even while dropping: not more than one for each acquire and guard, and what
-/// guards ask for.
-pub(crate) enum Note {
-    /// The caller waits for this acquire no longer.
-    Cancel(u64),
-    /// A guard gives its lock back or is dropped: the last that it says.
-    Release {
-        key: u64,
-        trace: Option<TraceContext>,
-        reply: Option<HoldReply>,
-    },
-    /// A guard changes something about its hold.
-    Change {
-        key: u64,
-        change: Change,
-        trace: Option<TraceContext>,
-        reply: HoldReply,
-    },
-    /// The session is to be closed. The sender is dropped when it has ended.
-    Close(oneshot::Sender<()>),
 }
 
 /// State of a session, as its handles see it.
@@ -99,9 +76,9 @@ pub(super) struct Driver {
     pub(super) next: Option<Connection>,
     /// Connections of streams that did not open in time, until another one has.
     pub(super) overdue: Vec<Connection>,
-    /// Goodbye is said on the one before.
-    leaving: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// The end waits for that goodbye.
+    /// Goodbyes on former connections.
+    leaving: JoinSet<()>,
+    /// The end waits for those goodbyes.
     sees_off: bool,
     pub(super) route: Route,
     /// Errors of this round's attempts.
@@ -126,7 +103,7 @@ impl Driver {
             current: None,
             next: None,
             overdue: Vec::new(),
-            leaving: None,
+            leaving: JoinSet::new(),
             sees_off: false,
             route: Route::new(&settings),
             round_errors: Vec::new(),
@@ -168,20 +145,17 @@ impl Driver {
                 Some(acquire) = self.channels.acquires.recv(), if !congested => {
                     self.on_acquire(acquire);
                 }
-                () = left(&mut self.leaving) => self.leaving = None,
             }
             self.carry_out();
             self.connect_if_wanted();
         }
-        if self.sees_off
-            && let Some(leaving) = self.leaving.take()
-        {
-            leaving.await;
+        if self.sees_off {
+            self.leaving.join_all().await;
         }
     }
 
     /// Sets the alarm, unless it is set as it should be.
-    fn arm(&self, alarm: std::pin::Pin<&mut Sleep>, armed: &mut Option<Moment>) {
+    fn arm(&self, alarm: Pin<&mut Sleep>, armed: &mut Option<Moment>) {
         let wanted = self.machine.alarm();
         if armed.is_some() && *armed == wanted {
             return;
@@ -223,7 +197,7 @@ impl Driver {
                     StreamEnd::Left | StreamEnd::Disowned => self.current_ended(now),
                 }
             }
-            Event::Found(_) | Event::Dialled(_) | Event::Started => {}
+            Event::Found(_) | Event::Dialled(_) | Event::Started(_) => {}
         }
     }
 
@@ -245,7 +219,7 @@ impl Driver {
         );
         let next = self.next.take_if(|next| next.number == Some(number));
         if let Some(former) = std::mem::replace(&mut self.current, next) {
-            self.leaving = Some(former.leave(CLOSE_TIMEOUT));
+            self.leave(former);
         }
         self.overdue.clear();
         self.round_errors.clear();
@@ -258,6 +232,13 @@ impl Driver {
         if let Some(opened) = self.channels.opened.take() {
             opened.send(Ok(())).ok();
         }
+    }
+
+    /// Says goodbye on a former connection, beside everything else.
+    fn leave(&mut self, connection: Connection) {
+        // Those that have ended take no more room.
+        while self.leaving.try_join_next().is_some() {}
+        self.leaving.spawn(connection.leave(CLOSE_TIMEOUT));
     }
 
     fn on_note(&mut self, note: Option<Note>) {
@@ -313,7 +294,7 @@ impl Driver {
                 Output::HangUp(number, error) => self.hang_up(number, error),
                 Output::Leave(number) => {
                     if let Some(next) = self.next.take_if(|next| next.number == Some(number)) {
-                        self.leaving = Some(next.leave(CLOSE_TIMEOUT));
+                        self.leave(next);
                         self.sees_off = true;
                     }
                 }
@@ -341,13 +322,5 @@ impl Driver {
         };
         // If nobody waits any more, the guards come back, are dropped, and give their locks back.
         drop(reply.send(answer));
-    }
-}
-
-/// Completes when goodbye has been said; never without one to say. May be dropped and called again.
-async fn left(leaving: &mut Option<Pin<Box<dyn Future<Output = ()> + Send>>>) {
-    match leaving {
-        Some(leaving) => leaving.as_mut().await,
-        None => pending().await,
     }
 }

@@ -11,34 +11,11 @@ use std::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    driver::{AcquireCommand, Note, Status},
+    driver::{AcquireCommand, Status},
+    messages::{Note, SessionInfo},
     spec::AcquireSpec,
 };
-use crate::{
-    Actor, Election, LockAllRequest, LockRequest, LockWatch, Semaphore, WithLockError,
-    calls::Calls, clock::Moment, error::AcquireError, guard::LockGuard,
-};
-
-/// Description of an open session, as its coordinator gave it.
-///
-/// ```
-/// # leasehold_tests::doc(async |client| {
-/// let info = client.default_session().info().expect("there is a connection");
-/// assert!(info.heartbeat_interval < info.ttl);
-/// # Ok(()) });
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct SessionInfo {
-    /// The session's name in listings. Not secret. Every reconnect brings a new one.
-    pub session_id: String,
-    /// The coordinator's name in listings.
-    pub coordinator: String,
-    /// The TTL in force.
-    pub ttl: Duration,
-    /// Time between heartbeats.
-    pub heartbeat_interval: Duration,
-}
+use crate::{calls::Calls, clock::Moment, error::AcquireError, guard::LockGuard};
 
 /// Session, through which a client holds locks for as long as its stream lives.
 ///
@@ -86,124 +63,6 @@ impl Session {
             status,
             calls,
         }))
-    }
-
-    /// Requests the lock of this name: 1 to 512 bytes of UTF-8 without control characters, matched whole.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let session = client.session().open().await?;
-    /// let guard = session.lock("orders/42").await?;
-    /// # Ok(()) });
-    /// ```
-    pub fn lock(&self, name: impl Into<Arc<str>>) -> LockRequest {
-        LockRequest::one(self.clone(), name.into())
-    }
-
-    /// Returns the semaphore of this name with `limit` permits: 1 to 1000000.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let session = client.session().open().await?;
-    /// let permits = session.semaphore("downloads", 3).permits(2).await?;
-    /// # Ok(()) });
-    /// ```
-    pub fn semaphore(&self, name: impl Into<Arc<str>>, limit: u32) -> Semaphore {
-        Semaphore::new(self.clone(), name.into(), limit)
-    }
-
-    /// Requests the locks of these names, 1 to 64 different ones, all together or none.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let session = client.session().open().await?;
-    /// let guards = session.lock_all(["account/7", "account/9"]).await?;
-    /// # Ok(()) });
-    /// ```
-    pub fn lock_all(&self, names: impl IntoIterator<Item: Into<Arc<str>>>) -> LockAllRequest {
-        LockAllRequest::all(self.clone(), names.into_iter().map(Into::into).collect())
-    }
-
-    /// Returns the election of this name, with this session for its campaigns. The name has 1 to 512 bytes of UTF-8
-    /// without control characters, and is matched whole. The election is the exclusive lock of its name.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let session = client.session().open().await?;
-    /// let leadership = session.election("scheduler").campaign("10.0.0.7:8080").await?;
-    /// assert!(leadership.is_leader());
-    /// # Ok(()) });
-    /// ```
-    pub fn election(&self, name: impl Into<Arc<str>>) -> Election {
-        Election::new(self, name.into())
-    }
-
-    /// Makes a new actor, different from all others, for one of the flows inside this client: a task or a thread.
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let session = client.session().open().await?;
-    /// let me = session.actor();
-    /// assert_ne!(me, session.actor());
-    /// let guard = session.lock("orders/42").actor(me).await?;
-    /// # Ok(()) });
-    /// ```
-    pub fn actor(&self) -> Actor {
-        Actor::new()
-    }
-
-    /// Runs work while holding a lock; see [`LockRequest::with`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// let session = client.session().open().await?;
-    /// let sum = session.with_lock("sums", |_lock| async { 1 + 1 }).await?;
-    /// assert_eq!(sum, 2);
-    /// # Ok(()) });
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`LockRequest::with`].
-    pub async fn with_lock<T, F>(
-        &self,
-        name: impl Into<Arc<str>>,
-        work: impl FnOnce(LockWatch) -> F,
-    ) -> Result<T, WithLockError>
-    where
-        F: Future<Output = T>,
-    {
-        self.lock(name).with(work).await
-    }
-
-    /// Runs work that can fail while holding a lock; see [`LockRequest::try_with`].
-    ///
-    /// ```
-    /// # leasehold_tests::doc(async |client| {
-    /// use std::error::Error;
-    ///
-    /// let sold = client
-    ///     .try_with_lock("stock/apples", |_lock| async {
-    ///         Ok::<u32, Box<dyn Error>>("3".parse()?)
-    ///     })
-    ///     .await?;
-    /// assert_eq!(sold, 3);
-    /// # Ok(()) });
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As for [`LockRequest::try_with`].
-    pub async fn try_with_lock<T, E, F>(
-        &self,
-        name: impl Into<Arc<str>>,
-        work: impl FnOnce(LockWatch) -> F,
-    ) -> Result<T, E>
-    where
-        E: From<WithLockError>,
-        F: Future<Output = Result<T, E>>,
-    {
-        self.lock(name).try_with(work).await
     }
 
     /// Returns the description of the session; none while there is no connection.
@@ -268,6 +127,10 @@ impl Session {
             // Never sent: the sender is dropped when the task ends.
             closed.await.ok();
         }
+    }
+
+    pub(crate) fn itself(&self) -> &Self {
+        self
     }
 
     pub(crate) fn calls(&self) -> &Calls {

@@ -66,14 +66,6 @@ pub(super) struct Holds {
     check_at: Option<Moment>,
 }
 
-/// Result of the release of a guard.
-pub(super) enum Removed {
-    /// The coordinator still holds it and must be told.
-    Release(Owned),
-    /// It is gone already, for this reason.
-    Gone(LostReason),
-}
-
 impl Holds {
     pub(super) fn insert(
         &mut self,
@@ -119,11 +111,10 @@ impl Holds {
     }
 
     /// Forgets a guard that is gone.
-    pub(super) fn remove(&mut self, key: u64) -> Option<Removed> {
-        match self.by_key.remove(&key)? {
-            Ok(number) => self.unlink(number, key).map(Removed::Release),
-            Err(reason) => Some(Removed::Gone(reason)),
-        }
+    pub(super) fn remove(&mut self, key: u64) -> Result<Owned, LostReason> {
+        let released = LostReason::Released;
+        let number = self.by_key.remove(&key).unwrap_or(Err(released))?;
+        self.unlink(number, key).ok_or(released)
     }
 
     /// Returns the name and the owner id of a hold, unless its guard has lost it.

@@ -7,14 +7,14 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Response, Status, Streaming};
+use tonic::{Status, Streaming};
 
 use super::route::{Candidate, Found, find};
 use crate::{
     error::{ConnectError, Rounded},
     proto::v1::{self, lock_service_client::LockServiceClient, session_request::Request as Body},
     settings::Settings,
-    transport::{Channel, Target},
+    transport::Channel,
 };
 
 /// Number of messages that tonic may hold and has not encoded yet.
@@ -23,24 +23,21 @@ const HANDED_ON: usize = 64;
 const CONGESTED: usize = 1024;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-type Starting = BoxFuture<Result<Response<Streaming<v1::SessionResponse>>, Status>>;
+type Messages = Box<Streaming<v1::SessionResponse>>;
 
 /// Stage of a connection.
 pub(super) enum Link {
-    /// Waiting to try again, and then resolving the endpoints to addresses.
-    Finding(BoxFuture<Found>),
-    Dialling(BoxFuture<Result<Channel, ConnectError>>),
-    /// The stream has been asked for; its head has not come.
-    Starting(Starting),
-    Live(Box<Streaming<v1::SessionResponse>>),
+    /// A step on the way to a stream: the addresses are looked up, one is dialled, or the stream is asked for.
+    Pending(BoxFuture<Event>),
+    Live(Messages),
 }
 
 /// Event of a connection.
 pub(super) enum Event {
     Found(Found),
     Dialled(Result<Channel, ConnectError>),
-    /// The peer serves the stream.
-    Started,
+    /// The peer serves the stream. The link takes its messages.
+    Started(Option<Messages>),
     Message(v1::SessionResponse),
     /// The stream has ended, with a status where it was not a plain end.
     Ended(Option<Status>),
@@ -50,18 +47,29 @@ impl Link {
     /// Resolves the endpoints to addresses, after a pause if there is to be one.
     pub(super) fn find(settings: &Arc<Settings>, pause: Option<Duration>) -> Self {
         let settings = settings.clone();
-        Self::Finding(Box::pin(async move {
+        Self::Pending(Box::pin(async move {
             if let Some(pause) = pause {
                 sleep(pause).await;
             }
-            find(settings).await
+            Event::Found(find(settings).await)
         }))
     }
 
     pub(super) fn dial(settings: &Settings, candidate: &Candidate, limit: Duration) -> Self {
-        let url = candidate.endpoint.to_string();
-        let target = settings.session_target(&url, candidate.address);
-        Self::Dialling(Box::pin(async move { connect(target, url, limit).await }))
+        let endpoint = candidate.endpoint.to_string();
+        let target = settings.session_target(&endpoint, candidate.address);
+        let dialling = async move {
+            match timeout(limit, target?.connect()).await {
+                Ok(connected) => {
+                    connected.map_err(|source| ConnectError::unreachable(endpoint, source))
+                }
+                Err(_) => {
+                    let after = limit;
+                    Err(ConnectError::TimedOut { endpoint, after })
+                }
+            }
+        };
+        Self::Pending(Box::pin(async move { Event::Dialled(dialling.await) }))
     }
 
     /// Opens the stream, which has to begin within the limit where there is one. What is to be said on it comes through
@@ -73,52 +81,41 @@ impl Link {
     ) -> Self {
         // The only handle on this channel: when the stream is dropped, the connection ends with it.
         let mut client = LockServiceClient::new(channel);
-        Self::Starting(Box::pin(async move {
+        Self::Pending(Box::pin(async move {
             let starting = client.session(ReceiverStream::new(requests));
-            let Some(limit) = limit else {
-                return starting.await;
+            let started = match limit {
+                None => starting.await,
+                Some(limit) => timeout(limit, starting).await.unwrap_or_else(|_| {
+                    let limit = Rounded(limit);
+                    let late = format!("the stream did not begin within {limit}");
+                    Err(Status::deadline_exceeded(late))
+                }),
             };
-            timeout(limit, starting).await.unwrap_or_else(|_| {
-                Err(Status::deadline_exceeded(format!(
-                    "the stream did not begin within {}",
-                    Rounded(limit)
-                )))
-            })
+            match started {
+                Ok(response) => Event::Started(Some(Box::new(response.into_inner()))),
+                Err(status) => Event::Ended(Some(status)),
+            }
         }))
     }
 
     /// Waits for the next event. May be dropped and called again at any time without losing anything.
     pub(super) async fn next(&mut self) -> Event {
         match self {
-            Self::Finding(finding) => Event::Found(finding.as_mut().await),
-            Self::Dialling(connecting) => Event::Dialled(connecting.as_mut().await),
-            Self::Starting(starting) => match starting.as_mut().await {
-                Ok(response) => {
-                    *self = Self::Live(Box::new(response.into_inner()));
-                    Event::Started
+            Self::Pending(step) => {
+                let mut event = step.as_mut().await;
+                if let Event::Started(messages) = &mut event
+                    && let Some(messages) = messages.take()
+                {
+                    *self = Self::Live(messages);
                 }
-                Err(status) => Event::Ended(Some(status)),
-            },
+                event
+            }
             Self::Live(stream) => match stream.message().await {
                 Ok(Some(message)) => Event::Message(message),
                 Ok(None) => Event::Ended(None),
                 Err(status) => Event::Ended(Some(status)),
             },
         }
-    }
-}
-
-async fn connect(
-    target: Result<Target, ConnectError>,
-    url: String,
-    limit: Duration,
-) -> Result<Channel, ConnectError> {
-    match timeout(limit, target?.connect()).await {
-        Ok(connected) => connected.map_err(|source| ConnectError::unreachable(url, source)),
-        Err(_) => Err(ConnectError::TimedOut {
-            endpoint: url,
-            after: limit,
-        }),
     }
 }
 

@@ -8,52 +8,22 @@ use std::{
 };
 
 use super::{
-    SessionInfo,
-    changes::ChangeRequest,
+    fate::Fate,
     holds::Holds,
-    moving::Fate,
-    releases::{Release, Retry},
-    replies::Replies,
-    stream::{CLOSE_TIMEOUT, InFlight, Stream, duration},
-    waits::Waiting,
+    output::Output,
+    pending::{ChangeRequest, Release, Replies},
+    stream::{CLOSE_TIMEOUT, InFlight, Stream},
+    waiting::Waiting,
 };
 use crate::{
     clock::Moment,
-    error::{AcquireError, ConnectError, Failure, HoldFailure},
-    lease::{Lease, LostReason},
-    proto::v1::{self, session_request::Request as Body},
+    error::{AcquireError, ConnectError, Failure},
+    lease::LostReason,
+    proto::{
+        duration,
+        v1::{self, session_request::Request as Body},
+    },
 };
-
-/// A lock that was granted, for the driver to make a guard of.
-pub(crate) struct Granted {
-    pub(crate) key: u64,
-    pub(crate) lease: Arc<Lease>,
-    /// Number of times that the actor holds it, this grant included.
-    pub(crate) hold_count: u32,
-}
-
-/// Action for the driver. `A` is the reply channel of an acquire, `H` that of a request about a hold. Each stream has a
-/// number.
-pub(super) enum Output<A, H> {
-    /// Send this on the stream.
-    Send(u64, v1::SessionRequest),
-    /// Answer an acquire: one grant for each lock, in the order of the names.
-    Acquired(A, Result<Vec<Granted>, AcquireError>),
-    HoldDone(H, Result<(), HoldFailure>),
-    /// The session is open on this stream, and from now on only on it: leave any other stream once its queued requests have
-    /// been sent.
-    Opened(u64, SessionInfo),
-    /// The coordinator is going away at this moment.
-    Draining(Moment),
-    /// Give up the stream. Cut it, unless it did not open in time: then keep it until another one has opened, because its end
-    /// would release the locks that it may still resume. The machine has forgotten it already.
-    HangUp(u64, Option<ConnectError>),
-    /// Leave the stream that was to be the next one, once its queued requests have been sent and answered; the end of the
-    /// session waits for that for a while. The machine has forgotten it already.
-    Leave(u64),
-    /// End the driver: there is nothing left to do.
-    Ended,
-}
 
 /// End of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,8 +85,7 @@ pub(super) struct Machine<A, H> {
     pub(super) waiting: BTreeMap<u64, Waiting<A>>,
     /// No wait ends before this: a lower bound.
     pub(super) waits_end_at: Option<Moment>,
-    pub(super) retries: Vec<Retry>,
-    /// Releases that no stream could be asked for so far.
+    /// Releases that no stream could be asked for so far, and those to be repeated.
     pub(super) unsent_releases: Vec<Release>,
     pub(super) unsent_changes: Vec<ChangeRequest>,
     /// Callers that wait for the answers to releases and changes.
@@ -149,7 +118,6 @@ impl<A, H> Machine<A, H> {
             holds: Holds::default(),
             waiting: BTreeMap::new(),
             waits_end_at: None,
-            retries: Vec::new(),
             unsent_releases: Vec::new(),
             unsent_changes: Vec::new(),
             replies: Replies::default(),
@@ -194,7 +162,8 @@ impl<A, H> Machine<A, H> {
             self.replies.first_due(),
             self.resume_until,
         ];
-        let retries = self.retries.iter().map(|retry| retry.at);
+        let releases = self.unsent_releases.iter();
+        let retries = releases.filter_map(|release| release.retry_at);
         streams
             .filter_map(Stream::alarm)
             .chain(others.into_iter().flatten())
@@ -250,7 +219,7 @@ impl<A, H> Machine<A, H> {
     pub(super) fn stream_ended(&mut self, now: Moment, number: u64, end: StreamEnd) {
         self.expire(now);
         let grace = match end {
-            StreamEnd::Left => duration(self.open.disconnect_grace),
+            StreamEnd::Left => duration(self.open.disconnect_grace).unwrap_or_default(),
             // Deadlines are earlier.
             StreamEnd::Disowned | StreamEnd::Stopped => self.ttl.unwrap_or_default(),
         };

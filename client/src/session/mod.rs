@@ -1,19 +1,19 @@
 //! Sessions: one lease stream each, and the holds on it.
 //!
-//! - `spec`: what is asked;
-//! - `machine`, `waits`, `answers`, `changes`, `releases`, `replies`, `stream`, `holds`, `ids`, `heartbeats`: what to do upon
-//!   each event, without I/O;
-//! - `moving`, `resume`: the same, on the way from one stream to the next;
+//! - `spec`, `messages`, `output`: the acquire that is asked for, and what tasks, handles and guards send each other;
+//! - `machine`: the state machine without I/O. Its parts `holds`, `ids`, `stream`, `heartbeats`, `pending`, `waiting` and `fate`
+//!   have states of their own; `waits`, `requests`, `answers`, `moving` and `resume` are its transitions;
 //! - `route`, `link`, `connection`: where to connect, and a connection;
-//! - `driver`, `dialling`, `renewing`: the task that joins the two;
-//! - `simulated`: the same without the task, for the simulation.
+//! - `driver`, `dialling`, `renewing`: the task that runs the machine on connections;
+//! - `handle`, `builder`: the session as programs see it;
+//! - `simulated`: the machine without the task, for the simulation.
 
 mod answers;
 mod builder;
-mod changes;
 mod connection;
 mod dialling;
 mod driver;
+mod fate;
 mod handle;
 mod heartbeats;
 mod holds;
@@ -22,23 +22,25 @@ mod link;
 mod machine;
 #[cfg(test)]
 mod machine_tests;
+mod messages;
 mod moving;
-mod releases;
+mod output;
+mod pending;
 mod renewing;
-mod replies;
+mod requests;
 mod resume;
 mod route;
 #[cfg(feature = "simulation")]
 pub(crate) mod simulated;
 mod spec;
 mod stream;
+mod waiting;
 mod waits;
 
 pub use builder::SessionBuilder;
 pub(crate) use builder::{SessionOptions, session_setters};
-pub(crate) use changes::Change;
-pub(crate) use driver::{HoldReply, Note};
-pub use handle::{Session, SessionInfo};
-pub(crate) use machine::Granted;
+pub use handle::Session;
+pub use messages::SessionInfo;
+pub(crate) use messages::{Change, Granted, HoldReply, Note};
 pub(crate) use route::{Candidate, addresses};
 pub(crate) use spec::{AcquireSpec, Mode, Names};

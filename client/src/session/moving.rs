@@ -1,17 +1,21 @@
 //! Moves of the session to another stream: their occasions, and the fate of requests on the former stream.
 
-use std::{sync::Arc, time::Duration};
-
-use leasehold_proto::Reason;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    machine::{Machine, Output},
-    stream::{Hearing, InFlight, Stream, duration},
+    fate::Fate,
+    machine::Machine,
+    output::Output,
+    pending::Release,
+    stream::{Hearing, InFlight, Stream},
 };
 use crate::{
     clock::Moment,
-    error::{AcquireError, ConnectError, Failure, FailureKind, HoldFailure},
-    proto::v1::{self, session_request::Request as Body, session_response::Response},
+    error::{AcquireError, ConnectError, Failure, HoldFailure},
+    proto::{
+        duration,
+        v1::{self, session_request::Request as Body, session_response::Response},
+    },
 };
 
 /// Time that a coordinator which goes away has to answer requests in flight.
@@ -19,62 +23,6 @@ const SETTLING: Duration = Duration::from_secs(1);
 
 /// Attempts to resume are not given up faster than this, however little time is left.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
-
-/// Fate of the holds and waiters that a stream which has not opened was asked to take over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
-    /// Nothing was taken over.
-    Declined,
-    /// The coordinator may have taken them over, and keeps them until they expire.
-    Kept,
-    /// The coordinator may have taken them over; it has noticed the end of the stream, and may have released them.
-    Dropped,
-}
-
-impl Fate {
-    /// Returns the fate after a stream that ended with this error.
-    pub(super) fn of(error: &ConnectError) -> Self {
-        match error {
-            ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_) => Self::Declined,
-            // The connection is kept until there is another stream.
-            ConnectError::TimedOut { .. } => Self::Kept,
-            ConnectError::Unauthenticated { source, .. }
-            | ConnectError::PermissionDenied { source, .. }
-            | ConnectError::LimitReached { source, .. }
-            | ConnectError::Refused { source, .. } => match source.known_reason() {
-                // A proxy in between answered, which passes nothing on with these.
-                None if source.reason().is_empty() => match source.kind() {
-                    FailureKind::InvalidArgument
-                    | FailureKind::FailedPrecondition
-                    | FailureKind::PermissionDenied
-                    | FailureKind::Unauthenticated
-                    | FailureKind::Unimplemented
-                    | FailureKind::ResourceExhausted => Self::Declined,
-                    _ => Self::Dropped,
-                },
-                // The coordinator says these before it asks the store for anything.
-                Some(
-                    Reason::InvalidField
-                    | Reason::NotOpen
-                    | Reason::UnknownRequest
-                    | Reason::TooManySessions
-                    | Reason::TooManyLocks
-                    | Reason::Draining
-                    | Reason::OpenTimeout
-                    | Reason::Unauthenticated
-                    | Reason::PermissionDenied
-                    | Reason::RateLimited
-                    | Reason::MessageTooLarge,
-                ) => Self::Declined,
-                _ => Self::Kept,
-            },
-            ConnectError::Tls { .. }
-            | ConnectError::Mismatch { .. }
-            | ConnectError::Unreachable { .. }
-            | ConnectError::Ended { .. } => Self::Dropped,
-        }
-    }
-}
 
 impl<A, H> Machine<A, H> {
     /// Opens the session on a new connection, at once or as soon as the present stream has answered its requests. Returns the
@@ -203,7 +151,7 @@ impl<A, H> Machine<A, H> {
         if next.asked {
             if fate == Fate::Dropped {
                 // As when the stream ends that it is on, which this one may have become.
-                let grace = duration(self.open.disconnect_grace);
+                let grace = duration(self.open.disconnect_grace).unwrap_or_default();
                 self.holds.attempt_dropped(now, grace);
             }
             self.settle_attempt(fate);
@@ -230,33 +178,8 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Opens the session on the next stream, which replaces the former one.
-    pub(super) fn opened(&mut self, now: Moment, opened: v1::SessionOpened) {
-        let Some(next) = self.next.take() else {
-            return;
-        };
-        let former = self.stream.take();
-        // Each stream numbers its requests anew: no number of the former may be taken for one of this one.
-        for waiting in self.waiting.values_mut() {
-            waiting.unsend();
-        }
-        let news = self.take_over(now, next, opened);
-        let moved = former.is_some();
-        if let Some(former) = former {
-            self.leave(former, news.left_behind);
-        }
-        self.resume_until = None;
-        self.stopped_until = None;
-        self.unreachable = None;
-        let number = self.last_stream;
-        self.outputs.push_back(Output::Opened(number, news.info));
-        self.settle_unsent(&news.resumed, moved);
-        self.send_unsent(now);
-        self.wake_for_waits();
-    }
-
     /// Closes the stream that the session has moved from: no guard owns the holds that are left on it.
-    fn leave(&mut self, mut former: Stream, left_behind: bool) {
+    pub(super) fn leave(&mut self, mut former: Stream, left_behind: bool) {
         // What is lost, but is to stay closed for its lock-delay, must not be released cleanly.
         if former.closing.is_none() && !left_behind {
             self.outputs.push_back(former.send_close());
@@ -282,7 +205,9 @@ impl<A, H> Machine<A, H> {
             for change in std::mem::take(&mut self.unsent_changes) {
                 self.send_change(now, change);
             }
-            for release in std::mem::take(&mut self.unsent_releases) {
+            let is_new = |release: &mut Release| release.retry_at.is_none();
+            let releases: Vec<_> = self.unsent_releases.extract_if(.., is_new).collect();
+            for release in releases {
                 self.send_release(release);
             }
         }
@@ -296,7 +221,11 @@ impl<A, H> Machine<A, H> {
     /// has not answered, in the order in which they were asked.
     pub(super) fn put_off_unanswered(&mut self, mut stream: Stream) -> Vec<u64> {
         let mut acquires = Vec::new();
-        for request in stream.take_in_flight().into_values() {
+        let is_repeated = |release: &mut Release| release.retry_at.is_some();
+        let repeated: Vec<_> = self.unsent_releases.extract_if(.., is_repeated).collect();
+        // In the order in which they were sent.
+        let in_flight: BTreeMap<_, _> = std::mem::take(&mut stream.in_flight).into_iter().collect();
+        for request in in_flight.into_values() {
             match request {
                 InFlight::Acquire(acquire) => acquires.push(acquire),
                 InFlight::Release(release) => self.unsent_releases.push(release.anew()),
@@ -304,9 +233,8 @@ impl<A, H> Machine<A, H> {
                 InFlight::Abandoned { .. } | InFlight::Open | InFlight::Other => {}
             }
         }
-        let retries = std::mem::take(&mut self.retries).into_iter();
-        let retries = retries.map(|retry| retry.release.anew());
-        self.unsent_releases.extend(retries);
+        self.unsent_releases
+            .extend(repeated.into_iter().map(Release::anew));
         acquires
     }
 

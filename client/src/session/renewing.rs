@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::driver::Driver;
 use crate::clock::Moment;
 
 /// Interval of looks at the files.
@@ -21,7 +20,7 @@ pub(super) struct Renewing {
 
 impl Renewing {
     /// Returns whether it is time to move; calls `is_outdated` once in a while.
-    fn is_due(&mut self, now: Moment, is_outdated: impl FnOnce() -> bool) -> bool {
+    pub(super) fn is_due(&mut self, now: Moment, is_outdated: impl FnOnce() -> bool) -> bool {
         if self.looked_at.is_some_and(|at| now.since(at) < LOOK) {
             return false;
         }
@@ -34,31 +33,9 @@ impl Renewing {
         *self.at.get_or_insert_with(spread) <= now
     }
 
-    fn failed(&mut self, now: Moment) {
+    /// Notes that no coordinator took the newer credentials.
+    pub(super) fn failed(&mut self, now: Moment) {
         self.at = Some(now.after(AGAIN));
-    }
-}
-
-impl Driver {
-    /// Moves to a stream with newer credentials, if there are any by now.
-    pub(super) fn renew_credentials(&mut self, now: Moment) {
-        let Some(current) = &self.current else {
-            return;
-        };
-        let (credentials, known) = (&self.settings.credentials, current.credentials);
-        if self.renewing.is_due(now, || credentials.version() != known) {
-            tracing::debug!("the session moves to a connection with newer credentials");
-            self.machine.outdated();
-        }
-    }
-
-    /// Handles the failure of every attempt to open another session. Returns whether the present one can go on.
-    pub(super) fn goes_on_outdated(&mut self, now: Moment) -> bool {
-        let goes_on = self.machine.goes_on_outdated(now);
-        if goes_on {
-            self.renewing.failed(now);
-        }
-        goes_on
     }
 }
 

@@ -3,33 +3,27 @@
 use std::collections::BTreeMap;
 
 use super::{
-    SessionInfo,
-    answers::SHORTEST_HEARTBEAT,
+    fate::Fate,
     machine::Machine,
-    moving::Fate,
-    releases::Release,
-    stream::{Asked, AskedWait, InFlight, Opened, Stream, duration, wire},
+    output::Output,
+    pending::Release,
+    stream::{Asked, AskedWait, InFlight, Stream},
 };
 use crate::{
     clock::Moment,
     error::HoldFailure,
     lease::LostReason,
-    proto::v1::{self, resumed_lock, session_resume},
+    proto::{
+        v1::{self, resumed_lock, session_resume},
+        wire,
+    },
 };
 
 /// Most bytes of `resume` in one message.
 const LONGEST: usize = 1 << 20;
 
 /// Outcome of each hold that was to be resumed: the reason for which it was not, if so.
-pub(super) type Outcomes = BTreeMap<u64, Result<(), LostReason>>;
-
-/// Result of opening a stream.
-pub(super) struct News {
-    pub(super) info: SessionInfo,
-    pub(super) resumed: Outcomes,
-    /// Something that is lost stays with the stream before.
-    pub(super) left_behind: bool,
-}
+type Outcomes = BTreeMap<u64, Result<(), LostReason>>;
 
 impl<A, H> Machine<A, H> {
     /// Returns the messages that open the session on the next stream.
@@ -99,8 +93,7 @@ impl<A, H> Machine<A, H> {
                 _ => None,
             })
         });
-        let retries = self.retries.iter_mut().map(|retry| &mut retry.release);
-        for release in in_flight.chain(retries).chain(&mut self.unsent_releases) {
+        for release in in_flight.chain(&mut self.unsent_releases) {
             release.counted = resumes(release);
         }
     }
@@ -142,33 +135,52 @@ impl<A, H> Machine<A, H> {
         }
     }
 
-    /// Makes the next stream the session's own, with the holds that it resumed.
-    pub(super) fn take_over(
+    /// Makes the next stream the session's own, with what it resumed. It replaces the former one.
+    fn opened(&mut self, now: Moment, mut opened: v1::SessionOpened) {
+        let Some(mut next) = self.next.take() else {
+            return;
+        };
+        let former = self.stream.take();
+        // Each stream numbers its requests anew: no number of the former may be taken for one of this one.
+        for waiting in self.waiting.values_mut() {
+            waiting.unsend();
+        }
+        let (number, info) = (next.number, next.open(now, &mut opened));
+        self.ttl = Some(info.ttl);
+        let resuming = std::mem::take(&mut next.resuming);
+        let deadline = next.deadline(0, opened.valid_for).unwrap_or(now);
+        self.stream = Some(next);
+        let mut known = self.holds.numbers();
+        let outcomes = self.resumed(now, deadline, resuming, opened);
+        known.retain(|number| !outcomes.contains_key(number));
+        for number in &known {
+            // Lost, but it may be with another stream that did not answer: then it is still to be given back.
+            if !self.holds.is_in_doubt(*number) {
+                self.holds.forget(*number, now, LostReason::SessionEnded);
+            }
+        }
+        let moved = former.is_some();
+        if let Some(former) = former {
+            self.leave(former, !known.is_empty());
+        }
+        self.resume_until = None;
+        self.stopped_until = None;
+        self.unreachable = None;
+        self.outputs.push_back(Output::Opened(number, info));
+        self.settle_unsent(&outcomes, moved);
+        self.send_unsent(now);
+        self.wake_for_waits();
+    }
+
+    /// Settles what the new stream was asked to resume.
+    fn resumed(
         &mut self,
         now: Moment,
-        mut next: Stream,
+        deadline: Moment,
+        resuming: BTreeMap<Vec<u8>, Asked>,
         opened: v1::SessionOpened,
-    ) -> News {
-        let ttl = duration(opened.ttl);
-        let heartbeat_interval = duration(opened.heartbeat_interval).max(SHORTEST_HEARTBEAT);
-        next.opened = Some(Opened {
-            ttl,
-            heartbeat_interval,
-            next_heartbeat: now.after(heartbeat_interval),
-            last_ack: now,
-        });
-        self.ttl = Some(ttl);
-        let info = SessionInfo {
-            session_id: opened.session_id,
-            coordinator: opened.coordinator,
-            ttl,
-            heartbeat_interval,
-        };
-        let deadline = next.deadline(0, opened.valid_for).unwrap_or(now);
-        let resuming = std::mem::take(&mut next.resuming);
-        self.stream = Some(next);
+    ) -> Outcomes {
         let mut outcomes = Outcomes::new();
-        let known = self.holds.numbers();
         let resumed = opened.resumed.into_iter();
         let resumed = resumed.map(|lock| (lock.owner_id.clone(), Ok(lock)));
         let refused = opened.refused.into_iter().map(|lock| {
@@ -198,22 +210,7 @@ impl<A, H> Machine<A, H> {
         if !answers.is_empty() {
             tracing::debug!("a resume was answered that was not asked for");
         }
-        let mut left_behind = false;
-        for number in known {
-            if outcomes.contains_key(&number) {
-                continue;
-            }
-            left_behind = true;
-            // Lost, but it may be with another stream that did not answer: then it is still to be given back.
-            if !self.holds.is_in_doubt(number) {
-                self.holds.forget(number, now, LostReason::SessionEnded);
-            }
-        }
-        News {
-            info,
-            resumed: outcomes,
-            left_behind,
-        }
+        outcomes
     }
 
     fn resumed_wait(
@@ -254,7 +251,7 @@ impl<A, H> Machine<A, H> {
     }
 
     /// Settles the releases from before the stream opened: the resume carried them out, or they are still to be sent.
-    pub(super) fn settle_unsent(&mut self, outcomes: &Outcomes, moved: bool) {
+    fn settle_unsent(&mut self, outcomes: &Outcomes, moved: bool) {
         for mut release in std::mem::take(&mut self.unsent_releases) {
             match outcomes.get(&release.owned.number) {
                 Some(Ok(())) if release.counted => {

@@ -6,9 +6,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tonic::Status;
 
 use super::{
-    changes::Change,
-    machine::{Machine, Output as MachineOutput},
-    moving::Fate,
+    fate::Fate,
+    machine::Machine,
+    messages::Change,
+    output::Output as MachineOutput,
     spec::{AcquireSpec, Mode, Names},
 };
 use crate::{
@@ -275,7 +276,6 @@ impl Session {
         let counts = [
             ("holds", machine.holds.numbers().len()),
             ("acquires", machine.waiting.len()),
-            ("releases to repeat", machine.retries.len()),
             ("releases to send", machine.unsent_releases.len()),
             ("changes to send", machine.unsent_changes.len()),
             (

@@ -2,8 +2,10 @@
 
 use std::{fmt, slice, sync::Arc, time::Duration};
 
-use super::stream::wire;
-use crate::{proto::v1, trace::TraceContext};
+use crate::{
+    proto::{v1, wire},
+    trace::TraceContext,
+};
 
 /// One acquire, as long as it takes and over reconnects.
 #[derive(Clone)]

@@ -7,16 +7,26 @@ use std::{
 };
 
 use super::{
-    changes::ChangeRequest, heartbeats::Heartbeats, ids::Ids, machine::Output, releases::Release,
+    heartbeats::Heartbeats,
+    ids::Ids,
+    messages::SessionInfo,
+    output::Output,
+    pending::{ChangeRequest, Release},
 };
 use crate::{
     clock::{Moment, earlier},
-    proto::v1::{self, session_request::Request as Body, session_resume},
+    proto::{
+        duration,
+        v1::{self, session_request::Request as Body, session_resume},
+    },
     trace::TraceContext,
 };
 
 /// Time limit for the answer to a `close`; after it, the stream is cut.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Heartbeats are never sent faster than this, whatever a coordinator asks for.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(10);
 
 /// Request that waits for its answer.
 pub(super) enum InFlight {
@@ -140,9 +150,23 @@ impl Stream {
         self.open_by = open_by;
     }
 
-    /// Returns the unanswered requests, in the order in which they were sent.
-    pub(super) fn take_in_flight(&mut self) -> BTreeMap<u64, InFlight> {
-        std::mem::take(&mut self.in_flight).into_iter().collect()
+    /// Notes that the session is open on it, and returns the session's description.
+    pub(super) fn open(&mut self, now: Moment, opened: &mut v1::SessionOpened) -> SessionInfo {
+        let ttl = duration(opened.ttl).unwrap_or_default();
+        let heartbeat_interval = duration(opened.heartbeat_interval).unwrap_or_default();
+        let heartbeat_interval = heartbeat_interval.max(SHORTEST_HEARTBEAT);
+        self.opened = Some(Opened {
+            ttl,
+            heartbeat_interval,
+            next_heartbeat: now.after(heartbeat_interval),
+            last_ack: now,
+        });
+        SessionInfo {
+            session_id: std::mem::take(&mut opened.session_id),
+            coordinator: std::mem::take(&mut opened.coordinator),
+            ttl,
+            heartbeat_interval,
+        }
     }
 
     /// Returns whether the session is to move to another stream.
@@ -280,20 +304,6 @@ impl Stream {
         valid_for: Option<prost_types::Duration>,
     ) -> Option<Moment> {
         let sent_at = self.heartbeats.sent_at(acked_heartbeat)?;
-        Some(sent_at.after(duration(valid_for)))
+        Some(sent_at.after(duration(valid_for).unwrap_or_default()))
     }
-}
-
-/// Returns a duration of the wire API; zero if it is missing or negative.
-pub(super) fn duration(wire: Option<prost_types::Duration>) -> Duration {
-    wire.and_then(|wire| Duration::try_from(wire).ok())
-        .unwrap_or_default()
-}
-
-/// Returns a duration for the wire API; the longest that it can express if it is longer.
-pub(super) fn wire(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration::try_from(duration).unwrap_or(prost_types::Duration {
-        seconds: i64::MAX,
-        nanos: 0,
-    })
 }

@@ -1,37 +1,16 @@
 //! Acquires that have not been answered: sent, sent again on the next stream, cancelled, given up.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    holds::Owned,
-    ids::Ids,
-    machine::{Machine, Output},
-    releases::Release,
-    spec::AcquireSpec,
-    stream::InFlight,
+    holds::Owned, ids::Ids, machine::Machine, output::Output, pending::Release, spec::AcquireSpec,
+    stream::InFlight, waiting::Waiting,
 };
 use crate::{
     clock::{Moment, earlier},
     error::AcquireError,
     proto::v1::{self, session_request::Request as Body},
 };
-
-/// Extra time after its wait in which the coordinator may answer an acquire.
-pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(2);
-
-/// An acquire that has not been answered.
-pub(super) struct Waiting<A> {
-    pub(super) reply: A,
-    pub(super) spec: AcquireSpec,
-    /// End of its wait.
-    pub(super) deadline: Option<Moment>,
-    /// Its request on the present stream, if it is there.
-    pub(super) sent_as: Option<u64>,
-    /// It waits in a queue there.
-    pub(super) queued: bool,
-    /// The ids by which its place can be resumed; `None` if it waits for several names, one after the other.
-    pub(super) ticket: Option<Ids>,
-}
 
 impl<A, H> Machine<A, H> {
     /// Begins an acquire. `id` is the caller's, and rises with every acquire of this session.
@@ -175,27 +154,5 @@ impl<A, H> Machine<A, H> {
             .partition(|(_, waiting)| which(waiting));
         self.waiting = left;
         taken.into_values().collect()
-    }
-}
-
-impl<A> Waiting<A> {
-    /// Notes that the stream that it was sent on does not serve it any more.
-    pub(super) fn unsend(&mut self) {
-        self.sent_as = None;
-        self.queued = false;
-    }
-
-    /// Returns the time left of its wait.
-    pub(super) fn remaining(&self, now: Moment) -> Option<Duration> {
-        match (self.spec.wait, self.deadline) {
-            (Some(_), Some(deadline)) => Some(deadline.since(now)),
-            (wait, _) => wait,
-        }
-    }
-
-    /// Returns when it ends without an answer: later while a coordinator is about to give one.
-    fn ends_at(&self) -> Option<Moment> {
-        let grace = self.sent_as.map_or(Duration::ZERO, |_| ANSWER_GRACE);
-        self.deadline.map(|deadline| deadline.after(grace))
     }
 }

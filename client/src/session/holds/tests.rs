@@ -36,8 +36,8 @@ fn a_guard_that_goes_before_the_lock_delay_has_passed_gives_back_at_once() {
     let mut holds = Holds::default();
     let (key, _) = hold(&mut holds, 1, 50, 100);
     holds.expire(at(100));
-    assert!(matches!(holds.remove(key), Some(Removed::Release(_))));
-    assert!(holds.remove(key).is_none());
+    assert!(holds.remove(key).is_ok());
+    assert!(matches!(holds.remove(key), Err(LostReason::Released)));
     assert!(holds.is_empty());
 }
 
@@ -60,10 +60,7 @@ fn holds_that_the_coordinator_lost_are_not_given_back() {
     holds.lost(&[1], at(1), LostReason::Forced);
     assert_eq!(lease.alive(at(1)), Err(LostReason::Forced));
     assert!(holds.expire(at(200)).is_empty());
-    assert!(matches!(
-        holds.remove(key),
-        Some(Removed::Gone(LostReason::Forced))
-    ));
+    assert!(matches!(holds.remove(key), Err(LostReason::Forced)));
 }
 
 #[test]

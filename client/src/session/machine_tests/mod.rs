@@ -15,17 +15,20 @@ mod traces;
 use uuid::Uuid;
 
 use super::{
-    changes::Change,
-    machine::{Machine, Output, StreamEnd},
-    moving::Fate,
+    fate::Fate,
+    machine::{Machine, StreamEnd},
+    messages::Change,
+    output::Output,
     spec::{AcquireSpec, Mode, Names},
-    stream::wire,
 };
 use crate::{
     clock::Moment,
     error::{AcquireError, ConnectError, Failure, HoldFailure},
     lease::{Lease, LostReason},
-    proto::v1::{self, session_request::Request, session_response::Response},
+    proto::{
+        v1::{self, session_request::Request, session_response::Response},
+        wire,
+    },
 };
 
 const TTL: u64 = 10_000;

@@ -1,15 +1,14 @@
-//! Releases of locks, repeated if the coordinator could not serve them.
+//! Releases and changes of holds. The session repeats a release that the coordinator could not serve.
 //!
 //! Of a hold that has several guards, every release but the last only counts down, which no coordinator needs a store
 //! for: it can't fail. So what is repeated is the last release of a hold, done already or not, and takes nothing from
 //! anybody.
 
-use std::time::Duration;
-
 use super::{
-    holds::{Owned, Removed},
     machine::Machine,
-    replies::ReplyId,
+    messages::Change,
+    output::Output,
+    pending::{ChangeRequest, RETRY_MAX, Release, ReplyId},
     stream::InFlight,
 };
 use crate::{
@@ -19,55 +18,6 @@ use crate::{
     proto::v1::{self, session_request::Request as Body},
     trace::TraceContext,
 };
-
-/// The first and the longest pause before a release that could not be served is repeated.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(2);
-
-/// A lock to be given back.
-pub(super) struct Release {
-    pub(super) owned: Owned,
-    /// Index of the owner id that it is asked by. If nothing is held under one, a later one may hold it.
-    pub(super) index: usize,
-    pub(super) reply: Option<ReplyId>,
-    /// Trace of the release.
-    trace: Option<TraceContext>,
-    /// Pause before it is repeated, if it fails.
-    retry_in: Duration,
-    /// Set if another stream was asked before and did not answer: the release may have been carried out.
-    pub(super) again: bool,
-    /// Set if the resume in progress already counts the hold once less because of this release.
-    pub(super) counted: bool,
-}
-
-impl Release {
-    pub(super) fn new(owned: Owned, reply: Option<ReplyId>) -> Self {
-        Self {
-            owned,
-            index: 0,
-            reply,
-            trace: None,
-            retry_in: RETRY_FIRST,
-            again: false,
-            counted: false,
-        }
-    }
-
-    /// Returns the release for another stream, because this one has not answered.
-    pub(super) fn anew(self) -> Self {
-        Self {
-            index: 0,
-            again: true,
-            ..self
-        }
-    }
-}
-
-/// A release to be repeated, since the coordinator could not serve it.
-pub(super) struct Retry {
-    pub(super) at: Moment,
-    pub(super) release: Release,
-}
 
 impl<A, H> Machine<A, H> {
     /// Handles the release or the drop of a guard: once for each guard, even a lost one. `trace` is the context that it is part
@@ -81,19 +31,14 @@ impl<A, H> Machine<A, H> {
     ) {
         self.expire(now);
         let reply = reply.map(|reply| self.replies.add(now, reply));
-        let lost = match self.holds.remove(key) {
-            Some(Removed::Release(owned)) => {
-                let release = Release {
-                    trace,
-                    ..Release::new(owned, reply)
-                };
-                self.send_release(release);
-                return self.leave_if_drained(now);
+        match self.holds.remove(key) {
+            Ok(owned) => {
+                let release = Release::new(owned, reply);
+                self.send_release(Release { trace, ..release });
+                self.leave_if_drained(now);
             }
-            Some(Removed::Gone(reason)) => reason,
-            None => LostReason::Released,
-        };
-        self.reply(reply, Err(HoldFailure::Lost(lost)));
+            Err(reason) => self.reply(reply, Err(HoldFailure::Lost(reason))),
+        }
     }
 
     /// Sends a release. A hold that was granted three times is released three times.
@@ -149,9 +94,9 @@ impl<A, H> Machine<A, H> {
         let reply = release.reply.take();
         // Without its guard nobody else would give it back, and the coordinator goes on renewing it.
         if failure.is_retryable() {
-            let at = now.after(release.retry_in);
+            release.retry_at = Some(now.after(release.retry_in));
             release.retry_in = (release.retry_in * 2).min(RETRY_MAX);
-            self.retries.push(Retry { at, release });
+            self.unsent_releases.push(release);
         } else {
             tracing::warn!(
                 lock = &*release.owned.name,
@@ -162,8 +107,10 @@ impl<A, H> Machine<A, H> {
     }
 
     pub(super) fn repeat_releases(&mut self, now: Moment) {
-        let due = self.retries.extract_if(.., |retry| retry.at <= now);
-        for Retry { release, .. } in due.collect::<Vec<_>>() {
+        let is_due = |release: &mut Release| release.retry_at.is_some_and(|at| at <= now);
+        let due: Vec<_> = self.unsent_releases.extract_if(.., is_due).collect();
+        for mut release in due {
+            release.retry_at = None;
             self.send_release(release);
         }
     }
@@ -177,12 +124,81 @@ impl<A, H> Machine<A, H> {
         let mut in_flight = stream.in_flight.values();
         let busy = in_flight.any(|request| matches!(request, InFlight::Acquire(_)))
             || self.is_unsettled()
-            || !self.retries.is_empty()
             || !self.unsent_releases.is_empty()
             || !self.holds.is_empty();
         let leaves = stream.draining.is_some() && stream.closing.is_none() && stream.is_heard();
         if leaves && self.next.is_none() && !busy {
             self.send_close(now);
+        }
+    }
+
+    /// Handles the request of a guard to change its hold. `trace` is the context that the change is part of.
+    pub(super) fn change(
+        &mut self,
+        now: Moment,
+        key: u64,
+        change: Change,
+        trace: Option<TraceContext>,
+        reply: H,
+    ) {
+        self.expire(now);
+        let reply = self.replies.add(now, reply);
+        let request = ChangeRequest {
+            key,
+            change,
+            trace,
+            reply,
+        };
+        self.send_change(now, request);
+    }
+
+    /// Asks for a change, now or on the next stream.
+    pub(super) fn send_change(&mut self, now: Moment, request: ChangeRequest) {
+        let takes_changes = self.takes_changes();
+        match (self.holds.owned(request.key, now), &mut self.stream) {
+            (Ok((name, owner_id)), Some(stream)) if takes_changes => {
+                let name = name.to_string();
+                let body = match &request.change {
+                    Change::Value(value) => Body::SetValue(v1::SessionSetValue {
+                        name,
+                        owner_id,
+                        value: value.clone(),
+                    }),
+                    Change::Downgrade => Body::Downgrade(v1::SessionDowngrade { name, owner_id }),
+                };
+                let trace = request.trace.clone();
+                let output = stream.send(body, InFlight::Change(request), trace.as_ref());
+                self.outputs.push_back(output);
+            }
+            // For the stream that takes it over, if there is one in time.
+            (Ok(_), _) => self.unsent_changes.push(request),
+            (Err(reason), _) => self.reply(Some(request.reply), Err(HoldFailure::Lost(reason))),
+        }
+    }
+
+    pub(super) fn changed(&mut self, now: Moment, id: u64, changed: bool) {
+        let Some(InFlight::Change(request)) = self.answered(id) else {
+            return;
+        };
+        let result = match changed {
+            true => Ok(()),
+            false => Err(self.holds.gone(request.key, now, LostReason::Unknown)),
+        };
+        self.reply(Some(request.reply), result.map_err(HoldFailure::Lost));
+    }
+
+    /// Tells callers that have waited for too long that their request is not confirmed.
+    pub(super) fn end_overdue_replies(&mut self, now: Moment) {
+        while let Some(reply) = self.replies.take_due(now) {
+            let failure = Err(HoldFailure::Unconfirmed);
+            self.outputs.push_back(Output::HoldDone(reply, failure));
+        }
+    }
+
+    /// Answers, unless the caller was already told that its change was not confirmed in time.
+    pub(super) fn reply(&mut self, reply: Option<ReplyId>, result: Result<(), HoldFailure>) {
+        if let Some(reply) = reply.and_then(|id| self.replies.take(id)) {
+            self.outputs.push_back(Output::HoldDone(reply, result));
         }
     }
 }
