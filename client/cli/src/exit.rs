@@ -2,40 +2,52 @@
 
 use std::{error::Error as StdError, process::ExitCode, sync::Arc};
 
-use leasehold_client::{AcquireError, ConnectError, Endpoints, Failure, FailureKind};
-
-use crate::{say::say, show};
+use leasehold_client::{AcquireError, ConnectError, Failure, FailureKind};
 
 /// Exit status of the tool. The numbers are those of `sysexits.h` where it has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Exit {
-    Success,
+pub(crate) struct Exit(u8);
+
+impl Exit {
+    pub(crate) const SUCCESS: Self = Self(0);
     /// Another error.
-    Failure,
+    pub(crate) const FAILURE: Self = Self(1);
     /// Some coordinators serve, and some do not.
-    SomeServe,
+    pub(crate) const SOME_SERVE: Self = Self(3);
     /// The election has no leader.
-    NobodyLeads,
+    pub(crate) const NOBODY_LEADS: Self = Self(4);
     /// Invalid command line, or input that the coordinator refuses.
-    Usage,
+    pub(crate) const USAGE: Self = Self(64);
     /// No coordinator is reachable, or it does not serve now.
-    Unavailable,
+    pub(crate) const UNAVAILABLE: Self = Self(69);
     /// The lock, or the leadership, was lost while the command ran.
-    LockLost,
+    pub(crate) const LOCK_LOST: Self = Self(70);
     /// The lock was not granted.
-    NotGranted,
+    pub(crate) const NOT_GRANTED: Self = Self(75);
     /// A measurement saw two holders of one lock, or a fencing token that did not rise.
-    Violation,
+    pub(crate) const VIOLATION: Self = Self(76);
     /// Unknown identity or missing permission; or one side does not trust the other's certificate.
-    NotAllowed,
+    pub(crate) const NOT_ALLOWED: Self = Self(77);
     /// The command could not be executed.
-    NotExecutable,
+    pub(crate) const NOT_EXECUTABLE: Self = Self(126);
     /// The command was not found.
-    NotFound,
-    /// The command ended with this code.
-    Command(u8),
-    /// The command, or the tool itself, was ended by this signal.
-    Signal(i32),
+    pub(crate) const NOT_FOUND: Self = Self(127);
+
+    /// Returns the command's own status.
+    pub(crate) fn of_command(code: i32) -> Self {
+        Self(u8::try_from(code).unwrap_or(u8::MAX))
+    }
+
+    /// Returns the status after a signal, as shells show it.
+    pub(crate) fn signal(signal: i32) -> Self {
+        Self::of_command(128 + signal)
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.0)
+    }
 }
 
 /// Result of every subcommand.
@@ -45,52 +57,6 @@ pub(crate) type Outcome = anyhow::Result<Exit>;
 #[derive(thiserror::Error, Debug)]
 #[error("{0}")]
 pub(crate) struct Mistake(pub(crate) String);
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Success => 0,
-            Exit::Failure => 1,
-            Exit::SomeServe => 3,
-            Exit::NobodyLeads => 4,
-            Exit::Usage => 64,
-            Exit::Unavailable => 69,
-            Exit::LockLost => 70,
-            Exit::NotGranted => 75,
-            Exit::Violation => 76,
-            Exit::NotAllowed => 77,
-            Exit::NotExecutable => 126,
-            Exit::NotFound => 127,
-            Exit::Command(code) => code,
-            Exit::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
-        })
-    }
-}
-
-/// Reports an error on standard error, with its causes: in words, or as a JSON document.
-pub(crate) fn report(error: &anyhow::Error, as_json: bool) {
-    if as_json {
-        show::error::Error::new(error).print();
-    } else {
-        say(explained(error));
-    }
-}
-
-/// Reports an error of the coordinators at these endpoints, and names them: in words, or as a JSON document.
-pub(crate) fn report_at(endpoints: &Endpoints, error: &anyhow::Error, as_json: bool) {
-    if as_json {
-        return show::error::Error::at(endpoints, error).print();
-    }
-    let mut message = explained(error);
-    let mut urls = endpoints.urls().iter();
-    if is_of_coordinator(error) && !urls.any(|url| message.contains(url)) {
-        let failure = error.chain().find_map(|cause| cause.downcast_ref());
-        let asked = failure.and_then(Failure::endpoint);
-        let at = asked.unwrap_or(endpoints.as_str());
-        message = format!("{message} (coordinator: {at})");
-    }
-    say(message);
-}
 
 /// Returns an error with its causes, in words.
 pub(crate) fn explained(error: &anyhow::Error) -> String {
@@ -159,26 +125,26 @@ pub(crate) fn failure_in(error: &anyhow::Error) -> Option<&Failure> {
 pub(crate) fn code(error: &anyhow::Error) -> Exit {
     let acquiring = error.downcast_ref();
     match (acquiring, connect_error(error)) {
-        (Some(acquiring), _) if is_outcome(acquiring) => Exit::NotGranted,
-        (Some(AcquireError::LimitMismatch { .. }), _) => Exit::Usage,
+        (Some(acquiring), _) if is_outcome(acquiring) => Exit::NOT_GRANTED,
+        (Some(AcquireError::LimitMismatch { .. }), _) => Exit::USAGE,
         (_, Some(ConnectError::InvalidEndpoint { .. } | ConnectError::Credentials(_))) => {
-            Exit::Usage
+            Exit::USAGE
         }
-        (_, Some(ConnectError::Tls { .. })) => Exit::NotAllowed,
-        (None, None) if error.is::<Mistake>() => Exit::Usage,
-        (None, None) => failure_in(error).map_or(Exit::Failure, failure),
-        _ => failure_in(error).map_or(Exit::Unavailable, failure),
+        (_, Some(ConnectError::Tls { .. })) => Exit::NOT_ALLOWED,
+        (None, None) if error.is::<Mistake>() => Exit::USAGE,
+        (None, None) => failure_in(error).map_or(Exit::FAILURE, failure),
+        _ => failure_in(error).map_or(Exit::UNAVAILABLE, failure),
     }
 }
 
 /// Returns the exit code of a coordinator's answer.
 pub(crate) fn failure(failure: &Failure) -> Exit {
     match failure.kind() {
-        FailureKind::InvalidArgument => Exit::Usage,
-        FailureKind::Unauthenticated | FailureKind::PermissionDenied => Exit::NotAllowed,
-        _ if failure.is_tls() => Exit::NotAllowed,
-        _ if failure.is_mismatch() || failure.is_retryable() => Exit::Unavailable,
-        _ => Exit::Failure,
+        FailureKind::InvalidArgument => Exit::USAGE,
+        FailureKind::Unauthenticated | FailureKind::PermissionDenied => Exit::NOT_ALLOWED,
+        _ if failure.is_tls() => Exit::NOT_ALLOWED,
+        _ if failure.is_mismatch() || failure.is_retryable() => Exit::UNAVAILABLE,
+        _ => Exit::FAILURE,
     }
 }
 
@@ -199,14 +165,14 @@ mod tests {
                     name: name(),
                     holder: None,
                 },
-                Exit::NotGranted,
+                Exit::NOT_GRANTED,
             ),
             (
                 AcquireError::Deadlock {
                     name: name(),
                     source: Failure::new(FailureKind::Aborted, "DEADLOCK", ""),
                 },
-                Exit::NotGranted,
+                Exit::NOT_GRANTED,
             ),
             (
                 AcquireError::LimitMismatch {
@@ -214,20 +180,20 @@ mod tests {
                     limit: 2,
                     source: Failure::new(FailureKind::FailedPrecondition, "LIMIT_MISMATCH", ""),
                 },
-                Exit::Usage,
+                Exit::USAGE,
             ),
             (
                 AcquireError::Unavailable {
                     name: name(),
                     source: None,
                 },
-                Exit::Unavailable,
+                Exit::UNAVAILABLE,
             ),
-            (refused(FailureKind::InvalidArgument), Exit::Usage),
-            (refused(FailureKind::Unavailable), Exit::Unavailable),
-            (refused(FailureKind::Internal), Exit::Failure),
-            (refused(FailureKind::PermissionDenied), Exit::NotAllowed),
-            (refused(FailureKind::ResourceExhausted), Exit::Unavailable),
+            (refused(FailureKind::InvalidArgument), Exit::USAGE),
+            (refused(FailureKind::Unavailable), Exit::UNAVAILABLE),
+            (refused(FailureKind::Internal), Exit::FAILURE),
+            (refused(FailureKind::PermissionDenied), Exit::NOT_ALLOWED),
+            (refused(FailureKind::ResourceExhausted), Exit::UNAVAILABLE),
         ] {
             assert_eq!(code(&error.clone().into()), expected, "{error}");
         }
@@ -235,7 +201,7 @@ mod tests {
 
     #[test]
     fn signals_become_the_codes_that_shells_use() {
-        assert_eq!(ExitCode::from(Exit::Signal(15)), ExitCode::from(143));
-        assert_eq!(ExitCode::from(Exit::Command(3)), ExitCode::from(3));
+        assert_eq!(ExitCode::from(Exit::signal(15)), ExitCode::from(143));
+        assert_eq!(ExitCode::from(Exit::of_command(3)), ExitCode::from(3));
     }
 }

@@ -36,15 +36,15 @@ pub(crate) async fn follow<S, T>(
                         outage.is_over();
                     }
                     if !show::line(&line(&item)?)? {
-                        return Ok(Exit::Success);
+                        return Ok(Exit::SUCCESS);
                     }
                 }
                 Some(Err(failure)) => return Err(anyhow::Error::new(failure).context(what)),
-                None => return Ok(Exit::Success),
+                None => return Ok(Exit::SUCCESS),
             },
             () = sleep(LOOK) => {
                 if reader_is_gone() {
-                    return Ok(Exit::Success);
+                    return Ok(Exit::SUCCESS);
                 }
                 match interruption(&source) {
                     Some(failure) if !told => {

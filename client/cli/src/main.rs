@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod command;
 mod connection;
+mod duration;
 mod elect;
 mod exit;
 mod follow;
@@ -18,6 +19,7 @@ mod inspect;
 mod manual_tests;
 mod observe;
 mod outage;
+mod report;
 mod run;
 mod say;
 mod show;
@@ -47,14 +49,14 @@ fn main() -> ExitCode {
             // Help and version are asked for and go to standard output; the rest is a mistake.
             if !error.use_stderr() {
                 error.print().ok();
-                return Exit::Success.into();
+                return Exit::SUCCESS.into();
             }
             if args::asks_for_json(std::env::args_os()) {
                 show::error::Error::of_command_line(&error).print();
             } else {
                 error.print().ok();
             }
-            return Exit::Usage.into();
+            return Exit::USAGE.into();
         }
     };
     let mut runtime = match args.command {
@@ -77,7 +79,7 @@ fn main() -> ExitCode {
     };
     outcome
         .unwrap_or_else(|error| {
-            exit::report_at(&endpoints, &error, as_json);
+            report::report_at(&endpoints, &error, as_json);
             exit::code(&error)
         })
         .into()

@@ -22,8 +22,8 @@ pub(crate) async fn leader(connection: &Connection, name: &str, as_json: bool) -
     let text = || election::now(name, leader.as_ref(), SystemTime::now());
     show::answer(as_json, Json(&leader), text)?;
     Ok(match leader {
-        Some(_) => Exit::Success,
-        None => Exit::NobodyLeads,
+        Some(_) => Exit::SUCCESS,
+        None => Exit::NOBODY_LEADS,
     })
 }
 

@@ -5,10 +5,16 @@ use std::{collections::BTreeMap, time::Duration};
 use leasehold_client::{CoordinatorStatus, StoreState};
 
 use crate::{
-    args::duration,
     connection::Connection,
+    duration::duration,
     exit::{self, Exit, Outcome},
-    show::{self, json::Json, table::Table, text},
+    show::{
+        self,
+        error::Error,
+        json::{self, Json, Wide, document},
+        table::Table,
+        text,
+    },
 };
 
 pub(crate) const HELP: &str = "\
@@ -100,16 +106,42 @@ fn verdict(rows: &[CoordinatorStatus]) -> Exit {
     let serving = rows.iter().filter(|row| row.is_serving()).count();
     if serving > 0 {
         return match serving == rows.len() {
-            true => Exit::Success,
-            false => Exit::SomeServe,
+            true => Exit::SUCCESS,
+            false => Exit::SOME_SERVE,
         };
     }
     let mut codes = rows.iter().map(|row| match &row.status {
-        Ok(_) => Exit::Unavailable,
+        Ok(_) => Exit::UNAVAILABLE,
         Err(failure) => exit::failure(failure),
     });
     match codes.next() {
         Some(first) if codes.all(|code| code == first) => first,
-        _ => Exit::Unavailable,
+        _ => Exit::UNAVAILABLE,
+    }
+}
+
+// If a coordinator did not answer, all is null but its endpoint, its address, `serving` and `error`.
+document!(row: CoordinatorStatus {
+    "endpoint": row.endpoint,
+    // Null if the endpoint's name has none.
+    "address": row.address,
+    "coordinator": row.status.as_ref().ok().map(|status| &status.coordinator),
+    "version": row.status.as_ref().ok().map(|status| &status.version),
+    "uptime": row.status.as_ref().ok().and_then(|status| status.uptime).map(json::duration),
+    "serving": row.is_serving(),
+    "reason": row.status.as_ref().ok().and_then(|status| status.reason.as_ref()),
+    "store": row.status.as_ref().ok().and_then(|status| status.store.as_ref()),
+    "storeState": row.status.as_ref().ok().and_then(|status| status.store_state).and_then(store_state),
+    "sessionCount": row.status.as_ref().ok().and_then(|status| status.session_count).map(Wide),
+    "holdCount": row.status.as_ref().ok().and_then(|status| status.hold_count).map(Wide),
+    "waiterCount": row.status.as_ref().ok().and_then(|status| status.waiter_count).map(Wide),
+    "error": row.status.as_ref().err().map(Error::from),
+});
+
+fn store_state(state: StoreState) -> Option<&'static str> {
+    match state {
+        StoreState::Up => Some("STORE_STATE_UP"),
+        StoreState::Down => Some("STORE_STATE_DOWN"),
+        _ => None,
     }
 }

@@ -2,6 +2,7 @@
 
 mod hints;
 mod options;
+mod page;
 mod progress;
 mod sessions;
 mod summary;
@@ -33,7 +34,8 @@ use self::{
 };
 use crate::{
     connection::Connection,
-    exit::{self, Exit, Outcome},
+    exit::{Exit, Outcome},
+    report,
     say::say,
     show,
     signals::Signals,
@@ -57,7 +59,7 @@ pub(crate) async fn run(connection: &Connection, options: BenchOptions, as_json:
         Err(signal) => {
             progress.clear();
             say("interrupted before anything was measured");
-            return Ok(Exit::Signal(signal));
+            return Ok(Exit::signal(signal));
         }
     };
     let names = options.names.clone().unwrap_or_else(random_prefix);
@@ -88,19 +90,19 @@ pub(crate) async fn run(connection: &Connection, options: BenchOptions, as_json:
 fn conclude(ended: Ended, cycles: u64, as_json: bool) -> Exit {
     match ended {
         Ended::Violation(violation) => {
-            exit::report(&violation.into(), as_json);
-            Exit::Violation
+            report::report(&violation.into(), as_json);
+            Exit::VIOLATION
         }
         Ended::Interrupted(signal) => {
             say("interrupted; printing the measurements so far");
-            Exit::Signal(signal)
+            Exit::signal(signal)
         }
         Ended::Completed if cycles == 0 => {
             let nothing = anyhow!("no cycle was completed within the measured time");
-            exit::report(&nothing, as_json);
-            Exit::Failure
+            report::report(&nothing, as_json);
+            Exit::FAILURE
         }
-        Ended::Completed => Exit::Success,
+        Ended::Completed => Exit::SUCCESS,
     }
 }
 

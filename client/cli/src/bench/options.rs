@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{args::duration, show::text};
+use crate::{duration::duration, show::text};
 
 /// Most acquires at once: more would cost this process memory and show nothing more about the coordinator.
 const MOST_AT_ONCE: u64 = 100_000;

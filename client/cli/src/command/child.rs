@@ -19,8 +19,8 @@ use tokio::{
 };
 
 use super::{
-    Order,
     guardian::{self, Guardian},
+    order::Order,
     terminal::Foreground,
     watch::Watch,
 };

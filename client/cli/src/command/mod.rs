@@ -3,6 +3,7 @@
 mod child;
 mod guardian;
 mod options;
+mod order;
 mod supervise;
 mod terminal;
 mod watch;
@@ -11,11 +12,12 @@ mod watchdog;
 use std::time::Duration;
 
 use anyhow::Context;
-use leasehold_client::{Client, ConnectError, HoldError, Session, TraceContext};
+use leasehold_client::{Client, ConnectError, HoldError};
 use tokio::{signal::unix::SignalKind, time::timeout};
 
 pub(crate) use guardian::{GUARDIAN, guardian};
 pub(crate) use options::LeaseOptions;
+pub(crate) use order::{Ended, Order};
 pub(crate) use watch::Watch;
 
 use self::child::SpawnError;
@@ -23,31 +25,6 @@ use crate::{connection::Connection, exit::Exit, say::say, signals::Signals};
 
 /// Longest time that the tool waits for a release: the coordinator releases the locks of an ended process anyway.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The command to run, and how to run it.
-pub(crate) struct Order<'a> {
-    /// The command and its lease, as the user asked for them.
-    pub(crate) lease: &'a LeaseOptions,
-    /// The election that it leads.
-    pub(crate) election: Option<&'a str>,
-    /// The trace of the command, if it is not that of this process.
-    pub(crate) trace: Option<&'a TraceContext>,
-    /// The session that holds the locks.
-    pub(crate) session: &'a Session,
-    /// Whether to report nothing about that session.
-    pub(crate) quiet: bool,
-}
-
-/// End of a command.
-pub(crate) enum Ended {
-    /// By itself, or it could not be started.
-    ByItself(Exit),
-    /// It was stopped, because a lock was lost or about to be; or it was not started, because a lock was lost already.
-    Stopped {
-        /// The last signal passed on to it that asked it to end.
-        asked_to_end: Option<i32>,
-    },
-}
 
 /// Returns the signals that are passed on to the command.
 pub(crate) fn signals() -> anyhow::Result<Signals> {
@@ -102,7 +79,7 @@ pub(crate) async fn run(
         (Ended::Stopped { .. }, _) => {}
         // A loss has been reported, or came after the command had ended.
         (Ended::ByItself(_), Ok(Ok(()) | Err(HoldError::Lost { .. }))) => {}
-        (Ended::ByItself(_), Ok(Err(error))) => crate::exit::report(&error.into(), false),
+        (Ended::ByItself(_), Ok(Err(error))) => crate::report::report(&error.into(), false),
         (Ended::ByItself(_), Err(_)) => {
             say("the release was not confirmed in time; the lock ends with this process");
         }
@@ -122,10 +99,10 @@ async fn start(order: &Order<'_>, watch: &Watch, signals: &mut Signals) -> anyho
         Ok(child) => child,
         Err(error) => {
             let exit = match error {
-                SpawnError::NotFound { .. } => Exit::NotFound,
-                SpawnError::Other { .. } => Exit::NotExecutable,
+                SpawnError::NotFound { .. } => Exit::NOT_FOUND,
+                SpawnError::Other { .. } => Exit::NOT_EXECUTABLE,
             };
-            crate::exit::report(&error.into(), false);
+            crate::report::report(&error.into(), false);
             return Ok(Ended::ByItself(exit));
         }
     };

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use crate::args::duration;
+use crate::duration::duration;
 
 /// Lease under which a command runs, and the command. The leadership of an election is a lock too.
 #[derive(clap::Args, Debug)]

@@ -9,8 +9,8 @@ use rustix::{
 use tokio::time::sleep;
 
 use super::{
-    Ended, Order,
     child::{Change, Child},
+    order::{Ended, Order},
     watch::{Loss, Watch},
     watchdog::{Action, Watchdog},
 };
@@ -121,9 +121,9 @@ fn exit_of(status: ExitStatus) -> Exit {
     use std::os::unix::process::ExitStatusExt;
 
     match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Command(u8::try_from(code).unwrap_or(u8::MAX)),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Failure,
+        (Some(code), _) => Exit::of_command(code),
+        (None, Some(signal)) => Exit::signal(signal),
+        (None, None) => Exit::FAILURE,
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
     let connecting = command::connect(connection, &options.lease);
     let client = match signals.or(connecting).await {
         Ok(connected) => connected?,
-        Err(signal) => return Ok(Exit::Signal(signal)),
+        Err(signal) => return Ok(Exit::signal(signal)),
     };
     let election = client
         .election(options.name.as_str())
@@ -44,7 +44,7 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
             Ok(elected) => elected?,
             Err(signal) => {
                 command::withdraw(&client).await;
-                return Ok(Exit::Signal(signal));
+                return Ok(Exit::signal(signal));
             }
         };
         let watch = Watch::new([leadership.watch().as_lock().clone()]);
@@ -61,8 +61,8 @@ pub(crate) async fn elect(connection: &Connection, options: ElectOptions) -> Out
             Ended::Stopped { asked_to_end } => asked_to_end,
         };
         match asked_to_end {
-            _ if options.once => return Ok(Exit::LockLost),
-            Some(signal) => return Ok(Exit::Signal(signal)),
+            _ if options.once => return Ok(Exit::LOCK_LOST),
+            Some(signal) => return Ok(Exit::signal(signal)),
             None => say(format_args!("campaigning again for {:?}", options.name)),
         }
     }

@@ -21,14 +21,14 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
     let connecting = waiting::connect(connection, &options, &mut wait);
     let client = match signals.or(connecting).await {
         Ok(connected) => connected?,
-        Err(signal) => return Ok(Exit::Signal(signal)),
+        Err(signal) => return Ok(Exit::signal(signal)),
     };
     let acquiring = waiting::acquire(&client, &options, &mut wait);
     let held = match signals.or(acquiring).await {
         Ok(acquired) => acquired?,
         Err(signal) => {
             command::withdraw(&client).await;
-            return Ok(Exit::Signal(signal));
+            return Ok(Exit::signal(signal));
         }
     };
     let watch = held.watch();
@@ -42,6 +42,6 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
     let release = held.release();
     match command::run(&order, &watch, &mut signals, release).await? {
         Ended::ByItself(exit) => Ok(exit),
-        Ended::Stopped { .. } => Ok(Exit::LockLost),
+        Ended::Stopped { .. } => Ok(Exit::LOCK_LOST),
     }
 }

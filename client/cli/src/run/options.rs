@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{args::duration, command::LeaseOptions};
+use crate::{command::LeaseOptions, duration::duration};
 
 pub(crate) const HELP: &str = "\
 Several names are locked together or not at all, in any order. The command is stopped when one of

@@ -9,12 +9,8 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use leasehold_client::{
-    CoordinatorStatus, FencingToken, ForceReleased, Holder, LockMode, LockView, StoreState, Waiter,
-};
+use leasehold_client::{FencingToken, ForceReleased, Holder, LockMode, LockView, Waiter};
 use serde::{Serialize, Serializer};
-
-use super::error::Error;
 
 /// 64-bit integer, which proto3 writes as a string: a program that reads numbers as floating-point would round it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -45,7 +41,7 @@ macro_rules! document {
         }
     };
 }
-pub(super) use document;
+pub(crate) use document;
 
 impl<T> Serialize for Json<'_, Vec<T>>
 where
@@ -136,32 +132,6 @@ document!(answer: ForceReleased {
     "released": answer.released,
     "fencingToken": token(answer.fencing_token),
 });
-
-// If a coordinator did not answer, all is null but its endpoint, its address, `serving` and `error`.
-document!(row: CoordinatorStatus {
-    "endpoint": row.endpoint,
-    // Null if the endpoint's name has none.
-    "address": row.address,
-    "coordinator": row.status.as_ref().ok().map(|status| &status.coordinator),
-    "version": row.status.as_ref().ok().map(|status| &status.version),
-    "uptime": row.status.as_ref().ok().and_then(|status| status.uptime).map(duration),
-    "serving": row.is_serving(),
-    "reason": row.status.as_ref().ok().and_then(|status| status.reason.as_ref()),
-    "store": row.status.as_ref().ok().and_then(|status| status.store.as_ref()),
-    "storeState": row.status.as_ref().ok().and_then(|status| status.store_state).and_then(store_state),
-    "sessionCount": row.status.as_ref().ok().and_then(|status| status.session_count).map(Wide),
-    "holdCount": row.status.as_ref().ok().and_then(|status| status.hold_count).map(Wide),
-    "waiterCount": row.status.as_ref().ok().and_then(|status| status.waiter_count).map(Wide),
-    "error": row.status.as_ref().err().map(Error::from),
-});
-
-fn store_state(state: StoreState) -> Option<&'static str> {
-    match state {
-        StoreState::Up => Some("STORE_STATE_UP"),
-        StoreState::Down => Some("STORE_STATE_DOWN"),
-        _ => None,
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ pub(crate) fn answer<T: ToString>(
         false => text().to_string(),
     };
     line(answer.trim_end())?;
-    Ok(Exit::Success)
+    Ok(Exit::SUCCESS)
 }
 
 /// Prints a line at once. Returns false if the reader has gone (`| head`), which is no error.
