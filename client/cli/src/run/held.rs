@@ -1,64 +1,51 @@
-//! Guards that a command runs under: one lock, or several that were granted together.
+//! Locks that a command runs under: one, or several that were granted together.
 
-use std::{slice, time::Duration};
+use std::{pin::Pin, time::Duration};
 
-use leasehold_client::{AcquireError, Client, HoldError, LockGuard, LockGuards, LockRequest};
+use leasehold_client::{AcquireError, Client, HoldError, LockGuard, LockRequest};
 
 use super::options::RunOptions;
 use crate::command::Watch;
 
-/// The guards.
-pub(super) enum Held {
-    One(LockGuard),
-    Together(LockGuards),
+/// Locks while they are held.
+pub(super) struct Held {
+    pub(super) watch: Watch,
+    /// Releases them, also if it is dropped.
+    pub(super) release: Pin<Box<dyn Future<Output = Result<(), HoldError>>>>,
 }
 
-impl Held {
-    /// Acquires the locks that the options name; waits without a limit if there is no `wait`.
-    pub(super) async fn acquire(
-        client: &Client,
-        options: &RunOptions,
-        wait: Option<Duration>,
-    ) -> Result<Self, AcquireError> {
-        let [name] = options.names.as_slice() else {
-            let mut request = client.lock_all(options.names.iter().map(String::as_str));
-            if options.shared {
-                request = request.shared();
-            }
-            return with_options(request, options, wait)
-                .await
-                .map(Self::Together);
-        };
-        if let Some(limit) = options.semaphore {
-            let semaphore = client.semaphore(name.as_str(), limit);
-            let permit = with_options(semaphore.permits(options.permits), options, wait).await?;
-            return Ok(Self::One(permit.into_guard()));
+/// Acquires the locks that the options name; waits without a limit if there is no `wait`.
+pub(super) async fn acquire(
+    client: &Client,
+    options: &RunOptions,
+    wait: Option<Duration>,
+) -> Result<Held, AcquireError> {
+    let [name] = options.names.as_slice() else {
+        let mut request = client.lock_all(options.names.iter().map(String::as_str));
+        if options.shared {
+            request = request.shared();
         }
+        let guards = with_options(request, options, wait).await?;
+        return Ok(Held {
+            watch: Watch::new(guards.iter().map(LockGuard::watch)),
+            release: Box::pin(guards.release()),
+        });
+    };
+    let guard = if let Some(limit) = options.semaphore {
+        let semaphore = client.semaphore(name.as_str(), limit);
+        let request = semaphore.permits(options.permits);
+        with_options(request, options, wait).await?.into_guard()
+    } else {
         let mut request = client.lock(name.as_str());
         if options.shared {
             request = request.shared();
         }
-        with_options(request, options, wait).await.map(Self::One)
-    }
-
-    /// Returns the guards, at least one, in the order in which the locks were named.
-    fn guards(&self) -> &[LockGuard] {
-        match self {
-            Self::One(guard) => slice::from_ref(guard),
-            Self::Together(guards) => guards.guards(),
-        }
-    }
-
-    pub(super) fn watch(&self) -> Watch {
-        Watch::new(self.guards().iter().map(LockGuard::watch))
-    }
-
-    pub(super) async fn release(self) -> Result<(), HoldError> {
-        match self {
-            Self::One(guard) => guard.release().await,
-            Self::Together(guards) => guards.release().await,
-        }
-    }
+        with_options(request, options, wait).await?
+    };
+    Ok(Held {
+        watch: Watch::new([guard.watch()]),
+        release: Box::pin(guard.release()),
+    })
 }
 
 /// Applies the options that requests of every kind have.

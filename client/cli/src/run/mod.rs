@@ -31,7 +31,6 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
             return Ok(Exit::signal(signal));
         }
     };
-    let watch = held.watch();
     let order = Order {
         lease: &options.lease,
         election: None,
@@ -39,8 +38,7 @@ pub(crate) async fn run(connection: &Connection, options: RunOptions) -> Outcome
         session: client.default_session(),
         quiet: options.quiet,
     };
-    let release = held.release();
-    match command::run(&order, &watch, &mut signals, release).await? {
+    match command::run(&order, &held.watch, &mut signals, held.release).await? {
         Ended::ByItself(exit) => Ok(exit),
         Ended::Stopped { .. } => Ok(Exit::LOCK_LOST),
     }

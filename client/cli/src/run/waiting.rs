@@ -6,7 +6,11 @@ use anyhow::Context;
 use leasehold_client::{AcquireError, Client, ConnectError, Failure};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{held::Held, options::RunOptions, progress::Progress};
+use super::{
+    held::{self, Held},
+    options::RunOptions,
+    progress::Progress,
+};
 use crate::{command, connection::Connection, exit, outage::Outage, show::text};
 
 /// Pauses between attempts: from the first to the second, doubling.
@@ -118,7 +122,7 @@ pub(super) async fn acquire(
     let mut progress = Progress::begin(client, options, wait.begun.into_std());
     loop {
         let left = wait.left();
-        let mut acquiring = pin!(Held::acquire(client, options, left));
+        let mut acquiring = pin!(held::acquire(client, options, left));
         let limit = left.filter(|left| !left.is_zero());
         let mut overdue = pin!(async {
             match limit {
