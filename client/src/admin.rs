@@ -7,7 +7,10 @@ use crate::{
     endpoints::Endpoints,
     error::{ConnectError, Failure},
     lease::FencingToken,
-    proto::v1::{self, admin_service_client::AdminServiceClient},
+    proto::{
+        FromWire,
+        v1::{self, admin_service_client::AdminServiceClient},
+    },
     settings::Settings,
     transport::Channel,
     view::{ForceReleased, LockView, SessionView, TokenCheck},
@@ -86,7 +89,7 @@ impl Admin {
                 async move { stub(channel).list_locks(request).await }
             };
             let page = self.calls.call(Repeats::Freely, ask).await?.into_inner();
-            locks.extend(page.locks.into_iter().map(LockView::from_proto));
+            locks.extend(Vec::<LockView>::from_wire(page.locks));
             if page.next_page_token.is_empty() {
                 return Ok(locks);
             }
@@ -115,7 +118,7 @@ impl Admin {
             async move { stub(channel).get_lock(request).await }
         };
         let answer = self.calls.call(Repeats::Freely, ask).await?;
-        let view = answer.into_inner().lock.map(LockView::from_proto);
+        let view = answer.into_inner().lock.map(LockView::from_wire);
         view.ok_or_else(|| Failure::protocol("the coordinator answered without a lock"))
     }
 
@@ -144,7 +147,7 @@ impl Admin {
                 };
                 let answer = stub(channel.clone()).list_sessions(limited(request)).await;
                 let page = answer?.into_inner();
-                sessions.extend(page.sessions.into_iter().map(SessionView::from_proto));
+                sessions.extend(Vec::<SessionView>::from_wire(page.sessions));
                 if page.next_page_token.is_empty() {
                     return Ok(sessions);
                 }
@@ -176,7 +179,7 @@ impl Admin {
             async move { stub(channel).force_release(request).await }
         };
         let answer = self.calls.call(Repeats::Unsent, ask).await?;
-        Ok(ForceReleased::from_proto(answer.into_inner()))
+        Ok(ForceReleased::from_wire(answer.into_inner()))
     }
 
     /// Checks whether a fencing token is still the newest of its name. Holders that share a lock have a token each, of
@@ -206,7 +209,7 @@ impl Admin {
             async move { stub(channel).check_token(request).await }
         };
         let answer = self.calls.call(Repeats::Freely, ask).await?;
-        Ok(TokenCheck::from_proto(answer.into_inner()))
+        Ok(TokenCheck::from_wire(answer.into_inner()))
     }
 
     /// Watches locks whose names begin with `prefix`, over all coordinators: the watcher yields a snapshot of the present

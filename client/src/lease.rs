@@ -11,7 +11,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{clock::Moment, proto::v1};
+use crate::{
+    clock::Moment,
+    proto::{FromWire, from_enum},
+};
 
 /// Reason for which a lock is no longer held.
 ///
@@ -56,17 +59,18 @@ pub enum LostReason {
     Resumed,
 }
 
-impl LostReason {
-    pub(crate) fn from_proto(reason: v1::LostReason) -> Self {
-        match reason {
-            v1::LostReason::Unspecified => Self::Unknown,
-            v1::LostReason::Expired => Self::Expired,
-            v1::LostReason::Deleted => Self::Deleted,
-            v1::LostReason::Taken => Self::Taken,
-            v1::LostReason::Forced => Self::Forced,
-            v1::LostReason::PermissionRevoked => Self::PermissionRevoked,
-            v1::LostReason::Resumed => Self::Resumed,
-        }
+from_enum!(LostReason {
+    Expired,
+    Deleted,
+    Taken,
+    Forced,
+    PermissionRevoked,
+    Resumed,
+});
+
+impl FromWire<i32> for LostReason {
+    fn from_wire(wire: i32) -> Self {
+        Option::from_wire(wire).unwrap_or(Self::Unknown)
     }
 }
 
@@ -116,6 +120,12 @@ impl FencingToken {
 impl From<i64> for FencingToken {
     fn from(token: i64) -> Self {
         Self(token)
+    }
+}
+
+impl FromWire<i64> for Option<FencingToken> {
+    fn from_wire(wire: i64) -> Self {
+        (wire != 0).then_some(FencingToken(wire))
     }
 }
 

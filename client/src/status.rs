@@ -9,7 +9,10 @@ use crate::{
     Admin,
     calls::limited,
     error::Failure,
-    proto::v1::{self, admin_service_client::AdminServiceClient},
+    proto::{
+        FromWire,
+        v1::{self, admin_service_client::AdminServiceClient},
+    },
     session::{Candidate, addresses},
     settings::Settings,
     view::CoordinatorView,
@@ -112,7 +115,7 @@ impl Within {
                     stub.get_status(limited(v1::GetStatusRequest {})),
                 );
                 match asked.await {
-                    Ok(Ok(answer)) => Ok(CoordinatorView::from_proto(answer.into_inner())),
+                    Ok(Ok(answer)) => Ok(CoordinatorView::from_wire(answer.into_inner())),
                     Ok(Err(status)) => Err(Failure::at(&endpoint, status)),
                     Err(_) => Err(Failure::unanswered(&endpoint, self.limit)),
                 }

@@ -6,8 +6,10 @@ use crate::{
     calls::{Calls, Repeats, limited},
     error::Failure,
     lease::FencingToken,
-    proto::v1::{self, election_service_client::ElectionServiceClient},
-    view,
+    proto::{
+        FromWire, from_message,
+        v1::{self, election_service_client::ElectionServiceClient},
+    },
 };
 
 /// Leader of an election.
@@ -40,17 +42,6 @@ pub struct Leader {
 }
 
 impl Leader {
-    pub(super) fn from_proto(leader: v1::Leader) -> Self {
-        Self {
-            fencing_token: view::token(leader.fencing_token),
-            value: leader.value,
-            client_name: leader.client_name,
-            session_id: leader.session_id,
-            coordinator: leader.coordinator,
-            elected_at: view::time(leader.elected_at),
-        }
-    }
-
     /// Asks a coordinator who leads.
     pub(crate) async fn of(calls: &Calls, election: &str) -> Result<Option<Self>, Failure> {
         let ask = |channel| {
@@ -59,9 +50,13 @@ impl Leader {
             async move { ElectionServiceClient::new(channel).leader(request).await }
         };
         let answer = calls.call(Repeats::Freely, ask).await?;
-        Ok(answer.into_inner().leader.map(Self::from_proto))
+        Ok(answer.into_inner().leader.map(Self::from_wire))
     }
 }
+
+from_message!(Leader => Leader {
+    fencing_token, value, client_name, session_id, coordinator, elected_at,
+});
 
 /// Change of an election's leader, as an [`Observer`](crate::Observer) yields it.
 ///

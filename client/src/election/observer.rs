@@ -14,7 +14,10 @@ use crate::{
     error::Failure,
     feed::{Feed, News},
     lease::FencingToken,
-    proto::v1::{self, election_service_client::ElectionServiceClient},
+    proto::{
+        FromWire,
+        v1::{self, election_service_client::ElectionServiceClient},
+    },
 };
 
 /// Stream of an election's leaders: first the present one, then every change, including to no leader. Made by
@@ -135,7 +138,7 @@ impl View {
 
     fn told(&mut self, told: v1::ObserveResponse) -> Option<LeaderChange> {
         self.skipped |= told.skipped;
-        let leader = told.leader.map(Leader::from_proto);
+        let leader = told.leader.map(Leader::from_wire);
         let token = leader.as_ref().and_then(|leader| leader.fencing_token);
         // A coordinator that is behind the one before it: it will catch up.
         let is_past = token.is_some() && token < self.newest;

@@ -241,10 +241,7 @@ impl AcquireError {
             | Self::UpgradeRefused { source, .. }
             | Self::LimitMismatch { source, .. }
             | Self::Deadlock { source, .. } => Some(source),
-            Self::Busy { .. }
-            | Self::TimedOut { .. }
-            | Self::Unavailable { .. }
-            | Self::SessionClosed { .. } => None,
+            _ => None,
         }
     }
 

@@ -161,13 +161,7 @@ impl ConnectError {
             | Self::PermissionDenied { source, .. }
             | Self::LimitReached { source, .. }
             | Self::Refused { source, .. } => Some(source),
-            Self::InvalidEndpoint { .. }
-            | Self::Credentials(_)
-            | Self::Tls { .. }
-            | Self::Mismatch { .. }
-            | Self::Unreachable { .. }
-            | Self::TimedOut { .. }
-            | Self::Ended { .. } => None,
+            _ => None,
         }
     }
 

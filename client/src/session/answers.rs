@@ -17,7 +17,7 @@ use crate::{
     error::{AcquireError, Failure, FailureKind, HoldFailure},
     lease::{FencingToken, Lease, LostReason},
     proto::{
-        duration,
+        FromWire, duration,
         v1::{self, session_response::Response},
     },
     view::Holder,
@@ -185,7 +185,7 @@ impl<A, H> Machine<A, H> {
         if outcome == v1::AcquireOutcome::Cancelled && self.is_draining() {
             return self.wait_on(acquire, waiting);
         }
-        let holder = answer.holder.map(Holder::from_proto).map(Box::new);
+        let holder = answer.holder.map(Holder::from_wire).map(Box::new);
         self.fail(waiting, |name| match (outcome, wait) {
             (v1::AcquireOutcome::Busy | v1::AcquireOutcome::TimedOut, Some(Duration::ZERO)) => {
                 AcquireError::Busy { name, holder }
@@ -223,7 +223,7 @@ impl<A, H> Machine<A, H> {
 
     fn lost(&mut self, now: Moment, lost: v1::SessionLost) {
         for lock in lost.locks {
-            let reason = LostReason::from_proto(lock.reason());
+            let reason = LostReason::from_wire(lock.reason);
             tracing::warn!(
                 lock = lock.name,
                 "the coordinator says that the lock is lost: {reason}"

@@ -14,6 +14,7 @@ use crate::{
     error::HoldFailure,
     lease::LostReason,
     proto::{
+        FromWire,
         v1::{self, resumed_lock, session_resume},
         wire,
     },
@@ -184,7 +185,7 @@ impl<A, H> Machine<A, H> {
         let resumed = opened.resumed.into_iter();
         let resumed = resumed.map(|lock| (lock.owner_id.clone(), Ok(lock)));
         let refused = opened.refused.into_iter().map(|lock| {
-            let reason = LostReason::from_proto(lock.reason());
+            let reason = LostReason::from_wire(lock.reason);
             (lock.owner_id, Err(reason))
         });
         let mut answers: BTreeMap<_, _> = refused.chain(resumed).collect();

@@ -2,14 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{
-    duration,
-    lock::{Holder, LockMode, LockView, Waiter},
-    time, token,
-};
+use super::lock::{Holder, LockMode, LockView, Waiter};
 use crate::{
     lease::{FencingToken, LostReason},
-    proto::v1,
+    proto::{FromWire, from_enum, from_message, v1},
 };
 
 /// An item of a [`LockWatcher`](crate::LockWatcher).
@@ -56,9 +52,9 @@ impl LockWatchEvent {
         use v1::watch_locks_response::Response;
 
         Some(match message.response? {
-            Response::Lock(lock) => Self::Lock(LockView::from_proto(lock)),
+            Response::Lock(lock) => Self::Lock(LockView::from_wire(lock)),
             Response::Ready(_) => Self::Ready,
-            Response::Event(event) => Self::Event(LockEvent::from_proto(event)),
+            Response::Event(event) => Self::Event(LockEvent::from_wire(event)),
             Response::Gap(gap) => Self::Gap(gap.message),
         })
     }
@@ -91,20 +87,21 @@ pub enum LockEventKind {
     Downgraded,
 }
 
-impl LockEventKind {
-    fn from_proto(kind: v1::LockEventKind) -> Self {
-        match kind {
-            v1::LockEventKind::Unspecified => Self::Unknown,
-            v1::LockEventKind::Granted => Self::Granted,
-            v1::LockEventKind::Queued => Self::Queued,
-            v1::LockEventKind::Withdrawn => Self::Withdrawn,
-            v1::LockEventKind::Released => Self::Released,
-            v1::LockEventKind::Expired => Self::Expired,
-            v1::LockEventKind::Lost => Self::Lost,
-            v1::LockEventKind::Forced => Self::Forced,
-            v1::LockEventKind::ValueChanged => Self::ValueChanged,
-            v1::LockEventKind::Downgraded => Self::Downgraded,
-        }
+from_enum!(LockEventKind {
+    Granted,
+    Queued,
+    Withdrawn,
+    Released,
+    Expired,
+    Lost,
+    Forced,
+    ValueChanged,
+    Downgraded,
+});
+
+impl FromWire<i32> for LockEventKind {
+    fn from_wire(wire: i32) -> Self {
+        Option::from_wire(wire).unwrap_or_default()
     }
 }
 
@@ -136,21 +133,7 @@ pub struct LockEvent {
     pub closed_for: Option<Duration>,
 }
 
-impl LockEvent {
-    fn from_proto(event: v1::LockEvent) -> Self {
-        let reason = event.reason();
-        Self {
-            kind: LockEventKind::from_proto(event.kind()),
-            mode: LockMode::from_proto(event.mode()),
-            reason: (reason != v1::LostReason::Unspecified).then(|| LostReason::from_proto(reason)),
-            name: event.name,
-            time: time(event.time),
-            fencing_token: token(event.fencing_token),
-            holder: event.holder.map(Holder::from_proto),
-            waiter: event.waiter.map(Waiter::from_proto),
-            holder_count: event.holder_count,
-            waiter_count: event.waiter_count,
-            closed_for: duration(event.closed_for),
-        }
-    }
-}
+from_message!(LockEvent => LockEvent {
+    kind, name, time, fencing_token, holder, waiter, reason, mode, holder_count,
+    waiter_count, closed_for,
+});

@@ -5,8 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{duration, time, token, unless_zero};
-use crate::{lease::FencingToken, proto::v1};
+use crate::{
+    lease::FencingToken,
+    proto::{from_enum, from_message},
+};
 
 /// Mode in which a lock is held, or in which a waiter wants to hold it.
 ///
@@ -30,17 +32,11 @@ pub enum LockMode {
     Semaphore,
 }
 
-impl LockMode {
-    /// Returns the mode; none if it is unset, or if this version does not know it.
-    pub(super) fn from_proto(mode: v1::LockMode) -> Option<Self> {
-        match mode {
-            v1::LockMode::Unspecified => None,
-            v1::LockMode::Exclusive => Some(Self::Exclusive),
-            v1::LockMode::Shared => Some(Self::Shared),
-            v1::LockMode::Semaphore => Some(Self::Semaphore),
-        }
-    }
-}
+from_enum!(LockMode {
+    Exclusive,
+    Shared,
+    Semaphore,
+});
 
 impl fmt::Display for LockMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,23 +86,10 @@ pub struct Holder {
     pub actor: Option<u64>,
 }
 
-impl Holder {
-    pub(crate) fn from_proto(holder: v1::Holder) -> Self {
-        Self {
-            session_id: holder.session_id,
-            client_name: holder.client_name,
-            coordinator: holder.coordinator,
-            fencing_token: token(holder.fencing_token),
-            acquired_at: time(holder.acquired_at),
-            ttl: duration(holder.ttl),
-            value: holder.value,
-            hold_count: holder.hold_count,
-            foreign: holder.foreign,
-            permits: unless_zero(holder.permits),
-            actor: unless_zero(holder.actor),
-        }
-    }
-}
+from_message!(Holder => Holder {
+    session_id, client_name, coordinator, fencing_token, acquired_at, ttl, value,
+    hold_count, foreign, permits, actor,
+});
 
 /// One waiter in the queue of a lock.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -130,20 +113,9 @@ pub struct Waiter {
     pub actor: Option<u64>,
 }
 
-impl Waiter {
-    pub(super) fn from_proto(waiter: v1::Waiter) -> Self {
-        Self {
-            mode: LockMode::from_proto(waiter.mode()),
-            session_id: waiter.session_id,
-            client_name: waiter.client_name,
-            coordinator: waiter.coordinator,
-            waiting_since: time(waiter.waiting_since),
-            position: waiter.position,
-            permits: unless_zero(waiter.permits),
-            actor: unless_zero(waiter.actor),
-        }
-    }
-}
+from_message!(Waiter => Waiter {
+    session_id, client_name, coordinator, waiting_since, position, mode, permits, actor,
+});
 
 /// Everything that can be seen of one lock. A free lock has neither a mode nor holders.
 ///
@@ -182,20 +154,7 @@ pub struct LockView {
     pub permits_taken: u32,
 }
 
-impl LockView {
-    pub(crate) fn from_proto(view: v1::LockView) -> Self {
-        Self {
-            mode: LockMode::from_proto(view.mode()),
-            name: view.name,
-            holders: view.holders.into_iter().map(Holder::from_proto).collect(),
-            holder_count: view.holder_count,
-            waiters: view.waiters.into_iter().map(Waiter::from_proto).collect(),
-            waiter_count: view.waiter_count,
-            fencing_token: token(view.fencing_token),
-            closed_for: duration(view.closed_for),
-            lock_delay: duration(view.lock_delay),
-            limit: unless_zero(view.limit),
-            permits_taken: view.permits_taken,
-        }
-    }
-}
+from_message!(LockView => LockView {
+    name, mode, holders, holder_count, waiters, waiter_count, fencing_token, closed_for,
+    lock_delay, limit, permits_taken,
+});

@@ -4,51 +4,27 @@ mod event;
 mod lock;
 mod report;
 
-use std::time::{Duration, SystemTime};
-
 pub use event::{LockEvent, LockEventKind, LockWatchEvent};
 pub use lock::{Holder, LockMode, LockView, Waiter};
 pub use report::{CoordinatorView, ForceReleased, SessionView, StoreState, TokenCheck};
 
-use crate::lease::FencingToken;
-
-/// Returns a time of the wire API; none if it is unset or out of range.
-pub(crate) fn time(wire: Option<prost_types::Timestamp>) -> Option<SystemTime> {
-    wire.and_then(|wire| SystemTime::try_from(wire).ok())
-}
-
-/// Returns a duration of the wire API; none if it is unset or negative.
-fn duration(wire: Option<prost_types::Duration>) -> Option<Duration> {
-    wire.and_then(|wire| Duration::try_from(wire).ok())
-}
-
-/// Returns a token of the wire API, which writes 0 for none.
-pub(crate) fn token(wire: i64) -> Option<FencingToken> {
-    unless_zero(wire).map(FencingToken::from)
-}
-
-/// Returns a number of the wire API that means "none" when it is zero.
-fn unless_zero<T: Default + PartialEq>(number: T) -> Option<T> {
-    (number != T::default()).then_some(number)
-}
-
-/// Returns a text of the wire API that means "none" when it is empty.
-fn unless_empty(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
-    use crate::{lease::LostReason, proto::v1};
+    use crate::{
+        lease::LostReason,
+        proto::{FromWire, v1},
+    };
 
     #[test]
     fn a_value_that_the_wire_api_leaves_out_is_none() {
-        let view = LockView::from_proto(v1::LockView::default());
+        let view = LockView::from_wire(v1::LockView::default());
         assert_eq!(view, LockView::default());
-        let holder = Holder::from_proto(v1::Holder::default());
+        let holder = Holder::from_wire(v1::Holder::default());
         assert_eq!(holder, Holder::default());
-        let status = CoordinatorView::from_proto(v1::GetStatusResponse::default());
+        let status = CoordinatorView::from_wire(v1::GetStatusResponse::default());
         assert_eq!(status, CoordinatorView::default());
         let item = LockWatchEvent::from_proto(v1::WatchLocksResponse::default());
         assert_eq!(item, None);
@@ -76,9 +52,9 @@ mod tests {
             limit: 4,
             ..Default::default()
         };
-        let view = LockView::from_proto(wire);
+        let view = LockView::from_wire(wire);
         assert_eq!(view.mode, Some(LockMode::Semaphore));
-        assert_eq!((view.limit, view.fencing_token), (Some(4), token(9)));
+        assert_eq!((view.limit, view.fencing_token), (Some(4), Some(9.into())));
         let holder = &view.holders[0];
         assert_eq!((holder.permits, holder.actor), (Some(2), Some(3)));
         assert_eq!(holder.fencing_token, Some(7.into()));

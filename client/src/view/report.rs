@@ -5,8 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{duration, time, token, unless_empty};
-use crate::{lease::FencingToken, proto::v1};
+use crate::{
+    lease::FencingToken,
+    proto::{from_enum, from_message},
+};
 
 /// One session of a coordinator.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -36,23 +38,10 @@ pub struct SessionView {
     pub identity: Option<String>,
 }
 
-impl SessionView {
-    pub(crate) fn from_proto(view: v1::SessionView) -> Self {
-        Self {
-            session_id: view.session_id,
-            client_name: view.client_name,
-            peer: view.peer,
-            coordinator: view.coordinator,
-            ttl: duration(view.ttl).unwrap_or_default(),
-            opened_at: time(view.opened_at),
-            since_heartbeat: duration(view.since_heartbeat).unwrap_or_default(),
-            hold_count: view.hold_count,
-            waiter_count: view.waiter_count,
-            metadata: view.metadata,
-            identity: unless_empty(view.identity),
-        }
-    }
-}
+from_message!(SessionView => SessionView {
+    session_id, client_name, peer, coordinator, ttl, opened_at, since_heartbeat, hold_count,
+    waiter_count, metadata, identity,
+});
 
 /// Result of a force release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,14 +54,9 @@ pub struct ForceReleased {
     pub fencing_token: Option<FencingToken>,
 }
 
-impl ForceReleased {
-    pub(crate) fn from_proto(answer: v1::ForceReleaseResponse) -> Self {
-        Self {
-            released: answer.released,
-            fencing_token: token(answer.fencing_token),
-        }
-    }
-}
+from_message!(ForceReleaseResponse => ForceReleased {
+    released, fencing_token,
+});
 
 /// Result of a check of a fencing token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,14 +69,9 @@ pub struct TokenCheck {
     pub newest_token: Option<FencingToken>,
 }
 
-impl TokenCheck {
-    pub(crate) fn from_proto(answer: v1::CheckTokenResponse) -> Self {
-        Self {
-            current: answer.current,
-            newest_token: token(answer.newest_token),
-        }
-    }
-}
+from_message!(CheckTokenResponse => TokenCheck {
+    current, newest_token,
+});
 
 /// Whether a coordinator reaches its store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -103,6 +82,8 @@ pub enum StoreState {
     /// The store is out of reach, or must not be used.
     Down,
 }
+
+from_enum!(StoreState { Up, Down });
 
 /// Answer of one coordinator about its own state. A caller without the permission `inspect` on every lock sees
 /// `coordinator`, `version`, `uptime` and `serving` only.
@@ -131,23 +112,7 @@ pub struct CoordinatorView {
     pub waiter_count: Option<u64>,
 }
 
-impl CoordinatorView {
-    pub(crate) fn from_proto(answer: v1::GetStatusResponse) -> Self {
-        Self {
-            store_state: match answer.store_state() {
-                v1::StoreState::Unspecified => None,
-                v1::StoreState::Up => Some(StoreState::Up),
-                v1::StoreState::Down => Some(StoreState::Down),
-            },
-            coordinator: answer.coordinator,
-            version: answer.version,
-            uptime: duration(answer.uptime),
-            serving: answer.serving,
-            reason: unless_empty(answer.reason),
-            store: unless_empty(answer.store),
-            session_count: answer.session_count,
-            hold_count: answer.hold_count,
-            waiter_count: answer.waiter_count,
-        }
-    }
-}
+from_message!(GetStatusResponse => CoordinatorView {
+    coordinator, version, uptime, serving, reason, store, store_state, session_count,
+    hold_count, waiter_count,
+});
