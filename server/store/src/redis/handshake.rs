@@ -45,8 +45,7 @@ impl Dial<'_> {
         pipeline.cmd("CLIENT").arg("SETNAME").arg(CLIENT_NAME);
         pipeline.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
         pipeline.cmd("ROLE");
-        pipeline.add_command(ask_run());
-        pipeline.cmd("INFO").arg("cluster");
+        pipeline.cmd("INFO");
         // PING is refused while the server loads its data or has lost its master; some of the rest is not.
         pipeline.cmd("PING");
         pipeline.cmd("SELECT").arg(self.target.database());
@@ -59,8 +58,9 @@ impl Dial<'_> {
         let mut replies = sent.map_err(|error| self.lost(&error))?.into_iter();
         let (_named, policy) = (replies.next(), replies.next());
         self.check_role(replies.next())?;
-        let run = replies.next().and_then(|reply| run_id(&reply));
-        self.check_alone(replies.next())?;
+        // A user may be forbidden to ask. A node of a cluster then shows itself by MOVED.
+        let info = replies.next().unwrap_or(Value::Nil);
+        self.check_alone(&info)?;
         let must_succeed = [
             ("PING", DownCause::Rejected),
             ("SELECT", DownCause::Database),
@@ -73,11 +73,10 @@ impl Dial<'_> {
                 return Err(self.refused(command, &error, cause));
             }
         }
-        let policy = match policy.and_then(config_value) {
-            Some(policy) => Some(policy),
-            None => self.memory_policy_from_info(connection).await?,
-        };
-        Ok((policy, run.map(Into::into)))
+        // Many hosted servers forbid CONFIG.
+        let policy = policy.and_then(config_value);
+        let policy = policy.or_else(|| info_field(&info, "maxmemory_policy"));
+        Ok((policy, run_id(&info).map(Into::into)))
     }
 
     fn check_role(&self, role: Option<Value>) -> Result<(), Fault> {
@@ -110,12 +109,8 @@ impl Dial<'_> {
     }
 
     /// Refuses a node of a cluster, which would serve some locks and refuse others.
-    fn check_alone(&self, info: Option<Value>) -> Result<(), Fault> {
-        // A user may be forbidden to ask. A node then shows itself by MOVED.
-        let in_cluster = info
-            .as_ref()
-            .and_then(text)
-            .is_some_and(|info| info.lines().any(|line| line == "cluster_enabled:1"));
+    fn check_alone(&self, info: &Value) -> Result<(), Fault> {
+        let in_cluster = info_field(info, "cluster_enabled").is_some_and(|is| is == "1");
         if !in_cluster || self.target.kind() == Kind::Node {
             return Ok(());
         }
@@ -124,18 +119,6 @@ impl Dial<'_> {
              redis+cluster://host,host,host, or rediss+cluster:// with TLS"
         );
         Err(Fault::new(DownCause::InCluster, reason))
-    }
-
-    /// Reads the memory policy from `INFO`, because many hosted servers forbid `CONFIG`.
-    async fn memory_policy_from_info(
-        &self,
-        connection: &mut MultiplexedConnection,
-    ) -> Result<Option<String>, Fault> {
-        let reply = connection
-            .send_packed_command(redis::cmd("INFO").arg("memory"))
-            .await;
-        let reply = reply.map_err(|error| self.lost(&error))?;
-        Ok(info(&reply, "maxmemory_policy"))
     }
 
     /// Explains a refused login. Shows only the error's code: the text of some repeats the arguments, password included.
@@ -229,11 +212,11 @@ pub(crate) fn ask_run() -> Cmd {
 
 /// Returns the id of the server's run, if it reports one.
 pub(crate) fn run_id(reply: &Value) -> Option<String> {
-    info(reply, "run_id")
+    info_field(reply, "run_id")
 }
 
 /// Returns one field of `INFO`.
-fn info(reply: &Value, what: &str) -> Option<String> {
+fn info_field(reply: &Value, what: &str) -> Option<String> {
     let mut lines = text(reply)?.lines();
     let said = lines.find_map(|line| line.strip_prefix(what)?.strip_prefix(':'))?;
     Some(said.to_owned())
