@@ -98,7 +98,7 @@ impl Keeper {
 
     /// Asks the seeds, and nodes that were replicas.
     async fn ask_others(&self, router: &Arc<Router>) -> (Vec<View>, Vec<Fault>) {
-        let mut targets = router.url.seeds().to_vec();
+        let mut targets = router.url.seeds.to_vec();
         let mut replicas = self.replicas.clone();
         fastrand::shuffle(&mut replicas);
         targets.extend(

@@ -38,22 +38,22 @@ const STEP_BACK: Duration = Duration::from_secs(5);
 
 /// Starts to ask, and goes on as long as the place exists.
 pub(super) fn follow(url: SentinelUrl) -> Place {
-    let label: Arc<str> = format!("the Redis master {}", url.master()).into();
+    let label: Arc<str> = format!("the Redis master {}", url.master).into();
     let still_asking = Fault::new(
         DownCause::Connecting,
         format!("still asking the sentinels where {label} is"),
     );
     let (whereabouts, receiver) = watch::channel(Err(still_asking.clone()));
     let doubt = Arc::new(Notify::new());
-    let (answers, inbox) = mpsc::channel(url.sentinels().len());
+    let (answers, inbox) = mpsc::channel(url.sentinels.len());
     let mut boards = Vec::new();
     let mut tasks = Vec::new();
-    for (index, sentinel) in url.sentinels().iter().enumerate() {
+    for (index, sentinel) in url.sentinels.iter().enumerate() {
         boards.push(Board::new(sentinel.label(), 1, &still_asking));
         let asking = Asking {
             index,
             sentinel: sentinel.clone(),
-            master: url.master().into(),
+            master: Arc::clone(&url.master),
             answers: answers.clone(),
             doubt: Arc::clone(&doubt),
         };
@@ -71,7 +71,7 @@ pub(super) fn follow(url: SentinelUrl) -> Place {
     };
     let place = Place {
         label,
-        database: url.database(),
+        database: url.access.database,
         whereabouts: receiver,
         doubt,
     };
@@ -167,7 +167,7 @@ impl Follower {
         let known = self.known.as_ref();
         if known.is_none_or(|known| known.address != *address) {
             info!(epoch = chosen.epoch, "{} is at {address}", self.label);
-            let target = url.access().target(address);
+            let target = url.access.target(address);
             self.tell(target.map_err(|error| {
                 let reason = format!("{} is at {address}, but {error}", self.label);
                 Fault::new(DownCause::Tls, reason)

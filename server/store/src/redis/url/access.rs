@@ -15,7 +15,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub(in crate::redis) struct Access {
     pub(super) login: Option<Login>,
-    pub(super) database: u32,
+    pub(in crate::redis) database: u32,
     pub(super) tls: Option<Arc<TlsSettings>>,
     pub(super) kind: Kind,
 }

@@ -11,8 +11,10 @@ use super::{
 /// `Debug` does not show the password.
 #[derive(Clone, Debug)]
 pub struct ClusterUrl {
-    seeds: Arc<[RedisTarget]>,
-    access: Access,
+    /// The nodes to ask first, in the order of the URL; at least one.
+    pub(in crate::redis) seeds: Arc<[RedisTarget]>,
+    /// The access to all nodes.
+    pub(in crate::redis) access: Access,
 }
 
 impl ClusterUrl {
@@ -39,16 +41,6 @@ impl ClusterUrl {
             access,
         })
     }
-
-    /// Returns the nodes to ask first, in the order of the URL; at least one.
-    pub fn seeds(&self) -> &[RedisTarget] {
-        &self.seeds
-    }
-
-    /// Returns the access to all nodes.
-    pub(in crate::redis) fn access(&self) -> &Access {
-        &self.access
-    }
 }
 
 #[cfg(test)]
@@ -62,7 +54,7 @@ mod tests {
         let url = ClusterUrl::parse("redis+cluster://app:se%40cret@a:1,B,[::1]:7000/", None);
         let url = url.unwrap();
         assert!(!format!("{url:?}").contains("cret"));
-        let seeds: Vec<_> = url.seeds().iter().map(ToString::to_string).collect();
+        let seeds: Vec<_> = url.seeds.iter().map(ToString::to_string).collect();
         assert_eq!(
             seeds,
             [
@@ -72,7 +64,7 @@ mod tests {
             ]
         );
         let url = ClusterUrl::parse("rediss+cluster://h:1,g:2", None).unwrap();
-        assert!(url.seeds().iter().all(RedisTarget::uses_tls));
+        assert!(url.seeds.iter().all(RedisTarget::uses_tls));
     }
 
     #[test]

@@ -16,9 +16,12 @@ const SENTINEL_PORT: u16 = 26_379;
 /// `Debug` shows no password.
 #[derive(Clone, Debug)]
 pub struct SentinelUrl {
-    sentinels: Arc<[RedisTarget]>,
-    master: Arc<str>,
-    access: Access,
+    /// The sentinels, in the order of the URL; at least one.
+    pub(in crate::redis) sentinels: Arc<[RedisTarget]>,
+    /// The name under which they know the master.
+    pub(in crate::redis) master: Arc<str>,
+    /// The access to the Redis servers.
+    pub(in crate::redis) access: Access,
 }
 
 impl SentinelUrl {
@@ -58,26 +61,6 @@ impl SentinelUrl {
             master: master.into(),
             access,
         })
-    }
-
-    /// Returns the sentinels, in the order of the URL; at least one.
-    pub fn sentinels(&self) -> &[RedisTarget] {
-        &self.sentinels
-    }
-
-    /// Returns the name by which the sentinels know the master.
-    pub fn master(&self) -> &str {
-        &self.master
-    }
-
-    /// Returns the database number that each connection selects.
-    pub fn database(&self) -> u32 {
-        self.access.database
-    }
-
-    /// Returns the credentials for the Redis servers.
-    pub(in crate::redis) fn access(&self) -> &Access {
-        &self.access
     }
 }
 

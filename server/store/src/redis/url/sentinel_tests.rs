@@ -10,7 +10,7 @@ fn parse(url: &str) -> Result<SentinelUrl, StoreUrlError> {
 }
 
 fn server(url: &SentinelUrl) -> RedisTarget {
-    url.access().target(&Address::new("h", 1)).unwrap()
+    url.access.target(&Address::new("h", 1)).unwrap()
 }
 
 #[test]
@@ -20,20 +20,20 @@ fn every_part_is_read() {
          ?sentinel-user=w%40tch&sentinel-password=hunt=er%263",
     )
     .unwrap();
-    let sentinels: Vec<_> = url.sentinels().iter().map(RedisTarget::label).collect();
+    let sentinels: Vec<_> = url.sentinels.iter().map(RedisTarget::label).collect();
     let expected = ["one:26379", "two:7000", "[::1]:26379"];
     assert_eq!(
         sentinels,
         expected.map(|at| format!("the sentinel at {at}"))
     );
-    assert_eq!(url.master(), "my.master-1_a");
-    assert_eq!(url.database(), 5);
-    let login = url.sentinels()[1].login().unwrap();
+    assert_eq!(&*url.master, "my.master-1_a");
+    assert_eq!(url.access.database, 5);
+    let login = url.sentinels[1].login().unwrap();
     assert_eq!(login.user.as_deref(), Some("w@tch"));
     assert_eq!(&*login.password, "hunt=er&3");
-    assert_eq!(url.sentinels()[1].database(), 0);
+    assert_eq!(url.sentinels[1].database(), 0);
 
-    let redis = url.access().target(&Address::new("10.0.0.1", 6380));
+    let redis = url.access.target(&Address::new("10.0.0.1", 6380));
     let redis = redis.unwrap();
     assert_eq!(redis.to_string(), "redis://app:***@10.0.0.1:6380/5");
     assert_eq!(&*redis.login().unwrap().password, "hunter2");
@@ -46,14 +46,14 @@ fn every_part_is_read() {
 fn omitted_parts_have_defaults() {
     for url in ["redis+sentinel://h/m", "REDIS+Sentinel://@h:26379/m/0"] {
         let url = parse(url).unwrap();
-        assert_eq!(url.sentinels()[0].to_string(), "redis://h:26379/0");
-        assert_eq!((url.master(), url.database()), ("m", 0));
-        assert!(url.sentinels()[0].login().is_none());
+        assert_eq!(url.sentinels[0].to_string(), "redis://h:26379/0");
+        assert_eq!((&*url.master, url.access.database), ("m", 0));
+        assert!(url.sentinels[0].login().is_none());
         assert!(server(&url).login().is_none());
     }
     // The password of one is never tried on the other.
     let url = parse("redis+sentinel://:secret@h/m").unwrap();
-    assert!(url.sentinels()[0].login().is_none());
+    assert!(url.sentinels[0].login().is_none());
     let url = parse("redis+sentinel://h/m?sentinel-password=secret").unwrap();
     assert!(server(&url).login().is_none());
 }

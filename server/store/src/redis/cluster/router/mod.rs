@@ -214,7 +214,7 @@ impl Router {
 
     /// Returns the target for an address, with the login and the encryption of the store URL.
     pub(super) fn target(&self, address: &Address) -> Option<RedisTarget> {
-        match self.url.access().target(address) {
+        match self.url.access.target(address) {
             Ok(target) => Some(target),
             Err(error) => {
                 tracing::warn!("the Redis Cluster names the node {address}, but {error}");
