@@ -30,7 +30,7 @@ use crate::{
     feed::{self, Feed},
     redis::{
         keys::{Keys, wake_channel},
-        link::{Link, LinkOptions, Subscription},
+        link::{Link, LinkOptions, Listening},
         url::QuorumUrl,
     },
     store::{Answer, Exchanged, Listed, LockStore, Observer, Options, Stamped, WakeUp},
@@ -44,6 +44,7 @@ pub struct QuorumStore {
     inner: Arc<Inner>,
     /// Dropped with this, which ends them.
     _tasks: Vec<AbortOnDropHandle<()>>,
+    _listening: Vec<Listening>,
 }
 
 impl QuorumStore {
@@ -53,6 +54,8 @@ impl QuorumStore {
         // Prepares now, because a command's time runs from before its encoding.
         Keys::prepare();
         let (messages, incoming) = mpsc::channel(WAKE_UPS);
+        let channel = wake_channel(&options.coordinator).into_bytes();
+        let mut listening = Vec::new();
         let all = masters.into_iter().enumerate().map(|(place, target)| {
             let link = Link::start(
                 target,
@@ -61,13 +64,10 @@ impl QuorumStore {
                     connections: 1,
                     command_timeout: options.timeout,
                     scripts: script::texts(),
-                    subscription: Some(Subscription {
-                        channel: wake_channel(&options.coordinator).into_bytes(),
-                        messages: messages.clone(),
-                    }),
                     ..LinkOptions::default()
                 },
             );
+            listening.push(link.subscribe(channel.clone(), messages.clone(), Some));
             Arc::new(Master::new(place, link, options.meter.clone()))
         });
         let masters = Arc::new(Masters {
@@ -98,6 +98,7 @@ impl QuorumStore {
         let store = Self {
             inner,
             _tasks: tasks,
+            _listening: listening,
         };
         Ok((store, receiver))
     }

@@ -32,7 +32,7 @@ use super::{
     encode::{LockScript, encode},
     errors::{call_error, link_error, server_error},
     keys::LockKeys,
-    link::{ConnectionId, Link, LinkOptions, Subscription},
+    link::{ConnectionId, Link, LinkOptions},
     pending::{Pending, has_to_wait, take_handed},
     place::Place,
     reroute::{Refusal, Reroute},
@@ -77,7 +77,6 @@ impl Lanes {
         place: Place,
         script: LockScript,
         options: &Options,
-        subscription: Option<Subscription>,
         router: Option<(Weak<dyn Reroute>, Address)>,
         observer: SharedObserver,
     ) -> Arc<Self> {
@@ -91,7 +90,6 @@ impl Lanes {
                 connections: options.connections,
                 command_timeout: options.timeout,
                 scripts: vec![script.text(), Arc::from(blocked::SCRIPT)],
-                subscription,
                 ..LinkOptions::default()
             },
         );

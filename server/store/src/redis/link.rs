@@ -14,12 +14,11 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-pub use super::slot::ConnectionId;
 use super::{
     dial::{Listener, Purpose, RunId},
     fields::Garbled,
     handshake::load_script,
-    listening::{Heard, Listening, forward_to},
+    listening::{Heard, forward_to},
     place::Place,
     replies::{into_result, is_missing_script, unfit_server},
     slot::{Live, Slot},
@@ -27,6 +26,7 @@ use super::{
     upkeep::{Timing, Upkeep},
     url::RedisTarget,
 };
+pub use super::{listening::Listening, slot::ConnectionId};
 
 /// Options of a link. The defaults suit a Redis server in the same data centre.
 #[derive(Clone, Debug)]
@@ -42,8 +42,6 @@ pub struct LinkOptions {
     pub ping_interval: Duration,
     /// Lua scripts that every command connection loads before it is used, to be called by `EVALSHA`.
     pub scripts: Vec<Arc<str>>,
-    /// The subscription, if any.
-    pub subscription: Option<Subscription>,
 }
 
 impl Default for LinkOptions {
@@ -54,20 +52,8 @@ impl Default for LinkOptions {
             dial_timeout: Duration::from_millis(500),
             ping_interval: Duration::from_millis(500),
             scripts: Vec::new(),
-            subscription: None,
         }
     }
-}
-
-/// Subscription to one channel, over a connection of its own.
-///
-/// Messages that are published while that connection is down, or while `messages` is full, are lost: a message is a hint.
-#[derive(Clone, Debug)]
-pub struct Subscription {
-    /// The name of the channel.
-    pub channel: Vec<u8>,
-    /// Gets the payload of each message, as it was published.
-    pub messages: mpsc::Sender<Vec<u8>>,
 }
 
 /// Link to one Redis server, or to the present master. Cheap to clone; when the last clone is dropped, its connections are
@@ -81,7 +67,6 @@ struct Inner {
     place: Place,
     slots: Vec<Arc<Slot>>,
     board: Arc<Board>,
-    subscription: Option<Listening>,
     scripts: Arc<[Arc<str>]>,
     timing: Timing,
     /// Ended when this is dropped. They do not keep this alive.
@@ -118,7 +103,6 @@ impl Link {
             dial_timeout,
             ping_interval,
             scripts,
-            subscription,
         } = options;
         let scripts: Arc<[Arc<str>]> = scripts.into();
         let subject = place.to_string();
@@ -150,23 +134,10 @@ impl Link {
             tasks.push(AbortOnDropHandle::new(tokio::spawn(upkeep.run())));
             slots.push(slot);
         }
-        let subscription = subscription.map(|Subscription { channel, messages }| {
-            Listening::start(
-                place.clone(),
-                timing,
-                (format!("the subscription to {subject}"), &board),
-                Heard {
-                    channels: vec![channel],
-                    ..Heard::default()
-                },
-                forward_to(messages),
-            )
-        });
         let inner = Inner {
             place,
             slots,
             board,
-            subscription,
             scripts,
             timing,
             _tasks: tasks,
@@ -281,10 +252,20 @@ impl Link {
         self.inner.board.watch()
     }
 
-    /// Returns whether the subscription is up, as it changes: while it is down, messages are lost. `None` without a
-    /// subscription.
-    pub fn subscription_status(&self) -> Option<watch::Receiver<LinkStatus>> {
-        self.inner.subscription.as_ref().map(Listening::status)
+    /// Subscribes to one channel over a connection of its own, until the result is dropped. `messages` gets what `read` makes of
+    /// each payload. Messages that are published while that connection is down, or while `messages` is full, are lost: a message
+    /// is a hint.
+    pub fn subscribe<T: Send + 'static>(
+        &self,
+        channel: Vec<u8>,
+        messages: mpsc::Sender<T>,
+        read: impl Fn(Vec<u8>) -> Option<T> + Send + Sync + 'static,
+    ) -> Listening {
+        let of = Heard {
+            channels: vec![channel],
+            ..Heard::default()
+        };
+        self.listen("the subscription to", of, forward_to(messages, read))
     }
 
     /// Listens to channels over one more connection; the log shows `what` before the server's name.

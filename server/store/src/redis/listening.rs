@@ -27,7 +27,7 @@ pub(super) struct Heard {
 }
 
 /// Listening connection. It is closed when this is dropped.
-pub(super) struct Listening {
+pub struct Listening {
     slot: Arc<Slot>,
     board: Arc<Board>,
     command_timeout: Duration,
@@ -70,7 +70,7 @@ impl Listening {
     }
 
     /// Returns whether it listens, as it changes.
-    pub(super) fn status(&self) -> watch::Receiver<LinkStatus> {
+    pub fn status(&self) -> watch::Receiver<LinkStatus> {
         self.board.watch()
     }
 
@@ -138,6 +138,12 @@ impl Listening {
     }
 }
 
+impl std::fmt::Debug for Listening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listening").finish_non_exhaustive()
+    }
+}
+
 /// Gives an item to a feed.
 pub(super) fn give(items: &mpsc::Sender<FeedItem>, item: FeedItem) -> Result<(), Full> {
     match items.try_send(item) {
@@ -147,12 +153,16 @@ pub(super) fn give(items: &mpsc::Sender<FeedItem>, item: FeedItem) -> Result<(),
     }
 }
 
-/// Passes the payload of each message on, unless its queue is full.
-pub(super) fn forward_to(messages: mpsc::Sender<Vec<u8>>) -> Listener {
+/// Passes on what `read` makes of the payload of each message, unless the queue is full.
+pub(super) fn forward_to<T: Send + 'static>(
+    messages: mpsc::Sender<T>,
+    read: impl Fn(Vec<u8>) -> Option<T> + Send + Sync + 'static,
+) -> Listener {
     Arc::new(move |PushInfo { kind, data }| {
         if kind == PushKind::Message
             && let Some(Value::BulkString(payload)) = data.into_iter().nth(1)
-            && messages.try_send(payload).is_err()
+            && let Some(message) = read(payload)
+            && messages.try_send(message).is_err()
         {
             debug!("a wake-up message was dropped, because too many wait to be read");
         }
@@ -176,7 +186,7 @@ mod tests {
     #[test]
     fn messages_are_forwarded_and_what_nobody_reads_is_dropped() {
         let (messages, mut received) = mpsc::channel(2);
-        let forward = forward_to(messages);
+        let forward = forward_to(messages, Some);
         forward(message(PushKind::Subscribe, "not a message")).unwrap();
         for payload in ["one", "two", "too many"] {
             forward(message(PushKind::Message, payload)).unwrap();

@@ -18,7 +18,7 @@ use super::{
     feed,
     keys::{Keys, wake_channel},
     lanes::{Lanes, SharedObserver},
-    link::Subscription,
+    link::Listening,
     place::Place,
     sentinel,
     status::LinkStatus,
@@ -39,6 +39,8 @@ const WAKE_UPS: usize = 1024;
 #[derive(Debug)]
 pub struct RedisStore {
     servers: Servers,
+    /// The connection for wake-ups of one server; each node of a cluster has its own.
+    _listening: Option<Listening>,
     keys: Keys,
     board: blocked::Board,
     observer: SharedObserver,
@@ -68,20 +70,18 @@ impl RedisStore {
             "sentinel" => Some(sentinel::follow(SentinelUrl::parse(url, tls.clone())?)),
             _ => Some(Place::fixed(RedisTarget::parse(url, tls.clone())?)),
         };
-        let servers = match place {
+        let (servers, listening) = match place {
             Some(place) => {
                 let script = LockScript::of_database(place.database);
-                let (messages, incoming) = mpsc::channel(WAKE_UPS);
-                let subscription = Subscription {
-                    channel: wake_channel(&options.coordinator).into_bytes(),
-                    messages,
-                };
-                let subscription = Some(subscription);
                 let shared = Arc::clone(&observer);
-                let lanes = Lanes::open(place, script, &options, subscription, None, shared);
-                tokio::spawn(read_wake_ups(incoming, keys.clone(), wake_ups));
+                let lanes = Lanes::open(place, script, &options, None, shared);
                 lanes.attend(|_| {});
-                Servers::One(lanes)
+                let channel = wake_channel(&options.coordinator).into_bytes();
+                let of = keys.clone();
+                // Full or closed: a refresh finds it.
+                let read = move |message: Vec<u8>| wake_up::parse(&message, &of);
+                let listening = lanes.link().subscribe(channel, wake_ups, read);
+                (Servers::One(lanes), Some(listening))
             }
             None => {
                 let url = ClusterUrl::parse(url, tls)?;
@@ -92,11 +92,12 @@ impl RedisStore {
                 };
                 let router = Router::new(url, common, Arc::clone(&observer));
                 tokio::spawn(keeper::run(Arc::downgrade(&router)));
-                Servers::Cluster(router)
+                (Servers::Cluster(router), None)
             }
         };
         let store = Self {
             servers,
+            _listening: listening,
             keys,
             board,
             observer,
@@ -172,20 +173,6 @@ impl LockStore for RedisStore {
         match &self.servers {
             Servers::One(lanes) => feed::open(lanes.link(), &self.keys),
             Servers::Cluster(router) => cluster::feed::open(router),
-        }
-    }
-}
-
-/// Passes on what scripts publish.
-async fn read_wake_ups(
-    mut messages: mpsc::Receiver<Vec<u8>>,
-    keys: Keys,
-    wake_ups: mpsc::Sender<WakeUp>,
-) {
-    while let Some(message) = messages.recv().await {
-        if let Some(wake_up) = wake_up::parse(&message, &keys) {
-            // Full or closed: a refresh finds it.
-            let _ = wake_ups.try_send(wake_up);
         }
     }
 }

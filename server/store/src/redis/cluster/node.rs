@@ -50,7 +50,6 @@ impl Node {
             Place::fixed(target),
             LockScript::of_cluster(),
             &common.options,
-            None,
             Some((router, address.clone())),
             observer,
         );

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_store::redis::{
-    link::{LinkOptions, Subscription},
+    link::{Link, LinkOptions},
     url::RedisTarget,
 };
 use redis::{ErrorKind, ServerErrorKind, Value};
@@ -53,20 +53,13 @@ async fn login_and_database_are_used() {
     for login in [":hunter2", "default:hunter2", "worker:p%2Fw%23"] {
         let url = format!("redis://{login}@127.0.0.1:{}/3", server.port());
         let (messages, mut received) = mpsc::channel(1);
-        let subscription = Some(Subscription {
-            channel: b"c".to_vec(),
-            messages,
-        });
-        let options = LinkOptions {
-            subscription,
-            ..LinkOptions::default()
-        };
-        let link = leasehold_store::redis::link::Link::start(
+        let link = Link::start(
             RedisTarget::parse(&url, None).unwrap(),
-            options,
+            LinkOptions::default(),
         );
+        let listening = link.subscribe(b"c".to_vec(), messages, Some);
         until_up(&mut link.status()).await;
-        until_up(&mut link.subscription_status().unwrap()).await;
+        until_up(&mut listening.status()).await;
         run(&link, "SET key value").await;
         run(&link, "PUBLISH c hello").await;
         assert_eq!(
@@ -94,8 +87,7 @@ async fn a_user_without_dangerous_commands_suffices() {
         scripts: vec![script("return 1")],
         ..LinkOptions::default()
     };
-    let link =
-        leasehold_store::redis::link::Link::start(RedisTarget::parse(&url, None).unwrap(), options);
+    let link = Link::start(RedisTarget::parse(&url, None).unwrap(), options);
     until_up(&mut link.status()).await;
     run(&link, "SET key value").await;
 }
@@ -201,16 +193,10 @@ async fn an_abandoned_batch_disturbs_no_other() {
 async fn messages_arrive_and_the_subscription_comes_back() {
     let mut server = RedisServer::start();
     let (messages, mut received) = mpsc::channel(2);
-    let subscription = Some(Subscription {
-        channel: b"wake:\xff".to_vec(),
-        messages,
-    });
-    let link = server.link_with(LinkOptions {
-        subscription,
-        ..LinkOptions::default()
-    });
+    let link = server.link_with(LinkOptions::default());
+    let listening = link.subscribe(b"wake:\xff".to_vec(), messages, Some);
     until_up(&mut link.status()).await;
-    let mut subscribed = link.subscription_status().unwrap();
+    let mut subscribed = listening.status();
     let epoch = until_up(&mut subscribed).await;
     let mut check = async |payload: &[u8]| {
         let mut publish = command("PUBLISH");
@@ -268,18 +254,12 @@ async fn a_connection_that_is_marked_bad_is_replaced_once() {
 async fn nothing_outlives_the_last_handle() {
     let mut server = RedisServer::start();
     let (messages, mut received) = mpsc::channel(1);
-    let subscription = Some(Subscription {
-        channel: b"c".to_vec(),
-        messages,
-    });
     let tasks_before = Handle::current().metrics().num_alive_tasks();
-    let link = server.link_with(LinkOptions {
-        subscription,
-        ..LinkOptions::default()
-    });
+    let link = server.link_with(LinkOptions::default());
+    let listening = link.subscribe(b"c".to_vec(), messages, Some);
     let mut status = link.status();
     until_up(&mut status).await;
-    until_up(&mut link.subscription_status().unwrap()).await;
+    until_up(&mut listening.status()).await;
     let ours = |clients: String| {
         clients
             .lines()
@@ -296,6 +276,7 @@ async fn nothing_outlives_the_last_handle() {
     drop(link);
     run(&clone, "PING").await;
     drop(clone);
+    drop(listening);
     // Both ends hear of it: our channels close, and Redis sees its clients go.
     assert!(timeout(PATIENCE, received.recv()).await.unwrap().is_none());
     while status.changed().await.is_ok() {}

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold_store::redis::{
-    link::{Link, LinkOptions, Subscription},
+    link::{Link, LinkOptions},
     status::{DownCause, LinkError},
 };
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
@@ -155,16 +155,10 @@ async fn a_server_that_hangs_costs_one_time_out_and_is_used_again_at_once() {
 async fn a_server_that_hangs_is_noticed_without_traffic() {
     let server = RedisServer::start();
     let (messages, _received) = mpsc::channel(1);
-    let subscription = Some(Subscription {
-        channel: b"c".to_vec(),
-        messages,
-    });
-    let link = server.link_with(LinkOptions {
-        subscription,
-        ..LinkOptions::default()
-    });
+    let link = server.link_with(LinkOptions::default());
+    let listening = link.subscribe(b"c".to_vec(), messages, Some);
     let mut status = link.status();
-    let mut subscribed = link.subscription_status().unwrap();
+    let mut subscribed = listening.status();
     let epochs = (until_up(&mut status).await, until_up(&mut subscribed).await);
     server.pause();
     let paused = Instant::now();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use leasehold_store::redis::{
-    link::{Link, LinkOptions, Subscription},
+    link::{Link, LinkOptions},
     status::DownCause,
     url::RedisTarget,
 };
@@ -28,17 +28,13 @@ const PASSWORD: &str = "hunter2";
 /// Dials `url` and returns why both the commands and the subscription are down.
 async fn refusals(url: &str) -> [(DownCause, String); 2] {
     let (messages, _received) = mpsc::channel(1);
-    let subscription = Some(Subscription {
-        channel: b"c".to_vec(),
-        messages,
-    });
-    let options = LinkOptions {
-        subscription,
-        ..LinkOptions::default()
-    };
-    let link = Link::start(RedisTarget::parse(url, None).unwrap(), options);
+    let link = Link::start(
+        RedisTarget::parse(url, None).unwrap(),
+        LinkOptions::default(),
+    );
+    let listening = link.subscribe(b"c".to_vec(), messages, Some);
     let commands = until_down(&mut link.status()).await;
-    let subscription = until_down(&mut link.subscription_status().unwrap()).await;
+    let subscription = until_down(&mut listening.status()).await;
     for (_, reason) in [&commands, &subscription] {
         assert!(!reason.contains(PASSWORD), "{reason}");
     }
@@ -174,17 +170,11 @@ async fn a_server_that_speaks_something_else_is_told_apart() {
         }
     });
     let (messages, _received) = mpsc::channel(1);
-    let options = LinkOptions {
-        subscription: Some(Subscription {
-            channel: b"c".to_vec(),
-            messages,
-        }),
-        ..LinkOptions::default()
-    };
     let link = Link::start(
         RedisTarget::parse(&format!("redis://{address}"), None).unwrap(),
-        options,
+        LinkOptions::default(),
     );
+    let _listening = link.subscribe(b"c".to_vec(), messages, Some);
     let (cause, reason) = until_down(&mut link.status()).await;
     assert_eq!(cause, DownCause::NotRedis, "{reason}");
     assert!(cause.needs_operator());

@@ -11,7 +11,7 @@ use leasehold_store::{
     Options, Store, StoreUrlError, TlsFiles,
     measure::Meter,
     redis::{
-        link::{Link, LinkOptions, Subscription},
+        link::{Link, LinkOptions},
         status::{DownCause, LinkStatus},
         url::RedisTarget,
     },
@@ -183,20 +183,13 @@ async fn a_server_of_the_given_authority_is_used() {
     tls.server.admin::<()>("CONFIG SET requirepass hunter2");
     let url = format!("rediss://:hunter2@127.0.0.1:{}/2", tls.port);
     let (messages, mut received) = mpsc::channel(1);
-    let subscription = Some(Subscription {
-        channel: b"c".to_vec(),
-        messages,
-    });
-    let options = LinkOptions {
-        subscription,
-        ..LinkOptions::default()
-    };
     let link = Link::start(
         RedisTarget::parse(&url, Some(&*tls.certificates.path("ca.pem"))).unwrap(),
-        options,
+        LinkOptions::default(),
     );
+    let listening = link.subscribe(b"c".to_vec(), messages, Some);
     until_up(&mut link.status()).await;
-    until_up(&mut link.subscription_status().unwrap()).await;
+    until_up(&mut listening.status()).await;
     assert_eq!(run(&link, "SET key value").await, Value::Okay);
     assert_eq!(run(&link, "PUBLISH c hello").await, Value::Int(1));
     assert_eq!(
