@@ -51,7 +51,7 @@ pub(crate) async fn watch(connection: &Connection, prefix: &str, as_json: bool) 
             _ => {}
         }
         match as_json {
-            true => serde_json::to_string(&event::News::of(news, locks)),
+            true => event::document(news, locks),
             false => Ok(event::line(news, locks)),
         }
     };

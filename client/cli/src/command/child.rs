@@ -8,6 +8,7 @@ use std::{
     process::ExitStatus,
 };
 
+use anyhow::anyhow;
 use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group, waitid},
@@ -26,6 +27,7 @@ use super::{
 };
 use crate::{
     connection::{TRACEPARENT, TRACESTATE},
+    exit::Exit,
     say::say,
 };
 
@@ -37,18 +39,6 @@ const TOKEN: &str = "LEASEHOLD_FENCING_TOKEN";
 const LOCKS: &str = "LEASEHOLD_LOCKS";
 /// Variable of the command with the election that it leads.
 const ELECTION: &str = "LEASEHOLD_ELECTION";
-
-/// Error of starting the command.
-#[derive(thiserror::Error, Debug)]
-pub(super) enum SpawnError {
-    #[error("command not found: {command:?}")]
-    NotFound { command: OsString },
-    #[error("failed to execute {command:?}")]
-    Other {
-        command: OsString,
-        source: io::Error,
-    },
-}
 
 /// A running command. Dropping it kills its group if it has not ended, and gives the terminal back.
 pub(super) struct Child {
@@ -70,14 +60,15 @@ pub(super) enum Change {
 }
 
 /// Starts the command. Must be called on the main thread: the parent-death signal comes when the starting thread ends.
-pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, SpawnError> {
+pub(super) fn spawn(order: &Order<'_>, watch: &Watch) -> Result<Child, (Exit, anyhow::Error)> {
     let command = &order.lease.command;
     let program = command.first().map_or(OsStr::new(""), OsString::as_os_str);
-    let failed = |source: io::Error| {
-        let command = program.to_owned();
-        match source.kind() {
-            io::ErrorKind::NotFound => SpawnError::NotFound { command },
-            _ => SpawnError::Other { command, source },
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => (Exit::NOT_FOUND, anyhow!("command not found: {program:?}")),
+        _ => {
+            let error = anyhow::Error::new(source);
+            let what = format!("failed to execute {program:?}");
+            (Exit::NOT_EXECUTABLE, error.context(what))
         }
     };
     let foreground = Foreground::find();

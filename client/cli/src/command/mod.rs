@@ -20,8 +20,7 @@ pub(crate) use options::LeaseOptions;
 pub(crate) use order::{Ended, Order};
 pub(crate) use watch::Watch;
 
-use self::child::SpawnError;
-use crate::{connection::Connection, exit::Exit, say::say, signals::Signals};
+use crate::{connection::Connection, report::report, say::say, signals::Signals};
 
 /// Longest time that the tool waits for a release: the coordinator releases the locks of an ended process anyway.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -79,7 +78,7 @@ pub(crate) async fn run(
         (Ended::Stopped { .. }, _) => {}
         // A loss has been reported, or came after the command had ended.
         (Ended::ByItself(_), Ok(Ok(()) | Err(HoldError::Lost { .. }))) => {}
-        (Ended::ByItself(_), Ok(Err(error))) => crate::report::report(&error.into(), false),
+        (Ended::ByItself(_), Ok(Err(error))) => report(&error.into(), false),
         (Ended::ByItself(_), Err(_)) => {
             say("the release was not confirmed in time; the lock ends with this process");
         }
@@ -97,12 +96,8 @@ async fn start(order: &Order<'_>, watch: &Watch, signals: &mut Signals) -> anyho
     }
     let mut child = match child::spawn(order, watch) {
         Ok(child) => child,
-        Err(error) => {
-            let exit = match error {
-                SpawnError::NotFound { .. } => Exit::NOT_FOUND,
-                SpawnError::Other { .. } => Exit::NOT_EXECUTABLE,
-            };
-            crate::report::report(&error.into(), false);
+        Err((exit, error)) => {
+            report(&error, false);
             return Ok(Ended::ByItself(exit));
         }
     };

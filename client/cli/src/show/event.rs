@@ -1,9 +1,9 @@
 //! Output of watched events: a line or a JSON document for each.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use leasehold_client::{LockEvent, LockEventKind as Kind, LockView, LockWatchEvent, LostReason};
-use serde::Serialize;
+use serde_json::{json, to_string};
 
 use super::{
     json::{self, Json, Wide, document},
@@ -106,34 +106,14 @@ fn reason(reason: LostReason) -> Option<&'static str> {
     }
 }
 
-/// Document: an object with one field, which names its kind.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum News<'a> {
-    Lock(Json<'a, LockView>),
-    #[serde(rename_all = "camelCase")]
-    Ready {
-        lock_count: Wide<u64>,
-    },
-    Event(Json<'a, LockEvent>),
-    Gap {
-        message: &'a str,
-    },
-    Unknown {},
-}
-
-impl<'a> News<'a> {
-    /// Returns the document; `locks` is the snapshot's size.
-    pub(crate) fn of(news: &'a LockWatchEvent, locks: u64) -> Self {
-        match news {
-            LockWatchEvent::Lock(view) => Self::Lock(Json(view)),
-            LockWatchEvent::Ready => Self::Ready {
-                lock_count: Wide(locks),
-            },
-            LockWatchEvent::Event(event) => Self::Event(Json(event)),
-            LockWatchEvent::Gap(message) => Self::Gap { message },
-            _ => Self::Unknown {},
-        }
+/// Returns an item as JSON; `locks` is the snapshot's size.
+pub(crate) fn document(news: &LockWatchEvent, locks: u64) -> serde_json::Result<String> {
+    match news {
+        LockWatchEvent::Lock(view) => to_string(&BTreeMap::from([("lock", Json(view))])),
+        LockWatchEvent::Ready => to_string(&json!({ "ready": { "lockCount": Wide(locks) } })),
+        LockWatchEvent::Event(event) => to_string(&BTreeMap::from([("event", Json(event))])),
+        LockWatchEvent::Gap(message) => to_string(&json!({ "gap": { "message": message } })),
+        _ => to_string(&json!({ "unknown": {} })),
     }
 }
 
@@ -246,7 +226,9 @@ mod tests {
 
     #[test]
     fn documents_have_the_field_names_of_the_wire_api() {
-        let json = |news: &LockWatchEvent| serde_json::to_value(News::of(news, 4)).unwrap();
+        let json = |news: &LockWatchEvent| -> serde_json::Value {
+            serde_json::from_str(&document(news, 4).unwrap()).unwrap()
+        };
         let granted = json(&LockWatchEvent::Event(event(Kind::Granted)));
         let granted = &granted["event"];
         assert_eq!(granted["kind"], "LOCK_EVENT_KIND_GRANTED");
