@@ -24,7 +24,6 @@ use super::{
     link::{Link, LinkOptions},
 };
 use crate::{
-    clock,
     lane::Lane,
     store::{Acknowledgement, unanswered},
 };
@@ -66,6 +65,49 @@ impl Acknowledgement {
             command_timeout: self.timeout + command_timeout,
             ..LinkOptions::default()
         }
+    }
+
+    fn wait(self) -> Cmd {
+        let mut wait = redis::cmd("WAIT");
+        // 0 would wait for ever.
+        wait.arg(self.replicas).arg(millis(self.timeout).max(1));
+        wait
+    }
+
+    /// Judges the replies to the small writes and to the `WAIT` behind them. Returns the run of the server that enough replicas
+    /// have acknowledged, or why none is; fails if nothing was written.
+    fn judge(
+        self,
+        mut replies: Vec<RedisResult<Value>>,
+        run: Option<RunId>,
+    ) -> Result<Result<RunId, StoreError>, StoreError> {
+        let acknowledged: RedisResult<u32> = match replies.pop() {
+            Some(Ok(value)) => redis::from_redis_value(value).map_err(Into::into),
+            Some(Err(error)) => Err(error),
+            None => Ok(0),
+        };
+        let written = replies.pop().unwrap_or(Ok(Value::Nil));
+        // The only other reply is that of `ASKING`, which is a word.
+        let is_extended = replies
+            .iter()
+            .any(|reply| matches!(reply, Ok(Value::Int(1))));
+        if let Err(error) = &written
+            && !is_extended
+        {
+            return Err(indeterminate(&call_error(error)));
+        }
+        let acknowledged = acknowledged.map_err(|error| indeterminate(&call_error(&error)))?;
+        if acknowledged < self.replicas {
+            tracing::debug!(
+                acknowledged,
+                wanted = self.replicas,
+                "too few replicas have acknowledged"
+            );
+            return Ok(Err(self.missed()));
+        }
+        Ok(run.ok_or_else(|| StoreError::Indeterminate {
+            reason: "the connection ended while replicas were asked".to_owned(),
+        }))
     }
 
     fn missed(self) -> StoreError {
@@ -139,8 +181,8 @@ impl Acknowledger {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks enough replicas, over a connection, to acknowledge all earlier writes. Returns the run of the server that confirms it, or why not, and
-    /// the slot that was written; fails if no slot could be written.
+    /// Asks enough replicas, over a connection, to acknowledge all earlier writes. Returns the run of the server that confirms
+    /// it, or why not, and the slot that was written; fails if no slot could be written.
     async fn ask(
         &self,
         connection: usize,
@@ -167,43 +209,16 @@ impl Acknowledger {
         slot: u16,
         asking: bool,
     ) -> Result<Result<RunId, StoreError>, StoreError> {
-        let begun = clock::now();
         let mut commands = Vec::new();
         for write in self.writes(slot) {
             commands.extend(asking.then(|| redis::cmd("ASKING")));
             commands.push(write);
         }
-        commands.push(self.wait());
+        commands.push(self.wanted.wait());
         let replies = self.link.execute(connection, commands).await;
         let replies = replies.map_err(|error| indeterminate(&link_error(&error)))?;
         let run = self.link.run(replies.connection);
-        let mut items = replies.items;
-        let acknowledged: RedisResult<u32> = match items.pop() {
-            Some(Ok(value)) => redis::from_redis_value(value).map_err(Into::into),
-            Some(Err(error)) => Err(error),
-            None => Ok(0),
-        };
-        let written = items.pop().unwrap_or(Ok(Value::Nil));
-        // The only other reply is that of `ASKING`, which is a word.
-        let is_extended = items.iter().any(|item| matches!(item, Ok(Value::Int(1))));
-        if let Err(error) = &written
-            && !is_extended
-        {
-            return Err(indeterminate(&call_error(error)));
-        }
-        let acknowledged = acknowledged.map_err(|error| indeterminate(&call_error(&error)))?;
-        if acknowledged < self.wanted.replicas {
-            tracing::debug!(
-                acknowledged,
-                wanted = self.wanted.replicas,
-                waited = ?begun.until(clock::now()),
-                "too few replicas have acknowledged"
-            );
-            return Ok(Err(self.wanted.missed()));
-        }
-        Ok(run.ok_or_else(|| StoreError::Indeterminate {
-            reason: "the connection ended while replicas were asked".to_owned(),
-        }))
+        self.wanted.judge(replies.items, run)
     }
 
     /// Returns the small writes. Without one, `WAIT` answers at once, and means nothing. The first works if the key exists,
@@ -215,14 +230,6 @@ impl Acknowledger {
         let mut write = redis::cmd("SET");
         write.arg(&key).arg("").arg("PX").arg(millis(KEPT));
         [extend, write]
-    }
-
-    fn wait(&self) -> Cmd {
-        let mut wait = redis::cmd("WAIT");
-        // 0 would wait for ever.
-        wait.arg(self.wanted.replicas)
-            .arg(millis(self.wanted.timeout).max(1));
-        wait
     }
 }
 
@@ -265,6 +272,58 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const WANTED: Acknowledgement = Acknowledgement {
+        replicas: 2,
+        timeout: Duration::from_millis(300),
+    };
+
+    #[test]
+    fn as_many_replicas_are_asked_for_as_are_wanted() {
+        let packed = WANTED.wait().get_packed_command();
+        assert_eq!(packed, b"*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$3\r\n300\r\n");
+    }
+
+    #[test]
+    fn fewer_replicas_than_wanted_acknowledge_nothing() {
+        let run = RunId::from("one");
+        let answered = |number| {
+            let replies = vec![Ok(Value::Int(1)), Ok(Value::Okay), Ok(Value::Int(number))];
+            WANTED.judge(replies, Some(Arc::clone(&run))).unwrap()
+        };
+        for too_few in [0, 1] {
+            let missed = answered(too_few);
+            assert!(
+                matches!(missed, Err(StoreError::NotReplicated { replicas: 2, .. })),
+                "{too_few}: {missed:?}"
+            );
+        }
+        for enough in [2, 3] {
+            assert_eq!(answered(enough).unwrap(), run);
+        }
+    }
+
+    #[test]
+    fn without_a_write_before_it_an_acknowledgement_means_nothing() {
+        let failed = || Err((redis::ErrorKind::Client, "failed").into());
+        let run = || Some(RunId::from("one"));
+        let unwritten = WANTED.judge(vec![Ok(Value::Int(0)), failed(), Ok(Value::Int(2))], run());
+        assert!(
+            matches!(unwritten, Err(StoreError::Indeterminate { .. })),
+            "{unwritten:?}"
+        );
+        // The key was there, and lives on: that is a write.
+        let extended = WANTED.judge(vec![Ok(Value::Int(1)), failed(), Ok(Value::Int(2))], run());
+        assert!(extended.unwrap().is_ok());
+        let cut_off = WANTED.judge(
+            vec![Ok(Value::Int(1)), Ok(Value::Okay), Ok(Value::Int(2))],
+            None,
+        );
+        assert!(
+            matches!(cut_off, Ok(Err(StoreError::Indeterminate { .. }))),
+            "{cut_off:?}"
+        );
+    }
 
     #[test]
     fn only_the_replicas_of_the_run_that_did_it_acknowledge_it() {
