@@ -74,6 +74,7 @@ async fn ask(config: &Config, address: SocketAddr) -> io::Result<Vec<u8>> {
     // HTTP/1.0: the answer is not in chunks, and ends with the connection.
     let request = format!("GET /readyz HTTP/1.0\r\nhost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
+    stream.flush().await?;
     let mut answer = Vec::new();
     match stream.take(MAX_ANSWER).read_to_end(&mut answer).await {
         // TLS ended without close_notify. A cut-off answer fails to parse.

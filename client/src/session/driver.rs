@@ -150,7 +150,7 @@ impl Driver {
             self.connect_if_wanted();
         }
         if self.sees_off {
-            self.leaving.join_all().await;
+            while self.leaving.join_next().await.is_some() {}
         }
     }
 

@@ -162,8 +162,13 @@ impl<A, H> Machine<A, H> {
             self.replies.first_due(),
             self.resume_until,
         ];
-        let releases = self.unsent_releases.iter();
-        let retries = releases.filter_map(|release| release.retry_at);
+        // While none can be sent there may be as many as there were holds, and none has a time of its own.
+        let releases: &[_] = if self.takes_changes() {
+            &self.unsent_releases
+        } else {
+            &[]
+        };
+        let retries = releases.iter().filter_map(|release| release.retry_at);
         streams
             .filter_map(Stream::alarm)
             .chain(others.into_iter().flatten())

@@ -89,6 +89,13 @@ impl Claims {
         ))
     }
 
+    /// Returns whether there may be a decision once so many masters more have answered.
+    pub fn may_decide(&self, unheard: usize) -> bool {
+        let (all, needed) = (self.of.len(), majority(self.of.len()));
+        let known = self.of.iter().flatten().count();
+        known + unheard >= needed.min(all - needed + 1)
+    }
+
     /// Returns the repair of masters that lack it or have an older token; `None` if no master with a vote has it.
     pub fn mend(&self) -> Option<Mend> {
         let token = self.agreed().or_else(|| self.tokens().max())?;

@@ -94,8 +94,8 @@ impl Masters {
 impl Keeping {
     /// Waits for the result. Sets the hold again on masters that lack it, from another master's record.
     pub(super) async fn outcome(mut self) -> Result<Stamped, StoreError> {
-        while self.claims.decision().is_none() && self.hear().await {}
-        if self.claims.decision().is_none() {
+        while self.is_open() && self.hear().await {}
+        if self.is_open() {
             self.mend().await;
         }
         match self.claims.decision() {
@@ -115,6 +115,11 @@ impl Keeping {
             }
             None => Err(self.round.undecided()),
         }
+    }
+
+    /// Returns whether it is not decided yet and may be.
+    fn is_open(&self) -> bool {
+        self.claims.decision().is_none() && self.claims.may_decide(self.round.unheard())
     }
 
     /// Processes one answer; returns false if no more come.

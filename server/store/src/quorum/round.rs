@@ -144,10 +144,11 @@ impl Masters {
             let mut status = master.link.status();
             while clock::now() < gone_at {
                 if let Some(mut answers) = asked.take() {
-                    if let Some(Answer {
-                        outcome: Outcome::Said { .. },
-                        ..
-                    }) = answers.recv().await
+                    let answer = answers.recv().await;
+                    // A key that is no lock's any more has nothing to release.
+                    if let Some(
+                        Outcome::Said { .. } | Outcome::Failed(StoreError::WrongType { .. }),
+                    ) = answer.map(|answer| answer.outcome)
                     {
                         return;
                     }
@@ -209,6 +210,11 @@ fn reason_of(error: &StoreError) -> String {
 }
 
 impl Round {
+    /// Returns how many masters have not answered.
+    pub(super) fn unheard(&self) -> usize {
+        self.left
+    }
+
     /// Waits for the next answer. Returns `None` when all have answered, or the time is up.
     ///
     /// # Cancel safety

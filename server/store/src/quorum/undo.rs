@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_core::{name::LockName, time::Moment};
+use leasehold_core::{failure::StoreError, name::LockName, time::Moment};
 
 use super::{
     master::Outcome,
@@ -31,7 +31,8 @@ impl Fate {
                 Said::Proposed { .. } => Self::Set,
                 _ => Self::Nothing,
             },
-            Outcome::Unsent(_) => Self::Nothing,
+            // A proposal reads the keys before it sets one: it has failed before.
+            Outcome::Failed(StoreError::WrongType { .. }) | Outcome::Unsent(_) => Self::Nothing,
             Outcome::Unknown(_) | Outcome::Failed(_) => Self::Unknown,
         }
     }
@@ -79,5 +80,23 @@ impl Masters {
                 }
             }
         });
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proposal_that_found_a_strangers_key_needs_no_undo() {
+        let failed = |error| Fate::of(&Outcome::Failed(error));
+        let name = LockName::parse("x").unwrap();
+        let strangers = failed(StoreError::WrongType { name });
+        assert_eq!(strangers, Fate::Nothing);
+        let refused = failed(StoreError::Refused {
+            reason: "OOM".to_owned(),
+        });
+        assert_eq!(refused, Fate::Unknown);
     }
 }

@@ -161,9 +161,12 @@ impl Acknowledger {
     /// Asks once for a batch of requests, except those whose callers have given up meanwhile.
     async fn serve(&self, mut batch: Vec<Request>) {
         batch.retain(|request| !request.answer.is_closed());
+        if batch.is_empty() {
+            return;
+        }
         let usual = u16::try_from(self.usual.load(Ordering::Relaxed)).ok();
         // The lane has no more calls in flight than there are connections.
-        let connection = self.idle().pop().unwrap_or_default();
+        let connection = self.take_idle();
         let asked = self.ask(connection, slots(usual, &batch)).await;
         self.idle().push(connection);
         if let Ok((_, slot)) = &asked {
@@ -174,6 +177,16 @@ impl Acknowledger {
             let result = acknowledged(&request.run, &asked);
             // The caller may have given up.
             let _ = request.answer.send(result);
+        }
+    }
+
+    /// Takes a connection that is up, or any if none is.
+    fn take_idle(&self) -> usize {
+        let mut idle = self.idle();
+        let up = idle.iter().rposition(|index| self.link.is_up(*index));
+        match up {
+            Some(place) => idle.swap_remove(place),
+            None => idle.pop().unwrap_or_default(),
         }
     }
 
@@ -270,6 +283,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
 

@@ -215,9 +215,14 @@ pub(crate) fn run_id(reply: &Value) -> Option<String> {
     info_field(reply, "run_id")
 }
 
-/// Returns one field of `INFO`.
+/// Returns one field of `INFO`. Others may have any bytes: those of errors begin with words that clients chose.
 fn info_field(reply: &Value, what: &str) -> Option<String> {
-    let mut lines = text(reply)?.lines();
+    let info = match reply {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
+        Value::SimpleString(text) => text.into(),
+        _ => return None,
+    };
+    let mut lines = info.lines();
     let said = lines.find_map(|line| line.strip_prefix(what)?.strip_prefix(':'))?;
     Some(said.to_owned())
 }
@@ -236,5 +241,18 @@ pub(crate) fn config_value(reply: Value) -> Option<String> {
     match reply {
         Value::Array(words) => words.get(1).and_then(text).map(str::to_owned),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_clients_in_info_hide_no_other_field() {
+        let info = b"# Server\r\nrun_id:0123\r\n# Errorstats\r\nerrorstat_\xff:count=1\r\ncluster_enabled:0\r\n";
+        let reply = Value::BulkString(info.to_vec());
+        assert_eq!(run_id(&reply).as_deref(), Some("0123"));
+        assert_eq!(info_field(&reply, "cluster_enabled").as_deref(), Some("0"));
     }
 }

@@ -247,6 +247,12 @@ impl Link {
         live.find(|live| live.id == connection)?.run.clone()
     }
 
+    /// Returns whether a command connection is up.
+    pub(super) fn is_up(&self, index: usize) -> bool {
+        let slot = self.inner.slots.get(index);
+        slot.is_some_and(|slot| slot.live().is_ok())
+    }
+
     /// Returns whether all command connections are up, as it changes.
     pub fn status(&self) -> watch::Receiver<LinkStatus> {
         self.inner.board.watch()

@@ -105,6 +105,15 @@ proptest! {
         }
     }
 
+    /// Masters are waited for as long as their answers may bring a decision.
+    #[test]
+    fn whoever_may_decide_is_waited_for(said in all(), heard in 0_usize..9) {
+        let heard = heard.min(said.len());
+        if claims(said.len(), &said).decision().is_some() {
+            prop_assert!(claims(said.len(), &said[..heard]).may_decide(said.len() - heard));
+        }
+    }
+
     /// A token is written again only if a voter has it, only to masters that lack it and can take it, and only if a majority
     /// has no other token.
     #[test]
@@ -157,6 +166,13 @@ fn a_majority_that_has_nothing_has_lost_it() {
     let lacking = claims_of_all(Claim::Lacks);
     assert!(!lacking.may_be_anywhere());
     assert!(Claims::new(5).may_be_anywhere());
+}
+
+#[test]
+fn nobody_is_waited_for_whose_answer_decides_nothing() {
+    let failed = claims(3, &[None, None, None]);
+    assert!(!failed.may_decide(1));
+    assert!(failed.may_decide(2));
 }
 
 fn claims_of_all(claim: Claim) -> Claims {
