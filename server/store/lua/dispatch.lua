@@ -14,6 +14,10 @@
 --       then each release's owner id; each renewal's owner id and TTL; each acquire's arguments; and of each of the
 --       others: c and the caller, where that changes; its letter; its own arguments
 
+-- Bytes of a client name that stay in the record of a released hold: nearly every client has a name, and to remove a short
+-- one saves less memory than a command costs.
+local KEPT_CLIENT = 64
+
 local KEYS, ARGV, try, letters = KEYS, ARGV, redis.pcall, ARGV[2]
 local releases, renewals, acquires = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 set_caller(ARGV[6], ARGV[7], ARGV[8], ARGV[9])
@@ -58,14 +62,16 @@ elseif renewals > 0 then
   holders = call('MGET', unpack(KEYS, locks + 1, acquired_locks))
 end
 
--- Returns whether a record is that of an owner id and has a value or a client's name.
+-- Returns whether a record is that of an owner id and has a value or a long client name.
 local function has_more(found, owner)
   if not found or found:sub(17, 32) ~= owner then return false end
-  -- After the coordinator come the session and the extras, each after its length.
+  -- After the coordinator come the session and the extras, each after its length, the client name, and the value.
   local at = found:sub(33, 32 + #mine) == mine and 33 + #mine
   at = at and at + 1 + (found:byte(at) or 0)
   at = at and at + 1 + (found:byte(at) or 0)
-  return not at or found:sub(at) ~= '\0\0'
+  if not at or #found < at + 1 then return true end
+  local client = unpack_bytes('>I2', found, at)
+  return client > KEPT_CLIENT or #found > at + 1 + client
 end
 
 -- Releases: a lock with waiters, or in an unexpected state, is left to release.lua.
@@ -83,7 +89,7 @@ if releases > 0 then
     if type(result) == 'table' then
       for i in pairs(released) do released[i] = result end
     else
-      -- As strip does in hold.lua. Without either, it costs nothing.
+      -- As strip does in hold.lua, where it pays.
       for i in pairs(released) do
         local found = holders[releases + renewals + i]
         if has_more(found, ARGV[9 + i]) then

@@ -1,4 +1,4 @@
-//! The rest of a released hold in Redis: its token, without its value or its client's name.
+//! The rest of a released hold in Redis: its token, without its value or a long client name.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use redis::FromRedisValue;
 use crate::pair::{Pair, acquire, owner, release};
 
 const VALUE: &str = "said by the holder";
-const CLIENT: &str = "named by the client";
+/// Longer than the names that stay.
+const CLIENT: &str = "named by the client at such length that Redis had better forget the name";
 
 async fn ask<T: FromRedisValue>(redis: &RedisServer, command: &[&str]) -> T {
     let mut cmd = redis::cmd(command[0]);
@@ -208,7 +209,7 @@ async fn commands_of_a_cycle(redis: &RedisServer, store: &Store, cycle: [Command
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stripping_costs_a_command_only_if_the_client_gave_data() {
+async fn stripping_costs_a_command_only_if_there_is_much_to_strip() {
     let redis = RedisServer::start();
     let store = crate::connect(&redis).await;
     let pair = Pair::new(&redis, "cycle").await;
@@ -217,6 +218,21 @@ async fn stripping_costs_a_command_only_if_the_client_gave_data() {
     // The two calls, and within each the time and whether anybody watches; whether anybody waits and two writes; whether
     // anybody waits, who holds it, and its end.
     assert_eq!(commands_of_a_cycle(&redis, &store, silent).await, 12);
-    let told = cycle(telling(0, Mode::Exclusive));
-    assert_eq!(commands_of_a_cycle(&redis, &store, told).await, 13);
+    let named = |length: usize| {
+        let Op::Acquire(mut asked) = acquire(0, Mode::Exclusive) else {
+            panic!("it is an acquire")
+        };
+        asked.client_name = ClientName::parse(&"n".repeat(length)).unwrap();
+        cycle(Op::Acquire(asked))
+    };
+    assert_eq!(commands_of_a_cycle(&redis, &store, named(64)).await, 12);
+    assert_eq!(commands_of_a_cycle(&redis, &store, named(65)).await, 13);
+    let valued = |value: &[u8]| {
+        let Op::Acquire(mut asked) = acquire(0, Mode::Exclusive) else {
+            panic!("it is an acquire")
+        };
+        asked.value = Value::parse(value).unwrap();
+        cycle(Op::Acquire(asked))
+    };
+    assert_eq!(commands_of_a_cycle(&redis, &store, valued(b"v")).await, 13);
 }
