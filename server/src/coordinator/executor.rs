@@ -1,6 +1,6 @@
 //! Execution of what the machines of sessions and of unary calls ask for: registrations, commands, waiters, clean-up.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use leasehold_core::{
     command::Op,
@@ -14,6 +14,9 @@ use uuid::Uuid;
 
 use super::{Coordinator, contention::TrackedWaiter, inbox::Inbox};
 use crate::{admission::Share, limits::WaiterPlace};
+
+/// Most commands, or waiters, for which an empty table keeps memory.
+const KEPT: usize = 32;
 
 /// Executor of one machine's outputs.
 #[derive(Debug)]
@@ -119,6 +122,7 @@ impl Executor {
             Output::UntrackWait(owner, end) => {
                 if let Some(waiter) = self.waiters.remove(&owner) {
                     waiter.ended(end);
+                    free(&mut self.waiters);
                 }
             }
             Output::Cleanup(pending) => self.coordinator.clean_up(pending),
@@ -194,11 +198,19 @@ impl Executor {
             Some(InFlight::Other(name)) => Some(name),
             Some(InFlight::Renewal) | None => None,
         };
+        free(&mut self.in_flight);
         let result = match name {
             Some(name) => self.coordinator.outcome(&name, result),
             None => result,
         };
         result.map_err(CommandFailure::Store)
+    }
+}
+
+/// Frees the memory that an empty table needed in a burst.
+fn free<K: Eq + Hash, V>(table: &mut HashMap<K, V>) {
+    if table.is_empty() && table.capacity() > 2 * KEPT {
+        table.shrink_to(KEPT);
     }
 }
 
