@@ -32,9 +32,10 @@ test: setup build ## Run every test that proves correctness and finishes soon, a
 
 soak: setup build ## Run the tests that need long waits, load or statistics (on a quiet machine); SOAK=short shortens them, as CI does
 	$(MAKE) $(addprefix soak-,$(MEASURED))
-	$(MAKE) --jobs=$(if $(filter short,$(SOAK)),4,1) --output-sync=target $(addprefix soak-,$(filter-out $(MEASURED),$(SOAKS)))
+	$(MAKE) --jobs=$(if $(filter short,$(SOAK)),4,1) --output-sync=target $(addprefix soak-,sentinel $(filter-out $(MEASURED) sentinel,$(SOAKS)))
 
-# A suite has its soak tests in a module of this name. Some suites have no others, and some measure the machine as well.
+# A suite has its soak tests in a module of this name. Some suites have no others, and some measure the machine as well. The
+# longest of those that run beside each other is sentinel: it begins first.
 SOAK ?= full
 SOAKS := $(sort $(shell grep -rlw "mod soak" tests/tests | cut -d/ -f3))
 SOAK_ONLY := abuse restarts
