@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::id::CoordinatorId;
 use leasehold_store::{Options, Status};
-use leasehold_tests::{Cluster, RedisServer, cluster::MASTERS, ports::free_port};
+use leasehold_tests::{Cluster, RedisServer, cluster::MASTERS, ports::free_port, wait};
 use tokio::time::timeout;
 
 use crate::{half_moved::open, site::LIMIT};
@@ -66,7 +66,12 @@ async fn a_replica_leads_to_the_masters_with_the_password_for_all() {
         "redis+cluster://:hunter2@127.0.0.1:{gone},{replica}"
     ))
     .await;
-    let page = store.list("", "", 10).await.unwrap().unwrap();
+    // It is up with its first master.
+    let page = wait::until("each master to be reached", LIMIT, || async {
+        store.list("", "", 10).await
+    })
+    .await
+    .unwrap();
     assert!(page.names.is_empty());
     let told = complaint(format!("redis+cluster://:wrong@{replica}")).await;
     assert!(
