@@ -140,11 +140,6 @@ impl Keeper {
     /// Publishes whether the cluster can be used, if that has changed.
     fn tell(&mut self, router: &Router) {
         let masters = router.masters();
-        // One node delivers the messages that reach every node.
-        let home = masters.iter().position(|node| node.listens());
-        for (index, node) in masters.iter().enumerate() {
-            node.set_home(home == Some(index));
-        }
         let ups = router.ups.load(Ordering::Relaxed);
         let moves = *router.moves.borrow();
         let is_due = self.told.at.is_none_or(|at| at.elapsed() >= SAY_EVERY);

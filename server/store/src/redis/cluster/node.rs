@@ -1,9 +1,6 @@
 //! Node: one master with its link, its lanes, and its connection for wake-ups.
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, Weak};
 
 use redis::Cmd;
 use tokio::sync::{mpsc, watch};
@@ -29,22 +26,20 @@ pub(super) struct Node {
     pub(super) lanes: Arc<Lanes>,
     /// Locks with waiters or holds of this coordinator, in slots of this node.
     pub(super) wants: mpsc::UnboundedSender<Want>,
-    /// Whether this node delivers the messages that reach every node.
-    pub(super) is_home: Arc<AtomicBool>,
     wakes: watch::Receiver<LinkStatus>,
 }
 
 impl Node {
-    /// Starts to connect.
+    /// Starts to connect. `is_home` returns whether this node delivers the messages that reach every node.
     pub(super) fn start(
         address: Address,
         target: RedisTarget,
         router: Weak<dyn Reroute>,
         common: &Common,
         observer: SharedObserver,
+        is_home: impl Fn() -> bool + Send + Sync + 'static,
         changed: impl Fn(bool) + Send + 'static,
     ) -> Arc<Self> {
-        let is_home = Arc::new(AtomicBool::new(false));
         let (wants, wanted) = mpsc::unbounded_channel();
         let lanes = Lanes::open(
             Place::fixed(target),
@@ -53,13 +48,12 @@ impl Node {
             Some((router, address.clone())),
             observer,
         );
-        let wakes = Wakes::start(lanes.link(), common, Arc::clone(&is_home), wanted);
+        let wakes = Wakes::start(lanes.link(), common, is_home, wanted);
         lanes.attend(changed);
         Arc::new(Self {
             address,
             lanes,
             wants,
-            is_home,
             wakes,
         })
     }
@@ -77,10 +71,6 @@ impl Node {
     /// Returns whether its subscription is up.
     pub(super) fn listens(&self) -> bool {
         self.wakes.borrow().is_up()
-    }
-
-    pub(super) fn set_home(&self, is_home: bool) {
-        self.is_home.store(is_home, Ordering::Relaxed);
     }
 
     /// Sends commands that belong to no lock.

@@ -1,14 +1,7 @@
 //! Wake-ups from one master: a connection that listens to the channels of those slots in which this coordinator waits for
 //! something or keeps holds, and to one channel whose messages reach every node.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use leasehold_core::{id::CoordinatorId, name::LockName};
 use redis::{PushInfo, PushKind, Value};
@@ -68,11 +61,12 @@ struct Slot {
 }
 
 impl Wakes {
-    /// Starts to listen, and returns whether it does.
+    /// Starts to listen, and returns whether it does. Of the messages that reach every node, those are delivered that come while
+    /// `is_home` says so.
     pub(super) fn start(
         link: &Link,
         common: &Common,
-        is_home: Arc<AtomicBool>,
+        is_home: impl Fn() -> bool + Send + Sync + 'static,
         wanted: mpsc::UnboundedReceiver<Want>,
     ) -> watch::Receiver<LinkStatus> {
         let (gone, slots_gone) = mpsc::unbounded_channel();
@@ -94,7 +88,7 @@ impl Wakes {
                         PushKind::Message | PushKind::SMessage,
                         _,
                         Some(Value::BulkString(payload)),
-                    ) if of_slot || is_home.load(Ordering::Relaxed) => {
+                    ) if of_slot || is_home() => {
                         if let Some(wake_up) = wake_up::parse(&payload, &keys) {
                             // Full or closed: a refresh finds it.
                             let _ = wake_ups.try_send(wake_up);

@@ -100,6 +100,13 @@ impl Router {
         nodes.cloned().collect()
     }
 
+    /// Returns whether this is the one node that delivers the messages that reach every node: the first master that listens.
+    fn is_home(&self, address: &Address) -> bool {
+        let masters = self.masters();
+        let home = masters.iter().find(|node| node.listens());
+        home.is_some_and(|home| home.address == *address)
+    }
+
     /// Returns the node of a slot.
     pub(super) fn node_of(&self, slot: u16) -> Option<Arc<Node>> {
         self.state().serving.get(usize::from(slot))?.clone()
@@ -206,8 +213,11 @@ impl Router {
                 router.stale.notify_one();
             }
         };
+        let (me, of) = (Weak::clone(&self.me), address.clone());
+        let is_home = move || me.upgrade().is_some_and(|router| router.is_home(&of));
         let me: Weak<dyn Reroute> = self.me.clone();
-        let node = Node::start(address.clone(), target, me, &self.common, observer, changed);
+        let of = address.clone();
+        let node = Node::start(of, target, me, &self.common, observer, is_home, changed);
         state.nodes.insert(address.clone(), Arc::clone(&node));
         Some(node)
     }
