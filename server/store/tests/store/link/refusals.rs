@@ -12,7 +12,7 @@ use leasehold_store::redis::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     sync::mpsc,
     time::timeout,
 };
@@ -133,14 +133,12 @@ async fn a_server_that_is_full_is_told_from_a_wrong_password() {
 #[tokio::test]
 async fn nobody_there_and_nobody_answering_are_two_things() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!(
-        "redis://127.0.0.1:{}",
-        listener.local_addr().unwrap().port()
-    );
     // The kernel accepts for it, but nobody ever answers.
-    let silent = refusals(&url).await;
-    drop(listener);
-    let nobody = refusals(&url).await;
+    let silent = refusals(&format!("redis://{}", listener.local_addr().unwrap())).await;
+    // A listener that is dropped listens on in a process that another test is about to start.
+    let bound = TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let nobody = refusals(&format!("redis://{}", bound.local_addr().unwrap())).await;
     for (cause, reason) in silent {
         assert_eq!(cause, DownCause::TimedOut, "{reason}");
         assert!(reason.contains("500 ms, during the login"), "{reason}");
