@@ -1,8 +1,8 @@
 //! Ports for servers whose port must be known beforehand, or stay the same over a restart.
 
 use std::{
-    collections::BTreeSet,
     net::{Ipv4Addr, TcpListener},
+    ops::Range,
     sync::{Mutex, PoisonError},
 };
 
@@ -10,25 +10,50 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 /// Below the range from which the kernel takes the ports of outgoing connections: while a server is down, no connection
 /// can sit on its port, and none that redials it can end up connected to itself.
-const RANGE: std::ops::Range<u16> = 12_000..32_000;
+const RANGE: Range<u16> = 12_000..32_000;
+/// Ports that a process reserves at a time.
+const BLOCK: u16 = 50;
 
-static HANDED_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+/// Reserved ports.
+struct Reserved {
+    free: Range<u16>,
+    /// A listener on the first port of each block, kept until the process ends: who has it has the block.
+    marks: Vec<TcpListener>,
+}
 
-/// Returns a port on loopback that nothing listens on now, different for every call in this process.
-///
-/// Another process may still take it first: a server that is given it must be checked to have got it.
+static RESERVED: Mutex<Reserved> = Mutex::new(Reserved {
+    free: 0..0,
+    marks: Vec::new(),
+});
+
+/// Returns a port on loopback that nothing listens on now, different for every call in this process and in the other tests that
+/// run on this machine.
 ///
 /// # Panics
 ///
-/// If a thousand ports in a row are taken.
+/// If all ports are taken.
 pub fn free_port() -> u16 {
-    let mut handed_out = HANDED_OUT.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut random = StdRng::from_os_rng();
-    for _ in 0..1_000 {
-        let port = random.random_range(RANGE);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() && handed_out.insert(port) {
+    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if let Some(port) = reserved.free.find(|port| listen(*port).is_some()) {
             return port;
         }
+        let (free, mark) = reserve();
+        reserved.free = free;
+        reserved.marks.push(mark);
     }
-    panic!("found no free port in {RANGE:?} on 127.0.0.1");
+}
+
+/// Reserves a block of ports.
+fn reserve() -> (Range<u16>, TcpListener) {
+    let firsts: Vec<u16> = RANGE.step_by(BLOCK.into()).collect();
+    let begin = StdRng::from_os_rng().random_range(0..firsts.len());
+    let (before, after) = firsts.split_at(begin);
+    let mut firsts = after.iter().chain(before);
+    let reserved = firsts.find_map(|first| Some((first + 1..first + BLOCK, listen(*first)?)));
+    reserved.unwrap_or_else(|| panic!("found no free ports in {RANGE:?} on 127.0.0.1"))
+}
+
+fn listen(port: u16) -> Option<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
 }
