@@ -283,35 +283,41 @@ impl Acquire {
         result: Result<Stamped, CommandFailure>,
         step: &mut Step<'_>,
     ) -> Option<AcquireOutcome> {
-        match &self.state {
-            AcquireState::Sent { command, .. } if *command == id => self.on_sent(result, step),
-            AcquireState::GivingUp { command, .. } if *command == id => self.on_left(&result, step),
-            AcquireState::Viewing { command } if *command == id => {
+        match std::mem::replace(&mut self.state, AcquireState::Queued) {
+            AcquireState::Sent {
+                command,
+                claim,
+                may_arrive_until,
+                early,
+            } if command == id => self.on_sent(claim, may_arrive_until, early, result, step),
+            AcquireState::GivingUp {
+                command,
+                claim,
+                why,
+            } if command == id => self.on_left(claim, why, &result, step),
+            AcquireState::Viewing { command } if command == id => {
                 let holder = match result.map(|stamped| stamped.executed.reply) {
                     Ok(Reply::Seen(view)) => view.holders.into_iter().next(),
                     _ => None,
                 };
                 self.settle(AcquireOutcome::TimedOut(holder), step)
             }
-            _ => None,
+            // Of a command that it has let go of.
+            state => {
+                self.state = state;
+                None
+            }
         }
     }
 
     fn on_sent(
         &mut self,
+        claim: Claim,
+        may_arrive_until: Moment,
+        early: Option<RegistryEvent>,
         result: Result<Stamped, CommandFailure>,
         step: &mut Step<'_>,
     ) -> Option<AcquireOutcome> {
-        let sent = std::mem::replace(&mut self.state, AcquireState::Queued);
-        let AcquireState::Sent {
-            claim,
-            may_arrive_until,
-            early,
-            ..
-        } = sent
-        else {
-            return None;
-        };
         let Stamped { executed, sent_at } = match result {
             Ok(stamped) => stamped,
             Err(CommandFailure::TooManyWaiters) => {
@@ -474,15 +480,14 @@ impl Acquire {
     /// Ends it without its locks. A grant of a single name that is on its way stands.
     pub(super) fn cancel(&mut self, step: &mut Step<'_>) -> Option<AcquireOutcome> {
         self.is_cancelled = true;
-        match self.state {
-            AcquireState::Queued => return Some(AcquireOutcome::Cancelled),
-            AcquireState::Waiting { .. } => self.give_up(GiveUp::Cancelled, step),
-            _ => {}
+        if self.is_queued() {
+            return Some(AcquireOutcome::Cancelled);
         }
+        self.give_up(GiveUp::Cancelled, step);
         None
     }
 
-    /// Leaves the queue, or gives back a grant that came meanwhile.
+    /// Leaves the lock's queue if it waits there, or gives back a grant that came meanwhile.
     fn give_up(&mut self, why: GiveUp, step: &mut Step<'_>) {
         let AcquireState::Waiting { claim } = &self.state else {
             return;
@@ -500,13 +505,11 @@ impl Acquire {
 
     fn on_left(
         &mut self,
+        claim: Claim,
+        why: GiveUp,
         result: &Result<Stamped, CommandFailure>,
         step: &mut Step<'_>,
     ) -> Option<AcquireOutcome> {
-        let left = std::mem::replace(&mut self.state, AcquireState::Queued);
-        let AcquireState::GivingUp { claim, why, .. } = left else {
-            return None;
-        };
         let (end, outcome) = match why {
             GiveUp::TimedOut => (WaitEnd::TimedOut, AcquireOutcome::TimedOut(None)),
             GiveUp::Cancelled => (WaitEnd::Cancelled, AcquireOutcome::Cancelled),

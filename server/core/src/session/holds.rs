@@ -47,6 +47,18 @@ impl Hold {
     pub(super) fn count(&self) -> u32 {
         self.count
     }
+
+    /// Tells the store how many times it is held, unless that is under way: then it is told again after the reply. Where too
+    /// much is in flight, it is told after the next renewal.
+    fn tell_count(&mut self, effects: &mut Effects) {
+        let (owner, count) = (self.grant.claim.owner, self.count);
+        if effects.is_busy() || self.telling || self.stored == count {
+            return;
+        }
+        self.telling = true;
+        let op = Op::SetCount { owner, count };
+        effects.store(Purpose::SetCount(owner, count), self.name().clone(), op);
+    }
 }
 
 /// The holds.
@@ -114,9 +126,10 @@ impl Holds {
     }
 
     /// Notes that a renewal sent at this moment was carried out.
-    pub(super) fn renewed(&mut self, owner: &OwnerId, sent_at: Moment) {
+    pub(super) fn renewed(&mut self, owner: &OwnerId, sent_at: Moment, effects: &mut Effects) {
         if let Some(hold) = self.held.get_mut(owner) {
             hold.grant.sent_at = hold.grant.sent_at.max(sent_at);
+            hold.tell_count(effects);
         }
     }
 
@@ -162,7 +175,7 @@ impl Holds {
     pub(super) fn count_up(&mut self, owner: &OwnerId, effects: &mut Effects) {
         if let Some(hold) = self.held.get_mut(owner) {
             hold.count = hold.count.saturating_add(1);
-            self.tell_count(owner, effects);
+            hold.tell_count(effects);
         }
     }
 
@@ -179,27 +192,8 @@ impl Holds {
         if hold.count == 0 {
             return (0, self.remove(owner).map(|hold| hold.grant.claim));
         }
-        let left = hold.count;
-        self.tell_count(owner, effects);
-        (left, None)
-    }
-
-    /// Tells the store how many times a hold is held, unless that is under way: then it is told again after the reply. Where
-    /// too much is in flight, it is told after the next renewal.
-    pub(super) fn tell_count(&mut self, owner: &OwnerId, effects: &mut Effects) {
-        let Some(hold) = self.held.get_mut(owner) else {
-            return;
-        };
-        let count = hold.count;
-        if effects.is_busy() || hold.telling || hold.stored == count {
-            return;
-        }
-        hold.telling = true;
-        let op = Op::SetCount {
-            owner: *owner,
-            count,
-        };
-        effects.store(Purpose::SetCount(*owner, count), hold.name().clone(), op);
+        hold.tell_count(effects);
+        (hold.count, None)
     }
 
     /// Notes that the store has the number, or (`None`) that it is not known whether it has.
@@ -210,7 +204,7 @@ impl Holds {
         hold.telling = false;
         hold.stored = stored.unwrap_or(0);
         if stored.is_some() {
-            self.tell_count(owner, effects);
+            hold.tell_count(effects);
         }
     }
 }

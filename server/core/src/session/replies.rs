@@ -24,7 +24,6 @@ impl Session {
     ) {
         match (&mut self.state, event) {
             (State::Resuming(resuming), event) => resuming.on_event(owner, event),
-            (State::NotOpened { .. } | State::Ended, _) => {}
             (_, RegistryEvent::Lost(loss)) => {
                 let effects = &mut self.effects;
                 self.tenure.on_lost(owner, loss, context.now, effects);

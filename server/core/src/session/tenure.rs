@@ -257,11 +257,8 @@ impl Tenure {
 
     /// Renews everything that is held, unless that is under way.
     pub(super) fn renew(&mut self, effects: &mut Effects) {
-        if self.renewal.is_running() {
+        if self.renewal.is_running() || self.holds.is_empty() {
             return;
-        }
-        if self.holds.is_empty() {
-            return self.acknowledge(effects);
         }
         effects.note(Note::RenewalSent(self.holds.len()));
         self.extend(None, effects);
@@ -305,8 +302,7 @@ impl Tenure {
             Ok(stamped) => match stamped.executed.reply {
                 Reply::Lost(loss) => Renewed::Lost(owner, loss),
                 _ => {
-                    self.holds.renewed(&owner, stamped.sent_at);
-                    self.holds.tell_count(&owner, effects);
+                    self.holds.renewed(&owner, stamped.sent_at, effects);
                     Renewed::Yes
                 }
             },
