@@ -188,3 +188,20 @@ fn the_death_of_a_client_with_very_many_locks_leaves_room_for_others() {
     sent(&mut cleanups, 1);
     assert_eq!(cleanups.poll_output(), None);
 }
+
+#[test]
+fn an_answer_of_another_operation_has_found_nothing_and_an_answer_counts_once() {
+    let mut cleanups = Cleanups::default();
+    cleanups.add(PendingCleanup {
+        may_arrive_until: Some(at(3)),
+        ..cleanup(1)
+    });
+    let id = sent(&mut cleanups, 1);
+    let mut garbled = released(true, at(0)).unwrap();
+    garbled.executed.reply = Reply::Renewed;
+    for answer in [garbled, released(true, at(0)).unwrap()] {
+        cleanups.on_answer(id, Ok(answer), at(0));
+        assert_eq!((cleanups.poll_output(), cleanups.len()), (None, 1));
+        assert_eq!(cleanups.next_timeout(), Some(at(0).after(RETRY)));
+    }
+}

@@ -323,3 +323,16 @@ fn the_answer_to_a_refresh_of_former_waiters_ends_no_other() {
     assert_eq!(scene.ops(), []);
     assert!(scene.names.sent.is_empty());
 }
+
+#[test]
+fn an_answer_counts_once() {
+    let mut scene = Scene::with_waiters(1);
+    scene.pass(REFRESH_INTERVAL);
+    let again = scene.sent[0].clone();
+    scene.answer(&refresh(Some(1)), Ok(refreshed(Vec::new(), true)));
+    scene.sent.push_back(again);
+    let another = vec![current(2, true)];
+    scene.answer(&refresh(Some(1)), Ok(refreshed(another, false)));
+    assert_eq!(scene.ops(), []);
+    assert_eq!(scene.discarded, []);
+}

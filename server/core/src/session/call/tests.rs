@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    command::{Caller, Command, End, Op, Reply},
+    command::{Caller, Command, End, Loss, Op, Reply},
     failure::StoreError,
     id::{CoordinatorId, SessionId},
     session::{Interest, Response, WaitEnd},
@@ -249,6 +249,57 @@ fn one_that_is_given_up_is_released_in_the_background_wherever_it_is() {
     leaves.with(Call::handle_timeout);
     leaves.with(Call::let_go);
     assert_eq!(leaves.cleaned_up(), Some(None));
+    // One that has left, and only looks, has nothing to release.
+    let mut looks = Scene::new(Wait::For(WAIT), true);
+    looks.answer();
+    looks.now = looks.now.after(WAIT);
+    looks.with(Call::handle_timeout);
+    looks.answer();
+    assert_eq!(looks.registered().last(), Some(&Interest::Forgotten));
+    let done = looks.done.len();
+    looks.with(Call::let_go);
+    looks.answer();
+    assert_eq!(looks.done.len(), done);
+    assert_eq!(looks.call.take_outcome(), None);
+}
+
+#[test]
+fn one_whose_place_somebody_has_resumed_fails_and_releases_nothing() {
+    let mut scene = Scene::new(Wait::Forever, true);
+    scene.answer();
+    scene.event(RegistryEvent::Moved);
+    let failure = Refused::Store(unexpected("acquire"));
+    assert_eq!(
+        scene.call.take_outcome(),
+        Some(CallOutcome::Refused(failure))
+    );
+    assert_eq!(scene.waits(), Some(WaitEnd::Moved));
+    assert_eq!(scene.registered(), [Interest::Waits, Interest::Forgotten]);
+    assert_eq!(scene.cleaned_up(), None);
+}
+
+#[test]
+fn a_loss_and_a_timer_that_fires_early_are_no_news_to_one_that_waits() {
+    let mut scene = Scene::new(Wait::For(WAIT), true);
+    scene.with(Call::handle_timeout);
+    scene.answer();
+    let before = scene.call.clone();
+    scene.event(RegistryEvent::Lost(Loss::Forced));
+    scene.with(Call::handle_timeout);
+    assert_eq!((scene.call == before, scene.sent.len()), (true, 0));
+}
+
+#[test]
+fn nothing_follows_the_outcome() {
+    let mut scene = Scene::new(Wait::For(WAIT), false);
+    scene.answer();
+    assert!(scene.call.take_outcome().is_some());
+    let done = scene.done.len();
+    scene.now = scene.now.after(WAIT);
+    scene.with(Call::handle_timeout);
+    scene.event(RegistryEvent::Moved);
+    assert_eq!((scene.done.len(), scene.sent.len()), (done, 0));
+    assert_eq!(scene.call.take_outcome(), None);
 }
 
 #[test]

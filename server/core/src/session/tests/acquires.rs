@@ -28,14 +28,14 @@ fn of(actor: u64, reentrant: bool) -> AcquireRequest {
     }
 }
 
-fn not_granted(scene: &mut Scene, request: u64) -> NotGranted {
+pub(super) fn not_granted(scene: &mut Scene, request: u64) -> NotGranted {
     match &scene.said()[..] {
         [(id, Response::NotGranted { why, .. })] if *id == request => *why,
         other => panic!("{other:?}"),
     }
 }
 
-fn refused(scene: &mut Scene, request: u64) -> Refused {
+pub(super) fn refused(scene: &mut Scene, request: u64) -> Refused {
     match &scene.said()[..] {
         [(id, Response::Refused(refused))] if *id == request => refused.clone(),
         other => panic!("{other:?}"),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::scene::*;
 use crate::{
-    command::{End, Op},
+    command::{End, Loss, Op, Reply},
     session::{
-        Closer, Input, Interest, NotGranted, Phase, Refused, RegistryEvent, Request, Response,
-        StreamEnd,
+        AcquireRequest, Closer, Input, Interest, NotGranted, Note, Phase, Refused, RegistryEvent,
+        Request, Response, StreamEnd, Wait,
     },
 };
 
@@ -128,7 +128,7 @@ fn a_waiter_of_a_kept_session_waits_on_and_its_grant_is_kept() {
     assert_eq!(scene.ops(), ["renew"]);
     scene.answer();
     // It was resumed elsewhere: nothing is left here.
-    scene.event(ticket, RegistryEvent::Lost(crate::command::Loss::Resumed));
+    scene.event(ticket, RegistryEvent::Lost(Loss::Resumed));
     assert_eq!(scene.session.phase(), Phase::Ended);
     assert!(scene.cleanups.is_empty());
 }
@@ -302,4 +302,159 @@ fn a_driver_that_is_dropped_leaves_nothing() {
     // Once.
     scene.terminate();
     assert_eq!(scene.cleanups.len(), 2);
+}
+
+#[test]
+fn a_session_whose_promises_have_passed_is_not_kept() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("a"));
+    // Its silence is not confirmed yet.
+    scene.now = scene.now.after(TTL);
+    scene.end_stream(StreamEnd::ByPeer);
+    assert_eq!(
+        (scene.session.phase(), scene.is_detached),
+        (Phase::Ended, false)
+    );
+    assert_eq!(scene.cleanups[0].end, End::Unclean);
+}
+
+#[test]
+fn what_was_revoked_ends_when_its_client_is_gone_although_its_place_is_kept() {
+    let mut scene = scene(GRACE);
+    let revoked = scene.hold(2, acquire("a"))[0];
+    scene.other_takes("b");
+    scene.queue(3, acquire("b"));
+    scene.revise(|of, _| *of == name("b"));
+    scene.end_stream(StreamEnd::ByPeer);
+    assert_eq!(
+        (scene.session.phase(), scene.session.acquires()),
+        (Phase::Detached, 1)
+    );
+    assert_eq!(scene.cleanups.len(), 1);
+    assert_eq!(
+        (scene.cleanups[0].owner, scene.cleanups[0].end),
+        (revoked, End::Unclean)
+    );
+}
+
+#[test]
+fn a_wait_that_is_over_when_the_client_goes_is_kept_until_it_has_ended() {
+    for is_left in [false, true] {
+        let mut scene = scene(GRACE);
+        scene.other_takes("a");
+        let asked = AcquireRequest {
+            wait: Wait::For(Duration::from_secs(1)),
+            ..acquire("a")
+        };
+        scene.queue(2, asked);
+        scene.pass(Duration::from_secs(1));
+        if is_left {
+            scene.answer();
+        }
+        scene.end_stream(StreamEnd::ByPeer);
+        assert_eq!(
+            (scene.session.phase(), scene.session.acquires()),
+            (Phase::Detached, 1)
+        );
+        scene.answer_all();
+        assert_eq!(scene.session.phase(), Phase::Ended);
+        assert_eq!((scene.cleanups.len(), scene.waiters("a")), (0, 0));
+    }
+}
+
+#[test]
+fn a_hold_that_is_gone_when_the_grace_begins_is_let_go_of() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("a"));
+    scene.hold(3, acquire("b"));
+    scene.end_stream(StreamEnd::ByPeer);
+    scene.pass(Duration::ZERO);
+    let lose = |scene: &mut Scene| {
+        let (id, mut gone) = scene.execute_next();
+        gone.executed.reply = Reply::Lost(Loss::Deleted);
+        scene.reply(id, gone);
+    };
+    lose(&mut scene);
+    assert_eq!(scene.session.holds(), 2, "not before all are answered");
+    scene.fail(indeterminate());
+    assert!(scene.notes.contains(&Note::NotShortened(1)));
+    assert_eq!(scene.session.holds(), 1);
+    // What failed is tried again.
+    scene.pass(Duration::from_millis(100));
+    assert_eq!(
+        (scene.ops(), scene.sent[0].name.clone()),
+        (vec!["renew"], name("b"))
+    );
+    lose(&mut scene);
+    assert_eq!(
+        (scene.session.phase(), scene.cleanups.len()),
+        (Phase::Ended, 0)
+    );
+    assert!(scene.registered.is_empty());
+}
+
+#[test]
+fn what_waits_for_admission_ends_at_once_when_the_session_closes_or_may_not_have_it() {
+    let mut scene = scene(GRACE);
+    scene.room = 0;
+    scene.ask(2, Request::Acquire(acquire("a")));
+    scene.ask(3, Request::Acquire(acquire("b")));
+    scene.revise(|of, _| *of != name("a"));
+    let denied = Refused::PermissionDenied(name("a"));
+    assert_eq!(scene.said(), [(2, Response::Refused(denied))]);
+    scene.ask(4, Request::Close(Closer::Client));
+    let said = scene.said();
+    assert!(
+        matches!(
+            said[..],
+            [
+                (
+                    3,
+                    Response::NotGranted {
+                        why: NotGranted::Cancelled,
+                        ..
+                    }
+                ),
+                (4, Response::Closed)
+            ]
+        ),
+        "{said:?}"
+    );
+    assert!(scene.sent.is_empty() && scene.registered.is_empty());
+    assert_eq!(scene.session.phase(), Phase::Ended);
+}
+
+#[test]
+fn a_session_that_closes_goes_on_closing_when_the_coordinator_stops() {
+    let mut scene = scene(GRACE);
+    scene.hold(2, acquire("a"));
+    scene.ask(3, Request::Close(Closer::Client));
+    scene.handle(Input::Stopping);
+    assert_eq!(
+        (scene.session.phase(), &scene.ended_stream),
+        (Phase::Closing, &None)
+    );
+    scene.answer();
+    assert_eq!(scene.said(), [(3, Response::Closed)]);
+    assert_eq!(
+        (scene.session.phase(), &scene.ended_stream),
+        (Phase::Ended, &Some(None))
+    );
+    scene.handle(Input::Stopping);
+    assert!(scene.cleanups.is_empty());
+}
+
+#[test]
+fn a_release_that_is_under_way_goes_on_as_one_when_the_session_ends() {
+    let mut scene = scene(GRACE);
+    let owner = scene.hold(2, acquire("a"))[0];
+    let name = name("a");
+    scene.ask(3, Request::Release { name, owner });
+    scene.terminate();
+    // The client gave it back: there is no lock-delay.
+    assert_eq!(scene.cleanups.len(), 1);
+    assert_eq!(
+        (scene.cleanups[0].owner, scene.cleanups[0].end),
+        (owner, End::Clean)
+    );
 }

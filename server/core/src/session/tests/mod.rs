@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod acquires;
+mod changes;
+mod crossings;
 mod endings;
 mod promises;
 mod renewals;

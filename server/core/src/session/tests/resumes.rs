@@ -1,15 +1,15 @@
 //! Locks and places that a session takes over from another stream before it opens.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::scene::*;
 use crate::{
     command::{End, Loss, Op, Reply, Resume},
     failure::StoreError,
-    id::OwnerId,
+    id::{Actor, OwnerId},
     session::{
-        Input, Interest, LostWhy, Opened, Phase, Refused, RegistryEvent, Request, Response,
-        Resumed, ResumedWhat, Resumption, Wait,
+        CommandFailure, Input, Interest, LostWhy, Opened, Phase, Refused, RegistryEvent, Request,
+        Response, Resumed, ResumedWhat, Resumption, Wait, WaitEnd, acquire::unexpected,
     },
 };
 
@@ -259,4 +259,117 @@ fn a_resume_carries_what_its_client_said() {
         (&from[..], *next, *count, *ttl),
         (&[id(7)][..], id(107), 2, TTL)
     );
+}
+
+#[test]
+fn a_place_whose_turn_had_come_is_a_hold_that_is_held_once() {
+    let mut scene = resuming(vec![wait("a", 7, Wait::Forever)]);
+    scene.other_takes_as(7, "a");
+    scene.answer();
+    let opened = opened(&mut scene);
+    assert!(matches!(
+        opened.resumed[0].what,
+        ResumedWhat::Hold { count: 1, .. }
+    ));
+    assert_eq!((scene.session.holds(), scene.session.acquires()), (1, 0));
+    let (name, owner) = (name("a"), id(107));
+    scene.ask(2, Request::Release { name, owner });
+    assert_eq!(scene.ops(), ["release"]);
+}
+
+#[test]
+fn a_place_whose_actor_holds_something_is_shown_to_the_detector() {
+    let place = |text, from| wait(text, from, Wait::Forever);
+    let mut scene = resuming(vec![place("a", 7), hold("b", 8), place("c", 9)]);
+    scene.other_takes_as(8, "b");
+    for (text, number) in [("a", 7), ("c", 9)] {
+        scene.other_takes(text);
+        scene.other_waits(number, text);
+    }
+    // The actor of the first place has the hold.
+    for number in [7, 7, 9] {
+        let (reply, mut stamped) = scene.execute_next();
+        match &mut stamped.executed.reply {
+            Reply::Resumed { actor, .. } => *actor = Actor::new(number),
+            Reply::ResumedWait { acquire, .. } => acquire.actor = Actor::new(number),
+            other => panic!("{other:?}"),
+        }
+        scene.reply(reply, stamped);
+    }
+    assert_eq!(opened(&mut scene).resumed.len(), 3);
+    assert_eq!(scene.watched, BTreeSet::from([id(107)]));
+}
+
+/// A session that has taken over a hold of `a` and a place for `b`, not `c`, which is gone, and knows nothing of `d` yet.
+fn partly_resumed() -> Scene {
+    let place = wait("b", 8, Wait::Forever);
+    let mut scene = resuming(vec![hold("a", 7), place, hold("c", 9), hold("d", 10)]);
+    scene.other_takes_as(7, "a");
+    scene.other_takes("b");
+    scene.other_waits(8, "b");
+    for _ in 0..3 {
+        scene.answer();
+    }
+    scene
+}
+
+#[test]
+fn what_was_taken_over_so_far_is_released_when_the_session_ends_before_it_opens() {
+    let mut scene = partly_resumed();
+    scene.terminate();
+    let cleanups = scene.cleanups.iter();
+    let released = cleanups.map(|it| (it.owner, it.end, it.may_arrive_until.is_some()));
+    assert_eq!(
+        released.collect::<Vec<_>>(),
+        [
+            (id(110), End::Unclean, true),
+            (id(107), End::Unclean, false),
+            (id(108), End::Clean, false),
+        ]
+    );
+    assert_eq!(scene.untracked, [WaitEnd::Cancelled]);
+    assert!(!scene.registered.contains_key(&id(109)));
+    assert!(scene.said.is_empty());
+    scene.clean_up();
+    assert_eq!((scene.holders("a"), scene.waiters("b")), (0, 0));
+}
+
+#[test]
+fn what_was_taken_over_so_far_is_left_when_the_coordinator_stops() {
+    let mut scene = partly_resumed();
+    scene.handle(Input::Stopping);
+    assert!(scene.cleanups.is_empty());
+    assert_eq!(scene.untracked, [WaitEnd::Cancelled]);
+    let left: Vec<OwnerId> = scene.registered.keys().copied().collect();
+    assert_eq!(left, [107, 108, 110].map(id));
+    assert_eq!((scene.holders("a"), scene.waiters("b")), (1, 1));
+}
+
+#[test]
+fn an_answer_of_another_operation_ends_it_and_it_may_have_been_carried_out() {
+    let garbled = |scene: &mut Scene| {
+        let (reply, mut stamped) = scene.execute_next();
+        stamped.executed.reply = Reply::Renewed;
+        scene.reply(reply, stamped);
+    };
+    let too_many = |scene: &mut Scene| {
+        let sent = scene.sent.pop_front().unwrap();
+        let failure = CommandFailure::TooManyWaiters;
+        scene.handle(Input::StoreReply(sent.id, Err(failure)));
+    };
+    for answer in [garbled, too_many] {
+        let mut scene = resuming(vec![hold("a", 7)]);
+        answer(&mut scene);
+        let refused = Refused::ResumeUnanswered(unexpected("resume"));
+        assert_eq!(scene.ended_stream, Some(Some(refused)));
+        assert_eq!(scene.session.phase(), Phase::Lingering);
+        // Nothing that is heard of it or rings until then changes that.
+        let before = scene.session.clone();
+        scene.event(id(107), RegistryEvent::Lost(Loss::Forced));
+        scene.event(id(107), RegistryEvent::Moved);
+        scene.ring();
+        assert_eq!((scene.session == before, scene.cleanups.len()), (true, 0));
+        scene.pass(TTL);
+        assert_eq!(scene.cleanups[0].owner, id(107));
+    }
 }

@@ -193,10 +193,15 @@ impl Scene {
         while let Some(due) = self.session.next_timeout().filter(|due| *due <= until) {
             assert!(due > self.now || self.is_due(), "a timeout that never ends");
             self.now = self.now.max(due);
-            self.with(|session, context| session.handle_timeout(context));
-            self.carry_out();
+            self.ring();
         }
         self.now = until;
+    }
+
+    /// Has the timer fire, whether or not anything is due.
+    pub(super) fn ring(&mut self) {
+        self.with(|session, context| session.handle_timeout(context));
+        self.carry_out();
     }
 
     fn is_due(&self) -> bool {

@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use super::scene::*;
+use super::{
+    acquires::{not_granted, refused},
+    scene::*,
+};
 use crate::{
-    command::{Loss, Op},
+    command::{End, Loss, Op},
     id::Actor,
+    mode::{Mode, Permits},
     name::LockName,
     session::{
-        AcquireRequest, Names, NotGranted, Refused, RegistryEvent, Request, Response, StreamEnd,
-        Wait,
+        AcquireRequest, Names, NotGranted, Phase, Refused, RegistryEvent, Request, Response,
+        StreamEnd, Wait,
     },
 };
 
-fn several(names: &[&str]) -> AcquireRequest {
+pub(super) fn several(names: &[&str]) -> AcquireRequest {
     let mut names = names.iter().map(|text| name(text));
     AcquireRequest {
         names: Names::new(names.next().unwrap(), names.collect()),
@@ -249,4 +253,125 @@ fn a_stream_that_ends_in_the_middle_leaves_nothing() {
         // The place and the name that was taken.
         assert_eq!(scene.cleanups.len(), 2, "{end:?}");
     }
+}
+
+#[test]
+fn a_loss_that_is_found_while_the_acquire_is_given_up_begins_nothing_again() {
+    let mut scene = Scene::open();
+    scene.other_takes("b");
+    scene.queue(2, several(&["a", "b"]));
+    scene.pass(TTL / 3);
+    scene.ask(3, Request::Cancel(2));
+    let (id, mut lost) = scene.execute_next();
+    lost.executed.reply = crate::command::Reply::Lost(Loss::Deleted);
+    scene.reply(id, lost);
+    assert_eq!(
+        (scene.ops(), names(&scene)),
+        (vec!["release"], vec![name("b")])
+    );
+    scene.answer();
+    assert_eq!(
+        (scene.ops(), names(&scene)),
+        (vec!["release"], vec![name("a")])
+    );
+    scene.answer();
+    assert_eq!(not_granted(&mut scene, 2), NotGranted::Cancelled);
+    assert!(scene.sent.is_empty() && scene.cleanups.is_empty());
+}
+
+#[test]
+fn names_that_may_not_be_held_any_more_are_given_back_before_that_is_told() {
+    let denied = |text| Refused::PermissionDenied(name(text));
+    let mut scene = Scene::open();
+    scene.ask(2, Request::Acquire(several(&["a", "b"])));
+    scene.revise(|of, _| *of != name("b"));
+    scene.answer();
+    // The one that was on its way is given back, and the other one is not asked for.
+    assert_eq!(
+        (scene.ops(), names(&scene)),
+        (vec!["release"], vec![name("a")])
+    );
+    assert!(scene.said.is_empty());
+    scene.answer();
+    assert_eq!(refused(&mut scene, 2), denied("b"));
+    assert_eq!((scene.holders("a"), scene.session.acquires()), (0, 0));
+    // What begins again is not asked for either.
+    scene.other_takes("b");
+    scene.queue(3, several(&["a", "b"]));
+    scene.pass(TTL / 3);
+    let (id, mut lost) = scene.execute_next();
+    lost.executed.reply = crate::command::Reply::Lost(Loss::Deleted);
+    scene.reply(id, lost);
+    scene.revise(|of, _| *of != name("a"));
+    scene.clean_up();
+    scene.answer();
+    assert_eq!(refused(&mut scene, 3), denied("a"));
+    assert!(scene.sent.is_empty() && scene.registered.is_empty());
+}
+
+#[test]
+fn what_was_taken_is_given_back_before_another_limit_is_told() {
+    let mut scene = Scene::open();
+    let of = |names: &[&str], limit| AcquireRequest {
+        mode: Mode::Semaphore(Permits::new(1, limit).unwrap()),
+        actor: Actor::NOBODY,
+        ..several(names)
+    };
+    scene.hold(2, of(&["b"], 3));
+    scene.ask(3, Request::Acquire(of(&["a", "b"], 4)));
+    scene.answer();
+    scene.answer();
+    assert_eq!(
+        (scene.ops(), names(&scene)),
+        (vec!["release"], vec![name("a")])
+    );
+    assert!(scene.said.is_empty());
+    scene.answer();
+    let (name, limit) = (name("b"), 3);
+    let other_limit = Refused::OtherLimit { name, limit };
+    assert_eq!(refused(&mut scene, 3), other_limit);
+    assert_eq!((scene.registered.len(), scene.session.holds()), (1, 1));
+}
+
+#[test]
+fn a_name_that_is_being_given_back_goes_on_in_the_background_when_the_stream_breaks() {
+    let mut scene = Scene::open();
+    scene.other_takes("b");
+    let asked = AcquireRequest {
+        wait: Wait::No,
+        ..several(&["a", "b"])
+    };
+    scene.ask(2, Request::Acquire(asked));
+    scene.answer();
+    scene.answer();
+    assert_eq!(scene.ops(), ["release"]);
+    scene.end_stream(StreamEnd::Cut);
+    assert_eq!(
+        (scene.cleanups.len(), scene.cleanups[0].end),
+        (1, End::Clean)
+    );
+    assert_eq!(scene.cleanups[0].name, name("a"));
+}
+
+#[test]
+fn several_that_are_being_given_up_are_not_kept() {
+    let mut scene = Scene::open();
+    scene.hold(2, acquire("held"));
+    scene.other_takes("b");
+    scene.queue(3, several(&["a", "b"]));
+    scene.ask(4, Request::Cancel(3));
+    scene.end_stream(StreamEnd::ByPeer);
+    assert_eq!(
+        (scene.session.phase(), scene.session.acquires()),
+        (Phase::Detached, 0)
+    );
+    let released: Vec<_> = scene
+        .cleanups
+        .iter()
+        .map(|it| (it.name.clone(), it.end))
+        .collect();
+    assert_eq!(released, ["b", "a"].map(|text| (name(text), End::Clean)));
+    // The place was left before, and its answer is late.
+    scene.answer();
+    assert_eq!((scene.said(), scene.cleanups.len()), (Vec::new(), 2));
 }

@@ -1,0 +1,206 @@
+//! Changes of holds that the client asks for: values, downgrades, releases, counts.
+
+use super::{
+    acquires::{not_granted, refused},
+    renewals::{beat, full},
+    scene::*,
+    several::several,
+};
+use crate::{
+    command::{End, Op},
+    id::{Actor, OwnerId},
+    mode::{Mode, Permits},
+    name::Value,
+    session::{
+        AcquireRequest, Effect, Interest, MAX_IN_FLIGHT, NotGranted, Note, Refused, Request,
+        Response, Wait,
+    },
+};
+
+fn set_value(text: &str, owner: OwnerId) -> Request {
+    let (name, value) = (name(text), Value::default());
+    Request::SetValue { name, owner, value }
+}
+
+fn downgrade(text: &str, owner: OwnerId) -> Request {
+    let name = name(text);
+    Request::Downgrade { name, owner }
+}
+
+fn release(text: &str, owner: OwnerId) -> Request {
+    let name = name(text);
+    Request::Release { name, owner }
+}
+
+/// Answer to a release of a hold that is still held so many times.
+fn released(hold_count: u32) -> Response {
+    Response::Released {
+        released: true,
+        hold_count,
+    }
+}
+
+/// The same actor's acquire of what it may hold already.
+fn again(names: &[&str]) -> AcquireRequest {
+    AcquireRequest {
+        reentrant: true,
+        ..several(names)
+    }
+}
+
+#[test]
+fn a_change_is_answered_by_what_the_store_found() {
+    let mut scene = Scene::open();
+    let held = scene.hold(2, acquire("a"))[0];
+    let unknown = OwnerId::from_bytes(OTHER);
+    for (owner, found) in [(held, true), (unknown, false)] {
+        scene.ask(3, set_value("a", owner));
+        assert_eq!(
+            (scene.ops(), scene.sent[0].request),
+            (vec!["set value"], Some(3))
+        );
+        scene.answer();
+        assert_eq!(scene.said(), [(3, Response::ValueSet(found))]);
+        scene.ask(4, downgrade("a", owner));
+        assert_eq!(
+            (scene.ops(), scene.sent[0].request),
+            (vec!["downgrade"], Some(4))
+        );
+        scene.answer();
+        assert_eq!(scene.said(), [(4, Response::Downgraded(found))]);
+    }
+    for change in [set_value("a", held), downgrade("a", held)] {
+        scene.ask(5, change);
+        scene.fail(indeterminate());
+        assert_eq!(refused(&mut scene, 5), Refused::Store(indeterminate()));
+    }
+    assert_eq!(scene.session.holds(), 1);
+}
+
+#[test]
+fn a_downgraded_hold_counts_as_shared_from_the_request_on() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, several(&["a"]))[0];
+    scene.ask(3, downgrade("a", owner));
+    scene.ask(4, Request::Acquire(again(&["a"])));
+    let (actor, name) = (Actor::new(7), name("a"));
+    assert_eq!(refused(&mut scene, 4), Refused::Upgrade { actor, name });
+    // The permission for a shared hold is enough.
+    scene.revise(|_, mode| mode == Mode::Shared);
+    assert_eq!((scene.session.holds(), scene.said()), (1, Vec::new()));
+    // Also if it is not known whether the store has carried it out.
+    scene.fail(indeterminate());
+    scene.revise(|_, mode| mode == Mode::Shared);
+    assert_eq!(scene.session.holds(), 1);
+}
+
+#[test]
+fn permits_of_a_semaphore_are_not_downgraded() {
+    let mut scene = Scene::open();
+    let asked = AcquireRequest {
+        mode: Mode::Semaphore(Permits::new(2, 3).unwrap()),
+        ..acquire("a")
+    };
+    let owner = scene.hold(2, asked)[0];
+    scene.ask(3, downgrade("a", owner));
+    assert_eq!(refused(&mut scene, 3), Refused::NotExclusive(name("a")));
+    assert!(scene.sent.is_empty());
+}
+
+#[test]
+fn a_hold_is_changed_and_released_under_its_own_name_only() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, acquire("a"))[0];
+    for asked in [
+        release("b", owner),
+        set_value("b", owner),
+        downgrade("b", owner),
+    ] {
+        scene.ask(3, asked);
+        assert_eq!(refused(&mut scene, 3), Refused::NotItsName);
+    }
+    assert!(scene.sent.is_empty());
+    let owns = |owner, text| scene.session.owns(&owner, &name(text));
+    assert_eq!(owns(owner, "a"), Ok(true));
+    assert_eq!(owns(owner, "b"), Err(Refused::NotItsName));
+    assert_eq!(owns(OwnerId::from_bytes(OTHER), "a"), Ok(false));
+    // A revoked hold is its client's to give back, under its name.
+    scene.revise(|_, _| false);
+    let owns = |text| scene.session.owns(&owner, &name(text));
+    assert_eq!((owns("a"), owns("b")), (Ok(true), Ok(false)));
+}
+
+#[test]
+fn a_change_that_finds_no_room_does_nothing_and_room_comes_with_answers() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, several(&["a"]))[0];
+    for request in 0..MAX_IN_FLIGHT as u64 {
+        scene.ask(10 + request, set_value("a", owner));
+    }
+    let too_many = Refused::TooManyRequests;
+    scene.ask(3, downgrade("a", owner));
+    assert_eq!(refused(&mut scene, 3), too_many(Effect::NotDowngraded));
+    let unknown = OwnerId::from_bytes(OTHER);
+    scene.ask(4, release("a", unknown));
+    assert_eq!(refused(&mut scene, 4), too_many(Effect::NotReleased));
+    // It is held once more all the same, as an exclusive hold; the store is told with the next renewal.
+    scene.ask(5, Request::Acquire(again(&["a"])));
+    assert_eq!(scene.granted(5), [owner]);
+    assert_eq!(scene.sent.len(), MAX_IN_FLIGHT);
+    scene.answer_all();
+    scene.said();
+    scene.pass(TTL / 3);
+    scene.ask(6, beat(1));
+    scene.answer();
+    assert_eq!(scene.ops(), ["set count"]);
+    let op = Op::SetCount { owner, count: 2 };
+    assert_eq!(scene.sent[0].op, op);
+    let (acked_heartbeat, valid_for) = (1, full());
+    let heartbeat = Response::Heartbeat {
+        acked_heartbeat,
+        valid_for,
+    };
+    assert_eq!(scene.said(), [(6, heartbeat)]);
+}
+
+#[test]
+fn a_revoked_hold_is_given_back_as_often_as_it_was_held() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, several(&["a"]))[0];
+    scene.hold(3, again(&["a"]));
+    scene.revise(|_, _| false);
+    scene.said();
+    scene.ask(4, release("a", owner));
+    assert_eq!(scene.said(), [(4, released(1))]);
+    assert!(scene.sent.is_empty());
+    scene.ask(5, release("a", owner));
+    scene.answer();
+    assert_eq!(scene.said(), [(5, released(0))]);
+    assert_eq!(scene.holders("a"), 0);
+    assert!(scene.registered.is_empty());
+}
+
+#[test]
+fn a_hold_that_only_an_acquire_counts_on_ends_with_it() {
+    let mut scene = Scene::open();
+    let held = scene.hold(2, several(&["a"]))[0];
+    scene.other_takes("b");
+    let asked = AcquireRequest {
+        wait: Wait::No,
+        ..again(&["a", "b"])
+    };
+    scene.ask(3, Request::Acquire(asked));
+    scene.ask(4, release("a", held));
+    assert_eq!(scene.said(), [(4, released(1))]);
+    assert_eq!((scene.session.holds(), scene.cleanups.len()), (1, 0));
+    scene.notes.clear();
+    scene.answer_all();
+    assert_eq!(not_granted(&mut scene, 3), NotGranted::Busy);
+    assert_eq!(
+        (scene.cleanups[0].owner, scene.cleanups[0].end),
+        (held, End::Clean)
+    );
+    assert_eq!(scene.registered.get(&held), Some(&Interest::Settling));
+    assert_eq!(scene.session.holds(), 0);
+    assert_eq!(scene.notes, [Note::NothingToRenew]);
+}

@@ -1,0 +1,197 @@
+//! Answers and events that cross what the session did meanwhile, answers of another operation, and timers that fire early.
+
+use std::time::Duration;
+
+use super::{
+    acquires::{not_granted, refused},
+    renewals::{beat, full},
+    scene::*,
+};
+use crate::{
+    command::{End, Loss, Reply},
+    id::FencingToken,
+    name::Value,
+    session::{
+        AcquireRequest, Closer, CommandFailure, Input, LostWhy, NotGranted, Note, Phase, Refused,
+        RegistryEvent, Request, Response, StreamEnd, Wait, acquire::unexpected,
+    },
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn heartbeat(acked_heartbeat: u64) -> Response {
+    Response::Heartbeat {
+        acked_heartbeat,
+        valid_for: full(),
+    }
+}
+
+/// Queues for a lock that somebody else holds, and waits until the time for that is over.
+fn timed_out() -> Scene {
+    let mut scene = Scene::open();
+    scene.other_takes("a");
+    let asked = AcquireRequest {
+        wait: Wait::For(SECOND),
+        ..acquire("a")
+    };
+    scene.queue(2, asked);
+    scene.pass(SECOND);
+    assert_eq!(scene.ops(), ["release"]);
+    scene
+}
+
+#[test]
+fn a_renewal_says_nothing_of_a_hold_that_was_released_meanwhile() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, acquire("a"))[0];
+    scene.hold(3, acquire("b"));
+    scene.pass(TTL / 3);
+    scene.ask(4, beat(1));
+    let name = name("a");
+    scene.ask(5, Request::Release { name, owner });
+    let (id, mut gone) = scene.execute_next();
+    gone.executed.reply = Reply::Lost(Loss::Expired);
+    scene.reply(id, gone);
+    scene.answer();
+    assert_eq!(scene.said(), [(4, heartbeat(1))]);
+    assert_eq!(scene.session.lease().sequence(), 1);
+    let ended = Note::RenewalEnded {
+        renewed: 1,
+        lost: 0,
+        failed: 0,
+        is_late: false,
+    };
+    assert!(scene.notes.contains(&ended));
+    scene.answer();
+    assert!(scene.cleanups.is_empty());
+}
+
+#[test]
+fn a_hold_that_is_found_lost_twice_is_told_once() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, acquire("a"))[0];
+    scene.hold(3, acquire("b"));
+    scene.pass(TTL / 3);
+    scene.ask(4, beat(1));
+    let (id, mut gone) = scene.execute_next();
+    gone.executed.reply = Reply::Lost(Loss::Deleted);
+    scene.reply(id, gone);
+    scene.event(owner, RegistryEvent::Lost(Loss::Forced));
+    scene.answer();
+    let said = scene.said();
+    let [(0, Response::Lost(locks)), (4, Response::Heartbeat { .. })] = &said[..] else {
+        panic!("{said:?}");
+    };
+    assert_eq!(
+        (locks[0].owner, locks[0].why),
+        (owner, LostWhy::Store(Loss::Forced))
+    );
+    assert_eq!(scene.session.holds(), 1);
+}
+
+#[test]
+fn what_happens_to_a_place_that_is_being_left_changes_nothing() {
+    let mut scene = Scene::open();
+    scene.other_takes("a");
+    let ticket = scene.queue(2, acquire("a"));
+    scene.ask(3, Request::Cancel(2));
+    let (token, sent_at) = (FencingToken::new(7), scene.now);
+    scene.event(ticket, RegistryEvent::Granted { token, sent_at });
+    scene.event(ticket, RegistryEvent::Moved);
+    scene.event(ticket, RegistryEvent::Lost(Loss::Forced));
+    assert!(scene.said().is_empty() && scene.untracked.is_empty());
+    assert_eq!((scene.ops(), scene.session.holds()), (vec!["release"], 0));
+    scene.answer();
+    assert_eq!(not_granted(&mut scene, 2), NotGranted::Cancelled);
+    assert!(scene.registered.is_empty() && scene.cleanups.is_empty());
+}
+
+#[test]
+fn a_wait_that_is_over_ends_also_if_the_holder_can_not_be_seen() {
+    let mut scene = timed_out();
+    scene.answer();
+    assert_eq!(scene.ops(), ["view"]);
+    // It is too late to cancel it, and it is no place any more.
+    scene.ask(3, Request::Cancel(2));
+    assert_eq!((scene.ops(), scene.said()), (vec!["view"], Vec::new()));
+    scene.fail(indeterminate());
+    let said = scene.said();
+    let [(2, Response::NotGranted { why, holder, .. })] = &said[..] else {
+        panic!("{said:?}");
+    };
+    assert_eq!((*why, holder.is_none()), (NotGranted::TimedOut, true));
+    assert!(scene.cleanups.is_empty() && scene.session.acquires() == 0);
+}
+
+#[test]
+fn an_answer_of_another_operation_grants_nothing_and_what_was_asked_is_given_back() {
+    let mut scene = Scene::open();
+    scene.ask(2, Request::Acquire(acquire("a")));
+    let (id, mut garbled) = scene.execute_next();
+    garbled.executed.reply = Reply::Renewed;
+    scene.reply(id, garbled);
+    let failure = Refused::Store(unexpected("acquire"));
+    assert_eq!(refused(&mut scene, 2), failure);
+    // The command has arrived.
+    let cleanup = &scene.cleanups[0];
+    assert_eq!((cleanup.end, cleanup.may_arrive_until), (End::Clean, None));
+    assert_eq!((scene.session.holds(), scene.session.acquires()), (0, 0));
+}
+
+#[test]
+fn a_command_that_does_not_wait_is_not_one_waiter_too_many() {
+    let mut scene = Scene::open();
+    let owner = scene.hold(2, acquire("a"))[0];
+    let (name, value) = (name("a"), Value::default());
+    scene.ask(3, Request::SetValue { name, owner, value });
+    let sent = scene.sent.pop_front().unwrap();
+    let failure = CommandFailure::TooManyWaiters;
+    scene.handle(Input::StoreReply(sent.id, Err(failure)));
+    let failure = Refused::Store(unexpected("a command that does not wait"));
+    assert_eq!(refused(&mut scene, 3), failure);
+}
+
+#[test]
+fn a_timer_that_fires_early_changes_nothing() {
+    let open = || {
+        let mut scene = Scene::open();
+        scene.hold(2, acquire("a"));
+        scene
+    };
+    let detached = || {
+        let mut scene = open();
+        scene.end_stream(StreamEnd::ByPeer);
+        scene.pass(Duration::ZERO);
+        scene.answer();
+        scene
+    };
+    let lingering = || {
+        let mut scene = open();
+        scene.end_stream(StreamEnd::Cut);
+        scene
+    };
+    let closing = || {
+        let mut scene = open();
+        scene.ask(3, Request::Close(Closer::Client));
+        scene
+    };
+    let ended = || {
+        let mut scene = closing();
+        scene.answer();
+        scene
+    };
+    for (mut scene, phase) in [
+        (open(), Phase::Open),
+        (timed_out(), Phase::Open),
+        (detached(), Phase::Detached),
+        (lingering(), Phase::Lingering),
+        (closing(), Phase::Closing),
+        (ended(), Phase::Ended),
+    ] {
+        assert_eq!(scene.session.phase(), phase);
+        let (before, cleanups) = (scene.session.clone(), scene.cleanups.len());
+        scene.ring();
+        assert_eq!(scene.session, before);
+        assert_eq!(scene.cleanups.len(), cleanups);
+    }
+}
