@@ -58,6 +58,19 @@ macro_rules! hold_methods {
                 self.lease().lost_in($crate::clock::Moment::now())
             }
 
+            #[doc = concat!("Returns the time left until the ", $held, " ends because it may be held no longer")]
+            /// ([`max_hold`](crate::LockRequest::max_hold)), whatever is answered; zero once it is lost, none if there is no bound.
+            pub fn ends_in(&self) -> Option<std::time::Duration> {
+                self.lease().ends_in($crate::clock::Moment::now())
+            }
+
+            #[doc = concat!("Completes when at most `ahead` is left until the ", $held, " ends because it may be held no longer,")]
+            /// or when it is lost; never if there is no bound. The future borrows nothing, and any number of tasks may await
+            /// one.
+            pub fn ends_soon(&self, ahead: std::time::Duration) -> impl Future<Output = ()> + Send + use<> {
+                self.lease().clone().ends_soon(ahead)
+            }
+
             #[doc = concat!("Completes when the ", $held, " is lost, with the reason;")]
             /// not while it is only [suspended](crate::LockState::Suspended). The future borrows nothing, and any number of
             /// tasks may await one.

@@ -2,19 +2,22 @@
 
 use std::{
     fmt,
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
     task::Poll,
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::sleep};
 
 use crate::{
-    clock::Moment,
+    clock::{Moment, earlier},
     proto::{FromWire, from_enum},
 };
+
+/// Longest nap until the end of a bound.
+const LONGEST_NAP: Duration = Duration::from_secs(10);
 
 /// Reason for which a lock is no longer held.
 ///
@@ -57,6 +60,9 @@ pub enum LostReason {
     Unauthenticated,
     /// Another stream resumed it without a request of this session: a client that knew its owner id has it now.
     Resumed,
+    /// It was held for as long as it may be: for the [`max_hold`](crate::LockRequest::max_hold) of its request, or that of a rule
+    /// of the coordinator.
+    MaxHold,
 }
 
 from_enum!(LostReason {
@@ -66,6 +72,7 @@ from_enum!(LostReason {
     Forced,
     PermissionRevoked,
     Resumed,
+    MaxHold,
 });
 
 impl FromWire<i32> for LostReason {
@@ -87,6 +94,7 @@ impl fmt::Display for LostReason {
             Self::Unknown => "the coordinator no longer holds it for us",
             Self::PermissionRevoked => "this client is not allowed to hold it any more",
             Self::Resumed => "another stream resumed it",
+            Self::MaxHold => "it was held for as long as it may be",
             Self::Unauthenticated => {
                 "the coordinator does not know any more who this client is, and no newer credentials came in time"
             }
@@ -179,9 +187,14 @@ enum Inner {
 }
 
 impl Inner {
-    /// Returns the state at `now`: lost if the deadline has passed.
-    fn at(self, now: Moment) -> Self {
+    /// Returns the state at `now`: lost if the deadline has passed. The deadline is at most `ends_at`.
+    fn at(self, now: Moment, ends_at: Option<Moment>) -> Self {
         match self {
+            Self::Held { until } | Self::Suspended { until, .. }
+                if until <= now && ends_at.is_some_and(|ends_at| ends_at <= until) =>
+            {
+                Self::Lost(LostReason::MaxHold)
+            }
             Self::Held { until } if until <= now => Self::Lost(LostReason::Expired),
             Self::Suspended { until, disowned } if until <= now => Self::Lost(match disowned {
                 true => LostReason::Unauthenticated,
@@ -211,29 +224,52 @@ impl Inner {
 pub(crate) struct Lease {
     pub(crate) name: Arc<str>,
     pub(crate) token: FencingToken,
-    inner: Mutex<Inner>,
+    bounded: Mutex<Bounded>,
     changed: Notify,
 }
 
+/// State of a hold, and its bound.
+struct Bounded {
+    inner: Inner,
+    /// Latest moment of its end, whatever is answered.
+    ends_at: Option<Moment>,
+}
+
+impl Bounded {
+    /// Returns a deadline, or the bound if that is earlier.
+    fn limit(&self, deadline: Moment) -> Moment {
+        self.ends_at
+            .map_or(deadline, |ends_at| ends_at.min(deadline))
+    }
+}
+
 impl Lease {
-    pub(crate) fn new(name: Arc<str>, token: FencingToken, deadline: Moment) -> Self {
+    /// Returns a hold that lasts until the deadline unless it is extended, and never longer than `ends_at`.
+    pub(crate) fn new(
+        name: Arc<str>,
+        token: FencingToken,
+        deadline: Moment,
+        ends_at: Option<Moment>,
+    ) -> Self {
+        let until = ends_at.map_or(deadline, |ends_at| ends_at.min(deadline));
+        let inner = Inner::Held { until };
         Self {
             name,
             token,
-            inner: Mutex::new(Inner::Held { until: deadline }),
+            bounded: Mutex::new(Bounded { inner, ends_at }),
             changed: Notify::new(),
         }
     }
 
     /// Changes the state, as it is at `now`. The first caller after the deadline ends the hold for all callers, so that an
     /// answer "lost" is never taken back.
-    fn with<T>(&self, now: Moment, change: impl FnOnce(&mut Inner) -> T) -> T {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = inner.state();
-        *inner = inner.at(now);
-        let result = change(&mut inner);
-        let has_changed = inner.state() != before;
-        drop(inner);
+    fn with<T>(&self, now: Moment, change: impl FnOnce(&mut Bounded) -> T) -> T {
+        let mut bounded = self.bounded.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = bounded.inner.state();
+        bounded.inner = bounded.inner.at(now, bounded.ends_at);
+        let result = change(&mut bounded);
+        let has_changed = bounded.inner.state() != before;
+        drop(bounded);
         if has_changed {
             self.changed.notify_waiters();
         }
@@ -241,7 +277,7 @@ impl Lease {
     }
 
     pub(crate) fn state(&self, now: Moment) -> LockState {
-        self.with(now, |inner| inner.state())
+        self.with(now, |bounded| bounded.inner.state())
     }
 
     pub(crate) fn is_held(&self, now: Moment) -> bool {
@@ -250,13 +286,14 @@ impl Lease {
 
     /// Returns the moment at which it is lost, if it is held or suspended at `now`, or else why it was lost.
     pub(crate) fn alive(&self, now: Moment) -> Result<Moment, LostReason> {
-        self.with(now, |inner| inner.deadline())
+        self.with(now, |bounded| bounded.inner.deadline())
     }
 
     /// Moves the deadline to `to` if that is later. Does nothing for a hold that is not held.
     pub(crate) fn extend(&self, to: Moment) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Inner::Held { until } = &mut *inner {
+        let mut bounded = self.bounded.lock().unwrap_or_else(PoisonError::into_inner);
+        let to = bounded.limit(to);
+        if let Inner::Held { until } = &mut bounded.inner {
             *until = to.max(*until);
         }
     }
@@ -264,7 +301,7 @@ impl Lease {
     /// Suspends the hold, because its stream has ended: until `limit`, or its deadline if that is earlier. There is no limit
     /// if the coordinator ended the stream because it no longer knows the client.
     pub(crate) fn suspend(&self, now: Moment, limit: Option<Moment>) {
-        self.with(now, |inner| {
+        self.with(now, |Bounded { inner, .. }| {
             let was_disowned = matches!(inner, Inner::Suspended { disowned: true, .. });
             if let Ok(deadline) = inner.deadline() {
                 *inner = Inner::Suspended {
@@ -275,19 +312,21 @@ impl Lease {
         });
     }
 
-    /// Holds it until `to`, which may be before its deadline so far, because another stream has taken it over. Does nothing
-    /// for a hold that has ended.
-    pub(crate) fn resume(&self, now: Moment, to: Moment) {
-        self.with(now, |inner| {
-            if inner.deadline().is_ok() {
-                *inner = Inner::Held { until: to };
+    /// Holds it until `to`, which may be before its deadline so far, because another stream has taken it over. Its bound is the
+    /// earlier of the one so far and `ends_at`. Does nothing for a hold that has ended.
+    pub(crate) fn resume(&self, now: Moment, to: Moment, ends_at: Option<Moment>) {
+        self.with(now, |bounded| {
+            if bounded.inner.deadline().is_ok() {
+                bounded.ends_at = earlier(bounded.ends_at, ends_at);
+                let until = bounded.limit(to);
+                bounded.inner = Inner::Held { until };
             }
         });
     }
 
     /// Ends the hold; the first reason stays. Fails with that one if it had ended before, be it by its deadline.
     pub(crate) fn end(&self, now: Moment, reason: LostReason) -> Result<(), LostReason> {
-        self.with(now, |inner| {
+        self.with(now, |Bounded { inner, .. }| {
             inner.deadline()?;
             *inner = Inner::Lost(reason);
             Ok(())
@@ -296,7 +335,7 @@ impl Lease {
 
     /// Returns the time left until the deadline; zero while it is not held.
     pub(crate) fn valid_for(&self, now: Moment) -> Duration {
-        self.with(now, |inner| match inner {
+        self.with(now, |bounded| match bounded.inner {
             Inner::Held { until } => until.since(now),
             _ => Duration::ZERO,
         })
@@ -306,6 +345,36 @@ impl Lease {
     pub(crate) fn lost_in(&self, now: Moment) -> Duration {
         self.alive(now)
             .map_or(Duration::ZERO, |deadline| deadline.since(now))
+    }
+
+    /// Returns the time left until its bound, zero once it is lost; `None` if it has no bound.
+    pub(crate) fn ends_in(&self, now: Moment) -> Option<Duration> {
+        self.with(now, |bounded| {
+            let ends_at = bounded.ends_at?;
+            Some(match bounded.inner {
+                Inner::Lost(_) => Duration::ZERO,
+                _ => ends_at.since(now),
+            })
+        })
+    }
+
+    /// Completes when at most this time is left until the bound, or when the hold has ended; never if it is not bounded.
+    pub(crate) async fn ends_soon(self: Arc<Self>, ahead: Duration) {
+        loop {
+            let Some(left) = self.ends_in(Moment::now()) else {
+                return pending().await;
+            };
+            let rest = left.saturating_sub(ahead);
+            if rest.is_zero() {
+                return;
+            }
+            // Timers do not count the time for which the machine sleeps: none is set for long.
+            let nap = sleep(rest.min(LONGEST_NAP));
+            tokio::select! {
+                () = nap => {}
+                _ = self.clone().ended() => return,
+            }
+        }
     }
 
     /// Completes when the hold has ended.

@@ -5,7 +5,7 @@ fn at(millis: u64) -> Moment {
 }
 
 fn lease(deadline: Moment) -> Arc<Lease> {
-    Arc::new(Lease::new("a".into(), FencingToken(1), deadline))
+    Arc::new(Lease::new("a".into(), FencingToken(1), deadline, None))
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn disowned_holds_are_lost_for_that_reason_unless_they_are_resumed() {
     // Whatever breaks after that is not the reason.
     lease.suspend(at(20), Some(at(90)));
     assert_eq!(lease.alive(at(89)), Ok(at(90)));
-    lease.resume(at(30), at(200));
+    lease.resume(at(30), at(200), None);
     assert_eq!(lease.state(at(100)), LockState::Held);
     lease.suspend(at(110), Some(at(120)));
     let broken = LockState::Lost(LostReason::SessionEnded);
@@ -109,4 +109,63 @@ async fn everybody_who_waits_is_told() {
 async fn a_poll_after_the_deadline_says_lost_without_being_woken() {
     let lease = lease(Moment::now());
     assert_eq!(lease.ended().await, LostReason::Expired);
+}
+
+fn bounded(deadline: Moment, ends_at: Moment) -> Arc<Lease> {
+    Arc::new(Lease::new(
+        "a".into(),
+        FencingToken(1),
+        deadline,
+        Some(ends_at),
+    ))
+}
+
+#[test]
+fn a_bound_ends_a_hold_whatever_is_answered_and_says_so() {
+    let lease = bounded(at(100), at(250));
+    lease.extend(at(200));
+    assert_eq!(lease.alive(at(150)), Ok(at(200)));
+    lease.extend(at(300));
+    assert_eq!(lease.alive(at(150)), Ok(at(250)));
+    assert_eq!(lease.ends_in(at(150)), Some(Duration::from_millis(100)));
+    assert_eq!(lease.alive(at(250)), Err(LostReason::MaxHold));
+    assert_eq!(lease.ends_in(at(250)), Some(Duration::ZERO));
+}
+
+#[test]
+fn a_lease_that_runs_out_before_its_bound_has_expired() {
+    let lease = bounded(at(100), at(250));
+    assert_eq!(lease.alive(at(100)), Err(LostReason::Expired));
+}
+
+#[test]
+fn a_resume_never_moves_a_bound_back() {
+    let lease = bounded(at(100), at(250));
+    lease.suspend(at(10), Some(at(60)));
+    lease.resume(at(20), at(400), Some(at(300)));
+    assert_eq!(lease.alive(at(20)), Ok(at(250)));
+    lease.resume(at(30), at(400), Some(at(200)));
+    assert_eq!(lease.alive(at(30)), Ok(at(200)));
+    // A coordinator that knows of no bound changes nothing.
+    lease.resume(at(40), at(400), None);
+    lease.suspend(at(50), Some(at(300)));
+    assert_eq!(lease.state(at(199)), LockState::Suspended);
+    assert_eq!(lease.alive(at(200)), Err(LostReason::MaxHold));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_bound_is_announced_ahead() {
+    let now = Moment::now();
+    let far = now.after(Duration::from_secs(3600));
+    let unbounded = Arc::new(Lease::new("a".into(), FencingToken(1), far, None));
+    let soon = bounded(far, now.after(Duration::from_secs(30)));
+    tokio::select! {
+        biased;
+        () = unbounded.ends_soon(Duration::from_secs(7200)) => panic!("it has no end"),
+        () = soon.clone().ends_soon(Duration::from_secs(20)) => panic!("10 s too early"),
+        () = soon.clone().ends_soon(Duration::from_secs(30)) => {}
+    }
+    let lost = soon.clone().ends_soon(Duration::ZERO);
+    soon.end(Moment::now(), LostReason::Forced).ok();
+    lost.await;
 }

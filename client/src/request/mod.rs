@@ -207,6 +207,32 @@ impl<G> LockRequest<G> {
         self
     }
 
+    /// Bounds the time for which each lock is held, however healthy this client is: 1 s to 365 days, counted from its grant. Time
+    /// in the queue does not count, and moving to another coordinator does not begin it anew. Default: no bound but that of the
+    /// coordinator's rules.
+    ///
+    /// The guard knows its end from the start, [`LockGuard::ends_in`]; [`LockGuard::ends_soon`] warns ahead. It is lost at the
+    /// end with [`LostReason::MaxHold`](crate::LostReason::MaxHold), 1 % of the bound early for clocks that run at different
+    /// speeds. The lock-delay applies, since the work was not done. Of a lock that the actor holds already, the bound of the first
+    /// guard stays.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use std::time::Duration;
+    ///
+    /// let guard = client.lock("nightly").max_hold(Duration::from_secs(3600)).await?;
+    /// assert!(guard.ends_in().is_some_and(|left| left > Duration::from_secs(3500)));
+    /// tokio::select! {
+    ///     () = guard.ends_soon(Duration::from_secs(60)) => println!("one minute left"),
+    ///     () = async { /* work */ } => {}
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.spec.max_hold = Some(max_hold);
+        self
+    }
+
     /// Asks in the name of an actor, made by [`Session::actor`]. Default: no actor.
     ///
     /// ```

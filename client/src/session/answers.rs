@@ -117,13 +117,19 @@ impl<A, H> Machine<A, H> {
             let source = Failure::protocol("the coordinator granted another lock");
             return self.refuse(waiting, source);
         }
-        let deadline = self
+        let acked = self
             .stream
             .as_ref()
-            .and_then(|stream| stream.deadline(granted.acked_heartbeat, granted.valid_for))
-            .filter(|deadline| now < *deadline && !self.is_closing());
-        if let Some(deadline) = deadline {
-            return self.hold(waiting, granted.locks, deadline);
+            .and_then(|stream| stream.heartbeats.sent_at(granted.acked_heartbeat));
+        let deadline = |sent_at: Moment| {
+            let valid_for = duration(granted.valid_for).unwrap_or_default();
+            Some((sent_at, sent_at.after(valid_for)))
+        };
+        let good = acked
+            .and_then(deadline)
+            .filter(|(_, deadline)| now < *deadline && !self.is_closing());
+        if let Some((acked, deadline)) = good {
+            return self.hold(waiting, granted.locks, &granted.bounded, (acked, deadline));
         }
         let name = waiting.spec.names.label();
         tracing::warn!(lock = &*name, "a grant came too late to be used");
@@ -140,11 +146,14 @@ impl<A, H> Machine<A, H> {
         }
     }
 
+    /// Hands the granted locks to the caller. They are good until the deadline, or until their bounds, which count from when the
+    /// heartbeat was sent that the coordinator had heard, `acked`.
     pub(super) fn hold(
         &mut self,
         waiting: Waiting<A>,
         locks: Vec<v1::GrantedLock>,
-        deadline: Moment,
+        bounded: &[v1::BoundedLock],
+        (acked, deadline): (Moment, Moment),
     ) {
         let Waiting { reply, spec, .. } = waiting;
         let granted = spec
@@ -154,7 +163,12 @@ impl<A, H> Machine<A, H> {
             .zip(locks)
             .map(|(name, lock)| {
                 let token = FencingToken::from(lock.fencing_token);
-                let lease = Arc::new(Lease::new(name.clone(), token, deadline));
+                let mut bounds = bounded.iter();
+                let bound = bounds.find(|bound| bound.owner_id == lock.owner_id);
+                let ends_in = bound.and_then(|bound| duration(bound.ends_in));
+                let ends_at = ends_in.map(|ends_in| acked.after(ends_in));
+                let lease = Arc::new(Lease::new(name.clone(), token, deadline, ends_at));
+                let deadline = ends_at.map_or(deadline, |ends_at| ends_at.min(deadline));
                 let key =
                     self.holds
                         .insert(lease.clone(), lock.owner_id, spec.lock_delay, deadline);

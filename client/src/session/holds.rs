@@ -282,7 +282,13 @@ impl Holds {
     }
 
     /// Notes that another stream has resumed this hold. Returns whether the hold is still known here.
-    pub(super) fn resumed(&mut self, number: u64, now: Moment, deadline: Moment) -> bool {
+    pub(super) fn resumed(
+        &mut self,
+        number: u64,
+        now: Moment,
+        deadline: Moment,
+        ends_at: Option<Moment>,
+    ) -> bool {
         let Some(hold) = self.holds.get_mut(&number) else {
             return false;
         };
@@ -291,9 +297,11 @@ impl Holds {
         self.by_owner
             .insert(hold.owned.ids.confirmed().to_vec(), number);
         for guarded in hold.guards.values() {
-            guarded.lease.resume(now, deadline);
+            guarded.lease.resume(now, deadline, ends_at);
         }
-        self.check_at = earlier(self.check_at, Some(deadline));
+        // A bound may have come closer: it is looked at anew.
+        let check_at = ends_at.map_or(deadline, |_| now);
+        self.check_at = earlier(self.check_at, Some(check_at));
         true
     }
 

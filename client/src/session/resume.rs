@@ -14,7 +14,7 @@ use crate::{
     error::HoldFailure,
     lease::LostReason,
     proto::{
-        FromWire,
+        FromWire, duration,
         v1::{self, resumed_lock, session_resume},
         wire,
     },
@@ -150,9 +150,10 @@ impl<A, H> Machine<A, H> {
         self.ttl = Some(info.ttl);
         let resuming = std::mem::take(&mut next.resuming);
         let deadline = next.deadline(0, opened.valid_for).unwrap_or(now);
+        let sent_at = next.heartbeats.sent_at(0).unwrap_or(now);
         self.stream = Some(next);
         let mut known = self.holds.numbers();
-        let outcomes = self.resumed(now, deadline, resuming, opened);
+        let outcomes = self.resumed(now, (sent_at, deadline), resuming, opened);
         known.retain(|number| !outcomes.contains_key(number));
         for number in &known {
             // Lost, but it may be with another stream that did not answer: then it is still to be given back.
@@ -173,11 +174,12 @@ impl<A, H> Machine<A, H> {
         self.wake_for_waits();
     }
 
-    /// Settles what the new stream was asked to resume.
+    /// Settles what the new stream was asked to resume, with the `open` that was sent at this moment and is good until the
+    /// deadline.
     fn resumed(
         &mut self,
         now: Moment,
-        deadline: Moment,
+        (sent_at, deadline): (Moment, Moment),
         resuming: BTreeMap<Vec<u8>, Asked>,
         opened: v1::SessionOpened,
     ) -> Outcomes {
@@ -193,15 +195,18 @@ impl<A, H> Machine<A, H> {
             // What a coordinator says nothing of has ended with the stream before.
             let answer = answers.remove(&next_id);
             match (asked, answer.unwrap_or(Err(LostReason::SessionEnded))) {
-                (Asked::Hold(number), Ok(_)) => {
+                (Asked::Hold(number), Ok(lock)) => {
                     outcomes.insert(number, Ok(()));
-                    self.holds.resumed(number, now, deadline);
+                    let ends_at = duration(lock.ends_in).map(|ends_in| sent_at.after(ends_in));
+                    self.holds.resumed(number, now, deadline, ends_at);
                 }
                 (Asked::Hold(number), Err(reason)) => {
                     outcomes.insert(number, Err(reason));
                     self.holds.forget(number, now, reason);
                 }
-                (Asked::Wait(wait), Ok(lock)) => self.resumed_wait(now, &wait, lock, deadline),
+                (Asked::Wait(wait), Ok(lock)) => {
+                    self.resumed_wait(now, &wait, lock, (sent_at, deadline))
+                }
                 (Asked::Wait(wait), Err(_)) => {
                     self.answered(wait.request_id);
                     self.ask_again(wait.acquire);
@@ -219,11 +224,15 @@ impl<A, H> Machine<A, H> {
         now: Moment,
         asked: &AskedWait,
         lock: v1::ResumedLock,
-        deadline: Moment,
+        (sent_at, deadline): (Moment, Moment),
     ) {
         if let Some(resumed_lock::What::Hold(hold)) = lock.what {
             // It has come to a grant.
             self.answered(asked.request_id);
+            let bounded = v1::BoundedLock {
+                owner_id: lock.owner_id.clone(),
+                ends_in: lock.ends_in,
+            };
             let granted = v1::GrantedLock {
                 name: lock.name,
                 owner_id: lock.owner_id,
@@ -233,7 +242,7 @@ impl<A, H> Machine<A, H> {
             if now < deadline
                 && let Some(waiting) = self.waiting.remove(&asked.acquire)
             {
-                self.hold(waiting, vec![granted], deadline);
+                self.hold(waiting, vec![granted], &[bounded], (sent_at, deadline));
             } else {
                 self.give_back(vec![granted]);
                 self.ask_again(asked.acquire);

@@ -77,6 +77,8 @@ pub struct Acquire {
     pub wait: Option<Duration>,
     /// Time for which each name stays closed after an unclean end.
     pub lock_delay: Duration,
+    /// Longest time for which each lock may be held.
+    pub max_hold: Option<Duration>,
     /// The actor; 0 for none.
     pub actor: u64,
     /// Whether the actor's own holds count as granted once more.
@@ -97,6 +99,11 @@ impl Guard {
     /// Returns the grant's token.
     pub fn token(&self) -> FencingToken {
         self.lease.token
+    }
+
+    /// Returns the time left until its bound, if it has one.
+    pub fn ends_in(&self, now: Duration) -> Option<Duration> {
+        self.lease.ends_in(moment(now))
     }
 
     /// Returns for how long the guard goes on to say that it holds the lock, unless it hears anything; zero if it does not hold
@@ -138,6 +145,7 @@ impl Session {
         let spec = AcquireSpec {
             wait: acquire.wait,
             lock_delay: acquire.lock_delay,
+            max_hold: acquire.max_hold,
             actor: acquire.actor,
             reentrant: acquire.reentrant,
             ..AcquireSpec::new(names, mode)

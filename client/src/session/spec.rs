@@ -16,6 +16,8 @@ pub(crate) struct AcquireSpec {
     pub(crate) wait: Option<Duration>,
     pub(crate) value: Vec<u8>,
     pub(crate) lock_delay: Duration,
+    /// Longest time for which each lock may be held; `None` is without a bound.
+    pub(crate) max_hold: Option<Duration>,
     /// 0 for no actor.
     pub(crate) actor: u64,
     pub(crate) reentrant: bool,
@@ -47,6 +49,7 @@ impl AcquireSpec {
             wait: None,
             value: Vec::new(),
             lock_delay: Duration::ZERO,
+            max_hold: None,
             actor: 0,
             reentrant: false,
             trace: None,
@@ -64,6 +67,7 @@ impl AcquireSpec {
             .field("mode", &self.mode)
             .field("wait", &self.wait)
             .field("lock_delay", &self.lock_delay)
+            .field("max_hold", &self.max_hold)
             .field("actor", &self.actor)
             .field("reentrant", &self.reentrant)
             .finish_non_exhaustive()
@@ -94,6 +98,7 @@ impl AcquireSpec {
             limit,
             actor: self.actor,
             reentrant: self.reentrant,
+            max_hold: self.max_hold.map(wire),
         }
     }
 }

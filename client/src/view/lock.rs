@@ -84,11 +84,13 @@ pub struct Holder {
     pub permits: Option<u32>,
     /// The number of the actor that holds the lock; none if the client named none.
     pub actor: Option<u64>,
+    /// The longest time from the grant for which the lock may be held, however healthy the holder; none if there is no bound.
+    pub max_hold: Option<Duration>,
 }
 
 from_message!(Holder => Holder {
     session_id, client_name, coordinator, fencing_token, acquired_at, ttl, value,
-    hold_count, foreign, permits, actor,
+    hold_count, foreign, permits, actor, max_hold,
 });
 
 /// One waiter in the queue of a lock.

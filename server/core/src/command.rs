@@ -161,6 +161,8 @@ pub struct Acquire {
     pub ttl: Duration,
     /// Time for which the name stays closed after an unclean end.
     pub lock_delay: Duration,
+    /// Longest time from the grant for which it may be held. The store keeps it with the hold; coordinators enforce it.
+    pub max_hold: Option<Duration>,
     /// Whether to join the queue if the lock is not granted at once.
     pub wait: bool,
     /// Whether it was sent before. Another stream may then have resumed it meanwhile: in that case it is not carried out,
@@ -280,8 +282,8 @@ pub enum Reply {
         mode: Mode,
         /// The client's flow that holds it.
         actor: Actor,
-        /// The lock-delay that was asked for.
-        lock_delay: Duration,
+        /// How long it may last.
+        terms: Box<ResumedTerms>,
     },
     /// A place in the queue was resumed.
     ResumedWait {
@@ -336,6 +338,15 @@ pub enum Reply {
     Looked,
     /// The feed has no subscriber. The rules never answer this; a store may.
     Unheard,
+}
+
+/// Terms of a hold that was resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumedTerms {
+    /// The lock-delay that was asked for.
+    pub lock_delay: Duration,
+    /// Time left of its `max_hold`, counted from its grant; `None` if it has none.
+    pub ends_in: Option<Duration>,
 }
 
 /// Reason why a hold is gone.

@@ -26,6 +26,7 @@ pub(crate) struct Hold {
     pub(crate) token: FencingToken,
     pub(crate) acquired_at: StoreTime,
     pub(crate) lock_delay: Duration,
+    pub(crate) max_hold: Option<Duration>,
     /// False for a hand-off to another coordinator until that has confirmed it.
     pub(crate) confirmed: bool,
     /// Whether it was handed to a waiter and has not been renewed since: its coordinator may not know of it.
@@ -44,6 +45,12 @@ impl Hold {
         } else {
             Duration::ZERO
         }
+    }
+
+    /// Returns the time left of its `max_hold`, if it has one.
+    pub(crate) fn ends_in(&self, now: StoreTime) -> Option<Duration> {
+        let max_hold = self.max_hold?;
+        Some(now.until(self.acquired_at.after(max_hold)))
     }
 
     /// Removes the value and the client name of a hold that is over and lasts only for its lock-delay.
@@ -65,6 +72,7 @@ impl Hold {
             acquired_at: self.acquired_at,
             expires_in: now.until(self.ends_at).saturating_sub(self.delay()),
             lock_delay: self.delay(),
+            max_hold: self.max_hold,
             value: self.value.clone(),
         }
     }

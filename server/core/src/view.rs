@@ -49,6 +49,8 @@ pub struct HoldView {
     pub expires_in: Duration,
     /// The lock-delay that it asked for.
     pub lock_delay: Duration,
+    /// Longest time from its grant for which it may be held, if there is a bound.
+    pub max_hold: Option<Duration>,
     /// The value that is attached to it.
     pub value: Value,
 }

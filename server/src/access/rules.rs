@@ -1,6 +1,6 @@
 //! Rules: permissions of each identity on names. Pure: no clock, no files.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// Permission that a rule gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +56,8 @@ pub struct Rule {
     pub locks: Prefixes,
     /// The elections that they are for.
     pub elections: Prefixes,
+    /// Longest time for which a lock that it permits may be held.
+    pub max_hold: Option<Duration>,
 }
 
 impl Rule {
@@ -191,11 +193,30 @@ impl Granted {
                 .any(|rule| rule.permits(permission, place, name)),
         }
     }
+
+    /// Returns the longest time for which a lock of this name may be held: `None` if one of the rules that permit it sets no
+    /// bound, otherwise the longest of their bounds. Allocates nothing.
+    #[must_use]
+    pub fn max_hold(&self, place: Place, name: &str) -> Option<Duration> {
+        let Self::Only(rules) = self else { return None };
+        // Most deployments have no bounds.
+        if rules.iter().all(|rule| rule.max_hold.is_none()) {
+            return None;
+        }
+        let permitting = rules.iter();
+        let mut permitting =
+            permitting.filter(|rule| rule.permits(Permission::Acquire, place, name));
+        let longest = |longest: Duration, rule: &Arc<Rule>| Some(longest.max(rule.max_hold?));
+        let longest = permitting.try_fold(Duration::ZERO, longest)?;
+        (!longest.is_zero()).then_some(longest)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::{Granted, Pattern, Permission, Place, Prefixes, Rule, Rules};
@@ -207,7 +228,32 @@ mod tests {
             allow: allow.to_vec(),
             locks: Prefixes::new(locks),
             elections: Prefixes::new(elections),
+            max_hold: None,
         }
+    }
+
+    #[test]
+    fn a_bound_is_that_of_the_most_generous_rule_that_permits_the_name() {
+        use Permission::{Acquire, Inspect};
+        let bounded = |allow, locks: &[&str], seconds| Rule {
+            max_hold: Some(Duration::from_secs(seconds)),
+            ..rule(&["token:ci"], &[allow], locks, &[])
+        };
+        let rules = Rules::new(&[
+            bounded(Acquire, &["build/"], 60),
+            bounded(Acquire, &["build/long/"], 90),
+            bounded(Inspect, &[""], 300),
+            rule(&["token:ci"], &[Acquire], &["build/free/"], &["build/"]),
+        ]);
+        let ci = rules.of("token:ci");
+        let bound = |place, name| ci.max_hold(place, name).map(|bound| bound.as_secs());
+        assert_eq!(bound(Place::Lock, "build/1"), Some(60));
+        assert_eq!(bound(Place::Lock, "build/long/1"), Some(90));
+        assert_eq!(bound(Place::Lock, "build/free/1"), None);
+        assert_eq!(bound(Place::Election, "build/1"), None);
+        assert_eq!(bound(Place::Either, "build/1"), None);
+        assert_eq!(bound(Place::Lock, "other"), None);
+        assert_eq!(Granted::Everything.max_hold(Place::Lock, "build/1"), None);
     }
 
     #[test]

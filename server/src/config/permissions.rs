@@ -6,10 +6,16 @@ use toml::{
     de::{DeValue, ValueDeserializer},
 };
 
-use crate::access::rules::{Pattern, Permission, Prefixes, Rule};
+use super::value::{duration, show_duration};
+use crate::{
+    access::rules::{Pattern, Permission, Prefixes, Rule},
+    convert::{MAX_MAX_HOLD, MIN_MAX_HOLD},
+};
 
 /// The key of these tables.
 pub(super) const KEY: &str = "permission";
+/// The key of the longest time for which a lock may be held.
+const MAX_HOLD: &str = "max-hold";
 
 /// Defect, and the offset in the file at which it begins.
 type Wrong = (usize, String);
@@ -23,6 +29,8 @@ struct Table {
     allow: List,
     locks: Option<List>,
     elections: Option<List>,
+    #[serde(rename = "max-hold")]
+    max_hold: Option<Spanned<String>>,
 }
 
 /// Reads all tables.
@@ -52,9 +60,12 @@ pub(super) fn show(rules: &[Rule]) -> String {
             ),
         ];
         let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-        let table: toml::Table = lists
+        let mut table: toml::Table = lists
             .map(|(key, list)| (key.to_owned(), list.into()))
             .collect();
+        if let Some(max_hold) = rule.max_hold {
+            table.insert(MAX_HOLD.to_owned(), show_duration(max_hold).into());
+        }
         format!("\n[[{KEY}]]\n{table}")
     });
     tables.collect()
@@ -70,15 +81,25 @@ fn rule(table: Spanned<Table>) -> Result<Rule, Wrong> {
         let prefixes = list.map(|list| items(key, list, |text| Ok(text.to_owned())));
         Ok(Prefixes::new(prefixes.transpose()?.unwrap_or_default()))
     };
+    let allow = items("allow", table.allow, |text| {
+        Permission::parse(text).ok_or_else(|| {
+            format!("expected \"acquire\", \"inspect\" or \"administer\"; found {text:?}")
+        })
+    })?;
+    let max_hold = table.max_hold.map(|text| {
+        let at = text.span().start;
+        let wrong = |message| (at, format!("{MAX_HOLD}: {message}"));
+        if !allow.contains(&Permission::Acquire) {
+            return Err(wrong("needs \"acquire\" in allow".to_owned()));
+        }
+        duration(MIN_MAX_HOLD, MAX_MAX_HOLD)(text.get_ref()).map_err(wrong)
+    });
     Ok(Rule {
         identities: items("identities", table.identities, Pattern::parse)?,
-        allow: items("allow", table.allow, |text| {
-            Permission::parse(text).ok_or_else(|| {
-                format!("expected \"acquire\", \"inspect\" or \"administer\"; found {text:?}")
-            })
-        })?,
+        allow,
         locks: prefixes("locks", table.locks)?,
         elections: prefixes("elections", table.elections)?,
+        max_hold: max_hold.transpose()?,
     })
 }
 

@@ -60,6 +60,7 @@ fn hold_view(hold: &HoldView) -> v1::Holder {
         foreign: false,
         permits: hold.mode.permits(),
         actor: hold.actor.get(),
+        max_hold: hold.max_hold.map(wire_duration),
     }
 }
 

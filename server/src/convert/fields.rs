@@ -6,7 +6,7 @@ use leasehold_core::{
     id::OwnerId,
     mode::{MAX_LIMIT, Mode, Permits},
     name::{ClientName, LockName, TtlBounds, Value},
-    session::Wait,
+    session::{MaxHold, Wait},
     time::InUnits,
 };
 use leasehold_proto::v1;
@@ -30,6 +30,10 @@ pub struct FieldBounds<'a> {
     pub limits: &'a Limits,
 }
 
+/// Shortest bound on the time for which a lock may be held.
+pub const MIN_MAX_HOLD: Duration = Duration::from_secs(1);
+/// Longest bound on the time for which a lock may be held.
+pub const MAX_MAX_HOLD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Most entries of a session's metadata.
 const MAX_METADATA: usize = 16;
 /// Most bytes of a metadata key.
@@ -81,6 +85,23 @@ pub fn lock_delay(
     bounds
         .check_delay(delay)
         .map_err(|invalid| Refusal::field(field, invalid))
+}
+
+/// Checks a bound on the time for which a lock may be held; none if unset.
+pub fn max_hold(
+    field: &str,
+    limit: Option<prost_types::Duration>,
+) -> Result<Option<MaxHold>, Refusal> {
+    let Some(limit) = duration(field, limit)? else {
+        return Ok(None);
+    };
+    if !(MIN_MAX_HOLD..=MAX_MAX_HOLD).contains(&limit) {
+        let (least, most) = (InUnits(MIN_MAX_HOLD), InUnits(MAX_MAX_HOLD));
+        let what = format!("must be {least} to {most}, not {}", InUnits(limit));
+        return Err(Refusal::field(field, what));
+    }
+    let is_asked = true;
+    Ok(Some(MaxHold { limit, is_asked }))
 }
 
 /// Checks a wait; `default` if unset.

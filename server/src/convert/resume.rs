@@ -219,6 +219,7 @@ mod tests {
             name: "n".repeat(512),
             owner_id: vec![0xff; 16],
             what: None,
+            ends_in: None,
         };
         let refused = v1::LostLock {
             name: "n".repeat(512),

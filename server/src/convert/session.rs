@@ -17,7 +17,9 @@ use tonic::Status;
 
 use super::{
     answers::{holder, lost_messages, lost_reason, wire_duration},
-    fields::{FieldBounds, lock_delay, lock_name, lock_names, mode, owner_id, value, wait},
+    fields::{
+        FieldBounds, lock_delay, lock_name, lock_names, max_hold, mode, owner_id, value, wait,
+    },
     refusal::failure,
     resume::opened_messages,
 };
@@ -92,6 +94,7 @@ fn acquire(
     let wait = wait("acquire.wait", request.wait, Wait::Forever, bounds.max_wait)?;
     let value = value("acquire.value", &request.value)?;
     let lock_delay = lock_delay("acquire.lock_delay", request.lock_delay, bounds.ttl)?;
+    let max_hold = max_hold("acquire.max_hold", request.max_hold)?;
     let actor = Actor::new(request.actor);
     if request.reentrant && actor.is_nobody() {
         let what = "needs an actor: nobody (actor 0) is a stranger to itself";
@@ -103,6 +106,7 @@ fn acquire(
         wait,
         value,
         lock_delay,
+        max_hold,
         actor,
         reentrant: request.reentrant,
     })
@@ -213,6 +217,7 @@ impl Surroundings {
                 valid_for,
                 acked_heartbeat,
             } => WireResponse::Granted(v1::SessionGranted {
+                bounded: locks.iter().filter_map(bounded_lock).collect(),
                 locks: locks.into_iter().map(granted_lock).collect(),
                 valid_for: Some(wire_duration(valid_for)),
                 acked_heartbeat,
@@ -264,11 +269,16 @@ impl Surroundings {
             refused,
             valid_for,
         } = opened;
+        let ends_in = |what: &ResumedWhat| match what {
+            ResumedWhat::Hold { ends_in, .. } => ends_in.map(wire_duration),
+            ResumedWhat::Wait { .. } => None,
+        };
         let resumed = resumed.into_iter().map(|lock| v1::ResumedLock {
+            ends_in: ends_in(&lock.what),
             name: lock.name.as_str().to_owned(),
             owner_id: lock.owner.as_bytes().to_vec(),
             what: Some(match lock.what {
-                ResumedWhat::Hold { token, count } => {
+                ResumedWhat::Hold { token, count, .. } => {
                     v1::resumed_lock::What::Hold(v1::ResumedHold {
                         fencing_token: token.get(),
                         hold_count: count,
@@ -430,6 +440,14 @@ fn message(request_id: RequestId, response: WireResponse) -> v1::SessionResponse
     }
 }
 
+fn bounded_lock(lock: &GrantedLock) -> Option<v1::BoundedLock> {
+    let ends_in = lock.ends_in?;
+    Some(v1::BoundedLock {
+        owner_id: lock.owner.as_bytes().to_vec(),
+        ends_in: Some(wire_duration(ends_in)),
+    })
+}
+
 fn granted_lock(lock: GrantedLock) -> v1::GrantedLock {
     v1::GrantedLock {
         name: lock.name.as_str().to_owned(),
@@ -443,6 +461,7 @@ fn lost_lock(lock: LostLock) -> v1::LostLock {
     let reason = match lock.why {
         LostWhy::Store(loss) => lost_reason(loss),
         LostWhy::Revoked => v1::LostReason::PermissionRevoked,
+        LostWhy::MaxHold => v1::LostReason::MaxHold,
     };
     v1::LostLock {
         name: lock.name.as_str().to_owned(),

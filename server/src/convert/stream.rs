@@ -4,7 +4,7 @@ use leasehold_core::{
     id::OwnerId,
     mode::Mode,
     name::LockName,
-    session::{Closer, MAX_IN_FLIGHT, MAX_PENDING_ACKS, Refused, Request},
+    session::{AcquireRequest, Closer, MAX_IN_FLIGHT, MAX_PENDING_ACKS, MaxHold, Refused, Request},
 };
 
 use super::session::not_its_name;
@@ -69,6 +69,26 @@ impl Kind {
             Self::LeaseStream => Closer::Client,
             Self::Candidacy => Closer::Adapter,
         }
+    }
+
+    /// Reduces the bound of an acquire to that of the rules that permit its locks.
+    pub fn bound(self, acquire: &mut AcquireRequest, granted: &Granted) {
+        let place = self.place(acquire.mode);
+        let bounds = acquire
+            .names
+            .iter()
+            .filter_map(|name| granted.max_hold(place, name.as_str()));
+        let Some(limit) = bounds.min() else { return };
+        acquire.max_hold = Some(match acquire.max_hold {
+            Some(asked) => MaxHold {
+                limit: limit.min(asked.limit),
+                ..asked
+            },
+            None => MaxHold {
+                limit,
+                is_asked: false,
+            },
+        });
     }
 
     /// Refuses a request for whose locks the client has no permission. It needs none for a hold of its own, which `owns` tells.

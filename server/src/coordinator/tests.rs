@@ -174,6 +174,7 @@ fn acquire(number: u8) -> Acquire {
         value: Value::default(),
         ttl: Duration::from_secs(60),
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait: true,
         again: false,
     }

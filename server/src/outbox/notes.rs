@@ -27,6 +27,7 @@ impl Outbox {
                 metrics.count_lost(convert::lost_reason_label(loss))
             }
             Note::Lost(LostWhy::Revoked) => metrics.count_lost("permission_revoked"),
+            Note::Lost(LostWhy::MaxHold) => metrics.count_lost("max_hold"),
             Note::Resumed => {
                 metrics.resumed.inc();
             }

@@ -10,7 +10,7 @@ use leasehold_core::{
     command::{Op, Reply},
     lease::drift_margin,
     session::{CallOutcome, CallRequest, NotGranted, Wait},
-    time::Moment,
+    time::{InUnits, Moment},
 };
 use leasehold_proto::v1::{
     self, AcquireRequest, AcquireResponse, ReleaseRequest, ReleaseResponse, RenewRequest,
@@ -76,6 +76,10 @@ impl LockService for Locks {
             lock_delay: convert::lock_delay("lock_delay", request.lock_delay, bounds)?,
         };
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
+        // The caller can't renew it beyond that.
+        let bound = rights.granted().max_hold(Place::Lock, name.as_str());
+        let ttl = bound.map_or(ttl, |bound| ttl.min(bound));
+        request.ttl = ttl;
         let mut rights_then = rights.clone();
         // However long it waits, it may do so for as long as it has the permission.
         let lost = rights.lost(Permission::Acquire, Place::Lock, name.as_str());
@@ -157,6 +161,9 @@ impl LockService for Locks {
         let owner = convert::owner_id("owner_id", &request.owner_id)?;
         let ttl = convert::ttl("ttl", request.ttl, coordinator.bounds())?;
         rights.check(Permission::Acquire, Place::Lock, name.as_str())?;
+        if let Some(bound) = rights.granted().max_hold(Place::Lock, name.as_str()) {
+            return Err(not_renewable(name.as_str(), bound).into());
+        }
         let op = Op::Renew { owner, ttl };
         followed.script();
         let stamped = coordinator
@@ -190,6 +197,17 @@ fn left(stands_until: Moment, ttl: Duration) -> Duration {
     clock::now()
         .until(stands_until)
         .saturating_sub(drift_margin(ttl))
+}
+
+/// Returns the refusal to renew a hold that may not last longer than its first TTL.
+fn not_renewable(name: &str, max_hold: Duration) -> Refusal {
+    let message = format!(
+        "a hold of {name:?} may last {} at most, by the max-hold of the coordinator's [[permission]], and a hold of the unary calls lasts for its first TTL; acquire it with a TTL that suffices, or on a session",
+        InUnits(max_hold)
+    );
+    Refusal::new(Reason::PermissionDenied, message)
+        .with("permission", Permission::Acquire.as_str())
+        .with("name", name)
 }
 
 fn stopping() -> Refusal {

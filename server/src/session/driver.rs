@@ -72,7 +72,7 @@ pub async fn serve(
         grace: opened.grace,
         max_locks: opened.max_locks,
         store_timeout: coordinator.store_timeout(),
-        max_hold: coordinator.bounds().max,
+        max_ttl: coordinator.bounds().max,
         tells_tickets: kind.tells_tickets(),
         needs_replicas: coordinator.is_acknowledged_by_replicas(),
     };
@@ -286,10 +286,14 @@ impl Driver {
         {
             coordinator.limits().request(&place.account)?;
         }
-        let request = messages::request(request, coordinator.field_bounds(), self.kind.closer())?;
+        let mut request =
+            messages::request(request, coordinator.field_bounds(), self.kind.closer())?;
         let (session, granted) = (&self.session, &self.carrier.surroundings.granted);
         let owns = |owner: &OwnerId, name: &LockName| session.owns(owner, name);
         self.kind.check(&request, kind, granted, owns)?;
+        if let Request::Acquire(acquire) = &mut request {
+            self.kind.bound(acquire, granted);
+        }
         Ok(request)
     }
 }

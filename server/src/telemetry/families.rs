@@ -200,7 +200,7 @@ impl Families {
                 "Locks that were lost before their holder released them.",
                 reasons
                     .into_iter()
-                    .chain(["permission_revoked"])
+                    .chain(["permission_revoked", "max_hold"])
                     .map(|reason| ("reason", reason)),
             ),
             deadlock_bounds: family(

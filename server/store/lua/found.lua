@@ -24,5 +24,7 @@ local function with_extras(found, mode, times)
   local _, _, _, _, extras = read_details(found, DETAILS)
   local now_mode, permits, limit, actor, now_times = 'x', 0, 0, NO_ACTOR, 1
   if extras ~= '' then now_mode, permits, limit, actor, now_times = unpack_bytes('>c1I4I4c8I4', extras) end
-  return with(found, nil, nil, pack('>c1I4I4c8I4', mode or now_mode, permits, limit, actor, times or now_times))
+  -- Behind them is the bound, if there is one.
+  return with(found, nil, nil, pack('>c1I4I4c8I4', mode or now_mode, permits, limit, actor, times or now_times)
+    .. extras:sub(22))
 end

@@ -7,9 +7,10 @@
 --   lock-delay   8 bytes  ms
 --   coordinator           length in 2 bytes, text
 --   session               length in 1 byte, 0 or 16 bytes
---   extras                length in 1 byte; none for an exclusive hold of no actor that is held once; otherwise the mode
---                         'x' (exclusive), 's' (shared) or 'p' (permits), permits and their limit, 4 bytes each, the
---                         actor, 8 bytes, and how many times it is held, 4 bytes
+--   extras                length in 1 byte; none for an exclusive hold of no actor that is held once and has no bound;
+--                         otherwise the mode 'x' (exclusive), 's' (shared) or 'p' (permits), permits and their limit,
+--                         4 bytes each, the actor, 8 bytes, how many times it is held, 4 bytes; and of a bounded one the
+--                         longest time from its grant for which it may be held (ms), 8 bytes
 --   client name           length in 2 bytes, text
 --   value                 the rest
 --

@@ -4,7 +4,7 @@
 -- KEYS  all four
 -- ARGV  m: its next owner id and its possible former ones, TTL (ms), how many times a hold is held (4 bytes) with
 --       session id and client name
--- Reply {handed, 9, token, extras, lock-delay (ms)} of a hold, or of a waiter that was just granted one
+-- Reply {handed, 9, token, extras, lock-delay (ms), granted at (µs)} of a hold, or of a waiter that was just granted one
 --       | {handed, 10, owner id, session, extras, client name, TTL, lock-delay (ms), value, place, ms until the first that
 --       blocks it expires (below 0: never)}
 --       | RESUMED | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left)
@@ -64,7 +64,8 @@ local function resume_hold(owner, found, next, ttl, times, session, client)
   end
   if changes then note('resumed', view_hold(resumed, ttl + delay)) end
   tell_former(coordinator, owner)
-  return { false, HOLD_RESUMED, token_of(resumed), extras, delay }
+  local token, granted = unpack_bytes('>I8I8', resumed)
+  return { false, HOLD_RESUMED, token, extras, delay, granted }
 end
 
 local function resume_place(owner, next, ttl, session, client)
@@ -89,7 +90,7 @@ local function resume_place(owner, next, ttl, session, client)
   tell_former(coordinator, owner)
 
   local handed, token = take(hand_on(), next)
-  if token then return { handed, HOLD_RESUMED, token, extras, delay } end
+  if token then return { handed, HOLD_RESUMED, token, extras, delay, now } end
   return { handed, PLACE_RESUMED, next, session, extras, client, tonumber(ttl), delay, value, count(place),
     many and many.first_left() or call('PTTL', lock) }
 end

@@ -73,6 +73,14 @@ pub fn closing_for(lock_delay: Duration, acquire: SessionAcquire) -> SessionAcqu
     }
 }
 
+/// Returns the same, held for no longer than this.
+pub fn held_for_at_most(max_hold: Duration, acquire: SessionAcquire) -> SessionAcquire {
+    SessionAcquire {
+        max_hold: wire(max_hold),
+        ..acquire
+    }
+}
+
 /// Returns the same, with a value.
 pub fn with_value(value: &str, acquire: SessionAcquire) -> SessionAcquire {
     SessionAcquire {

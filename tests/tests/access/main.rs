@@ -11,6 +11,7 @@ mod client;
 mod failed;
 mod gone;
 mod kept;
+mod max_hold;
 mod resumed;
 mod revoked;
 mod shown;

@@ -55,6 +55,7 @@ fn acquire(number: u8, mode: Mode) -> Op {
         value: Value::default(),
         ttl: Duration::from_secs(600),
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait: true,
         again: false,
     })

@@ -140,6 +140,7 @@ fn acquire(owner: OwnerId, wait: bool) -> Op {
         value: Value::default(),
         ttl: TTL,
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait,
         again: false,
     })

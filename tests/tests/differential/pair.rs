@@ -98,6 +98,7 @@ pub(crate) fn acquire(number: u16, mode: Mode) -> Op {
         value: Value::default(),
         ttl: Duration::from_secs(600),
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait: true,
         again: false,
     })

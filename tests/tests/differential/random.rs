@@ -77,6 +77,7 @@ fn acquire(random: &mut StdRng, owner: OwnerId) -> Acquire {
             1 => waves::some(random, 0..2),
             _ => Duration::ZERO,
         },
+        max_hold: random.random_bool(0.2).then(|| waves::some(random, 0..24)),
         wait: random.random_bool(0.65),
         again: random.random_bool(0.15),
     }

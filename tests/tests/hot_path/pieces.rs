@@ -70,6 +70,7 @@ fn acquire(number: u32) -> Op {
         value: Value::default(),
         ttl: TTL,
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait: true,
         again: false,
     })
@@ -153,6 +154,7 @@ pub(crate) fn wire() -> Cost {
             }],
             valid_for: raw::wire(TTL),
             acked_heartbeat: 3,
+            bounded: Vec::new(),
         })),
         said(Response::Released(SessionReleased {
             released: true,

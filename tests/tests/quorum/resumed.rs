@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Loss, Op, Reply, Resume},
+    command::{Acquire, Loss, Op, Reply, Resume, ResumedTerms},
     id::{FencingToken, SessionId},
     mode::Mode,
     name::{ClientName, Value},
@@ -60,7 +60,10 @@ pub(crate) fn resumed(token: FencingToken) -> Reply {
         token,
         mode,
         actor,
-        lock_delay,
+        terms: Box::new(ResumedTerms {
+            lock_delay,
+            ends_in: None,
+        }),
     }
 }
 

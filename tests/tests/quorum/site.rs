@@ -143,6 +143,7 @@ pub(crate) fn acquire(number: u8) -> Acquire {
         value: Value::parse(b"value").unwrap(),
         ttl: MAX_TTL,
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait: false,
         again: false,
     }

@@ -8,7 +8,8 @@ use leasehold_core::{
     contention,
     id::OwnerId,
     session::{
-        Context, Input, Interest, NotGranted, Note, Output, Phase, Response, ResumedWhat, Session,
+        Context, Input, Interest, LostWhy, NotGranted, Note, Output, Phase, Response, ResumedWhat,
+        Session,
     },
 };
 use leasehold_proto::v1::SessionResponse;
@@ -167,7 +168,10 @@ impl World {
                 self.answer(stream, Err(end));
             }
             Output::Detached => self.seen.detached += 1,
-            Output::Note(Note::Lost(_)) => self.seen.losses += 1,
+            Output::Note(Note::Lost(why)) => {
+                self.seen.losses += 1;
+                self.seen.ended_by_bound += u64::from(why == LostWhy::MaxHold);
+            }
             Output::NotOpened | Output::Note(_) => {}
             Output::Ended => self.end_stream(stream),
         }

@@ -40,6 +40,10 @@ impl World {
                     "at {now}, {client} believes that it holds {text} with token {token}; it is held by {held:?}"
                 );
             };
+            assert!(
+                hold.bound.is_none_or(|bound| until <= bound),
+                "at {now}, {client} believes until {until} that it holds {text}, beyond its bound: {hold:?}"
+            );
             let is_exclusive = hold.is_exclusive;
             assert!(
                 until <= hold.ends_at,

@@ -308,7 +308,7 @@ impl World {
             grace,
             max_locks: 100,
             store_timeout: self.store_timeout,
-            max_hold: LONGEST_TTL,
+            max_ttl: LONGEST_TTL,
             tells_tickets: true,
             needs_replicas: false,
         };

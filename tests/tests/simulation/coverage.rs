@@ -51,6 +51,8 @@ coverage! {
     resumed_places: 230,
     /// Holds that a coordinator told its client were lost.
     losses: 240,
+    /// Of these, those that were held for as long as they may be.
+    ended_by_bound: 14,
     /// Acquires that were cancelled in time.
     cancelled: 370,
     /// Acquires whose wait was over.

@@ -5,7 +5,10 @@ use std::time::Duration;
 use leasehold_client::simulation::Acquire;
 use leasehold_proto::v1::LockMode;
 
-use crate::world::{NAMES, World};
+use crate::{
+    weather::Weather,
+    world::{NAMES, World},
+};
 
 /// Limit of every semaphore.
 const LIMIT: u32 = 3;
@@ -16,6 +19,7 @@ impl World {
     /// Returns an acquire in any mode, of one name or several, by no actor or by one of two, which keep to no order.
     fn spec(&mut self) -> Acquire {
         let longest = if self.is_patient { 6_000 } else { 1_500 };
+        let keeps = self.weather == Weather::Rolling;
         let dice = &mut self.dice;
         let names: &[usize] = match dice.below(6) {
             0 => &[0, 1],
@@ -47,6 +51,11 @@ impl World {
                 0 => dice.below(200),
                 _ => 0,
             }),
+            max_hold: match dice.below(8) {
+                // Where no guard may be lost, none has a bound.
+                0 if !keeps => Some(Duration::from_millis(dice.between(1_000, 4_000))),
+                _ => None,
+            },
             actor,
             reentrant,
         }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use leasehold_core::{
-    command::{Caller, Command, End, Executed, Handed, Op, Reply, Stamped, WakeUp},
+    command::{CLAIM_TIME, Caller, Command, End, Executed, Handed, Op, Reply, Stamped, WakeUp},
     failure::StoreError,
     id::{CoordinatorId, FencingToken, OwnerId},
     mode::Mode,
@@ -86,6 +86,8 @@ pub(crate) struct Held {
     pub(crate) is_exclusive: bool,
     /// When it ends unless it is renewed.
     pub(crate) ends_at: u64,
+    /// When it ends although it is renewed. A hand-off may be confirmed, or found, that much after it was made.
+    pub(crate) bound: Option<u64>,
 }
 
 impl Store {
@@ -348,6 +350,10 @@ impl World {
                     client: hold.client_name.as_str().to_owned(),
                     is_exclusive: hold.mode == Mode::Exclusive,
                     ends_at: self.now + micros(hold.expires_in),
+                    bound: hold.max_hold.map(|max_hold| {
+                        let ends_at = hold.acquired_at.after(max_hold + CLAIM_TIME);
+                        self.now + micros(self.store_time().until(ends_at))
+                    }),
                 }),
                 HolderView::Foreign { .. } => None,
             });

@@ -57,6 +57,10 @@ fn with_options<G>(
     let request = request
         .value(options.value.as_str())
         .lock_delay(options.lease.lock_delay);
+    let request = match options.max_hold {
+        Some(max_hold) => request.max_hold(max_hold),
+        None => request,
+    };
     match wait {
         Some(wait) => request.wait(wait),
         None => request,

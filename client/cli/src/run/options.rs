@@ -28,6 +28,10 @@ With several coordinators (--endpoint), the lock moves to another one when its c
 down or stops answering, and the command goes on. It also goes on if the only coordinator restarts
 in an orderly way and is back before a third of the TTL is left.
 
+With --max-hold, the lock is held for that long at most, however healthy everything is. As if the
+lease was not renewed, the command gets TERM while there is still time, and KILL before the end.
+`leasehold run` exits with 70 then.
+
 With --grace, the lock outlives a broken connection: the command goes on while the lock is
 suspended, and no other client can get it. Unless the lock is resumed, the command gets TERM and
 KILL before the grace, or the lease, ends. (TERM comes when a third of the shorter of the two is
@@ -88,6 +92,10 @@ pub(crate) struct RunOptions {
     /// Longest time to wait for the lock, including the time to connect; 0 means do not wait [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
+
+    /// Longest time to hold the lock, from its grant: 1s to 365d. The command is stopped before [default: no bound]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) max_hold: Option<Duration>,
 
     /// Value attached to the hold, for others to see
     #[arg(long, default_value = "", hide_default_value = true)]

@@ -101,6 +101,7 @@ fn reason(reason: LostReason) -> Option<&'static str> {
         LostReason::Taken => Some("somebody else's lock was found in its place"),
         LostReason::Forced => Some("it was force-released"),
         LostReason::Resumed => Some("another stream resumed it"),
+        LostReason::MaxHold => Some("it was held for as long as it may be"),
         LostReason::PermissionRevoked => Some("its holder is not allowed to hold it any more"),
         _ => None,
     }

@@ -114,6 +114,7 @@ document!(holder: Holder {
     "holdCount": holder.hold_count,
     "permits": holder.permits,
     "actor": holder.actor.map(Wide),
+    "maxHold": holder.max_hold.map(duration),
     "foreign": holder.foreign,
 });
 

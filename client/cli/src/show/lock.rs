@@ -86,6 +86,8 @@ fn only_holder(facts: &mut Table, holder: &Holder, now: SystemTime) {
     );
     facts.fact_if_any("held", times(holder));
     facts.fact("ttl left", ttl_left(holder));
+    let max_hold = holder.max_hold.map(text::duration);
+    facts.fact_if_any("max hold", max_hold.unwrap_or_default());
     facts.fact_if_any("value", &holder.value);
 }
 

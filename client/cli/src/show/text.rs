@@ -15,6 +15,7 @@ pub(crate) fn loss(reason: LostReason) -> Option<&'static str> {
         LostReason::PermissionRevoked => "permission_revoked",
         LostReason::Unauthenticated => "unauthenticated",
         LostReason::Resumed => "resumed",
+        LostReason::MaxHold => "max_hold",
         _ => return None,
     })
 }

@@ -55,6 +55,26 @@ async fn a_force_release_kills_at_once() {
     assert!(last - released < Duration::from_secs(1));
 }
 
+/// The command is asked to end ahead of the bound, and is gone before it, although the coordinator is well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bound_terminates_and_then_kills_before_the_next_grant() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let options = ["--max-hold", "4s", "--ttl", "3s", "--lock-delay", "0s"];
+    let begun = Instant::now();
+    let (mut run, mut lines) = start(&endpoint, "a", &options, STUBBORN);
+    lines.expect("ready", LIMIT).await;
+    let next = next_holder(&client);
+    let (said, last) = rest(lines).await;
+    let (granted, _guard) = timeout(LIMIT, next).await.unwrap().unwrap();
+    assert!(has(&said, "term"));
+    assert!(last < granted);
+    // Longer than without renewals.
+    assert!(granted - begun > Duration::from_secs(3));
+    assert_eq!(run.wait(LIMIT).await.code(), Some(70));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_black_hole_terminates_and_then_kills_before_the_next_grant() {
     let coordinator = Coordinator::in_process();

@@ -6,7 +6,12 @@ fn at(millis: u64) -> Moment {
 }
 
 fn hold(holds: &mut Holds, owner: u8, lock_delay: u64, deadline: u64) -> (u64, Arc<Lease>) {
-    let lease = Arc::new(Lease::new("a".into(), FencingToken::from(1), at(deadline)));
+    let lease = Arc::new(Lease::new(
+        "a".into(),
+        FencingToken::from(1),
+        at(deadline),
+        None,
+    ));
     let delay = Duration::from_millis(lock_delay);
     let key = holds.insert(lease.clone(), vec![owner], delay, at(deadline));
     (key, lease)

@@ -79,6 +79,84 @@ fn deadlines_of_a_hold_with_a_lock_delay_give_it_back_when_that_has_passed() {
     );
 }
 
+/// Grants `lock1` with a bound.
+fn grant_bounded(session: &mut Session, now: u64, ends_in: u64) {
+    session.acquire(now, 1, None);
+    let lock = v1::GrantedLock {
+        name: "lock1".into(),
+        owner_id: vec![1],
+        fencing_token: 7,
+        hold_count: 1,
+    };
+    let bounded = v1::BoundedLock {
+        owner_id: vec![1],
+        ends_in: wire_ms(ends_in),
+    };
+    let granted = v1::SessionGranted {
+        locks: vec![lock],
+        bounded: vec![bounded],
+        valid_for: wire_ms(9_900),
+        acked_heartbeat: 0,
+    };
+    let seen = session.message(now, 2, Response::Granted(granted));
+    assert_eq!(seen, [Seen::Acquired(1)]);
+}
+
+#[test]
+fn deadlines_never_pass_a_bound_which_counts_from_the_acknowledged_heartbeat() {
+    let mut session = Session::open_at(0);
+    grant_bounded(&mut session, 200, 11_000);
+    assert_eq!(session.lease(0).alive(at(200)), Ok(at(9_900)));
+    session.tick(INTERVAL);
+    session.ack(3_100, 1, 9_900);
+    assert_eq!(session.lease(0).alive(at(3_100)), Ok(at(11_000)));
+    assert_eq!(session.lease(0).ends_in(at(4_000)), Some(ms(7_000)));
+    for beat in 2..4 {
+        session.tick(INTERVAL * beat);
+        session.ack(INTERVAL * beat + 1, beat, 9_900);
+    }
+    assert_eq!(session.tick(9_900), []);
+    assert_eq!(session.alarm(), Some(11_000));
+    // It is given back at its end, and the session goes on.
+    let seen = session.tick(11_000);
+    let is_release = |seen: &Seen| matches!(seen, Seen::Release { owner: 1, .. });
+    assert!(seen.iter().any(is_release), "{seen:?}");
+    assert_eq!(session.held(11_000, 0), Err(LostReason::MaxHold));
+}
+
+#[test]
+fn deadlines_of_a_bound_stay_or_come_closer_when_another_stream_resumes_the_hold() {
+    for (told, ends_at) in [(None, 11_000), (Some(20_000), 11_000), (Some(6_000), 7_000)] {
+        let mut session = Session::open_at(0);
+        grant_bounded(&mut session, 0, 11_000);
+        let resumes = session.connect(1_000).unwrap();
+        let (_, _, next) = &resumes[0];
+        let resumed = v1::ResumedLock {
+            name: "lock1".into(),
+            owner_id: next.clone(),
+            what: Some(v1::resumed_lock::What::Hold(v1::ResumedHold {
+                fencing_token: 7,
+                hold_count: 1,
+            })),
+            ends_in: told.and_then(wire_ms),
+        };
+        let opened = v1::SessionOpened {
+            ttl: wire_ms(TTL),
+            heartbeat_interval: wire_ms(INTERVAL),
+            resumed: vec![resumed],
+            valid_for: wire_ms(9_900),
+            ..Default::default()
+        };
+        session.message(1_000, 1, Response::Opened(opened));
+        assert_eq!(
+            session.lease(0).ends_in(at(1_000)),
+            Some(ms(ends_at - 1_000))
+        );
+        let deadline = ends_at.min(10_900);
+        assert_eq!(session.lease(0).alive(at(1_000)), Ok(at(deadline)));
+    }
+}
+
 #[test]
 fn deadlines_ring_the_alarm() {
     let mut session = Session::open_at(0);

@@ -144,6 +144,7 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
         wait: Some(ms(5_000)),
         value: b"who".to_vec(),
         lock_delay: ms(700),
+        max_hold: Some(ms(60_000)),
         ..reentrant(&[1], 77)
     };
     let shared = AcquireSpec {
@@ -168,6 +169,7 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
             limit: 5,
             actor: 77,
             reentrant: true,
+            max_hold: wire_ms(60_000),
         }
     );
     assert_eq!(

@@ -181,6 +181,7 @@ impl Session {
                 .collect(),
             valid_for: wire_ms(9_900),
             acked_heartbeat: acked,
+            bounded: Vec::new(),
         };
         self.message(now, request, Response::Granted(granted))
     }
@@ -352,6 +353,7 @@ fn opened_in_place(next_owner_id: &[u8]) -> Response {
         name: "lock1".into(),
         owner_id: next_owner_id.to_vec(),
         what: Some(v1::resumed_lock::What::Position(1)),
+        ends_in: None,
     };
     Response::Opened(v1::SessionOpened {
         resumed: vec![place],

@@ -68,6 +68,7 @@ pub(super) fn opened(resumed: &[&[u8]]) -> Response {
             fencing_token: 7,
             hold_count: 1,
         })),
+        ends_in: None,
     });
     Response::Opened(v1::SessionOpened {
         ttl: wire_ms(TTL),

@@ -66,6 +66,7 @@ impl LockState {
             token,
             acquired_at: step.now,
             lock_delay: acquire.lock_delay,
+            max_hold: acquire.max_hold,
             confirmed,
             fresh,
             value: acquire.value.clone(),

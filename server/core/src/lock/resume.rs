@@ -5,9 +5,10 @@ use super::{
     step::{HandedOn, Step, alone, over},
 };
 use crate::{
-    command::{Loss, Reply, Resume},
+    command::{Loss, Reply, Resume, ResumedTerms},
     hold::Hold,
     id::OwnerId,
+    time::StoreTime,
     watch::Change,
 };
 
@@ -91,7 +92,7 @@ impl LockState {
             ends_at,
             ..hold
         };
-        let reply = resumed(&hold);
+        let reply = resumed(&hold, step.now);
         if step.telling.is_some() {
             let seen = step.seen(&hold);
             step.tell(|| Change::Resumed(seen));
@@ -122,7 +123,7 @@ impl LockState {
         if handed_on.take(&resume.next).is_some()
             && let Some(hold) = self.holders.get(&resume.next)
         {
-            return (resumed(hold), handed_on);
+            return (resumed(hold, step.now), handed_on);
         }
         let Some(waiter) = self.queue.get(&resume.next) else {
             return (Reply::Lost(self.gone()), handed_on);
@@ -144,11 +145,14 @@ impl LockState {
     }
 }
 
-fn resumed(hold: &Hold) -> Reply {
+fn resumed(hold: &Hold, now: StoreTime) -> Reply {
     Reply::Resumed {
         token: hold.token,
         mode: hold.mode,
         actor: hold.actor,
-        lock_delay: hold.lock_delay,
+        terms: Box::new(ResumedTerms {
+            lock_delay: hold.lock_delay,
+            ends_in: hold.ends_in(now),
+        }),
     }
 }

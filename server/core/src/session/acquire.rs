@@ -9,8 +9,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    CommandFailure, CommandId, Names, RegistryEvent, RequestId, Wait,
-    effects::{Claim, Effects, Grant, Purpose},
+    CommandFailure, CommandId, MaxHold, Names, RegistryEvent, RequestId, Wait,
+    effects::{Bound, Claim, Effects, Grant, Purpose},
     output::{Interest, Note, Output, Refused, Response, TrackedWait, WaitEnd},
     taken::Taken,
 };
@@ -18,7 +18,7 @@ use crate::{
     command::{self, End, Op, Reply, Stamped},
     deadlock::Deadlock,
     failure::StoreError,
-    id::{Actor, OwnerId, SessionId},
+    id::{Actor, FencingToken, OwnerId, SessionId},
     mode::Mode,
     name::{ClientName, LockName, Value},
     time::Moment,
@@ -66,6 +66,7 @@ pub(super) struct Acquire {
     pub(super) wanted: Wanted,
     value: Value,
     lock_delay: Duration,
+    max_hold: Option<MaxHold>,
     wait: Wait,
     deadline: Option<Moment>,
     /// Names that were taken while others are waited for.
@@ -146,7 +147,7 @@ impl Acquire {
         request: RequestId,
         wanted: Wanted,
         fresh: Vec<LockName>,
-        (wait, value, lock_delay): (Wait, Value, Duration),
+        (wait, value, lock_delay, max_hold): (Wait, Value, Duration, Option<MaxHold>),
         now: Moment,
     ) -> Self {
         let is_single = wanted.names.len() == 1;
@@ -156,6 +157,7 @@ impl Acquire {
             wanted,
             value,
             lock_delay,
+            max_hold,
             wait,
             deadline: match wait {
                 Wait::For(wait) => Some(now.after(wait)),
@@ -191,7 +193,13 @@ impl Acquire {
             names: Names::new(name, Vec::new()),
             again: Vec::new(),
         };
-        let terms = (Wait::Forever, acquire.value.clone(), acquire.lock_delay);
+        // What the client was told of its bound was told on another stream.
+        let max_hold = acquire.max_hold.map(|limit| MaxHold {
+            limit,
+            is_asked: false,
+        });
+        let (value, lock_delay) = (acquire.value.clone(), acquire.lock_delay);
+        let terms = (Wait::Forever, value, lock_delay, max_hold);
         Self {
             deadline,
             is_queue_told: true,
@@ -255,6 +263,7 @@ impl Acquire {
             value: self.value.clone(),
             ttl: terms.ttl,
             lock_delay: self.lock_delay,
+            max_hold: self.max_hold.map(|max_hold| max_hold.limit),
             wait: self.wait != Wait::No,
             again: false,
         }
@@ -339,11 +348,7 @@ impl Acquire {
         let outcome = match executed.reply {
             Reply::Granted { token } => {
                 step.effects.note(Note::Granted);
-                let grant = Grant {
-                    claim,
-                    token,
-                    sent_at,
-                };
+                let grant = self.grant(claim, token, sent_at);
                 return self.on_grant(grant, step);
             }
             Reply::Queued {
@@ -422,11 +427,7 @@ impl Acquire {
                 step.effects
                     .push(Output::UntrackWait(owner, WaitEnd::Granted));
                 step.effects.note(Note::Granted);
-                let grant = Grant {
-                    claim,
-                    token,
-                    sent_at,
-                };
+                let grant = self.grant(claim, token, sent_at);
                 self.on_grant(grant, step)
             }
             RegistryEvent::GrantFailed(error) => {
@@ -449,6 +450,15 @@ impl Acquire {
         }
     }
 
+    fn grant(&self, claim: Claim, token: FencingToken, sent_at: Moment) -> Grant {
+        Grant {
+            claim,
+            token,
+            bound: Bound::of(self.max_hold, sent_at),
+            sent_at,
+        }
+    }
+
     fn on_grant(&mut self, grant: Grant, step: &mut Step<'_>) -> Option<AcquireOutcome> {
         if self.taken.is_last() {
             return Some(AcquireOutcome::Granted(grant));
@@ -467,8 +477,14 @@ impl Acquire {
         match self.state {
             AcquireState::Queued if is_over => return Some(AcquireOutcome::TimedOut(None)),
             AcquireState::Waiting { .. } if is_over => self.give_up(GiveUp::TimedOut, step),
+            // It held a name for as long as it may, and has yet to get the others.
             AcquireState::Sent { .. } | AcquireState::Waiting { .. }
-                if self.taken.due().is_some_and(|due| due <= step.now) =>
+                if self.taken.is_over(step.now) =>
+            {
+                self.restart(step);
+            }
+            AcquireState::Sent { .. } | AcquireState::Waiting { .. }
+                if self.taken.renewal_due().is_some_and(|due| due <= step.now) =>
             {
                 self.taken.renew(self.request, step.effects);
             }

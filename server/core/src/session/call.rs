@@ -89,7 +89,7 @@ impl Call {
             0,
             wanted,
             Vec::new(),
-            (wait, value, lock_delay),
+            (wait, value, lock_delay, None),
             context.now,
         );
         let mut call = Self {
@@ -169,6 +169,7 @@ impl Call {
                 claim,
                 token,
                 sent_at,
+                ..
             }) => {
                 // From here on its caller renews it.
                 self.effects.register(claim.owner, Interest::Forgotten);

@@ -6,12 +6,13 @@ use std::{
 };
 
 use super::{
-    CommandId, RequestId,
+    CommandId, MaxHold, RequestId,
     output::{Interest, Note, Output, PendingCleanup, Response},
 };
 use crate::{
     command::{Acquire, End, Op},
     id::{FencingToken, OwnerId},
+    lease::drift_margin,
     name::LockName,
     time::Moment,
 };
@@ -30,11 +31,30 @@ pub(super) struct Claim {
     pub(super) lock_delay: Duration,
 }
 
+/// End of a hold that is bounded by its `max_hold`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Bound {
+    pub(super) ends_at: Moment,
+    /// Whether the client knows of it, and believes in the hold no longer than that.
+    pub(super) is_known: bool,
+}
+
+impl Bound {
+    /// Returns the end of a hold that was granted by a command sent at this moment.
+    pub(super) fn of(max_hold: Option<MaxHold>, sent_at: Moment) -> Option<Self> {
+        max_hold.map(|MaxHold { limit, is_asked }| Self {
+            ends_at: sent_at.after(limit),
+            is_known: is_asked,
+        })
+    }
+}
+
 /// A claim that was granted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Grant {
     pub(super) claim: Claim,
     pub(super) token: FencingToken,
+    pub(super) bound: Option<Bound>,
     /// Time of sending of the command that granted or last renewed it.
     pub(super) sent_at: Moment,
 }
@@ -43,6 +63,14 @@ impl Grant {
     /// Returns until when it stands in the store at least.
     pub(super) fn stands_until(&self) -> Moment {
         self.sent_at.after(self.claim.ttl)
+    }
+
+    /// Returns the time, counted from *sending* the heartbeat that was received at `heard_at`, after which its client stops
+    /// believing in it because of its bound. The margin for clocks that run at different speeds is a share of all that time:
+    /// nothing corrects it later.
+    pub(super) fn ends_in(&self, heard_at: Moment) -> Option<Duration> {
+        let left = heard_at.until(self.bound?.ends_at);
+        Some(left.saturating_sub(drift_margin(left)))
     }
 }
 

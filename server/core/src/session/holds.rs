@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::effects::{Claim, Effects, Grant, Purpose};
+use super::effects::{Bound, Claim, Effects, Grant, Purpose};
 use crate::{
     command::Op,
     id::{Actor, OwnerId},
@@ -69,6 +69,8 @@ pub(super) struct Holds {
     by_actor: BTreeMap<Actor, BTreeMap<LockName, OwnerId>>,
     /// No hold's time in the store ends before this.
     expiry: Option<Moment>,
+    /// No hold reaches its bound before this.
+    bound: Option<Moment>,
 }
 
 impl Holds {
@@ -91,6 +93,9 @@ impl Holds {
     pub(super) fn insert(&mut self, hold: Hold) {
         let stands_until = hold.grant.stands_until();
         self.expiry = Some(self.expiry.map_or(stands_until, |at| at.min(stands_until)));
+        if let Some(Bound { ends_at, .. }) = hold.grant.bound {
+            self.bound = Some(self.bound.map_or(ends_at, |at| at.min(ends_at)));
+        }
         let owner = hold.grant.claim.owner;
         if !hold.actor.is_nobody() {
             let names = self.by_actor.entry(hold.actor).or_default();
@@ -169,6 +174,30 @@ impl Holds {
         }
         self.expiry = next;
         expired
+    }
+
+    /// Returns when the first of them may reach its bound.
+    pub(super) fn bound(&self) -> Option<Moment> {
+        self.bound
+    }
+
+    /// Returns those that have reached their bounds.
+    pub(super) fn over(&mut self, now: Moment) -> Vec<OwnerId> {
+        if self.bound.is_none_or(|at| now < at) {
+            return Vec::new();
+        }
+        let (mut over, mut next) = (Vec::new(), None::<Moment>);
+        for (owner, hold) in &self.held {
+            match hold.grant.bound {
+                Some(Bound { ends_at, .. }) if ends_at <= now => over.push(*owner),
+                Some(Bound { ends_at, .. }) => {
+                    next = Some(next.map_or(ends_at, |next| next.min(ends_at)));
+                }
+                None => {}
+            }
+        }
+        self.bound = next;
+        over
     }
 
     /// Holds a hold once more.

@@ -151,10 +151,21 @@ pub struct AcquireRequest {
     pub value: Value,
     /// Time for which each name stays closed after an unclean end.
     pub lock_delay: Duration,
+    /// Longest time for which each may be held.
+    pub max_hold: Option<MaxHold>,
     /// The client's flow that asks.
     pub actor: Actor,
     /// Whether the actor's own holds count as granted once more.
     pub reentrant: bool,
+}
+
+/// Bound on the time for which a lock may be held, however healthy its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MaxHold {
+    /// The bound, from the grant on.
+    pub limit: Duration,
+    /// Whether the client asked for a bound: then it acts on the end that it is told, and believes in the hold no longer.
+    pub is_asked: bool,
 }
 
 /// Names of an acquire, in the order in which the client listed them.

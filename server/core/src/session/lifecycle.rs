@@ -77,9 +77,14 @@ impl Session {
                         Resumed::Wait { .. } => 1,
                     };
                     let token = grant.token;
+                    let ends_in = grant.ends_in(self.tenure.lease().heard_at());
                     let how = (actor, mode, count);
                     self.tenure.hold(grant, how, &mut self.effects);
-                    ResumedWhat::Hold { token, count }
+                    ResumedWhat::Hold {
+                        token,
+                        count,
+                        ends_in,
+                    }
                 }
                 (
                     TakenOver::Waits {

@@ -59,8 +59,8 @@ pub use self::{
     call::{Call, CallOutcome, CallRequest},
     effects::MAX_IN_FLIGHT,
     input::{
-        AcquireRequest, Closer, CommandFailure, CommandId, Input, Names, OneOrMore, RegistryEvent,
-        Request, RequestId, Resumed, Resumption, StreamEnd, Wait,
+        AcquireRequest, Closer, CommandFailure, CommandId, Input, MaxHold, Names, OneOrMore,
+        RegistryEvent, Request, RequestId, Resumed, Resumption, StreamEnd, Wait,
     },
     output::{
         Effect, GrantedLock, Interest, LostLock, LostWhy, NotGranted, Note, Opened, Output,
@@ -91,7 +91,7 @@ pub struct Config {
     /// Time-out of a command to the store.
     pub store_timeout: Duration,
     /// Longest TTL or lock-delay of any hold.
-    pub max_hold: Duration,
+    pub max_ttl: Duration,
     /// Whether the client is told tickets, and so can resume its places.
     pub tells_tickets: bool,
     /// Whether replicas have to acknowledge grants and renewals.
@@ -197,7 +197,7 @@ impl Session {
             session.opened(request, Vec::new(), Vec::new(), context);
         } else {
             let mut step = step!(session, context);
-            let resuming = Resuming::new(request, resume, (config.id, config.max_hold), &mut step);
+            let resuming = Resuming::new(request, resume, (config.id, config.max_ttl), &mut step);
             session.state = State::Resuming(Box::new(resuming));
         }
         session
@@ -276,7 +276,7 @@ impl Session {
             }
             State::Detached { until, shorten_at } => {
                 let shorten_at = shorten_at.filter(|_| !self.tenure.is_renewing());
-                let due = [Some(*until), acquires, shorten_at];
+                let due = [Some(*until), acquires, shorten_at, self.tenure.bound()];
                 due.into_iter().flatten().min()
             }
             State::Closing { until, .. }
@@ -307,6 +307,7 @@ impl Session {
                     *shorten_at = None;
                     self.tenure.shorten(now.until(*until), &mut self.effects);
                 }
+                self.tenure.end_bounded(true, now, &mut self.effects);
                 self.on_acquires_time(context);
                 self.end_if_empty(context);
             }

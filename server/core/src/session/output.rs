@@ -206,6 +206,8 @@ pub enum ResumedWhat {
         token: FencingToken,
         /// Number of times that it is held.
         count: u32,
+        /// If it has a bound: the time after sending `open` at which it ends, however healthy the client.
+        ends_in: Option<Duration>,
     },
     /// A place in the queue: 1 is next.
     Wait {
@@ -225,6 +227,8 @@ pub struct GrantedLock {
     pub token: FencingToken,
     /// Number of times that it is held.
     pub count: u32,
+    /// If it has a bound: the time after sending the acknowledged heartbeat at which it ends, however healthy the client.
+    pub ends_in: Option<Duration>,
 }
 
 /// A lock that is gone.
@@ -245,6 +249,8 @@ pub enum LostWhy {
     Store(Loss),
     /// The client lost the permission for it.
     Revoked,
+    /// It was held for as long as it may be.
+    MaxHold,
 }
 
 /// Reason for which an acquire ended without its locks, although nothing failed.

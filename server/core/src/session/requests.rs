@@ -9,7 +9,7 @@ use super::{
     acquires::Finished,
     effects::Grant,
 };
-use crate::{command::End, id::OwnerId, name::LockName, view::HolderView};
+use crate::{command::End, id::OwnerId, name::LockName, time::Moment, view::HolderView};
 
 impl Session {
     pub(super) fn on_request(
@@ -77,7 +77,7 @@ impl Session {
             self.on_granted(request, &wanted, Vec::new(), None, context);
             return Ok(());
         }
-        let terms = (asked.wait, asked.value, asked.lock_delay);
+        let terms = (asked.wait, asked.value, asked.lock_delay, asked.max_hold);
         let acquire = Acquire::new(request, wanted, fresh, terms, context.now);
         self.acquires.insert(request, acquire);
         Ok(())
@@ -217,8 +217,9 @@ impl Session {
             None => first = Some(lock),
             Some(_) => others.push(lock),
         };
+        let heard_at = self.tenure.lease().heard_at();
         for grant in taken.into_iter().chain(last) {
-            add(granted_lock(&grant, 1));
+            add(granted_lock(&grant, 1, heard_at));
             let how = (wanted.actor, wanted.mode, 1);
             self.tenure.hold(grant, how, &mut self.effects);
         }
@@ -227,7 +228,7 @@ impl Session {
         }
         for owner in &wanted.again {
             if let Some(hold) = self.tenure.holds().get(owner) {
-                add(granted_lock(&hold.grant, hold.count()));
+                add(granted_lock(&hold.grant, hold.count(), heard_at));
             }
         }
         if !others.is_empty() {
@@ -252,11 +253,12 @@ fn not_granted(why: NotGranted, holder: Option<HolderView>, wanted: &Wanted) -> 
     Response::NotGranted { why, holder, names }
 }
 
-fn granted_lock(grant: &Grant, count: u32) -> GrantedLock {
+fn granted_lock(grant: &Grant, count: u32, heard_at: Moment) -> GrantedLock {
     GrantedLock {
         name: grant.claim.name.clone(),
         owner: grant.claim.owner,
         token: grant.token,
         count,
+        ends_in: grant.ends_in(heard_at),
     }
 }

@@ -12,12 +12,12 @@ use std::{
 use super::{
     CommandFailure, CommandId, RegistryEvent, RequestId, Resumed, Resumption, Wait,
     acquire::{Step, unexpected},
-    effects::{Claim, Grant, Purpose},
+    effects::{Bound, Claim, Grant, Purpose},
     output::{Interest, Note, Output, Refused, TrackedWait, WaitEnd},
     renewal::RETRY,
 };
 use crate::{
-    command::{Acquire, End, Loss, Op, Reply, Resume, Stamped},
+    command::{Acquire, End, Loss, Op, Reply, Resume, ResumedTerms, Stamped},
     failure::StoreError,
     id::{Actor, OwnerId, SessionId},
     mode::Mode,
@@ -33,8 +33,8 @@ pub(super) struct Resuming {
     /// The request that opens the session.
     request: RequestId,
     session: SessionId,
-    /// Longest hold that there may be.
-    max_hold: Duration,
+    /// Longest lock-delay that there may be.
+    max_ttl: Duration,
     unsent: VecDeque<Attempt>,
     asked: BTreeMap<CommandId, Attempt>,
     settled: Vec<Settled>,
@@ -91,7 +91,7 @@ impl Resuming {
     pub(super) fn new(
         request: RequestId,
         resumptions: Vec<Resumption>,
-        (session, max_hold): (SessionId, Duration),
+        (session, max_ttl): (SessionId, Duration),
         step: &mut Step<'_>,
     ) -> Self {
         let unsent = resumptions.into_iter().map(|resumption| Attempt {
@@ -102,7 +102,7 @@ impl Resuming {
         let mut resuming = Self {
             request,
             session,
-            max_hold,
+            max_ttl,
             unsent: unsent.collect(),
             asked: BTreeMap::new(),
             settled: Vec::new(),
@@ -196,8 +196,12 @@ impl Resuming {
                     token,
                     mode,
                     actor,
-                    lock_delay,
+                    terms,
                 } => {
+                    let ResumedTerms {
+                        lock_delay,
+                        ends_in,
+                    } = *terms;
                     self.moved(&attempt.resumption, step);
                     step.effects.register(claim.owner, Interest::Held);
                     let grant = Grant {
@@ -206,6 +210,11 @@ impl Resuming {
                             ..claim
                         },
                         token,
+                        // What its client knows of the bound it was told on another stream.
+                        bound: ends_in.map(|ends_in| Bound {
+                            ends_at: stamped.sent_at.after(ends_in),
+                            is_known: false,
+                        }),
                         sent_at: stamped.sent_at,
                     };
                     let held = TakenOver::Held { grant, mode, actor };
@@ -271,7 +280,7 @@ impl Resuming {
             owner: resumption.next,
             ttl,
             // Not known yet: no longer than this.
-            lock_delay: self.max_hold,
+            lock_delay: self.max_ttl,
         }
     }
 
@@ -311,7 +320,7 @@ impl Resuming {
             asked,
             unsent,
             settled,
-            max_hold,
+            max_ttl,
             ..
         } = self;
         let ttl = step.terms.ttl;
@@ -325,7 +334,7 @@ impl Resuming {
                 name,
                 owner: next,
                 ttl,
-                lock_delay: max_hold,
+                lock_delay: max_ttl,
             };
             if !attempt.was_unanswered {
                 step.effects.register(next, Interest::Forgotten);

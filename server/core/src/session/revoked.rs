@@ -1,11 +1,11 @@
-//! Holds for which the client has lost its permission.
+//! Holds that were taken away: the client has lost its permission for them, or held them for as long as it may.
 //!
 //! They are renewed no more, but stay in the store until everything that the client was promised has passed: the message
 //! that tells it of the loss may be on its way for as long as that.
 
 use std::collections::BTreeMap;
 
-use super::effects::Claim;
+use super::{effects::Claim, output::LostWhy};
 use crate::{id::OwnerId, name::LockName, time::Moment};
 
 /// Revoked holds, each until its promise has passed.
@@ -19,6 +19,7 @@ pub(super) struct Revoked {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RevokedHold {
     claim: Claim,
+    why: LostWhy,
     until: Moment,
     /// Number of times that it is held, as the client counts until it hears of the loss.
     count: u32,
@@ -29,11 +30,12 @@ impl Revoked {
         self.holds.is_empty()
     }
 
-    pub(super) fn insert(&mut self, claim: Claim, count: u32, until: Moment) {
+    pub(super) fn insert(&mut self, claim: Claim, why: LostWhy, count: u32, until: Moment) {
         self.due = Some(self.due.map_or(until, |due| due.min(until)));
         let owner = claim.owner;
         let hold = RevokedHold {
             claim,
+            why,
             until,
             count,
         };
@@ -42,8 +44,14 @@ impl Revoked {
 
     /// Returns whether this owner id is that of a revoked hold of this name.
     pub(super) fn contains(&self, owner: &OwnerId, name: &LockName) -> bool {
+        self.why(owner, name).is_some()
+    }
+
+    /// Returns why the hold with this owner id and name was revoked; `None` if it was not.
+    pub(super) fn why(&self, owner: &OwnerId, name: &LockName) -> Option<LostWhy> {
         let hold = self.holds.get(owner);
-        hold.is_some_and(|hold| hold.claim.name == *name)
+        hold.filter(|hold| hold.claim.name == *name)
+            .map(|hold| hold.why)
     }
 
     /// Counts that the client gave back one of the several times that it holds a hold. Returns how many are left; `None` if

@@ -62,14 +62,34 @@ impl Taken {
         self.grants
     }
 
-    /// Returns when the names are to be renewed: every third of their TTL, or soon after a failure.
+    /// Returns when there is something to do: to renew the names, every third of their TTL or soon after a failure, or to give
+    /// them back because one of them was held for as long as it may.
     pub(super) fn due(&self) -> Option<Moment> {
+        [self.renewal_due(), self.ends_at()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Returns when the names are to be renewed.
+    pub(super) fn renewal_due(&self) -> Option<Moment> {
         if self.renewing > 0 {
             return None;
         }
         let grants = self.grants.iter();
         let due = grants.map(|grant| grant.sent_at.after(grant.claim.ttl / 3));
         self.retry_at.or(due.min())
+    }
+
+    /// Returns when the first of them was held for as long as it may.
+    fn ends_at(&self) -> Option<Moment> {
+        let bounds = self.grants.iter().filter_map(|grant| grant.bound);
+        bounds.map(|bound| bound.ends_at).min()
+    }
+
+    /// Returns whether one of them was held for as long as it may.
+    pub(super) fn is_over(&self, now: Moment) -> bool {
+        self.ends_at().is_some_and(|ends_at| ends_at <= now)
     }
 
     /// Renews the names.

@@ -164,7 +164,10 @@ impl Tenure {
         (name, owner, value): (LockName, OwnerId, Value),
         effects: &mut Effects,
     ) -> Result<(), Refused> {
-        self.check_not_revoked(&owner, &name)?;
+        if self.is_over(&owner, &name)? {
+            effects.send(request, Response::ValueSet(false));
+            return Ok(());
+        }
         if effects.is_busy() {
             return Err(Refused::TooManyRequests(Effect::ValueNotChanged));
         }
@@ -180,7 +183,10 @@ impl Tenure {
         (name, owner): (LockName, OwnerId),
         effects: &mut Effects,
     ) -> Result<(), Refused> {
-        self.check_not_revoked(&owner, &name)?;
+        if self.is_over(&owner, &name)? {
+            effects.send(request, Response::Downgraded(false));
+            return Ok(());
+        }
         let held = self.holds.get(&owner);
         if held.is_some_and(|hold| hold.mode.limit().is_some()) {
             return Err(Refused::NotExclusive(name));
@@ -194,13 +200,14 @@ impl Tenure {
         Ok(())
     }
 
-    /// Refuses to change what the client may only give back, also once it has the permission again: it was told of the loss.
-    fn check_not_revoked(&self, owner: &OwnerId, name: &LockName) -> Result<(), Refused> {
+    /// Returns whether a hold was taken away because of its bound. Refuses to change one for which the client has no permission
+    /// any more, also once it has the permission again: it was told of the loss.
+    fn is_over(&self, owner: &OwnerId, name: &LockName) -> Result<bool, Refused> {
         self.owns(owner, name)?;
-        if self.revoked.contains(owner, name) {
-            return Err(Refused::PermissionDenied(name.clone()));
+        match self.revoked.why(owner, name) {
+            Some(LostWhy::Revoked) => Err(Refused::PermissionDenied(name.clone())),
+            why => Ok(why.is_some()),
         }
-        Ok(())
     }
 
     /// Takes a heartbeat in.
@@ -396,26 +403,53 @@ impl Tenure {
         let holds = self.holds.iter();
         let denied = holds.filter(|(_, hold)| !is_permitted(hold.name(), hold.mode));
         let denied: Vec<OwnerId> = denied.map(|(owner, _)| *owner).collect();
+        let stays = |_: &Hold| !is_detached;
+        self.take_away(denied, LostWhy::Revoked, stays, now, effects);
+    }
+
+    /// Takes away the holds that have reached their bounds. A client that asked for its bound has known the end from the start,
+    /// and believes in the hold no longer; nor does one whose stream has ended (`is_detached`).
+    pub(super) fn end_bounded(&mut self, is_detached: bool, now: Moment, effects: &mut Effects) {
+        let over = self.holds.over(now);
+        let is_known = |hold: &Hold| hold.grant.bound.is_some_and(|bound| bound.is_known);
+        let stays = |hold: &Hold| !is_detached && !is_known(hold);
+        self.take_away(over, LostWhy::MaxHold, stays, now, effects);
+    }
+
+    /// Takes holds away, and tells the client. Those that `stays` names, in which the client may believe until it hears of
+    /// this, stay in the store until every promise has passed; the others end at once.
+    fn take_away(
+        &mut self,
+        owners: Vec<OwnerId>,
+        why: LostWhy,
+        stays: impl Fn(&Hold) -> bool,
+        now: Moment,
+        effects: &mut Effects,
+    ) {
         let until = self.lease.promised_until();
-        let mut locks = Vec::with_capacity(denied.len());
-        for owner in denied {
+        let mut locks = Vec::with_capacity(owners.len());
+        for owner in owners {
             let Some(hold) = self.unhold(&owner, effects) else {
                 continue;
             };
-            let why = LostWhy::Revoked;
             effects.note(Note::Lost(why));
-            if is_detached {
-                effects.clean_up(hold.grant.claim, End::Unclean, None, now);
-                continue;
-            }
             let name = hold.name().clone();
             locks.push(LostLock { name, owner, why });
-            let count = hold.count();
-            self.revoked.insert(hold.grant.claim, count, until);
+            if stays(&hold) {
+                let count = hold.count();
+                self.revoked.insert(hold.grant.claim, why, count, until);
+            } else {
+                effects.clean_up(hold.grant.claim, End::Unclean, None, now);
+            }
         }
         if !locks.is_empty() {
             effects.send(0, Response::Lost(locks));
         }
+    }
+
+    /// Returns when a hold may reach its bound.
+    pub(super) fn bound(&self) -> Option<Moment> {
+        self.holds.bound()
     }
 
     /// Returns when there is something to do.
@@ -423,6 +457,7 @@ impl Tenure {
         let silent_at = self.silence.due(self.lease.silent_at());
         [
             self.holds.expiry(),
+            self.holds.bound(),
             self.revoked.due(),
             self.renewal.retry_at(),
         ]
@@ -444,6 +479,7 @@ impl Tenure {
         for claim in self.revoked.take_due(now) {
             effects.clean_up(claim, End::Unclean, None, now);
         }
+        self.end_bounded(false, now, effects);
         let expired = self.holds.expired(now).into_iter();
         let expired = expired.map(|owner| (owner, Loss::Expired)).collect();
         self.lose(expired, now, effects);

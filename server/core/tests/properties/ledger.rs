@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::{
-    command::{CLAIM_TIME, End, Loss, Reply},
+    command::{CLAIM_TIME, End, Loss, Reply, ResumedTerms},
     id::FencingToken,
     mode::Mode,
     name::ClientName,
@@ -330,7 +330,10 @@ impl Ledger {
                                 token: hold.token,
                                 mode: hold.mode,
                                 actor: asked[owner.0].actor,
-                                lock_delay: asked[owner.0].ask.lock_delay,
+                                terms: Box::new(ResumedTerms {
+                                    lock_delay: asked[owner.0].ask.lock_delay,
+                                    ends_in: None,
+                                }),
                             }
                         } else {
                             Reply::Lost(Loss::Expired)

@@ -202,6 +202,7 @@ fn hold_view(hold: &Hold, asked: &[Asked], now: StoreTime) -> HoldView {
         acquired_at: hold.from,
         expires_in: now.until(hold.until),
         lock_delay: hold.lock_delay,
+        max_hold: None,
         value: value_of(hold.value),
     }
 }

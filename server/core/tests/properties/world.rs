@@ -343,6 +343,7 @@ impl World {
             value: value_of(0),
             ttl,
             lock_delay,
+            max_hold: None,
             wait,
             // No stream resumes what was never asked.
             again: true,
@@ -382,9 +383,9 @@ impl World {
                 token,
                 mode,
                 actor,
-                lock_delay,
+                terms,
             } => {
-                (asked.ask.mode, asked.ask.lock_delay) = (*mode, *lock_delay);
+                (asked.ask.mode, asked.ask.lock_delay) = (*mode, terms.lock_delay);
                 asked.actor = *actor;
                 self.granted.entry(name).or_default().push(next);
                 self.see(by, *token);

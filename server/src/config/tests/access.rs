@@ -1,6 +1,6 @@
 //! Settings of identities, and tables of permissions.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use super::{file::refused_in_file, in_file, printed, refused, served};
 use crate::access::rules::{Granted, Permission, Place, Rules};
@@ -27,12 +27,16 @@ fn tables_of_permissions_are_printed_as_they_are_read() {
     let path = folder.path().join("leasehold.toml");
     fs::write(
         &path,
-        format!("token-file = \"t\"\n{TABLE}elections = [\"a\", \"b\\u0022\"]\n"),
+        format!(
+            "token-file = \"t\"\n{TABLE}elections = [\"a\", \"b\\u0022\"]\nmax-hold = \"90m\"\n"
+        ),
     )
     .unwrap();
     let text = printed(&["--config", path.to_str().unwrap(), "--print-config"], &[]);
     let config = in_file(&text).unwrap();
     assert_eq!(config.permissions.len(), 1);
+    let bound = Duration::from_secs(90 * 60);
+    assert_eq!(config.permissions[0].max_hold, Some(bound));
     assert_eq!(
         config.permissions,
         served(&["--config", path.to_str().unwrap()], &[]).permissions
@@ -88,6 +92,30 @@ fn an_error_in_a_table_has_its_place() {
         (1, 1, "allow = [\"acquire\"]\n", "", "missing field `allow`"),
     ] {
         refused_in_file(&TABLE.replace(from, to), line, column, says);
+    }
+    let bounded = |allow: &str, max_hold: &str| {
+        let table = TABLE.replace("\"acquire\"", allow);
+        format!("{table}max-hold = {max_hold}\n")
+    };
+    for (allow, max_hold, says) in [
+        (
+            "\"acquire\"",
+            "\"soon\"",
+            "max-hold: expected a duration from 1s to 365d",
+        ),
+        (
+            "\"acquire\"",
+            "\"500ms\"",
+            "max-hold: expected a duration from 1s",
+        ),
+        ("\"acquire\"", "60", "expected a string in `max-hold`"),
+        (
+            "\"inspect\"",
+            "\"1h\"",
+            "max-hold: needs \"acquire\" in allow",
+        ),
+    ] {
+        refused_in_file(&bounded(allow, max_hold), 5, 12, says);
     }
     refused_in_file("permission = 3\n", 1, 14, "[[permission]]");
     refused_in_file("permission = [3]\n", 1, 15, "[[permission]]");

@@ -15,13 +15,15 @@ use super::{
 const PERMISSION: &str = r#"
 # Permissions of callers, once callers must show an identity (token-file, jwt-keys, tls-client-ca). Whatever no table permits
 # is denied. A `*` at the end of an identity matches any rest. `acquire` permits to take, keep and release, `inspect` to read
-# and to watch, `administer` to force a release. `locks` and `elections` are prefixes of names; "" is every name.
+# and to watch, `administer` to force a release. `locks` and `elections` are prefixes of names; "" is every name. `max-hold`
+# bounds how long these may be held, from 1s to 365d; without it, there is no bound.
 #
 # [[permission]]
 # identities = ["cert:billing.example", "token:ci", "jwt:*"]
 # allow = ["acquire", "inspect"]
 # locks = ["billing/"]
 # elections = ["billing-leader"]
+# max-hold = "1h"
 "#;
 
 /// Lines are broken at this width in the reference file.

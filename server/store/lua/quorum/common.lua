@@ -47,7 +47,8 @@ local function read_details(found) return unpack_bytes('>c1I8I2c0Bc0Bc0I2c0', fo
 local function with_times(extras, times)
   local mode, permits, limit, actor = 'x', 0, 0, ('\0'):rep(8)
   if extras ~= '' then mode, permits, limit, actor = unpack_bytes('>c1I4I4c8', extras) end
-  return pack('>c1I4I4c8I4', mode, permits, limit, actor, times)
+  -- Behind them is the bound, if there is one.
+  return pack('>c1I4I4c8I4', mode, permits, limit, actor, times) .. extras:sub(22)
 end
 
 -- Formats a number for Redis, which would keep 14 digits at most.

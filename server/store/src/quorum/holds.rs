@@ -5,7 +5,7 @@
 use std::{sync::Arc, time::Duration};
 
 use leasehold_core::{
-    command::{Caller, End, Loss, Reply, Resume, Stamped},
+    command::{Caller, End, Loss, Reply, Resume, ResumedTerms, Stamped},
     failure::StoreError,
     id::OwnerId,
     name::LockName,
@@ -237,7 +237,13 @@ impl Keeping {
             token: grant.hold.token,
             mode: grant.hold.mode,
             actor: grant.hold.actor,
-            lock_delay: grant.hold.lock_delay,
+            terms: Box::new(ResumedTerms {
+                lock_delay: grant.hold.lock_delay,
+                ends_in: grant.hold.max_hold.map(|max_hold| {
+                    let ends_at = grant.hold.acquired_at.after(max_hold);
+                    self.round.at.until(ends_at)
+                }),
+            }),
         })
     }
 

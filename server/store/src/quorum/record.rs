@@ -62,7 +62,12 @@ impl Grant {
         let (length, rest) = rest.split_first()?;
         let (extras, rest) = rest.split_at_checked(usize::from(*length))?;
         let (client_name, value) = sized(rest)?;
-        let Extras { mode, actor, count } = Extras::parse(extras)?;
+        let Extras {
+            mode,
+            actor,
+            count,
+            max_hold,
+        } = Extras::parse(extras)?;
         let hold = HoldView {
             session: match session {
                 [] => None,
@@ -77,6 +82,7 @@ impl Grant {
             acquired_at: minted_at,
             expires_in: Duration::ZERO,
             lock_delay: Duration::from_millis(u64::from_be_bytes(*delay)),
+            max_hold,
             value: Value::parse(value).ok()?,
         };
         let owner = OwnerId::parse(owner)?;

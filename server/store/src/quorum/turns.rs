@@ -185,6 +185,7 @@ fn view(turn: &Turn, granted: Granted) -> HoldView {
         acquired_at: granted.at,
         expires_in: acquire.ttl,
         lock_delay: acquire.lock_delay,
+        max_hold: acquire.max_hold,
         value: acquire.value.clone(),
     }
 }

@@ -1,7 +1,7 @@
 //! Decoder of script replies.
 
 use leasehold_core::{
-    command::{Acquire, Current, Executed, Former, Handed, Loss, Reply},
+    command::{Acquire, Current, Executed, Former, Handed, Loss, Reply, ResumedTerms},
     id::{FencingToken, OwnerId},
     time::StoreTime,
     view::{HoldEdge, HoldView, HolderView, NameEdges, NameView, WaitEdge, WaiterView},
@@ -39,7 +39,7 @@ fn answer(item: Value, at: StoreTime) -> Decoded<Executed> {
         item => {
             let mut fields = Fields::of(item)?;
             let (handed, more) = handed(&mut fields)?;
-            (long_answer(fields)?, handed, more)
+            (long_answer(fields, at)?, handed, more)
         }
     };
     Ok(Executed {
@@ -85,7 +85,7 @@ pub(super) fn loss(number: i64) -> Decoded<Loss> {
     })
 }
 
-fn long_answer(mut fields: Fields) -> Decoded<Reply> {
+fn long_answer(mut fields: Fields, at: StoreTime) -> Decoded<Reply> {
     Ok(match fields.int()? {
         0 => short_answer(fields.int()?)?,
         1 => Reply::Queued {
@@ -126,12 +126,21 @@ fn long_answer(mut fields: Fields) -> Decoded<Reply> {
         })),
         9 => {
             let token = fields.token()?;
-            let Extras { mode, actor, .. } = fields.extras()?;
+            let Extras {
+                mode,
+                actor,
+                max_hold,
+                ..
+            } = fields.extras()?;
+            let (lock_delay, granted_at) = (fields.time_left()?, fields.time()?);
             Reply::Resumed {
                 token,
                 mode,
                 actor,
-                lock_delay: fields.time_left()?,
+                terms: Box::new(ResumedTerms {
+                    lock_delay,
+                    ends_in: max_hold.map(|max_hold| at.until(granted_at.after(max_hold))),
+                }),
             }
         }
         10 => Reply::ResumedWait {
@@ -163,7 +172,12 @@ fn handed(fields: &mut Fields) -> Decoded<(Vec<Handed>, bool)> {
 /// Decodes the acquire of a resumed waiter.
 fn resumed_acquire(fields: &mut Fields) -> Decoded<Acquire> {
     let (owner, session) = (fields.owner()?, fields.session()?);
-    let Extras { mode, actor, .. } = fields.extras()?;
+    let Extras {
+        mode,
+        actor,
+        max_hold,
+        ..
+    } = fields.extras()?;
     Ok(Acquire {
         owner,
         session,
@@ -172,6 +186,7 @@ fn resumed_acquire(fields: &mut Fields) -> Decoded<Acquire> {
         mode,
         ttl: fields.time_left()?,
         lock_delay: fields.time_left()?,
+        max_hold,
         value: fields.value()?,
         wait: true,
         again: false,
@@ -201,7 +216,12 @@ pub(super) fn holder(mut fields: Fields) -> Decoded<HolderView> {
         });
     }
     let session = fields.session()?;
-    let Extras { mode, actor, count } = fields.extras()?;
+    let Extras {
+        mode,
+        actor,
+        count,
+        max_hold,
+    } = fields.extras()?;
     Ok(HolderView::Ours(Box::new(HoldView {
         session,
         actor,
@@ -213,6 +233,7 @@ pub(super) fn holder(mut fields: Fields) -> Decoded<HolderView> {
         acquired_at: fields.time()?,
         expires_in: fields.time_left()?,
         lock_delay: fields.time_left()?,
+        max_hold,
         value: fields.value()?,
     })))
 }

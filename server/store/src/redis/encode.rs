@@ -97,8 +97,9 @@ const ARGUMENTS: usize = 13;
 /// Other arguments of a call.
 const FIXED: usize = 12;
 
-/// Length of the extras of a hold, if it has any.
+/// Length of the extras of a hold, if it has any, and with a bound on its time.
 const EXTRAS: u8 = 21;
+const BOUNDED_EXTRAS: u8 = EXTRAS + 8;
 
 /// Letter of a command that is not executed together with others.
 const ALONE: u8 = b'.';
@@ -342,17 +343,27 @@ fn stream(writer: &mut impl Write, resume: &Resume) -> io::Result<()> {
 /// Writes the extras, which most holds lack, after their length.
 fn extras(writer: &mut impl Write, acquire: &Acquire) -> io::Result<()> {
     let mode = match acquire.mode {
-        Mode::Exclusive if acquire.actor.is_nobody() => return writer.write_all(&[0]),
+        Mode::Exclusive if acquire.actor.is_nobody() && acquire.max_hold.is_none() => {
+            return writer.write_all(&[0]);
+        }
         Mode::Exclusive => b'x',
         Mode::Shared => b's',
         Mode::Semaphore(_) => b'p',
     };
-    writer.write_all(&[EXTRAS, mode])?;
+    let length = match acquire.max_hold {
+        None => EXTRAS,
+        Some(_) => BOUNDED_EXTRAS,
+    };
+    writer.write_all(&[length, mode])?;
     writer.write_all(&acquire.mode.permits().to_be_bytes())?;
     writer.write_all(&acquire.mode.limit().unwrap_or(0).to_be_bytes())?;
     writer.write_all(&acquire.actor.get().to_be_bytes())?;
     // Held once.
-    writer.write_all(&1_u32.to_be_bytes())
+    writer.write_all(&1_u32.to_be_bytes())?;
+    match acquire.max_hold {
+        None => Ok(()),
+        Some(max_hold) => writer.write_all(&millis(max_hold).to_be_bytes()),
+    }
 }
 
 /// Writes a text after its length, of at most 64 KiB less one byte.

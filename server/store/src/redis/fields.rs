@@ -26,6 +26,7 @@ pub(crate) struct Extras {
     pub(crate) mode: Mode,
     pub(crate) actor: Actor,
     pub(crate) count: u32,
+    pub(crate) max_hold: Option<Duration>,
 }
 
 impl Extras {
@@ -35,12 +36,18 @@ impl Extras {
                 mode: Mode::Exclusive,
                 actor: Actor::NOBODY,
                 count: 1,
+                max_hold: None,
             });
         }
         let (letter, bytes) = bytes.split_first()?;
         let (permits, bytes) = bytes.split_first_chunk()?;
         let (limit, bytes) = bytes.split_first_chunk()?;
         let (actor, bytes) = bytes.split_first_chunk()?;
+        let (count, bytes) = bytes.split_first_chunk()?;
+        let max_hold = match bytes {
+            [] => None,
+            bytes => Some(u64::from_be_bytes(bytes.try_into().ok()?)),
+        };
         let mode = match letter {
             b'x' => Mode::Exclusive,
             b's' => Mode::Shared,
@@ -53,7 +60,8 @@ impl Extras {
         Some(Self {
             mode,
             actor: Actor::new(u64::from_be_bytes(*actor)),
-            count: u32::from_be_bytes(bytes.try_into().ok()?),
+            count: u32::from_be_bytes(*count),
+            max_hold: max_hold.map(Duration::from_millis),
         })
     }
 }

@@ -205,6 +205,7 @@ fn answer(request: v1::SessionRequest) -> v1::SessionResponse {
             }],
             valid_for: duration(9),
             acked_heartbeat: 0,
+            bounded: Vec::new(),
         }),
         Asked::Heartbeat(heartbeat) => Said::Heartbeat(v1::SessionHeartbeatAck {
             acked_heartbeat: heartbeat.sequence,
@@ -231,5 +232,6 @@ fn resumed(resume: v1::SessionResume) -> v1::ResumedLock {
         name: resume.name,
         owner_id: resume.next_owner_id,
         what: Some(what),
+        ends_in: None,
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions against a real coordinator, over connections that break.
 
 mod actors;
+mod bounded;
 mod breaks;
 mod examples;
 mod family;

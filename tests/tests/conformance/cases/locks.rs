@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{
-    AcquireOutcome, AcquireRequest, AcquireResponse, GrantedLock, ReleaseRequest, RenewRequest,
+    AcquireOutcome, AcquireRequest, AcquireResponse, GrantedLock, LostReason, ReleaseRequest,
+    RenewRequest,
 };
 use leasehold_tests::{
-    raw::{closing_for, exclusive, wire},
+    raw::{closing_for, exclusive, held_for_at_most, wire},
     wait,
 };
 
@@ -172,6 +173,31 @@ pub(crate) async fn stays_closed_for_its_lock_delay(site: &Site) {
     let after = dropped.elapsed();
     assert!(after >= delay, "granted after {after:?}");
     assert!(next.release(&lock).await);
+    next.close().await;
+}
+
+/// A hold ends with its bound although its client is well, and its lock-delay follows.
+pub(crate) async fn ends_with_its_max_hold(site: &Site) {
+    let (max_hold, delay) = (Duration::from_secs(2), Duration::from_secs(1));
+    let mut holder = site.session(0).await;
+    let asked = Instant::now();
+    let bounded = held_for_at_most(max_hold, exclusive("locks/max-hold"));
+    let lock = holder.take_one(closing_for(delay, bounded)).await;
+    let view = site.view(1, "locks/max-hold").await;
+    assert_eq!(view.holders[0].max_hold, wire(max_hold));
+    let mut next = site.session(1).await;
+    let id = next.ask("locks/max-hold", None).await;
+    next.queued(id).await;
+
+    let lost = holder.lost(max_hold + LATE).await.remove(0);
+    assert!(asked.elapsed() >= max_hold);
+    assert_eq!(lost.reason(), LostReason::MaxHold);
+    assert_eq!(lost.owner_id, lock.owner_id);
+    let lock = next.granted_all(id, delay + LATE).await.remove(0);
+    let after = asked.elapsed();
+    assert!(after >= max_hold + delay, "granted after {after:?}");
+    assert!(next.release(&lock).await);
+    holder.close().await;
     next.close().await;
 }
 

@@ -28,6 +28,7 @@ pub(crate) async fn all(site: &Site) -> usize {
         locks::is_renewed_by_heartbeats,
         locks::has_a_value,
         locks::stays_closed_for_its_lock_delay,
+        locks::ends_with_its_max_hold,
         locks::excludes_those_who_lock_without_a_coordinator,
         queues::are_first_come_first_served,
         queues::of_several_coordinators,
@@ -46,6 +47,7 @@ pub(crate) async fn all(site: &Site) -> usize {
         resumes::of_a_hold,
         resumes::of_a_place,
         resumes::of_what_is_gone,
+        resumes::of_a_bounded_hold,
         tokens::are_remembered_past_their_own_time,
         tokens::go_no_further_ahead_than_the_memory,
     );

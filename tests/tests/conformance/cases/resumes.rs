@@ -1,9 +1,11 @@
 //! Cases of resumes at another coordinator.
 
-use leasehold_proto::v1::LostReason;
+use std::time::{Duration, Instant};
+
+use leasehold_proto::v1::{GrantedLock, LostReason};
 use leasehold_tests::{
     RawSession,
-    raw::{exclusive, resume_hold, resume_wait},
+    raw::{exclusive, held_for_at_most, resume_hold, resume_wait},
 };
 
 use crate::site::{LATE, Site, TTL};
@@ -59,4 +61,34 @@ pub(crate) async fn of_what_is_gone(site: &Site) {
     assert_eq!(refused.reason(), LostReason::Deleted);
     new.close().await;
     old.close().await;
+}
+
+/// The bound of a hold does not begin anew with a resume, whatever the client says, and not with a change of the hold.
+pub(crate) async fn of_a_bounded_hold(site: &Site) {
+    let mut old = site.session(0).await;
+    let max_hold = Duration::from_secs(3);
+    let bounded = held_for_at_most(max_hold, exclusive("resumes/bounded"));
+    let lock = old.take_one(bounded).await;
+    let granted = Instant::now();
+    assert!(old.set_value(&lock, "a value that the hold had not").await);
+    while granted.elapsed() < Duration::from_secs(1) {
+        assert_eq!(site.view(1, "resumes/bounded").await.holder_count, 1);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let counted = GrantedLock {
+        hold_count: 2,
+        ..lock
+    };
+    let resume = vec![resume_hold(&counted)];
+    let before = granted.elapsed();
+    let (mut new, resumed) = RawSession::resume(&site.endpoint(1), TTL, resume).await;
+    new.keep_alive(TTL / 5);
+    drop(old);
+    let ends_in = Duration::try_from(resumed.resumed[0].ends_in.unwrap()).unwrap();
+    assert!(ends_in + before <= max_hold, "{ends_in:?} after {before:?}");
+    assert!(ends_in > Duration::ZERO);
+    let lost = new.lost(max_hold + LATE).await.remove(0);
+    assert_eq!(lost.reason(), LostReason::MaxHold);
+    assert!(granted.elapsed() < max_hold + LATE);
+    new.close().await;
 }

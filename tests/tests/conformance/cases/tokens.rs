@@ -211,6 +211,7 @@ fn acquire(mode: Mode) -> (Op, OwnerId) {
         value: Value::default(),
         ttl: TTL,
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait: true,
         again: false,
     };

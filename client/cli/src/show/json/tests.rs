@@ -100,6 +100,7 @@ fn holder() -> Holder {
     holder.permits = Some(2);
     holder.actor = Some(u64::MAX);
     holder.hold_count = 3;
+    holder.max_hold = Some(Duration::from_secs(3600));
     holder
 }
 

@@ -185,6 +185,7 @@ pub(super) fn acquire(number: u8) -> Acquire {
         value: Value::default(),
         ttl: TTL,
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait: true,
         again: false,
     }

@@ -67,6 +67,7 @@ impl Scene {
                 value: Value::default(),
                 ttl: 10 * TTL,
                 lock_delay: Duration::ZERO,
+                max_hold: None,
                 wait: false,
                 again: false,
             }));

@@ -85,7 +85,7 @@ pub(super) fn config() -> Config {
         grace: GRACE,
         max_locks: 100,
         store_timeout: STORE_TIMEOUT,
-        max_hold: Duration::from_secs(60),
+        max_ttl: Duration::from_secs(60),
         tells_tickets: true,
         needs_replicas: false,
     }
@@ -99,6 +99,7 @@ pub(super) fn acquire(text: &str) -> AcquireRequest {
         wait: Wait::Forever,
         value: Value::default(),
         lock_delay: Duration::ZERO,
+        max_hold: None,
         actor: Actor::NOBODY,
         reentrant: false,
     }
@@ -351,20 +352,18 @@ impl Scene {
         self.other_asks(number, text, false);
     }
 
-    fn other_asks(&mut self, number: u8, text: &str, wait: bool) {
+    /// Has somebody else take a lock, which may be held for no longer than this.
+    pub(super) fn other_takes_within(&mut self, number: u8, text: &str, max_hold: Duration) {
+        let max_hold = Some(max_hold);
         let acquire = Acquire {
-            owner: OwnerId::from_bytes([number; 16]),
-            session: Some(SessionId::from_bytes(OTHER)),
-            actor: Actor::NOBODY,
-            client_name: ClientName::parse("other").unwrap(),
-            mode: Mode::Exclusive,
-            value: Value::default(),
-            ttl: Duration::from_secs(3600),
-            lock_delay: Duration::ZERO,
-            wait,
-            again: false,
+            max_hold,
+            ..others(number, false)
         };
-        let executed = self.apply(name(text), Op::Acquire(acquire));
+        self.apply(name(text), Op::Acquire(acquire));
+    }
+
+    fn other_asks(&mut self, number: u8, text: &str, wait: bool) {
+        let executed = self.apply(name(text), Op::Acquire(others(number, wait)));
         assert_eq!(wait, matches!(executed.reply, Reply::Queued { .. }));
     }
 
@@ -457,6 +456,23 @@ impl Scene {
             _ => "other",
         });
         ops.collect()
+    }
+}
+
+/// An acquire of somebody else.
+fn others(number: u8, wait: bool) -> Acquire {
+    Acquire {
+        owner: OwnerId::from_bytes([number; 16]),
+        session: Some(SessionId::from_bytes(OTHER)),
+        actor: Actor::NOBODY,
+        client_name: ClientName::parse("other").unwrap(),
+        mode: Mode::Exclusive,
+        value: Value::default(),
+        ttl: Duration::from_secs(3600),
+        lock_delay: Duration::ZERO,
+        max_hold: None,
+        wait,
+        again: false,
     }
 }
 

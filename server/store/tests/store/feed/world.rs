@@ -122,6 +122,7 @@ pub(crate) fn acquire(number: u8, mode: Mode) -> Op {
         value: Value::parse(b"a value").unwrap(),
         ttl: Duration::from_secs(600),
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait: true,
         again: false,
     })

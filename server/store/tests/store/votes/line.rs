@@ -41,6 +41,7 @@ fn place(owner: OwnerId, wait: bool) -> Place {
         value: Value::parse(b"").unwrap(),
         ttl: Duration::from_secs(1),
         lock_delay: Duration::ZERO,
+        max_hold: None,
         wait,
         again: false,
     };

@@ -1,0 +1,100 @@
+//! Rules that bound how long a lock may be held.
+
+use std::time::{Duration, Instant};
+
+use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, LostReason, RenewRequest};
+use leasehold_tests::raw::{exclusive, held_for_at_most, wire};
+use tonic::Code;
+
+use super::site::{Site, TTL, missing, table};
+
+/// The bound of the rule, longer than the TTL.
+const BOUND: Duration = Duration::from_secs(3);
+/// Tolerated delay on a busy machine.
+const LATE: Duration = Duration::from_secs(3);
+
+fn rules() -> String {
+    table("token:mine", "acquire", "locks", "a/")
+        + "max-hold = \"3s\"\n"
+        + &table("token:mine", "acquire", "locks", "b/")
+        + &table("token:mine", "acquire", "elections", "c")
+        + "max-hold = \"3s\"\n"
+        + &table("token:other", "acquire", "locks", "")
+}
+
+#[tokio::test]
+async fn a_hold_ends_with_the_bound_of_its_rule_and_others_do_not() {
+    let site = Site::start(&rules());
+    let (mine, other) = (site.newcomer("mine").await, site.newcomer("other").await);
+    let mut session = mine.session().await;
+    let begun = Instant::now();
+    let bounded = session.take_one(exclusive("a/1")).await;
+    // A bound of its own that is longer, and one that is shorter.
+    let longer = held_for_at_most(BOUND * 100, exclusive("a/2"));
+    let longer = session.take_one(longer).await;
+    let free = session.take_one(exclusive("b/1")).await;
+    let mut waiting = other.session().await;
+    let next = waiting.ask("a/1", None).await;
+    waiting.queued(next).await;
+
+    let mut lost = session.lost(BOUND + LATE).await;
+    while lost.len() < 2 {
+        lost.extend(session.lost(LATE).await);
+    }
+    assert!(begun.elapsed() >= BOUND);
+    lost.sort_by(|one, other| one.name.cmp(&other.name));
+    for (lost, lock) in lost.iter().zip([&bounded, &longer]) {
+        assert_eq!(
+            (&lost.name, lost.reason()),
+            (&lock.name, LostReason::MaxHold)
+        );
+    }
+    // Nobody asked for the bound of the first: its client may not have known of it, and hears of it first.
+    waiting.granted(next, TTL + LATE).await;
+    assert!(session.release(&free).await);
+}
+
+#[tokio::test]
+async fn an_elections_term_ends_with_the_bound_of_its_rule() {
+    let site = Site::start(&rules());
+    let mine = site.newcomer("mine").await;
+    let mut leader = mine.campaign("c").await.unwrap();
+    let begun = Instant::now();
+    leader.elected(LATE).await;
+    let (_, reason) = leader.lost(BOUND + LATE).await;
+    assert_eq!(reason, LostReason::MaxHold);
+    assert!(begun.elapsed() >= BOUND);
+}
+
+/// Nobody could tell how long a hold of the unary calls was renewed for: its first TTL is its bound.
+#[tokio::test]
+async fn a_hold_of_the_unary_calls_lasts_for_its_ttl_which_is_at_most_the_bound() {
+    let site = Site::start(&rules());
+    let mine = site.newcomer("mine").await;
+    for (name, is_bounded) in [("a/1", true), ("b/1", false)] {
+        let request = AcquireRequest {
+            name: name.to_owned(),
+            ttl: wire(BOUND * 10),
+            ..AcquireRequest::default()
+        };
+        let granted = mine.locks().acquire(mine.says(request)).await;
+        let granted = granted.unwrap().into_inner();
+        assert_eq!(granted.outcome(), AcquireOutcome::Granted);
+        let ttl = Duration::try_from(granted.ttl.unwrap()).unwrap();
+        assert_eq!(ttl <= BOUND, is_bounded, "{ttl:?}");
+        let renew = RenewRequest {
+            name: name.to_owned(),
+            owner_id: granted.owner_id,
+            ttl: None,
+        };
+        match mine.locks().renew(mine.says(renew)).await {
+            Ok(renewed) => assert!(!is_bounded && renewed.into_inner().renewed),
+            Err(refused) => {
+                assert!(is_bounded);
+                assert_eq!(refused.code(), Code::PermissionDenied);
+                assert_eq!(missing(&refused), ("acquire".to_owned(), name.to_owned()));
+                assert!(refused.message().contains("3s"), "{refused}");
+            }
+        }
+    }
+}
