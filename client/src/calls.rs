@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Time limit of one call.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Channels for calls, which connect when they are first used, and again when needed. Cheap to clone.
 ///

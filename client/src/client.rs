@@ -66,6 +66,10 @@ impl Client {
         self.0.calls.settings().endpoints.as_str()
     }
 
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.0.calls
+    }
+
     /// Returns the default session.
     ///
     /// ```

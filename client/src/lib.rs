@@ -115,6 +115,7 @@
 //! | work that runs while a lock is held | [`LockRequest::with`], [`LockRequest::try_with`], [`WithLockError`] |
 //! | holding a lock | [`LockGuard`], [`LockWatch`], [`LockState`], [`LostReason`] |
 //! | holding one more than once; deadlocks | [`Client::actor`], [`Actor`], [`AcquireError::Deadlock`] |
+//! | a hold that outlives the process | [`Client::detached_lock`], [`DetachedRequest`], [`DetachedLock`] |
 //! | leading, by lease | [`Client::election`], [`Election`], [`Leadership`], [`LeadershipWatch`] |
 //! | the leader of an election, and every change | [`Election::leader`], [`Election::observe`], [`Observer`] |
 //! | a further session, with a TTL of its own | [`Client::session`], [`Session`] |
@@ -137,6 +138,7 @@ mod builder;
 mod calls;
 mod client;
 mod clock;
+mod detached;
 mod election;
 mod endpoints;
 mod entry;
@@ -162,6 +164,7 @@ pub use actor::Actor;
 pub use admin::Admin;
 pub use builder::ClientBuilder;
 pub use client::Client;
+pub use detached::{DetachedLock, DetachedRequest};
 pub use election::{Election, Leader, LeaderChange, Leadership, LeadershipWatch, Observer};
 pub use endpoints::Endpoints;
 pub use error::{
@@ -208,6 +211,7 @@ mod tests {
         is_send_and_sync::<(Client, ClientBuilder, Session, SessionBuilder, SessionInfo)>();
         is_send_and_sync::<(LockRequest, LockAllRequest, PermitRequest, Semaphore)>();
         is_send_and_sync::<(LockGuard, LockWatch, LockGuards, SemaphorePermit)>();
+        is_send_and_sync::<(DetachedRequest, DetachedLock)>();
         is_send_and_sync::<(LockState, LostReason, FencingToken, Actor, TraceContext)>();
         is_send_and_sync::<(Election, Leadership, LeadershipWatch, Leader, LeaderChange)>();
         is_send_and_sync::<(
@@ -241,6 +245,7 @@ mod tests {
     fn work_under_a_lock_can_be_spawned(client: &'static Client) {
         drop(is_send(client.lock("a").into_future()));
         drop(is_send(client.lock("a").try_acquire()));
+        drop(is_send(client.detached_lock("a").acquire()));
         drop(is_send(client.with_lock("a", |_lock| async {})));
         drop(is_send(client.try_with_lock("a", |_lock| async {
             Ok::<(), WithLockError>(())

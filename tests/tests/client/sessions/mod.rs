@@ -3,6 +3,7 @@
 mod actors;
 mod bounded;
 mod breaks;
+mod detached;
 mod examples;
 mod family;
 mod life;

@@ -1,0 +1,122 @@
+//! Locks without a session.
+
+use std::time::{Duration, Instant};
+
+use leasehold_client::{AcquireError, Client, HoldError};
+use leasehold_tests::Coordinator;
+
+use super::LIMIT;
+
+#[tokio::test]
+async fn a_detached_lock_outlives_its_client_and_goes_on_in_another() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let request = client.detached_lock("a").ttl(LIMIT).value("step 1");
+    let lock = request.client_name("first").acquire().await.unwrap();
+    assert!(lock.is_held() && lock.valid_for() < LIMIT);
+    let (token, owner_id) = (lock.fencing_token(), lock.owner_id());
+    assert!(!format!("{lock:?}").contains(&format!("{owner_id:?}")));
+    drop(lock);
+    client.close().await;
+    drop(client);
+
+    let other = Client::connect(coordinator.endpoint()).await.unwrap();
+    let view = other.admin().get_lock("a").await.unwrap();
+    assert_eq!(view.fencing_token, Some(token));
+    assert_eq!(view.holders[0].client_name, "first");
+    assert_eq!(view.holders[0].session_id, "");
+    let error = other.detached_lock("a").acquire().await.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            AcquireError::Busy {
+                holder: Some(_),
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    let error = other
+        .lock("a")
+        .wait(Duration::from_millis(20))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, AcquireError::TimedOut { .. }), "{error:?}");
+
+    let mut taken_up = other.attach_detached_lock("a", token, owner_id);
+    assert!(!taken_up.is_held());
+    taken_up.set_ttl(LIMIT * 2);
+    taken_up.renew().await.unwrap();
+    assert!(taken_up.valid_for() > LIMIT);
+    taken_up.release().await.unwrap();
+    let error = taken_up.release().await.unwrap_err();
+    assert!(matches!(error, HoldError::Lost { .. }), "{error:?}");
+    let error = taken_up.renew().await.unwrap_err();
+    assert!(matches!(error, HoldError::Lost { .. }), "{error:?}");
+    assert!(!taken_up.is_held());
+}
+
+/// Its own clock says that it is over before the coordinator grants it to the next.
+#[tokio::test]
+async fn a_detached_lock_ends_with_its_ttl() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let ttl = Duration::from_secs(1);
+    let lock = client.detached_lock("a").ttl(ttl).acquire().await.unwrap();
+    let granted = Instant::now();
+    let next = client.detached_lock("a").wait(LIMIT).acquire();
+    let next = next.await.unwrap();
+    assert!(!lock.is_held() && granted.elapsed() < LIMIT);
+    assert!(next.fencing_token() > lock.fencing_token());
+}
+
+#[tokio::test]
+async fn detached_locks_have_every_mode_and_errors_of_their_own() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    for _ in 0..2 {
+        client
+            .detached_lock("shared")
+            .shared()
+            .acquire()
+            .await
+            .unwrap();
+        client
+            .detached_lock("permits")
+            .permits(2, 4)
+            .acquire()
+            .await
+            .unwrap();
+    }
+    let error = client
+        .detached_lock("permits")
+        .permits(1, 4)
+        .acquire()
+        .await;
+    assert!(matches!(error, Err(AcquireError::Busy { .. })), "{error:?}");
+    let error = client
+        .detached_lock("permits")
+        .permits(1, 5)
+        .acquire()
+        .await;
+    assert!(
+        matches!(error, Err(AcquireError::LimitMismatch { limit: 4, .. })),
+        "{error:?}"
+    );
+    let error = client
+        .detached_lock("permits")
+        .permits(0, 4)
+        .acquire()
+        .await;
+    assert!(
+        matches!(error, Err(AcquireError::Refused { .. })),
+        "{error:?}"
+    );
+    let error = client.detached_lock("").acquire().await.unwrap_err();
+    assert_eq!(error.failure().unwrap().reason(), "INVALID_FIELD");
+    let delay = Duration::from_secs(60);
+    let delayed = client.detached_lock("delayed").lock_delay(delay);
+    delayed.acquire().await.unwrap();
+    let view = client.admin().get_lock("delayed").await.unwrap();
+    assert_eq!(view.lock_delay, Some(delay));
+}
