@@ -100,6 +100,8 @@ reasons! {
     NotExclusive = "NOT_EXCLUSIVE", FailedPrecondition, No;
     /// The wait was part of a deadlock, and the coordinator ended it so that the others go on.
     Deadlock = "DEADLOCK", Aborted, No;
+    /// An operator ended the wait.
+    ForceReleased = "FORCE_RELEASED", Aborted, No;
     /// A lock that the request counts on was lost before it could be served.
     LockLost = "LOCK_LOST", Aborted, No;
     /// The candidate does not lead.

@@ -173,9 +173,58 @@ impl Admin {
     ///
     /// If the name is invalid, or if the coordinator can't be reached or can't serve the call.
     pub async fn force_release(&self, name: &str) -> Result<ForceReleased, Failure> {
+        self.force(name, None).await
+    }
+
+    /// Takes a lock from the holder with this fencing token, as [`get_lock`](Self::get_lock) shows it, and from no other: the
+    /// coordinator notifies that holder, raises the token above its own, and grants the lock to the next waiters.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let one = client.lock("catalogue").shared().await?;
+    /// let other = client.lock("catalogue").shared().await?;
+    /// let answer = client.admin().force_release_holder("catalogue", one.fencing_token()).await?;
+    /// assert!(answer.released);
+    /// assert_eq!(client.admin().get_lock("catalogue").await?.holder_count, 1);
+    /// other.release().await?;
+    /// # Ok(()) });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the name or the token is invalid, or if the coordinator can't be reached or can't serve the call.
+    pub async fn force_release_holder(
+        &self,
+        name: &str,
+        token: FencingToken,
+    ) -> Result<ForceReleased, Failure> {
+        let only = v1::force_release_request::Only::FencingToken(token.get());
+        self.force(name, Some(only)).await
+    }
+
+    /// Ends the wait of the waiter with this number, as [`get_lock`](Self::get_lock) shows it. Its acquire fails with
+    /// [`AcquireError::ForceReleased`](crate::AcquireError::ForceReleased).
+    ///
+    /// # Errors
+    ///
+    /// If the name or the number is invalid, or if the coordinator can't be reached or can't serve the call.
+    pub async fn force_release_waiter(
+        &self,
+        name: &str,
+        number: u64,
+    ) -> Result<ForceReleased, Failure> {
+        let only = v1::force_release_request::Only::WaiterNumber(number);
+        self.force(name, Some(only)).await
+    }
+
+    async fn force(
+        &self,
+        name: &str,
+        only: Option<v1::force_release_request::Only>,
+    ) -> Result<ForceReleased, Failure> {
         let ask = |channel| {
             let name = name.to_owned();
-            let request = limited(v1::ForceReleaseRequest { name });
+            let request = limited(v1::ForceReleaseRequest { name, only });
             async move { stub(channel).force_release(request).await }
         };
         let answer = self.calls.call(Repeats::Unsent, ask).await?;

@@ -103,17 +103,28 @@ pub(crate) enum Command {
         name: String,
     },
 
-    /// Take a lock away from its holders
+    /// Take a lock away from its holders, or end one hold or wait
     ///
     /// Notifies the holders, raises the fencing token, and grants the lock to the next waiters. The former holders may
-    /// go on working for a moment: only a resource that checks fencing tokens is safe from them.
+    /// go on working for a moment: only a resource that checks fencing tokens is safe from them. A client whose wait
+    /// is ended fails to acquire the lock. `leasehold get NAME` shows tokens and numbers.
     Release {
         /// The lock's name
         name: String,
 
-        /// Confirm that the lock is to be taken from its holders; required
+        /// Take the lock from all its holders
         #[arg(long)]
         force: bool,
+
+        /// Take the lock only from the holder with this fencing token
+        #[arg(long, value_name = "TOKEN", value_parser = clap::value_parser!(i64).range(1..))]
+        #[arg(conflicts_with_all = ["force", "waiter"])]
+        holder: Option<i64>,
+
+        /// End the wait of the waiter with this number
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+        #[arg(conflicts_with = "force")]
+        waiter: Option<u64>,
     },
 
     /// Show each coordinator: whether it serves, its store and its load

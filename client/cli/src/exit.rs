@@ -100,8 +100,11 @@ pub(crate) fn is_of_coordinator(error: &anyhow::Error) -> bool {
 
 /// Returns whether the coordinator served the request and did not grant the lock.
 pub(crate) fn is_outcome(error: &AcquireError) -> bool {
-    use AcquireError::{Busy, Deadlock, TimedOut};
-    matches!(error, Busy { .. } | TimedOut { .. } | Deadlock { .. })
+    use AcquireError::{Busy, Deadlock, ForceReleased, TimedOut};
+    matches!(
+        error,
+        Busy { .. } | TimedOut { .. } | Deadlock { .. } | ForceReleased { .. }
+    )
 }
 
 /// Returns why there is no connection, if that is the error.
@@ -171,6 +174,13 @@ mod tests {
                 AcquireError::Deadlock {
                     name: name(),
                     source: Failure::new(FailureKind::Aborted, "DEADLOCK", ""),
+                },
+                Exit::NOT_GRANTED,
+            ),
+            (
+                AcquireError::ForceReleased {
+                    name: name(),
+                    source: Failure::new(FailureKind::Aborted, "FORCE_RELEASED", ""),
                 },
                 Exit::NOT_GRANTED,
             ),

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use anyhow::Context;
+use leasehold_client::FencingToken;
 
 use crate::{
     connection::Connection,
@@ -37,30 +38,56 @@ pub(crate) async fn get(connection: &Connection, name: &str, as_json: bool) -> O
     show::answer(as_json, Json(&lock), text)
 }
 
-/// Takes a lock from all its holders.
+/// What `release` takes away.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Forced {
+    All,
+    Holder(FencingToken),
+    Waiter(u64),
+}
+
+impl Forced {
+    /// Returns what the options say; none if they don't.
+    pub(crate) fn of(all: bool, holder: Option<i64>, waiter: Option<u64>) -> Option<Self> {
+        let one = holder.map(|token| Self::Holder(token.into()));
+        let one = one.or(waiter.map(Self::Waiter));
+        one.or(all.then_some(Self::All))
+    }
+}
+
+/// Takes a lock from its holders or from one of them, or ends a wait.
 pub(crate) async fn release(
     connection: &Connection,
     name: &str,
-    force: bool,
+    forced: Option<Forced>,
     as_json: bool,
 ) -> Outcome {
-    if !force {
+    let Some(forced) = forced else {
         let mistake = format!(
             "lock {name:?} can only be released by its holders; to take it from them, who may still be at work, use \
              --force"
         );
         return Err(Mistake(mistake).into());
-    }
-    let answer = connection
-        .admin()?
-        .force_release(name)
-        .await
-        .with_context(|| format!("failed to release lock {name:?}"))?;
-    show::answer(as_json, Json(&answer), || match answer.released {
-        true => format!(
-            "released; the token is {} now",
-            text::token(answer.fencing_token)
-        ),
-        false => "it was free; nothing was released".to_owned(),
+    };
+    let admin = connection.admin()?;
+    let answer = match forced {
+        Forced::All => admin.force_release(name).await,
+        Forced::Holder(token) => admin.force_release_holder(name, token).await,
+        Forced::Waiter(number) => admin.force_release_waiter(name, number).await,
+    };
+    let answer = answer.with_context(|| format!("failed to release lock {name:?}"))?;
+    show::answer(as_json, Json(&answer), || {
+        let token = text::token(answer.fencing_token);
+        match (answer.released, forced) {
+            (true, Forced::Waiter(number)) => format!("the wait of waiter {number} was ended"),
+            (true, _) => format!("released; the token is {token} now"),
+            (false, Forced::All) => "it was free; nothing was released".to_owned(),
+            (false, Forced::Holder(token)) => {
+                format!("no holder has the token {token}; nothing was released")
+            }
+            (false, Forced::Waiter(number)) => {
+                format!("no waiter has the number {number}; nothing was ended")
+            }
+        }
     })
 }

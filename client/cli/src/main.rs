@@ -99,7 +99,15 @@ async fn dispatch(args: Args) -> Outcome {
         Command::Watch { prefix } => observe::watch(&connection, &prefix, json).await,
         Command::Ls { prefix } => inspect::list(&connection, &prefix, json).await,
         Command::Get { name } => inspect::get(&connection, &name, json).await,
-        Command::Release { name, force } => inspect::release(&connection, &name, force, json).await,
+        Command::Release {
+            name,
+            force,
+            holder,
+            waiter,
+        } => {
+            let forced = inspect::Forced::of(force, holder, waiter);
+            inspect::release(&connection, &name, forced, json).await
+        }
         Command::Status(options) => status::status(&connection, &options, json).await,
         Command::Bench(options) => bench::run(&connection, options, json).await,
     }

@@ -161,6 +161,31 @@ pub enum AcquireError {
         /// The coordinator's answer, with the circle.
         source: Failure,
     },
+    /// An operator ended the wait.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::AcquireError;
+    ///
+    /// let _held = client.lock("a").await?;
+    /// let waiting = tokio::spawn(client.lock("a").into_future());
+    /// let admin = client.admin();
+    /// let number = loop {
+    ///     if let [waiter] = &admin.get_lock("a").await?.waiters[..] {
+    ///         break waiter.number.expect("this coordinator numbers waiters");
+    ///     }
+    /// };
+    /// assert!(admin.force_release_waiter("a", number).await?.released);
+    /// assert!(matches!(waiting.await?, Err(AcquireError::ForceReleased { .. })));
+    /// # Ok(()) });
+    /// ```
+    #[error("failed to acquire lock {name:?}: an operator ended the wait for it")]
+    ForceReleased {
+        /// The lock's name.
+        name: Arc<str>,
+        /// The coordinator's answer.
+        source: Failure,
+    },
     /// No coordinator could be asked within the wait.
     #[error("failed to acquire lock {name:?}: no connection to a coordinator")]
     Unavailable {
@@ -187,6 +212,7 @@ impl AcquireError {
             (Some(Reason::SelfDeadlock), _) => Self::SelfDeadlock { name, source },
             (Some(Reason::UpgradeRefused), _) => Self::UpgradeRefused { name, source },
             (Some(Reason::Deadlock), _) => Self::Deadlock { name, source },
+            (Some(Reason::ForceReleased), _) => Self::ForceReleased { name, source },
             (Some(Reason::LimitMismatch), Some(limit)) => Self::LimitMismatch {
                 name,
                 limit,
@@ -240,7 +266,8 @@ impl AcquireError {
             | Self::SelfDeadlock { source, .. }
             | Self::UpgradeRefused { source, .. }
             | Self::LimitMismatch { source, .. }
-            | Self::Deadlock { source, .. } => Some(source),
+            | Self::Deadlock { source, .. }
+            | Self::ForceReleased { source, .. } => Some(source),
             _ => None,
         }
     }

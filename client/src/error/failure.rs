@@ -281,6 +281,15 @@ impl Failure {
     }
 
     /// Returns the failure for a coordinator that broke the protocol.
+    /// Returns the failure of a wait that an operator ended, as the coordinator reports it to the stream that has it.
+    pub(crate) fn force_released() -> Self {
+        Self::new(
+            FailureKind::Aborted,
+            Reason::ForceReleased.as_str(),
+            "an operator ended the wait",
+        )
+    }
+
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Internal, "", message)
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Moment,
-    error::HoldFailure,
+    error::{AcquireError, Failure, HoldFailure},
     lease::LostReason,
     proto::{
         FromWire, duration,
@@ -206,6 +206,13 @@ impl<A, H> Machine<A, H> {
                 }
                 (Asked::Wait(wait), Ok(lock)) => {
                     self.resumed_wait(now, &wait, lock, (sent_at, deadline))
+                }
+                (Asked::Wait(wait), Err(LostReason::Forced)) => {
+                    self.answered(wait.request_id);
+                    if let Some(waiting) = self.waiting.remove(&wait.acquire) {
+                        let source = Failure::force_released();
+                        self.fail(waiting, |name| AcquireError::refused(name, source));
+                    }
                 }
                 (Asked::Wait(wait), Err(_)) => {
                     self.answered(wait.request_id);

@@ -79,7 +79,7 @@ pub enum LockEventKind {
     Expired,
     /// A hold was gone from the store before its time, for the `reason` given: `holder` held it.
     Lost,
-    /// An operator took a hold away: `holder` held it.
+    /// An operator took a hold away: `holder` held it. Or ended a wait: `waiter`.
     Forced,
     /// A holder changed its value: `holder` has the new one.
     ValueChanged,

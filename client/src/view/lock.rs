@@ -113,10 +113,13 @@ pub struct Waiter {
     pub permits: Option<u32>,
     /// The number of the actor that waits; none if the client named none.
     pub actor: Option<u64>,
+    /// The number that names the waiter in [`Admin::force_release_waiter`](crate::Admin::force_release_waiter). None if the
+    /// coordinator is of a version that gives none.
+    pub number: Option<u64>,
 }
 
 from_message!(Waiter => Waiter {
-    session_id, client_name, coordinator, waiting_since, position, mode, permits, actor,
+    session_id, client_name, coordinator, waiting_since, position, mode, permits, actor, number,
 });
 
 /// Everything that can be seen of one lock. A free lock has neither a mode nor holders.

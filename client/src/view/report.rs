@@ -47,9 +47,9 @@ from_message!(SessionView => SessionView {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ForceReleased {
-    /// Whether somebody held the lock; false if the name was free.
+    /// Whether anything ended; false if the name was free, or had no such holder or waiter.
     pub released: bool,
-    /// The name's token after the release: greater than the former holder's; the next waiter's, if one was granted. None
+    /// The name's token after it: greater than the former holder's; the next waiter's, if one was granted. None
     /// if no token of the name is on record.
     pub fencing_token: Option<FencingToken>,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId, WaiterNumber},
     mode::Mode,
     name::{ClientName, LockName, Value},
     time::{Moment, StoreTime},
@@ -95,6 +95,9 @@ pub enum Op {
     },
     /// Takes the lock from all its holders, raises the token, and hands the lock on. Answered by [`Reply::Forced`].
     ForceRelease,
+    /// Takes the lock from one of its holders, and raises the token above that one's, or removes one waiter from the queue; then
+    /// hands the lock on. Answered by [`Reply::Forced`].
+    ForceReleaseOne(One),
     /// Changes the value of a hold. Answered by [`Reply::Changed`].
     SetValue {
         /// The hold.
@@ -131,6 +134,15 @@ pub enum Op {
         /// The feed.
         feed: FeedId,
     },
+}
+
+/// One holder or waiter of a name, as an operator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum One {
+    /// The hold with this token.
+    Holder(FencingToken),
+    /// The waiter with this number.
+    Waiter(WaiterNumber),
 }
 
 /// Kind of end of a hold.
@@ -231,6 +243,13 @@ pub enum WakeUp {
         /// The lock.
         name: LockName,
     },
+    /// An operator removed a waiter from the queue.
+    ForcedWaiter {
+        /// The lock.
+        name: LockName,
+        /// The former waiter.
+        owner: OwnerId,
+    },
     /// Another coordinator resumed a hold or a place in the queue, under another owner id.
     Resumed {
         /// The lock.
@@ -316,12 +335,13 @@ pub enum Reply {
         current: Vec<Current>,
         /// Time until the first hold or lock-delay that blocks it expires, if any does.
         expires_in: Option<Duration>,
-        /// Whether the oldest waiter of the command is in the queue or holds the lock.
+        /// Whether the oldest waiter of the command is in the queue or holds the lock, and an operator has removed no waiter of
+        /// the caller since its last refresh.
         attached: bool,
     },
     /// The force release was carried out.
     Forced {
-        /// The former holders, except foreign ones.
+        /// The former holders, except foreign ones; or the former waiter.
         former: Vec<Former>,
         /// Whether anything was released.
         released: bool,
@@ -358,7 +378,7 @@ pub enum Loss {
     Deleted,
     /// The key has another owner id, or is closed.
     Taken,
-    /// An operator took it.
+    /// An operator took it, or removed the waiter.
     Forced,
     /// Another stream resumed it, and holds it under another owner id.
     Resumed,
@@ -389,7 +409,7 @@ pub struct Current {
     pub of_session: bool,
 }
 
-/// Former holder of a lock that was force-released.
+/// Former holder of a lock that was force-released, or former waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Former {
     /// Its owner id.

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::time::StoreTime;
+
 /// Right to renew and release one grant: 16 random bytes, fresh for every acquire and every resume.
 ///
 /// While an acquire waits, the same bytes are its ticket: its claim to a place in the queue. Secret: `Debug` shows
@@ -85,6 +87,35 @@ impl Actor {
 }
 
 impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Number of a waiter among those of its name, for operators: it is not secret, rises from waiter to waiter, and stays the same
+/// when another stream resumes the place. A name's waiters begin with the store's time in microseconds, so that no number comes
+/// back unless the store's clock steps back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WaiterNumber(u64);
+
+impl WaiterNumber {
+    /// Returns the waiter number with this value.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Returns its value.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the number of the first waiter of a name that nobody waited for at this time.
+    pub fn first_at(now: StoreTime) -> Self {
+        Self(u64::try_from(now.as_micros()).unwrap_or(0).max(1))
+    }
+}
+
+impl fmt::Display for WaiterNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

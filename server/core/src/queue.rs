@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     command::{Acquire, DEAD_AFTER, PLACES_KEPT},
-    id::{CoordinatorId, OwnerId},
+    id::{CoordinatorId, OwnerId, WaiterNumber},
     ranks::Ranks,
     time::StoreTime,
 };
@@ -19,6 +19,7 @@ pub struct Queue {
     lines: BTreeMap<CoordinatorId, Line>,
     places: HashMap<OwnerId, (u64, CoordinatorId)>,
     ranks: Ranks,
+    /// The place of the last waiter that joined: the waiter's number.
     last_place: u64,
     /// The limit of the first waiter for permits since the queue was empty.
     limit: Option<u32>,
@@ -28,6 +29,8 @@ pub struct Queue {
 #[derive(Clone, Debug)]
 struct Line {
     refreshed: StoreTime,
+    /// Whether one of them was removed by force since then.
+    has_lost: bool,
     by_place: BTreeMap<u64, Waiter>,
 }
 
@@ -40,6 +43,8 @@ pub struct Waiter {
     pub coordinator: CoordinatorId,
     /// Time at which it joined.
     pub since: StoreTime,
+    /// Its number, which is its place.
+    pub number: WaiterNumber,
 }
 
 impl Queue {
@@ -98,24 +103,29 @@ impl Queue {
         Some(last.after(PLACES_KEPT))
     }
 
-    /// Adds a waiter at the end, or leaves it in its place; returns the place, 1 for the next.
-    pub fn join(&mut self, waiter: Waiter) -> u64 {
-        let owner = waiter.acquire.owner;
-        let coordinator = waiter.coordinator.clone();
-        self.limit = self.limit.or(waiter.acquire.mode.limit());
-        let line = self
-            .lines
-            .entry(coordinator.clone())
-            .or_insert_with(|| Line::new(waiter.since));
-        line.refreshed = waiter.since;
-        if !self.places.contains_key(&owner) {
-            self.last_place += 1;
-            let place = self.last_place;
-            line.by_place.insert(place, waiter);
-            self.places.insert(owner, (place, coordinator));
-            self.ranks.push(place);
+    /// Adds a waiter at the end, or leaves it in its place.
+    pub fn join(&mut self, acquire: &Acquire, coordinator: &CoordinatorId, now: StoreTime) {
+        self.limit = self.limit.or(acquire.mode.limit());
+        let number = match self.is_empty() {
+            true => WaiterNumber::first_at(now).get(),
+            false => self.last_place + 1,
+        };
+        let line = self.lines.entry(coordinator.clone());
+        let line = line.or_insert_with(|| Line::new(now));
+        line.refreshed = now;
+        if !self.places.contains_key(&acquire.owner) {
+            self.last_place = number;
+            let waiter = Waiter {
+                acquire: acquire.clone(),
+                coordinator: coordinator.clone(),
+                since: now,
+                number: WaiterNumber::new(number),
+            };
+            line.by_place.insert(number, waiter);
+            let place = (number, coordinator.clone());
+            self.places.insert(acquire.owner, place);
+            self.ranks.push(number);
         }
-        self.position(&owner).unwrap_or(0)
     }
 
     /// Removes a waiter; returns false if it was not in the queue.
@@ -129,20 +139,37 @@ impl Queue {
         self.lines.get(coordinator)?.by_place.get(place)
     }
 
+    /// Returns the waiter of a number. Takes O(k) for k coordinators.
+    pub fn numbered(&self, number: WaiterNumber) -> Option<&Waiter> {
+        let mut lines = self.lines.values();
+        lines.find_map(|line| line.by_place.get(&number.get()))
+    }
+
     /// Returns the place of an owner id, 1 for the next.
     pub fn position(&self, owner: &OwnerId) -> Option<u64> {
         let (place, _) = self.places.get(owner)?;
         self.ranks.rank(*place)
     }
 
-    /// Notes that a coordinator's waiters live. Keeps nothing of a coordinator without waiters.
-    pub fn refresh(&mut self, coordinator: &CoordinatorId, now: StoreTime) {
-        if !self.is_empty() {
-            self.lines
-                .entry(coordinator.clone())
-                .or_insert_with(|| Line::new(now))
-                .refreshed = now;
+    /// Notes that a coordinator's waiters live. Keeps nothing of a coordinator without waiters. Returns whether one of its waiters
+    /// was removed by force since the last refresh.
+    pub fn refresh(&mut self, coordinator: &CoordinatorId, now: StoreTime) -> bool {
+        if self.is_empty() {
+            return false;
         }
+        let line = self.lines.entry(coordinator.clone());
+        let line = line.or_insert_with(|| Line::new(now));
+        line.refreshed = now;
+        std::mem::take(&mut line.has_lost)
+    }
+
+    /// Removes a waiter that did not ask for it, and returns it, if it was in the queue. The coordinator's next refresh finds out.
+    pub fn force_out(&mut self, owner: &OwnerId) -> Option<Waiter> {
+        let waiter = self.remove(owner)?;
+        if let Some(line) = self.lines.get_mut(&waiter.coordinator) {
+            line.has_lost = true;
+        }
+        Some(waiter)
     }
 
     /// Removes the waiters of coordinators that have been silent for too long to keep their places.
@@ -222,6 +249,7 @@ impl Line {
     fn new(refreshed: StoreTime) -> Self {
         Self {
             refreshed,
+            has_lost: false,
             by_place: BTreeMap::new(),
         }
     }

@@ -53,6 +53,7 @@ impl Waiter {
             mode: self.acquire.mode,
             coordinator: self.coordinator.clone(),
             since: self.since,
+            number: self.number,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId, WaiterNumber},
     mode::Mode,
     name::{ClientName, Value},
     time::StoreTime,
@@ -77,6 +77,8 @@ pub struct WaiterView {
     pub coordinator: CoordinatorId,
     /// Time at which it joined the queue.
     pub since: StoreTime,
+    /// Its number among the waiters of the name.
+    pub number: WaiterNumber,
 }
 
 /// Everything that can be seen of one name.

@@ -74,6 +74,7 @@ fn waiter(position: u64, waiter: &WaiterView) -> v1::Waiter {
         mode: wire_mode(waiter.mode).into(),
         permits: waiter.mode.permits(),
         actor: waiter.actor.get(),
+        number: waiter.number.get(),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::{collections::HashSet, time::Duration};
 
 use leasehold_core::{
-    id::OwnerId,
+    command::One,
+    id::{FencingToken, OwnerId, WaiterNumber},
     mode::{MAX_LIMIT, Mode, Permits},
     name::{ClientName, LockName, TtlBounds, Value},
     session::{MaxHold, Wait},
@@ -48,6 +49,17 @@ pub fn lock_name(field: &str, name: &str, store: &Store) -> Result<LockName, Ref
         .check_name(&name)
         .map_err(|invalid| Refusal::field(field, invalid))?;
     Ok(name)
+}
+
+/// Checks the one holder or waiter that is to be released by force.
+pub fn forced_one(only: v1::force_release_request::Only) -> Result<One, Refusal> {
+    use v1::force_release_request::Only;
+    match only {
+        Only::FencingToken(token) if token > 0 => Ok(One::Holder(FencingToken::new(token))),
+        Only::FencingToken(_) => Err(Refusal::field("fencing_token", "must be positive")),
+        Only::WaiterNumber(0) => Err(Refusal::field("waiter_number", "must be positive")),
+        Only::WaiterNumber(number) => Ok(One::Waiter(WaiterNumber::new(number))),
+    }
 }
 
 /// Checks an owner id.

@@ -374,6 +374,10 @@ pub fn refusal(refused: Refused, limits: &Limits, granted: &Granted) -> Refusal 
         }
         .into(),
         Refused::OtherLimit { name, limit } => Refusal::other_limit(&name, limit),
+        Refused::ForcedOut(name) => Refusal::new(
+            Reason::ForceReleased,
+            format!("an operator ended the wait for {:?}", name.as_str()),
+        ),
         Refused::Deadlock(deadlock) => {
             let mut names = deadlock.cycle.iter().map(|step| &step.name);
             let why = if names.all(|name| may_see(granted, name.as_str())) {

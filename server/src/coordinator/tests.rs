@@ -288,7 +288,7 @@ async fn a_session_is_told_that_its_hold_was_forced_here_and_elsewhere() {
     let registry = site.coordinator.registry();
     let (held, _) = site.hold().await;
     registry.hold(&held, Arc::clone(&inbox));
-    let (released, _) = names::force_release(&site.coordinator, &name())
+    let (released, _) = names::force_release(&site.coordinator, &name(), None)
         .await
         .unwrap();
     assert!(released);

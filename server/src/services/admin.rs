@@ -154,11 +154,13 @@ impl AdminService for Admin {
     ) -> Result<Response<ForceReleaseResponse>, Status> {
         let coordinator = &self.streams.coordinator;
         let rights = self.streams.access.rights(request.extensions())?;
-        let name = convert::lock_name("name", &request.get_ref().name, coordinator.store())?;
+        let request = request.into_inner();
+        let name = convert::lock_name("name", &request.name, coordinator.store())?;
+        let one = request.only.map(convert::forced_one).transpose()?;
         rights.check(Permission::Administer, Place::Either, name.as_str())?;
-        let (released, token) = names::force_release(coordinator, &name).await?;
+        let (released, token) = names::force_release(coordinator, &name, one).await?;
         let by = rights.caller().identity();
-        tracing::info!(lock = %name, released, by, "force release");
+        tracing::info!(lock = %name, only = ?one, released, by, "force release");
         Ok(Response::new(ForceReleaseResponse {
             released,
             fencing_token: token.get(),

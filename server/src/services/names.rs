@@ -1,9 +1,10 @@
 //! Single commands about a name, for unary calls.
 
 use leasehold_core::{
-    command::{End, Loss, Op, Reply},
+    command::{End, Former, Loss, One, Op, Reply},
     id::{FencingToken, OwnerId},
     name::LockName,
+    session::RegistryEvent,
     view::NameView,
 };
 use leasehold_store::StoreError;
@@ -40,25 +41,47 @@ pub(crate) async fn view(
     }
 }
 
-/// Takes a lock from its holders. Returns whether anything was released, and the token now.
+/// Takes a lock from its holders, or does what `one` says. Returns whether anything was released, and the token now.
+///
+/// # Cancel safety
+///
+/// If this is dropped, it goes on in the background: those of this coordinator that it concerns are told in any case.
 pub(crate) async fn force_release(
     coordinator: &Coordinator,
     name: &LockName,
+    one: Option<One>,
 ) -> Result<(bool, FencingToken), Refusal> {
-    let stamped = coordinator.execute(name, Op::ForceRelease).await?;
-    match stamped.executed.reply {
-        Reply::Forced {
-            released,
-            token,
-            former,
-        } => {
-            for former in former {
-                coordinator.registry().take(&former.owner, Loss::Forced);
-            }
-            Ok((released, token))
+    let (coordinator, name) = (coordinator.clone(), name.clone());
+    let forced = tokio::spawn(async move { forced(&coordinator, &name, one).await });
+    forced
+        .await
+        .unwrap_or_else(|_| Err(unexpected("force release")))
+}
+
+async fn forced(
+    coordinator: &Coordinator,
+    name: &LockName,
+    one: Option<One>,
+) -> Result<(bool, FencingToken), Refusal> {
+    let op = one.map_or(Op::ForceRelease, Op::ForceReleaseOne);
+    let stamped = coordinator.execute(name, op).await?;
+    let Reply::Forced {
+        released,
+        token,
+        former,
+    } = stamped.executed.reply
+    else {
+        return Err(unexpected("force release"));
+    };
+    for Former { owner, .. } in former {
+        if matches!(one, Some(One::Waiter(_))) {
+            let event = RegistryEvent::ForcedOut;
+            coordinator.registry().deliver(&owner, event);
+        } else {
+            coordinator.registry().take(&owner, Loss::Forced);
         }
-        _ => Err(unexpected("force release")),
     }
+    Ok((released, token))
 }
 
 /// Returns the failure of a command whose answer belongs to another operation; the stores never give one.

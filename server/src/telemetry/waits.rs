@@ -33,12 +33,13 @@ const WAITS: &[Duration] = &[
 ];
 
 /// Ways in which a wait ends, in the order of their numbers.
-const ENDS: [WaitEnd; 6] = [
+const ENDS: [WaitEnd; 7] = [
     WaitEnd::Granted,
     WaitEnd::TimedOut,
     WaitEnd::Cancelled,
     WaitEnd::Moved,
     WaitEnd::Deadlocked,
+    WaitEnd::Forced,
     WaitEnd::Failed,
 ];
 
@@ -50,6 +51,7 @@ fn name(end: WaitEnd) -> &'static str {
         WaitEnd::Cancelled => "cancelled",
         WaitEnd::Moved => "moved",
         WaitEnd::Deadlocked => "deadlocked",
+        WaitEnd::Forced => "forced",
         WaitEnd::Failed => "failed",
     }
 }

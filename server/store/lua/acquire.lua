@@ -7,7 +7,7 @@
 --       | {handed, 1, place, ms until the first hold or lock-delay expires (below 0: never)}
 --       | {handed, 2, false | its holder (see view_holders)}
 --       | {false, 7, the semaphore's limit in force, which is another one}
---       | RESUMED if it was sent before, and another stream has resumed it since
+--       | RESUMED | FORCED_OUT if it was sent before, and another stream has resumed it since, or an operator removed it
 -- If it is sent again, its grant or place stands, and never ends sooner, because this one may be late, and the hold may have
 -- been renewed for longer since.
 
@@ -16,7 +16,8 @@ local QUEUED, BUSY, OTHER_LIMIT = 1, 2, 7
 local function acquire(owner, lasts, details)
   look()
   local is_again = letter == 'A' or letter == 'W'
-  if is_again and is_replaced(owner) then return RESUMED end
+  local void = is_again and void_of(owner, true)
+  if void then return void end
   -- The reply was lost, or another operation granted the waiter meanwhile.
   if many then
     local found = many.get(owner)
@@ -54,7 +55,7 @@ local function acquire(owner, lasts, details)
   if token then return answer(handed, token) end
   if waits then
     local position = count(place)
-    if has_joined and changes then note('queued', view_waiter(me, now, details), position) end
+    if has_joined and changes then note('queued', view_waiter(me, now, details, place), position) end
     return { handed, QUEUED, position, many and many.first_left() or call('PTTL', lock) }
   end
   if is_waited_for or not fits(mode, permits, limit) then

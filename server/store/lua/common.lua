@@ -17,8 +17,8 @@
 --       waiters   hash    owner id → its acquire; '' → the places given, the coordinators, the semaphore's limit
 --                         (see queue.lua)
 --       holders, holds    of holds in other modes: see many.lua, which makes their names
---       replaced  zset    owner ids that resumes replaced, by when they are forgotten (µs): see hold.lua, which makes its
---                         name
+--       replaced  zset    owner ids that resumes replaced, and, with an f behind, those of waiters that an operator removed,
+--                         by when they are forgotten (µs): see hold.lua, which makes its name
 -- KEYS, ARGV  see dispatch.lua
 -- Reply {nonce, now (µs), reply, …}, one reply for each operation: an error, or the token of a grant, or one of the
 --       negative numbers below, or {handed, status, …}. There handed is false or tells of the grants made to waiters:
@@ -40,6 +40,7 @@ local call, pack, unpack_bytes = redis.call, struct.pack, struct.unpack
 -- Replies without details; decode.rs has the same numbers.
 local LATE, RENEWED, RELEASED, NOTHING, CANCELLED = -1, -2, -3, -4, -5
 local DELETED, TAKEN, EXPIRED, CHANGED, NO_HOLD, LOOKED, UNHEARD, RESUMED = -6, -7, -8, -9, -10, -11, -12, -13
+local FORCED_OUT = -14
 
 local letter                       -- the operation at hand
 local lock, record, queue, waiters -- its keys

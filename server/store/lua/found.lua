@@ -14,6 +14,19 @@ local function keep(owner, found)
   call('SET', record, found, 'KEEPTTL')
 end
 
+-- Remembers that an owner id is void (see void_of). A bounded number of them is remembered, and none while Redis is out of
+-- memory: they only tell a former owner what has become of its hold or place.
+local function remember_void(member)
+  if full then return end
+  local key = replaced()
+  call('ZREMRANGEBYSCORE', key, '-inf', now)
+  call('ZADD', key, now + memory * 1000, member)
+  call('ZREMRANGEBYRANK', key, '0', -MOST_REPLACED - 1)
+  -- Callers may remember them for different times: the key is kept for the longest.
+  local last = call('ZREVRANGE', key, '0', '0', 'WITHSCORES')
+  call('PEXPIREAT', key, math.ceil(last[2] / 1000))
+end
+
 -- Returns its remaining time (ms, rounded up).
 local function left(owner)
   return many and math.ceil(many.left(owner)) or call('PTTL', lock)

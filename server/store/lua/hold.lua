@@ -19,7 +19,7 @@
 local CLOSED, MANY = 'lh:closed', 'lh:many'
 local CLAIM = '3000' -- ms that a hand-off to another coordinator stands unconfirmed
 local DETAILS = 33   -- where they begin in a hold
-local MOST_REPLACED = 128 -- replaced owner ids that are remembered of a name; replaced.rs has the same
+local MOST_REPLACED = 128 -- void owner ids that are remembered of a name; replaced.rs has the same
 
 -- Changes of the present operation to report (see watch.lua), nil while no feed follows the lock; and the view for a feed,
 -- and that feed's channel.
@@ -115,10 +115,12 @@ local function replaced()
   return record:sub(1, tag_ends) .. ':replaced:' .. lock
 end
 
--- Returns whether a resume replaced an owner id (see resume.lua).
-local function is_replaced(owner)
+-- Returns why an owner id is void, nil if it is not: RESUMED (a resume replaced it, see resume.lua), or, if that is asked for
+-- too, FORCED_OUT (an operator removed its waiter, see force_release.lua).
+local function void_of(owner, or_forced)
   local forgotten_at = call('ZSCORE', replaced(), owner)
-  return forgotten_at and tonumber(forgotten_at) > now
+  if forgotten_at and tonumber(forgotten_at) > now then return RESUMED end
+  if or_forced and void_of(owner .. 'f') then return FORCED_OUT end
 end
 
 local function note(...)

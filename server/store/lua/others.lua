@@ -4,6 +4,7 @@ return {
   f = refresh,
   d = downgrade,
   x = force_release,
+  y = force_release_one,
   v = set_value,
   k = set_count,
   s = view,

@@ -4,8 +4,11 @@
 -- Record of a waiter: place, when it joined (µs), 8 bytes each; its coordinator and the TTL of its grant (ms, text), each
 -- after its length in 2 bytes; the details of its hold (see hold.lua).
 --
+-- The first place is the time (µs), so that none comes back unless the clock steps back: operators name waiters by it.
+--
 -- The state is {next place, when the keys' expiry was last extended (µs), coordinator → {when it last showed that its
--- waiters live (µs), the first place that counts, whether there may be waiters below that}, the limit of the first waiter
+-- waiters live (µs), the first place that counts, whether there may be waiters below that, true if one of them was removed by
+-- force since its last refresh}, the limit of the first waiter
 -- for permits since the queue was empty}. The waiters of a coordinator that is silent for too long lose their places and
 -- count as gone. Scripts remove them some at a time, because thousands would block Redis.
 
@@ -37,10 +40,10 @@ local function read_waiter(owner, found)
   return place, since, coordinator, lasts, found:sub(rest)
 end
 
--- Returns the view of a waiter: {coordinator, since (µs), session, extras, client name}.
-local function view_waiter(coordinator, since, details)
+-- Returns the view of a waiter: {coordinator, since (µs), session, extras, client name, place}.
+local function view_waiter(coordinator, since, details, place)
   local _, _, _, session, extras, client = read_details(details, 1)
-  return { coordinator, since, session, extras, client }
+  return { coordinator, since, session, extras, client, place }
 end
 
 -- Returns whether a place still counts.
@@ -115,7 +118,7 @@ local function load_queue()
       if not is_settled then return end
     end
     if is_over then
-      sign[1], sign[2], sign[3] = 0, next_place, true
+      sign[1], sign[2], sign[3], sign[4] = 0, next_place, true, nil
     end
     if sign[3] and removed == 0 then removed = purge(coordinator, sign) and 1 or 0 end
     if sign[1] == 0 and not sign[3] then attached[coordinator] = nil end
@@ -152,7 +155,7 @@ end
 local function join(owner, lasts, details, limit)
   if not attached then
     if call('EXISTS', queue, waiters) > 0 then call('DEL', queue, waiters) end
-    next_place, kept_at, attached = 1, 0, {}
+    next_place, kept_at, attached = now, 0, {}
   end
   queue_limit = queue_limit or limit or nil
   local place, _, coordinator = read_waiter(owner)
@@ -178,14 +181,14 @@ local function remove(owner, member, may_be_last)
   if may_be_last then forget_queue_if_empty() end
 end
 
--- Removes a waiter. Returns false if it was not in the queue, or coordinator, when it joined, details.
+-- Removes a waiter. Returns false if it was not in the queue, or coordinator, when it joined, details, place.
 local function leave(owner)
   if not attached then return false end
   local place, since, coordinator, _, details = read_waiter(owner)
   if not place or not counts(place, coordinator) then return false end
   check_settled()
   remove(owner, from(coordinator, place) .. owner, true)
-  return coordinator, since, details
+  return coordinator, since, details, place
 end
 
 -- Wakes another coordinator: its waiter was granted the lock, or a hold or place of its own has changed. The message is only

@@ -4,7 +4,7 @@
 -- ARGV  f: the caller's oldest waiter, or empty
 -- Reply {handed, 4, {{owner id, token, 1 if a session's}, …} of the caller's hold if it holds it alone, or of its first
 --       100 fresh ones, oldest first, ms until the first hold or lock-delay expires (below 0: never, or there is none),
---       1 if the oldest waiter waits or holds}
+--       1 if the oldest waiter waits or holds, and none was removed by force since the last refresh}
 
 local REFRESHED = 4
 local CURRENT_AT_ONCE = 100
@@ -17,9 +17,12 @@ end
 
 local function refresh(oldest)
   load_queue()
+  local sign = attached and attached[me]
+  local has_lost = sign and sign[4]
   -- A refresh that replaces an earlier one takes no memory; without it the queue would lose its waiters.
   if attached and (attached[me] or not full) then
     allow_when_full()
+    if sign then sign[4] = nil end
     attach()
   end
   look()
@@ -33,5 +36,5 @@ local function refresh(oldest)
     end
   end
   local is_known = oldest == '' or (alone and holder == oldest) or (many and many.get(oldest)) or waits(oldest)
-  return { handed, REFRESHED, current, many and many.first_left() or call('PTTL', lock), is_known and 1 or 0 }
+  return { handed, REFRESHED, current, many and many.first_left() or call('PTTL', lock), is_known and not has_lost and 1 or 0 }
 end

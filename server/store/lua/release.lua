@@ -8,9 +8,16 @@
 
 local CLOSING = 3
 
-local function withdraw(owner)
-  local coordinator, since, details = leave(owner)
-  if coordinator and changes then note('withdrawn', view_waiter(coordinator, since, details)) end
+-- Removes a waiter, and reports it as 'withdrawn', or as another change if it did not ask for that. Returns its coordinator,
+-- or false.
+local function withdraw(owner, as)
+  local coordinator, since, details, place = leave(owner)
+  if coordinator and changes then note(as or 'withdrawn', view_waiter(coordinator, since, details, place)) end
+  if as and coordinator and attached then
+    -- Its coordinator may not hear of this before its next refresh.
+    attached[coordinator][4] = true
+    save_state()
+  end
   return coordinator
 end
 

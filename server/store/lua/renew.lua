@@ -8,7 +8,7 @@ local function renew(owner, ttl)
   look()
   local found = many and many.get(owner)
   if not found and holder ~= owner then
-    if is_replaced(owner) then return RESUMED end
+    if void_of(owner) then return RESUMED end
     strip(owner)
     local loss = holder and TAKEN or DELETED
     note('lost', false, loss)

@@ -7,23 +7,10 @@
 -- Reply {handed, 9, token, extras, lock-delay (ms), granted at (µs)} of a hold, or of a waiter that was just granted one
 --       | {handed, 10, owner id, session, extras, client name, TTL, lock-delay (ms), value, place, ms until the first that
 --       blocks it expires (below 0: never)}
---       | RESUMED | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left)
+--       | RESUMED | FORCED_OUT | DELETED | TAKEN | EXPIRED (no more than the lock-delay was left)
 -- If it is sent again, it has no further effect.
 
 local HOLD_RESUMED, PLACE_RESUMED = 9, 10
-
--- Remembers that an owner id was replaced. A bounded number of them is remembered, and none while Redis is out of memory:
--- they only tell a former owner that another stream has resumed its hold or place.
-local function replace(owner, next)
-  if owner == next or full then return end
-  local key = replaced()
-  call('ZREMRANGEBYSCORE', key, '-inf', now)
-  call('ZADD', key, now + memory * 1000, owner)
-  call('ZREMRANGEBYRANK', key, '0', -MOST_REPLACED - 1)
-  -- Callers may remember them for different times: the key is kept for the longest.
-  local last = call('ZREVRANGE', key, '0', '0', 'WITHSCORES')
-  call('PEXPIREAT', key, math.ceil(last[2] / 1000))
-end
 
 -- Wakes the coordinator that had it.
 local function tell_former(coordinator, owner)
@@ -106,11 +93,11 @@ local function resume(owners, ttl, stream)
 
   local function taken_hold(owner, found)
     local reply = resume_hold(owner, found, next, ttl, times, session, client)
-    if reply ~= EXPIRED then replace(owner, next) end
+    if reply ~= EXPIRED and owner ~= next then remember_void(owner) end
     return reply
   end
   local function taken_place(owner)
-    replace(owner, next)
+    if owner ~= next then remember_void(owner) end
     return resume_place(owner, next, ttl, session, client)
   end
 
@@ -122,7 +109,7 @@ local function resume(owners, ttl, stream)
   elseif waits(next) then
     local _, _, coordinator = read_waiter(next)
     if coordinator == me then return taken_place(next) end
-  elseif not is_replaced(next) then
+  elseif not void_of(next) then
     for _, owner in ipairs(from) do
       found = find(owner)
       if found then return taken_hold(owner, found) end
@@ -132,9 +119,10 @@ local function resume(owners, ttl, stream)
     end
   end
 
-  from[#from + 1] = next
+  table.insert(from, 1, next)
   for _, owner in ipairs(from) do
-    if is_replaced(owner) then return RESUMED end
+    local void = void_of(owner, true)
+    if void then return void end
   end
   return holder and TAKEN or DELETED
 end

@@ -4,7 +4,7 @@
 -- ARGV  s: most waiters to show
 -- Reply {false, 6, the first 100 holders (see view_holders), how many there are, ms for which the name stays closed, to
 --       some at least (0: it does not), the semaphore's limit or 0, permits taken, newest token or 0, how many wait,
---       {{coordinator, since (µs), session, extras, client name}, …} in order}
+--       {{coordinator, since (µs), session, extras, client name, place}, …} in order}
 
 local SEEN = 6
 local HOLDERS_SHOWN = 100

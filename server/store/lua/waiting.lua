@@ -1,5 +1,5 @@
 -- The first waiters of all coordinators, or of those that live, in order: {{owner id, coordinator, since (µs), session,
--- extras, client name}, …}.
+-- extras, client name, place}, …}.
 local function first_waiters(most, are_living)
   local found, shown = {}, {}
   for coordinator, sign in pairs(attached or {}) do
@@ -20,7 +20,7 @@ local function first_waiters(most, are_living)
       local _, since, coordinator, _, details = read_waiter(owners[i], field)
       if since then
         local _, _, _, session, extras, client = read_details(details, 1)
-        shown[#shown + 1] = { owners[i], coordinator, since, session, extras, client }
+        shown[#shown + 1] = { owners[i], coordinator, since, session, extras, client, found[first + i - 1][1] }
       end
     end
   end

@@ -21,7 +21,9 @@
 --       'released', hold, ms for which the lock stays closed (0: it does not)
 --       'expired', hold
 --       'lost', hold, DELETED | TAKEN | EXPIRED
---       'forced', hold
+--       'forced', hold: it was taken from everybody
+--       'forced holder', hold
+--       'forced waiter', waiter
 --       'value', hold
 --       'downgraded', hold
 --       'resumed', hold

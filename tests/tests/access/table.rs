@@ -6,7 +6,7 @@ use leasehold_proto::v1::{
     AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, GetStatusRequest,
     LeaderRequest, ListLocksRequest, ListSessionsRequest, LostReason, ObserveRequest,
     ReleaseRequest, RenewRequest, SessionOpen, SessionRelease, WatchLocksRequest,
-    session_request::Request, session_response::Response,
+    force_release_request::Only, session_request::Request, session_response::Response,
 };
 use leasehold_tests::raw::{
     PROMPT, exclusive, fresh_owner_id, resume_hold, semaphore, several, shared, wire,
@@ -231,16 +231,28 @@ fn rpcs() -> Vec<Rpc> {
                 .map(drop)
         }),
         rpc!("ForceRelease", Permission("administer", EITHER), |caller| {
-            let request = ForceReleaseRequest {
-                name: NAME.to_owned(),
-            };
-            caller
-                .admin()
-                .force_release(caller.says(request))
-                .await
-                .map(drop)
+            force_release(&caller, None).await
         }),
+        rpc!(
+            "ForceRelease of one holder",
+            Permission("administer", EITHER),
+            |caller| { force_release(&caller, Some(Only::FencingToken(7))).await }
+        ),
+        rpc!(
+            "ForceRelease of one waiter",
+            Permission("administer", EITHER),
+            |caller| { force_release(&caller, Some(Only::WaiterNumber(7))).await }
+        ),
     ]
+}
+
+async fn force_release(caller: &Caller, only: Option<Only>) -> Result<(), Status> {
+    let request = ForceReleaseRequest {
+        name: NAME.to_owned(),
+        only,
+    };
+    let forced = caller.admin().force_release(caller.says(request)).await;
+    forced.map(drop)
 }
 
 /// Sends a request on a session and returns its answer, as if it were a call.

@@ -99,6 +99,7 @@ fn change_times(change: &mut Change) -> Vec<Option<Duration>> {
         | Change::Expired(hold)
         | Change::ValueChanged(hold)
         | Change::Downgraded(hold)
+        | Change::ForcedHolder(hold)
         | Change::Resumed(hold) => vec![hold_time(hold)],
         Change::Lost { hold, .. } | Change::Forced(hold) => {
             hold.iter_mut().map(|hold| hold_time(hold)).collect()
@@ -107,7 +108,7 @@ fn change_times(change: &mut Change) -> Vec<Option<Duration>> {
             let hold = hold.iter_mut().map(|hold| hold_time(hold));
             hold.chain([closed_for.take()]).collect()
         }
-        Change::Queued { .. } | Change::Withdrawn(_) => Vec::new(),
+        Change::Queued { .. } | Change::Withdrawn(_) | Change::ForcedWaiter(_) => Vec::new(),
     }
 }
 

@@ -123,7 +123,8 @@ impl History {
             self.rest().await;
             let known = self.known();
             let feed = self.ear.as_ref().map_or(FeedId::new(0), Ear::feed);
-            op = random::op(&mut self.random, &known, feed);
+            let view = self.view(self.now());
+            op = random::op(&mut self.random, &known, &view, feed);
         }
     }
 
@@ -227,7 +228,7 @@ impl History {
 
     /// Returns the view of the name.
     fn view(&self, at: StoreTime) -> NameView {
-        match self.ask(Op::View { waiters: 0 }, at) {
+        match self.ask(Op::View { waiters: 100 }, at) {
             Reply::Seen(view) => *view,
             other => panic!("a view was answered with {other:?}"),
         }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Acquire, Caller, End, Op, Resume},
-    id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId},
+    command::{Acquire, Caller, End, One, Op, Resume},
+    id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId, WaiterNumber},
     mode::{Mode, Permits},
     name::{ClientName, Value},
     time::StoreTime,
+    view::{HolderView, NameView},
 };
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
@@ -23,13 +24,13 @@ const OTHER_LIMIT: u32 = 3;
 /// Shortest time for which tokens are remembered: some waves and a bit more than a third.
 pub(crate) const TOKEN_MEMORY: Duration = Duration::from_millis(6_186);
 
-/// Returns an operation, often on one of these holders or waiters. Looks are for the feed.
-pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], feed: FeedId) -> Op {
+/// Returns an operation, often on one of these holders or waiters, who look like this. Looks are for the feed.
+pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], view: &NameView, feed: FeedId) -> Op {
     let owner = match known.choose(random) {
         Some(known) if random.random_bool(0.4) => *known,
         _ => owner(random),
     };
-    match random.random_range(0..112) {
+    match random.random_range(0..117) {
         0..38 => Op::Acquire(acquire(random, owner)),
         38..51 => Op::Renew {
             owner,
@@ -55,9 +56,28 @@ pub(crate) fn op(random: &mut StdRng, known: &[OwnerId], feed: FeedId) -> Op {
         94..96 => Op::Edges,
         96..98 => Op::Look { feed },
         98..110 => Op::Resume(resume(random, known)),
+        110..115 => Op::ForceReleaseOne(one(random, view)),
         _ => Op::View {
             waiters: *[0, 1, 3, 100].choose(random).unwrap(),
         },
+    }
+}
+
+/// Returns a holder or waiter, often one that is there.
+fn one(random: &mut StdRng, view: &NameView) -> One {
+    let tokens = view.holders.iter().filter_map(|holder| match holder {
+        HolderView::Ours(hold) => Some(One::Holder(hold.token)),
+        HolderView::Foreign { .. } => None,
+    });
+    let waiters = view.waiters.iter();
+    let numbers = waiters.map(|waiter| One::Waiter(waiter.number));
+    let known: Vec<One> = tokens.chain(numbers).collect();
+    match known.choose(random) {
+        Some(one) if random.random_bool(0.9) => *one,
+        _ if random.random_bool(0.5) => One::Holder(FencingToken::new(i64::MAX)),
+        _ => One::Waiter(WaiterNumber::new(
+            *[1, 1 << 53, u64::MAX].choose(random).unwrap(),
+        )),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_core::{
-    command::{Executed, Loss, Op, Reply},
+    command::{Executed, Loss, One, Op, Reply},
     id::FencingToken,
     mode::Mode,
     time::StoreTime,
@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 67] = [
+const EVERYTHING: [&str; 74] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -35,6 +35,11 @@ const EVERYTHING: [&str; 67] = [
     "refreshed",
     "forced",
     "several forced",
+    "one forced",
+    "waiter forced",
+    "acquire again of a waiter that was forced",
+    "resume of a waiter that was forced",
+    "refresh that misses one",
     "nothing to force",
     "value set",
     "value not set",
@@ -75,6 +80,8 @@ const EVERYTHING: [&str; 67] = [
     "told: lost in the lock-delay",
     "told: forced",
     "told: forced nobody's",
+    "told: forced holder",
+    "told: forced waiter",
     "told: value",
     "told: downgraded",
     "told: resumed",
@@ -156,6 +163,8 @@ impl Seen {
                 Change::Lost { .. } => "told: lost in the lock-delay",
                 Change::Forced(Some(_)) => "told: forced",
                 Change::Forced(None) => "told: forced nobody's",
+                Change::ForcedHolder(_) => "told: forced holder",
+                Change::ForcedWaiter(_) => "told: forced waiter",
                 Change::ValueChanged(_) => "told: value",
                 Change::Downgraded(_) => "told: downgraded",
                 Change::Resumed(_) => "told: resumed",
@@ -209,6 +218,8 @@ fn what(op: &Op, reply: &Reply) -> &'static str {
         Reply::ResumedWait { .. } => "place resumed",
         Reply::Lost(loss) => match (op, loss) {
             (Op::Resume(_), Loss::Resumed) => "resume of what was resumed",
+            (Op::Resume(_), Loss::Forced) => "resume of a waiter that was forced",
+            (Op::Acquire(_), Loss::Forced) => "acquire again of a waiter that was forced",
             (Op::Resume(_), Loss::Taken) => "resume of what is taken",
             (Op::Resume(_), Loss::Expired) => "resume refused in the lock-delay",
             (Op::Resume(_), _) => "resume of what is gone",
@@ -225,8 +236,15 @@ fn what(op: &Op, reply: &Reply) -> &'static str {
         Reply::Released { waited: true, .. } => "cancelled",
         Reply::Released { .. } => "nothing to release",
         Reply::Refreshed { current, .. } if !current.is_empty() => "refresh found a grant",
+        Reply::Refreshed {
+            attached: false, ..
+        } if matches!(op, Op::Refresh { oldest: None }) => "refresh that misses one",
         Reply::Refreshed { .. } => "refreshed",
-        Reply::Forced { released: true, .. } => "forced",
+        Reply::Forced { released: true, .. } => match op {
+            Op::ForceReleaseOne(One::Holder(_)) => "one forced",
+            Op::ForceReleaseOne(One::Waiter(_)) => "waiter forced",
+            _ => "forced",
+        },
         Reply::Forced { .. } => "nothing to force",
         Reply::Changed(done) => match (op, done) {
             (Op::Downgrade { .. }, true) => "downgraded",

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Caller, Command, DEAD_AFTER, Op, PLACES_KEPT, Reply},
+    command::{Caller, Command, DEAD_AFTER, One, Op, PLACES_KEPT, Reply},
     id::{CoordinatorId, FeedId, FencingToken, OwnerId},
     lock::LockState,
     mode::Mode,
@@ -47,8 +47,8 @@ struct Stepping<'a> {
     random: StdRng,
     name: LockName,
     state: LockState,
-    /// Whether the clock also steps back. Then nothing is resumed: Redis keeps replaced owner ids that it had not yet swept
-    /// when the clock had passed their time, which is harmless, and the rules do not.
+    /// Whether the clock also steps back. Then nothing is resumed, and no wait ended by force: Redis keeps void owner ids that
+    /// it had not yet swept when the clock had passed their time, which is harmless, and the rules do not.
     steps_back: bool,
     /// The time at which the record would have ended if the memory counted from its last use alone.
     memory_passed_at: StoreTime,
@@ -75,9 +75,9 @@ impl Stepping<'_> {
                 return;
             }
             let owners = self.owners();
-            let op = random::op(&mut self.random, &owners, FeedId::new(0));
+            let op = random::op(&mut self.random, &owners, &view, FeedId::new(0));
             match op {
-                Op::Resume(_) if self.steps_back => continue,
+                Op::Resume(_) | Op::ForceReleaseOne(One::Waiter(_)) if self.steps_back => continue,
                 Op::Look { .. } => continue,
                 _ => {}
             }
@@ -163,7 +163,7 @@ impl Stepping<'_> {
     }
 
     fn view(&self) -> NameView {
-        match self.ask(Op::View { waiters: 0 }) {
+        match self.ask(Op::View { waiters: 100 }) {
             Reply::Seen(view) => *view,
             other => panic!("a view was answered with {other:?}"),
         }

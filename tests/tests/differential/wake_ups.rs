@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use leasehold_core::{
-    command::{Caller, Command, Executed, Op},
+    command::{Caller, Command, Executed, One, Op, Reply},
     id::{CoordinatorId, FencingToken, OwnerId},
     mode::Mode,
     name::LockName,
@@ -92,6 +92,45 @@ async fn each_of_several_is_told_by_a_message_of_its_own() {
     }
     former.sort_unstable();
     assert_eq!(former, [1, 2, 3].map(owner));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_is_told_which_of_its_holds_or_waits_an_operator_ended() {
+    let redis = RedisServer::start();
+    let (store, mut wake_ups) = listen(&redis).await;
+    let name = LockName::parse("told").unwrap();
+    let mut tokens = Vec::new();
+    for number in 1..=2 {
+        let Reply::Granted { token } = run(&store, "watching", acquire(number, Mode::Shared))
+            .await
+            .reply
+        else {
+            panic!("it was free")
+        };
+        tokens.push(token);
+    }
+    for number in 3..=4 {
+        run(&store, "watching", acquire(number, Mode::Exclusive)).await;
+    }
+    let one = Op::ForceReleaseOne(One::Holder(tokens[0]));
+    run(&store, "here", one).await;
+    let forced = WakeUp::Forced {
+        name: name.clone(),
+        owner: owner(1),
+    };
+    assert_eq!(next(&mut wake_ups).await, forced);
+    let seen = run(&store, "here", Op::View { waiters: 2 }).await.reply;
+    let Reply::Seen(seen) = seen else {
+        panic!("{seen:?}")
+    };
+    assert_eq!((seen.holder_count, seen.waiter_count), (1, 2));
+    let one = Op::ForceReleaseOne(One::Waiter(seen.waiters[1].number));
+    run(&store, "here", one).await;
+    let owner = owner(4);
+    assert_eq!(
+        next(&mut wake_ups).await,
+        WakeUp::ForcedWaiter { name, owner }
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

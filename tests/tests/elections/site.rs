@@ -204,7 +204,7 @@ impl Site {
         let name = election.to_owned();
         let forced = self
             .admin(at)
-            .force_release(ForceReleaseRequest { name })
+            .force_release(ForceReleaseRequest { name, only: None })
             .await;
         assert!(forced.unwrap().into_inner().released);
     }

@@ -151,7 +151,9 @@ impl Site {
     pub(crate) async fn force(&self, at: usize, name: &str) -> i64 {
         let name = name.to_owned();
         let mut admin = AdminServiceClient::new(self.channel(at));
-        let forced = admin.force_release(ForceReleaseRequest { name }).await;
+        let forced = admin
+            .force_release(ForceReleaseRequest { name, only: None })
+            .await;
         let forced = forced.unwrap().into_inner();
         assert!(forced.released, "{forced:?}");
         forced.fencing_token

@@ -1,10 +1,10 @@
-//! Lost wake-up of a forced release.
+//! Lost wake-ups of forced releases.
 
 use std::time::{Duration, Instant};
 
 use leasehold_proto::v1::{
-    ForceReleaseRequest, LostReason, admin_service_client::AdminServiceClient,
-    session_response::Response,
+    ForceReleaseRequest, GetLockRequest, LostReason, admin_service_client::AdminServiceClient,
+    force_release_request::Only, session_response::Response,
 };
 use leasehold_tests::{RawSession, redis_proxy::WakeUps, report};
 
@@ -33,6 +33,7 @@ async fn a_forced_release_whose_message_is_dropped_is_found_by_the_next_renewal(
     let mut admin = AdminServiceClient::new(forcing.channel.clone());
     let request = ForceReleaseRequest {
         name: NAME.to_owned(),
+        only: None,
     };
     assert!(
         admin
@@ -65,5 +66,56 @@ async fn a_forced_release_whose_message_is_dropped_is_found_by_the_next_renewal(
     site.nothing_is_left(NAME, &idle, last).await;
     holder.close().await;
     waiter.close().await;
+    site.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_wait_whose_message_is_dropped_is_found_by_the_next_refresh() {
+    let site = Site::start(2).await;
+    let idle = site.idle_keys(NAME).await;
+    let [waiting, forcing] = &site.places[..] else {
+        panic!("two coordinators");
+    };
+    let mut holder = RawSession::open_on(forcing.channel.clone(), 10 * SHORT).await;
+    let held = holder.acquire(NAME).await;
+    // The one that is ended is not the oldest of its coordinator.
+    let mut oldest = RawSession::open_on(waiting.channel.clone(), 10 * SHORT).await;
+    let first = oldest.ask(NAME, None).await;
+    assert_eq!(oldest.queued(first).await, 1);
+    let mut waiter = RawSession::open_on(waiting.channel.clone(), 10 * SHORT).await;
+    let second = waiter.ask(NAME, None).await;
+    assert_eq!(waiter.queued(second).await, 2);
+
+    waiting.proxy.set_wake_ups(WakeUps::Drop);
+    let mut admin = AdminServiceClient::new(forcing.channel.clone());
+    let name = NAME.to_owned();
+    let lock = admin.get_lock(GetLockRequest { name }).await.unwrap();
+    let waiters = lock.into_inner().lock.unwrap().waiters;
+    let request = ForceReleaseRequest {
+        name: NAME.to_owned(),
+        only: Some(Only::WaiterNumber(waiters[1].number)),
+    };
+    let forced = Instant::now();
+    let answer = admin.force_release(request).await.unwrap();
+    assert!(answer.into_inner().released);
+    match waiter.outcome(second, PROMPT + SLACK).await {
+        Response::Error(failure) => assert_eq!(failure.reason, "FORCE_RELEASED"),
+        other => panic!("the wait ended with {other:?}"),
+    }
+    let told = forced.elapsed();
+    report(format!(
+        "a waiter whose message was dropped heard of its end after {told:?}"
+    ));
+    assert_eq!(waiting.proxy.counts().not_woken, 1);
+
+    waiting.proxy.set_wake_ups(WakeUps::Pass);
+    assert!(holder.release(&held.lock).await);
+    let granted = oldest.granted(first, PROMPT).await;
+    assert!(oldest.release(&granted.lock).await);
+    let last = granted.lock.fencing_token;
+    site.nothing_is_left(NAME, &idle, last).await;
+    for session in [holder, oldest, waiter] {
+        session.close().await;
+    }
     site.end().await;
 }

@@ -167,6 +167,7 @@ async fn holds_that_can_not_be_resumed_are_refused_with_the_reason() {
     let mut admin = AdminServiceClient::new(connect(&site.endpoint(1)).await);
     let force = leasehold_proto::v1::ForceReleaseRequest {
         name: "forced".to_owned(),
+        only: None,
     };
     assert!(
         admin
@@ -251,6 +252,7 @@ async fn a_hold_that_is_lost_after_it_was_resumed_is_told_of_on_the_new_stream()
     let mut admin = AdminServiceClient::new(connect(&site.endpoint(0)).await);
     let force = leasehold_proto::v1::ForceReleaseRequest {
         name: "forced".to_owned(),
+        only: None,
     };
     assert!(
         admin

@@ -95,7 +95,10 @@ async fn work(caller: &Known<'_>, name: &str) {
     let sessions = caller.says(ListSessionsRequest::default());
     let sessions = admin.list_sessions(sessions).await.unwrap();
     site.answers.message(sessions.get_ref());
-    let force = ForceReleaseRequest { name: other };
+    let force = ForceReleaseRequest {
+        name: other,
+        only: None,
+    };
     let forced = admin.force_release(caller.says(force)).await.unwrap();
     site.answers.message(forced.get_ref());
     assert!(!session.release(&lock).await);

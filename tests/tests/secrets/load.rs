@@ -231,6 +231,7 @@ pub(crate) async fn force_release(site: &Site, name: &str) {
     let mut admin = AdminServiceClient::new(site.channel(0).await);
     let request = ForceReleaseRequest {
         name: name.to_owned(),
+        only: None,
     };
     let answer = admin.force_release(site.call(request)).await.unwrap();
     site.answer(answer.get_ref());

@@ -357,6 +357,9 @@ impl World {
                         !matches!(error, AcquireError::Refused { ref source, .. } if source.reason() == "INVALID_FIELD"),
                         "{error:?}"
                     );
+                    if matches!(error, AcquireError::ForceReleased { .. }) {
+                        self.seen.waits_forced += 1;
+                    }
                     it.waits.remove(&id);
                 }
                 Output::Opened(number) => {

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use leasehold_core::{
-    command::{CLAIM_TIME, Caller, Command, End, Executed, Handed, Op, Reply, Stamped, WakeUp},
+    command::{
+        CLAIM_TIME, Caller, Command, End, Executed, Handed, One, Op, Reply, Stamped, WakeUp,
+    },
     failure::StoreError,
     id::{CoordinatorId, FencingToken, OwnerId},
     mode::Mode,
@@ -303,7 +305,10 @@ impl World {
         if let Reply::Forced { former, .. } = &executed.reply {
             for former in former {
                 let (name, owner) = (name.clone(), former.owner);
-                let wake_up = WakeUp::Forced { name, owner };
+                let wake_up = match command.op {
+                    Op::ForceReleaseOne(One::Waiter(_)) => WakeUp::ForcedWaiter { name, owner },
+                    _ => WakeUp::Forced { name, owner },
+                };
                 self.wake_up(|id| *id == former.coordinator, wake_up);
             }
         }
@@ -363,7 +368,7 @@ impl World {
 
     /// Shows a name.
     pub(crate) fn view(&mut self, name: &LockName) -> NameView {
-        match self.look(name, Op::View { waiters: 0 }) {
+        match self.look(name, Op::View { waiters: 100 }) {
             Reply::Seen(view) => *view,
             other => panic!("{other:?}"),
         }
@@ -375,16 +380,26 @@ impl World {
         self.store.table.apply(&command, self.store_time()).reply
     }
 
-    /// Has an operator take a lock. Its guards learn of it a moment later, as is promised.
+    /// Has an operator take a lock, or end one hold or wait. Its guards learn of it a moment later, as is promised.
     pub(crate) fn force_release(&mut self, number: usize) {
         let name = &name(NAMES[number]);
-        for holder in self.view(name).holders {
-            if let HolderView::Ours(hold) = holder {
+        let view = self.view(name);
+        // A quarter each: the first holder, and the last waiter; otherwise all holders.
+        let one = match (self.now / MS % 4, view.holders.first(), view.waiters.last()) {
+            (0, Some(HolderView::Ours(hold)), _) => Some(One::Holder(hold.token)),
+            (1, _, Some(waiter)) => Some(One::Waiter(waiter.number)),
+            _ => None,
+        };
+        for holder in view.holders {
+            if let HolderView::Ours(hold) = holder
+                && one.is_none_or(|one| one == One::Holder(hold.token))
+            {
                 self.seen.forced += 1;
                 self.forced.insert((number, hold.token.get()), self.now);
             }
         }
-        let command = command_of("operator", name, Op::ForceRelease);
+        let op = one.map_or(Op::ForceRelease, Op::ForceReleaseOne);
+        let command = command_of("operator", name, op);
         let executed = self.apply(&command);
         self.check_grants(&command, &executed);
         self.publish(&command, &executed);

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use leasehold_proto::v1::{
-    AcquireRequest, LockEvent, LockEventKind, LockMode, LostReason,
+    AcquireRequest, LockEvent, LockEventKind, LockMode, LostReason, force_release_request::Only,
     lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{
@@ -160,6 +160,47 @@ async fn expiries_are_reported_within_a_second() {
         // One of them may have come while the machine stood still.
         late.sort_unstable();
         assert!(late[1] < Duration::from_secs(1), "{late:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_one_hold_or_wait_by_force_is_told_with_whose_it_was() {
+    everywhere(async |site: &Site| {
+        let mut watch = site.watch(1, "").await;
+        let (mut first, mut second) = (site.session(0).await, site.session(1).await);
+        let one = first.take_one(semaphore("one", 1, 3)).await;
+        let other = second.take_one(semaphore("one", 2, 3)).await;
+        second.wait_for(semaphore("one", 3, 3)).await;
+        watch.told(Granted).await;
+        watch.told(Granted).await;
+        let waiter = watch.told(Queued).await.waiter.unwrap();
+
+        let only = Only::WaiterNumber(waiter.number);
+        site.force_one(0, "one", Some(only)).await;
+        let event = watch.told(Forced).await;
+        assert_eq!((event.holder, event.waiter_count), (None, 0));
+        let gone = event.waiter.unwrap();
+        assert_eq!(
+            (gone.number, gone.session_id),
+            (waiter.number, waiter.session_id)
+        );
+
+        let only = Only::FencingToken(one.fencing_token);
+        site.force_one(0, "one", Some(only)).await;
+        let event = watch.told(Forced).await;
+        assert_eq!(event.fencing_token, one.fencing_token);
+        assert_eq!(event.holder.unwrap().permits, 1);
+        assert_eq!((event.waiter, event.holder_count), (None, 1));
+        // The watchers' account of the permits is still right.
+        let (_, snapshot) = crate::watch::Watch::begin(site.at(1).channel().await, "").await;
+        let [lock] = <[_; 1]>::try_from(snapshot).unwrap();
+        assert_eq!((lock.permits_taken, lock.holder_count), (2, 1));
+        assert!(second.release(&other).await);
+        assert_eq!(
+            watch.told(Released).await.fencing_token,
+            other.fencing_token
+        );
     })
     .await;
 }

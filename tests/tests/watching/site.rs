@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold_proto::v1::{ForceReleaseRequest, admin_service_client::AdminServiceClient};
+use leasehold_proto::v1::{
+    ForceReleaseRequest, admin_service_client::AdminServiceClient, force_release_request::Only,
+};
 use leasehold_tests::{Coordinator, CoordinatorProcess, RawSession, RedisServer};
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{RwLock, RwLockReadGuard};
@@ -81,9 +83,16 @@ impl Site {
 
     /// Force-releases a lock.
     pub(crate) async fn force(&self, at: usize, name: &str) {
+        self.force_one(at, name, None).await;
+    }
+
+    /// Ends one hold or wait of a lock, or all holds.
+    pub(crate) async fn force_one(&self, at: usize, name: &str, only: Option<Only>) {
         let name = name.to_owned();
         let mut admin = self.admin(at).await;
-        let forced = admin.force_release(ForceReleaseRequest { name }).await;
+        let forced = admin
+            .force_release(ForceReleaseRequest { name, only })
+            .await;
         assert!(forced.unwrap().into_inner().released);
     }
 

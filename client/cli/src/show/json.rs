@@ -127,6 +127,7 @@ document!(waiter: Waiter {
     "mode": waiter.mode.map(mode),
     "permits": waiter.permits,
     "actor": waiter.actor.map(Wide),
+    "number": waiter.number.map(Wide),
 });
 
 document!(answer: ForceReleased {

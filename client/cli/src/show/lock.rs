@@ -127,7 +127,15 @@ fn holders(lock: &LockView, now: SystemTime) -> Table {
 }
 
 fn waiters(lock: &LockView, now: SystemTime) -> Table {
-    let mut out = Table::new(&["", "WAITER", "WANTS", "WAITING FOR", "ACTOR", "COORDINATOR"]);
+    let mut out = Table::new(&[
+        "",
+        "WAITER",
+        "WANTS",
+        "WAITING FOR",
+        "ACTOR",
+        "NUMBER",
+        "COORDINATOR",
+    ]);
     for waiter in &lock.waiters {
         out.row(vec![
             waiter.position.to_string(),
@@ -135,6 +143,7 @@ fn waiters(lock: &LockView, now: SystemTime) -> Table {
             wants(waiter, limit(lock)),
             text::or_dash(text::age(waiter.waiting_since, now)),
             text::or_nothing(waiter.actor),
+            text::or_nothing(waiter.number),
             text::escaped(&waiter.coordinator),
         ]);
     }

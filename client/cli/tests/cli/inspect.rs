@@ -1,6 +1,6 @@
 //! `ls`, `get` and `release`.
 
-use leasehold_client::Client;
+use leasehold_client::{AcquireError, Client, LostReason};
 use leasehold_tests::{Coordinator, wait};
 use serde_json::Value;
 
@@ -76,6 +76,64 @@ async fn a_lock_is_only_taken_by_force() {
 
     let answer = output(&endpoint, &["release", "orders/1", "--force"]);
     assert_eq!(stdout(&answer), "it was free; nothing was released\n");
+}
+
+#[tokio::test]
+async fn one_hold_or_wait_is_ended_by_what_get_shows_of_it() {
+    let coordinator = Coordinator::in_process();
+    let endpoint = coordinator.endpoint();
+    let client = Client::connect(&endpoint).await.unwrap();
+    let one = client.lock("docs").shared().await.unwrap();
+    let other = client.lock("docs").shared().await.unwrap();
+    let waiter = Client::connect(&endpoint).await.unwrap();
+    let waiting = tokio::spawn(waiter.lock("docs").into_future());
+    until_waiters(&client, "docs", 1).await;
+
+    let lock = json(&endpoint, &["get", "docs"]);
+    let number = lock["waiters"][0]["number"].as_str().unwrap();
+    let text = stdout(&output(&endpoint, &["get", "docs"]));
+    assert!(text.contains("NUMBER") && text.contains(number), "{text}");
+    let answer = output(&endpoint, &["release", "docs", "--waiter", number]);
+    assert_eq!(
+        stdout(&answer),
+        format!("the wait of waiter {number} was ended\n")
+    );
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(
+        matches!(error, AcquireError::ForceReleased { .. }),
+        "{error}"
+    );
+    let answer = output(&endpoint, &["release", "docs", "--waiter", number]);
+    assert_eq!(
+        stdout(&answer),
+        format!("no waiter has the number {number}; nothing was ended\n")
+    );
+
+    let token = one.fencing_token().to_string();
+    let answer = json(&endpoint, &["release", "docs", "--holder", &token]);
+    assert_eq!(answer["released"], true);
+    assert_eq!(
+        answer["fencingToken"],
+        other.fencing_token().to_string(),
+        "the other one's is the newest"
+    );
+    assert_eq!(one.lost().await, LostReason::Forced);
+    assert!(other.is_held());
+    let answer = output(&endpoint, &["release", "docs", "--holder", &token]);
+    assert_eq!(
+        stdout(&answer),
+        format!("no holder has the token {token}; nothing was released\n")
+    );
+    for args in [
+        &["--holder", "0"][..],
+        &["--waiter", "0"],
+        &["--holder", "7", "--force"],
+        &["--holder", "7", "--waiter", "8"],
+    ] {
+        let refused = output(&endpoint, &[&["release", "docs"][..], args].concat());
+        assert_eq!(refused.status.code(), Some(64), "{args:?}");
+    }
+    assert!(other.is_held());
 }
 
 #[test]

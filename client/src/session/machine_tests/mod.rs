@@ -299,6 +299,7 @@ fn acquire_error(error: &AcquireError) -> &'static str {
         AcquireError::UpgradeRefused { .. } => "upgrade",
         AcquireError::LimitMismatch { .. } => "limit",
         AcquireError::Deadlock { .. } => "deadlock",
+        AcquireError::ForceReleased { .. } => "force-released",
         AcquireError::Unauthenticated { .. } => "unauthenticated",
         AcquireError::PermissionDenied { .. } => "permission denied",
         AcquireError::LimitReached { .. } => "limit reached",

@@ -176,6 +176,7 @@ impl ContendedNames {
         match wake_up {
             WakeUp::Missed { name } => self.schedule(&name, Duration::ZERO, context),
             WakeUp::Forced { owner, .. } => self.tell(owner, RegistryEvent::Lost(Loss::Forced)),
+            WakeUp::ForcedWaiter { owner, .. } => self.tell(owner, RegistryEvent::ForcedOut),
             WakeUp::Resumed { owner, .. } => self.tell(owner, RegistryEvent::Moved),
             WakeUp::Granted {
                 name,
@@ -326,6 +327,9 @@ impl ContendedNames {
                     self.end(name, owner, RegistryEvent::Granted { token, sent_at });
                 }
                 Reply::Lost(Loss::Resumed) => return self.end(name, owner, RegistryEvent::Moved),
+                Reply::Lost(Loss::Forced) => {
+                    return self.end(name, owner, RegistryEvent::ForcedOut);
+                }
                 _ => {}
             },
             Err(error @ StoreError::NotReplicated { .. }) => {

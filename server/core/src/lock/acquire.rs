@@ -5,16 +5,17 @@ use super::{
     step::{HandedOn, Step, alone},
 };
 use crate::{
-    command::{Acquire, Loss, Reply},
+    command::{Acquire, Reply},
     id::FencingToken,
-    queue::Waiter,
     watch::Change,
 };
 
 impl LockState {
     pub(super) fn acquire(&mut self, step: &mut Step<'_>, acquire: &Acquire) -> (Reply, HandedOn) {
-        if acquire.again && self.replaced.contains(&acquire.owner) {
-            return alone(Reply::Lost(Loss::Resumed));
+        if acquire.again
+            && let Some(loss) = self.replaced.get(&acquire.owner)
+        {
+            return alone(Reply::Lost(loss));
         }
         if let Some(token) = self.retake(step, acquire) {
             return alone(Reply::Granted { token });
@@ -65,11 +66,7 @@ impl LockState {
             return alone(Reply::Granted { token });
         }
         let is_new = !self.queue.contains(&acquire.owner);
-        self.queue.join(Waiter {
-            acquire: acquire.clone(),
-            coordinator: here.clone(),
-            since: step.now,
-        });
+        self.queue.join(acquire, here, step.now);
         let mut handed_on = self.hand_on(step);
         if let Some(token) = handed_on.take(&acquire.owner) {
             return (Reply::Granted { token }, handed_on);

@@ -7,11 +7,12 @@ use super::{
     step::{HandedOn, Step, alone, over},
 };
 use crate::{
-    command::{CURRENT_AT_ONCE, Current, End, Former, Loss, Reply},
+    command::{CURRENT_AT_ONCE, Current, End, Former, Loss, One, Reply},
     hold::Hold,
-    id::OwnerId,
+    id::{FencingToken, OwnerId, WaiterNumber},
     mode::Mode,
     name::Value,
+    replaced::Void,
     watch::Change,
 };
 
@@ -97,7 +98,7 @@ impl LockState {
         oldest: Option<&OwnerId>,
     ) -> (Reply, HandedOn) {
         let here = &step.caller.coordinator;
-        self.queue.refresh(here, step.now);
+        let has_lost = self.queue.refresh(here, step.now);
         let handed_on = self.hand_on(step);
         let here = &step.caller.coordinator;
         let is_alone = self.holders.exclusive().is_some();
@@ -116,9 +117,10 @@ impl LockState {
         let reply = Reply::Refreshed {
             current,
             expires_in: self.expires_in(step.now),
-            attached: oldest.is_none_or(|oldest| {
-                self.queue.contains(oldest) || self.holders.get(oldest).is_some()
-            }),
+            attached: !has_lost
+                && oldest.is_none_or(|oldest| {
+                    self.queue.contains(oldest) || self.holders.get(oldest).is_some()
+                }),
         };
         (reply, handed_on)
     }
@@ -146,6 +148,52 @@ impl LockState {
         if released {
             self.mint(step);
         }
+        self.forced(step, former, released)
+    }
+
+    /// Takes one hold away, or removes one waiter, and hands the lock on.
+    pub(super) fn force_release_one(&mut self, step: &mut Step<'_>, one: One) -> (Reply, HandedOn) {
+        let former = match one {
+            One::Holder(token) => self.force_holder(step, token),
+            One::Waiter(number) => self.force_waiter(step, number),
+        };
+        let released = former.is_some();
+        self.forced(step, former.into_iter().collect(), released)
+    }
+
+    fn force_holder(&mut self, step: &mut Step<'_>, token: FencingToken) -> Option<Former> {
+        let owner = self.holders.iter().find(|hold| hold.token == token)?.owner;
+        let hold = self.holders.remove(&owner)?;
+        step.tell(|| Change::ForcedHolder(over(&hold)));
+        // Above that hold's own token only, so that the newest of several holders is not outdated by the end of another.
+        if self.token.is_none_or(|record| record.last <= token) {
+            self.mint(step);
+        }
+        Some(Former {
+            owner,
+            coordinator: hold.coordinator,
+        })
+    }
+
+    fn force_waiter(&mut self, step: &mut Step<'_>, number: WaiterNumber) -> Option<Former> {
+        let owner = self.queue.numbered(number)?.acquire.owner;
+        let waiter = self.queue.force_out(&owner)?;
+        step.tell(|| Change::ForcedWaiter(Box::new(waiter.view())));
+        // Its coordinator may have it join again before it has heard of this.
+        let until = step.now.after(step.caller.token_memory);
+        self.replaced.insert(owner, Void::Forced, until);
+        Some(Former {
+            owner,
+            coordinator: waiter.coordinator,
+        })
+    }
+
+    fn forced(
+        &mut self,
+        step: &mut Step<'_>,
+        former: Vec<Former>,
+        released: bool,
+    ) -> (Reply, HandedOn) {
         let handed_on = self.hand_on(step);
         let token = self.token.map(|record| record.last).unwrap_or_default();
         let reply = Reply::Forced {

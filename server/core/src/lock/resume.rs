@@ -8,6 +8,7 @@ use crate::{
     command::{Loss, Reply, Resume, ResumedTerms},
     hold::Hold,
     id::OwnerId,
+    replaced::Void,
     time::StoreTime,
     watch::Change,
 };
@@ -51,12 +52,9 @@ impl LockState {
     }
 
     fn why_not(&self, resume: &Resume) -> Loss {
-        let mut ids = resume.from.iter().chain([&resume.next]);
-        if ids.any(|owner| self.replaced.contains(owner)) {
-            Loss::Resumed
-        } else {
-            self.gone()
-        }
+        let ids = [&resume.next].into_iter().chain(&resume.from);
+        let mut void = ids.filter_map(|owner| self.replaced.get(owner));
+        void.next().unwrap_or_else(|| self.gone())
     }
 
     fn resume_hold(&mut self, step: &mut Step<'_>, resume: &Resume, owner: &OwnerId) -> Reply {
@@ -140,7 +138,7 @@ impl LockState {
     fn replace(&mut self, step: &Step<'_>, owner: OwnerId, resume: &Resume) {
         if owner != resume.next {
             let until = step.now.after(step.caller.token_memory);
-            self.replaced.insert(owner, until);
+            self.replaced.insert(owner, Void::Resumed, until);
         }
     }
 }

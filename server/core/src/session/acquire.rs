@@ -113,6 +113,7 @@ enum GiveUp {
     TimedOut,
     Cancelled,
     Deadlocked(Box<Deadlock>),
+    ForcedOut,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -446,6 +447,10 @@ impl Acquire {
                 self.give_up(GiveUp::Deadlocked(deadlock), step);
                 None
             }
+            RegistryEvent::ForcedOut => {
+                self.give_up(GiveUp::ForcedOut, step);
+                None
+            }
             RegistryEvent::Lost(_) => None,
         }
     }
@@ -532,6 +537,10 @@ impl Acquire {
             GiveUp::Deadlocked(deadlock) => {
                 let refused = Refused::Deadlock(deadlock);
                 (WaitEnd::Deadlocked, AcquireOutcome::Refused(refused))
+            }
+            GiveUp::ForcedOut => {
+                let refused = Refused::ForcedOut(claim.name.clone());
+                (WaitEnd::Forced, AcquireOutcome::Refused(refused))
             }
         };
         step.effects.push(Output::UntrackWait(claim.owner, end));

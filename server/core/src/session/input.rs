@@ -77,6 +77,8 @@ pub enum RegistryEvent {
     Moved,
     /// The hold was taken from the session.
     Lost(Loss),
+    /// An operator removed the waiter: it has to give up.
+    ForcedOut,
     /// The waiter is part of a deadlock and has to give up.
     Deadlocked(Box<Deadlock>),
 }

@@ -90,6 +90,8 @@ pub enum WaitEnd {
     Moved,
     /// It was part of a deadlock.
     Deadlocked,
+    /// An operator removed it.
+    Forced,
     /// It was granted, and the grant does not count.
     Failed,
 }
@@ -320,6 +322,8 @@ pub enum Refused {
         /// The limit in force.
         limit: u32,
     },
+    /// An operator removed the wait from the queue of this lock.
+    ForcedOut(LockName),
     /// The wait was part of a deadlock.
     Deadlock(Box<Deadlock>),
     /// The store failed.

@@ -52,8 +52,12 @@ pub enum Change {
         /// The reason.
         loss: Loss,
     },
-    /// An operator took it away.
+    /// An operator took it away from everybody.
     Forced(Option<Box<HoldView>>),
+    /// An operator took one hold away.
+    ForcedHolder(Box<HoldView>),
+    /// An operator removed a waiter.
+    ForcedWaiter(Box<WaiterView>),
     /// A holder changed its value. The hold has the new one.
     ValueChanged(Box<HoldView>),
     /// A holder made its exclusive hold a shared one.
@@ -96,7 +100,7 @@ pub enum EventKind {
     Expired,
     /// A hold was gone before its time.
     Lost(Loss),
-    /// An operator took a hold away.
+    /// An operator took a hold away, or removed a waiter.
     Forced,
     /// A holder changed its value.
     ValueChanged,

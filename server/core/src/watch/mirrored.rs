@@ -9,7 +9,7 @@ use crate::{
     mode::Mode,
     name::LockName,
     time::{Moment, StoreTime},
-    view::{HoldView, HolderView, NameView},
+    view::{HoldView, HolderView, NameView, WaiterView},
 };
 
 /// Interval between looks at a name on which something can end unreported, at an unknown time.
@@ -86,9 +86,12 @@ impl Mirrored {
                 events.list.push(event);
             }
             Change::Withdrawn(waiter) => {
-                let mut event = self.event(EventKind::Withdrawn, heard.at, events);
-                event.waiter = Some((*waiter, None));
-                events.list.push(event);
+                self.left(*waiter, EventKind::Withdrawn, heard, events);
+            }
+            Change::ForcedWaiter(waiter) => self.left(*waiter, EventKind::Forced, heard, events),
+            Change::ForcedHolder(hold) => {
+                self.discount(Some(&hold));
+                self.gone(Some(*hold), EventKind::Forced, heard.at, None, events);
             }
             Change::Released { hold, closed_for } => {
                 let hold = hold.map(|hold| *hold).or_else(|| self.the_one());
@@ -136,6 +139,13 @@ impl Mirrored {
             }
             Change::Resumed(hold) => self.changed(*hold, None, heard, events),
         }
+    }
+
+    /// Reports that a waiter left the queue without a grant.
+    fn left(&self, waiter: WaiterView, kind: EventKind, heard: Heard, events: &mut Events<'_>) {
+        let mut event = self.event(kind, heard.at, events);
+        event.waiter = Some((waiter, None));
+        events.list.push(event);
     }
 
     pub(super) fn set_waiter_count(&mut self, count: u64) {

@@ -54,6 +54,12 @@ impl Record {
                     ..
                 },
             ) => self.newest = Some((*token, until(*token))),
+            (Deed::ForceOne(_), Reply::Forced { token, .. })
+                if grants.is_empty() && self.token().is_none_or(|newest| newest < *token) =>
+            {
+                let minted = token.get() > 0;
+                self.newest = minted.then(|| (*token, until(*token)));
+            }
             _ => {}
         }
         if let Some(grant) = grants.last() {
@@ -158,13 +164,17 @@ fn compare_answer(
             ..
         } => {
             prop_assert_eq!(*expires_in, after.expires_in(event.at), "{:#?}", event);
+            let has_lost = before.line.has_lost.contains(&event.by);
             if let Deed::Refresh(Some(oldest)) = event.deed {
                 let holds = after.ledger.get(oldest).is_some();
                 let waits = after.line.position(oldest).is_some();
-                prop_assert_eq!(*attached, holds || waits, "{:#?}", event);
+                prop_assert_eq!(*attached, !has_lost && (holds || waits), "{:#?}", event);
             } else {
-                prop_assert!(*attached, "{event:#?}");
+                prop_assert_eq!(*attached, !has_lost, "{:#?}", event);
             }
+        }
+        Reply::Forced { token, .. } if matches!(event.deed, Deed::ForceOne(_)) => {
+            prop_assert_eq!(*token, record.token().unwrap_or_default(), "{:#?}", event);
         }
         Reply::Forced {
             former,

@@ -1,7 +1,7 @@
 //! Classification of a history's steps by the corner cases that they reach, for coverage.
 
 use leasehold_core::{
-    command::{Loss, Reply},
+    command::{Loss, One, Reply},
     mode::Mode,
 };
 
@@ -128,6 +128,7 @@ fn of_hold(
         }
         (Deed::Renew(owner, _), Reply::Lost(Loss::Taken)) if is_ghost(owner) => "lost: a ghost",
         (Deed::Renew(..), Reply::Lost(Loss::Resumed)) => "lost: resumed",
+        (Deed::Acquire(..), Reply::Lost(Loss::Forced)) => "asked again, though ended by force",
         (Deed::Acquire(..), Reply::Lost(_)) => "asked again, though resumed",
         (Deed::Resume(resumption), reply) => {
             let known = |owner| before.ledger.get(owner).map(|hold| hold.coordinator);
@@ -145,6 +146,7 @@ fn of_hold(
                 }
                 Reply::ResumedWait { .. } => "place resumed",
                 Reply::Lost(Loss::Resumed) => "not resumed: resumed",
+                Reply::Lost(Loss::Forced) => "not resumed: ended by force",
                 Reply::Lost(Loss::Expired) => "not resumed: expired",
                 Reply::Lost(Loss::Deleted) => "not resumed: deleted",
                 Reply::Lost(Loss::Taken) => "not resumed: taken",
@@ -201,10 +203,18 @@ fn of_coordinator(event: &Event, before: &Model, after: &Model) -> Option<&'stat
             released: true,
             former,
             ..
-        } => match former.len() {
-            0 if closed => "taken by force from a lock-delay",
-            0 => "taken by force from ghosts alone",
-            1 => "taken by force",
+        } => match (event.deed, former.len()) {
+            (Deed::ForceOne(One::Waiter(_)), _) if !event.handed.is_empty() => {
+                "a wait ended by force, and those behind let in"
+            }
+            (Deed::ForceOne(One::Waiter(_)), _) => "a wait ended by force",
+            (Deed::ForceOne(_), _) if !after.ledger.holds.is_empty() && event.handed.is_empty() => {
+                "one of several taken by force"
+            }
+            (Deed::ForceOne(_), _) => "the only one taken by force",
+            (_, 0) if closed => "taken by force from a lock-delay",
+            (_, 0) => "taken by force from ghosts alone",
+            (_, 1) => "taken by force",
             _ => "taken by force from several",
         },
         _ => return None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{End, Reply},
+    command::{End, One, Reply},
     id::{Actor, FencingToken, OwnerId, SessionId},
     name::ClientName,
     time::StoreTime,
@@ -83,6 +83,7 @@ pub(crate) enum Deed {
     /// A refresh, with the waiter that it asks after.
     Refresh(Option<Owner>),
     Force,
+    ForceOne(One),
     Downgrade(Owner),
     SetCount(Owner, u32),
     SetValue(Owner, usize),

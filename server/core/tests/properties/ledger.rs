@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::{
-    command::{CLAIM_TIME, End, Loss, Reply, ResumedTerms},
+    command::{CLAIM_TIME, End, Loss, One, Reply, ResumedTerms},
     id::FencingToken,
     mode::Mode,
     name::ClientName,
@@ -95,6 +95,8 @@ pub(crate) struct Ledger {
     pub(crate) ghosts: Vec<Ghost>,
     /// The owner ids that stand for nothing any more, and until when that is remembered.
     replaced: HashMap<Owner, StoreTime>,
+    /// The same of waits that an operator ended.
+    forced: HashMap<Owner, StoreTime>,
     /// The events that contradict the holds that stand.
     pub(crate) contradictions: Vec<String>,
 }
@@ -105,6 +107,7 @@ impl Ledger {
         self.holds.retain(|hold| hold.over() > now);
         self.ghosts.retain(|ghost| ghost.until > now);
         self.replaced.retain(|_, until| *until > now);
+        self.forced.retain(|_, until| *until > now);
     }
 
     /// Enters an event, and returns the grants that it made, in order. `direct` says that a granted acquire took no place in
@@ -170,6 +173,12 @@ impl Ledger {
     /// Returns whether a resume replaced this owner id.
     pub(crate) fn is_replaced(&self, owner: Owner) -> bool {
         self.replaced.contains_key(&owner)
+    }
+
+    /// Returns why an owner id stands for nothing any more, if that is remembered.
+    fn void(&self, owner: Owner) -> Option<Loss> {
+        let resumed = self.is_replaced(owner).then_some(Loss::Resumed);
+        resumed.or(self.forced.contains_key(&owner).then_some(Loss::Forced))
     }
 
     /// Applies a resume to the holds that stand.
@@ -252,6 +261,15 @@ impl Ledger {
                 self.holds.clear();
                 self.ghosts.clear();
             }
+            (Deed::ForceOne(One::Holder(token)), _) => {
+                self.holds.retain(|hold| hold.token != token);
+            }
+            (Deed::ForceOne(One::Waiter(_)), Reply::Forced { former, .. }) => {
+                for former in former {
+                    let owner = Owner::of(&former.owner);
+                    self.forced.insert(owner, at.after(event.memory));
+                }
+            }
             (Deed::Downgrade(owner), Reply::Changed(true)) => {
                 if let Some(hold) = self.get_mut(owner)
                     && hold.mode == Mode::Exclusive
@@ -320,7 +338,11 @@ impl Ledger {
                 *reply == due
             }
             (Deed::Acquire(owner, _), reply) if *reply != Reply::Late => {
-                (*reply == Reply::Lost(Loss::Resumed)) == self.is_replaced(owner)
+                let told = match reply {
+                    Reply::Lost(loss) => Some(*loss),
+                    _ => None,
+                };
+                told == self.void(owner)
             }
             (Deed::Resume(resumption), reply) if *reply != Reply::Late => match found {
                 Found::Hold(owner) => self.get(owner).is_some_and(|hold| {
@@ -342,9 +364,11 @@ impl Ledger {
                 // The line sees to that.
                 Found::Place(_) => true,
                 Found::Nothing => {
-                    let mut ids = resumption.former().chain([resumption.next]);
-                    let due = if ids.any(|owner| self.is_replaced(owner)) {
-                        Loss::Resumed
+                    let ids = [resumption.next].into_iter();
+                    let ids = ids.chain(resumption.former());
+                    let mut void = ids.filter_map(|owner| self.void(owner));
+                    let due = if let Some(loss) = void.next() {
+                        loss
                     } else if self.holds.is_empty() && self.ghosts.is_empty() {
                         Loss::Deleted
                     } else {
@@ -353,6 +377,30 @@ impl Ledger {
                     *reply == Reply::Lost(due)
                 }
             },
+            (
+                Deed::ForceOne(one),
+                Reply::Forced {
+                    former,
+                    released,
+                    token,
+                },
+            ) => {
+                let due = match one {
+                    One::Holder(token) => {
+                        let mut holds = self.holds.iter();
+                        let hold = holds.find(|hold| hold.token == token);
+                        let owner = hold.map(|hold| hold.owner);
+                        former.iter().map(|f| Owner::of(&f.owner)).eq(owner)
+                    }
+                    // The line sees to that.
+                    One::Waiter(_) => true,
+                };
+                let is_outdated = match one {
+                    One::Holder(former) => !released || *token > former,
+                    One::Waiter(_) => true,
+                };
+                due && *released == (former.len() == 1) && is_outdated
+            }
             (Deed::SetValue(owner, _) | Deed::SetCount(owner, _), Reply::Changed(held)) => {
                 *held == self.get(owner).is_some()
             }

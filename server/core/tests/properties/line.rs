@@ -1,9 +1,10 @@
 //! Model of one name's queue, from the replies alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use leasehold_core::{
-    command::{DEAD_AFTER, PLACES_KEPT, Reply},
+    command::{DEAD_AFTER, One, PLACES_KEPT, Reply},
+    id::WaiterNumber,
     mode::Mode,
     time::StoreTime,
 };
@@ -21,6 +22,7 @@ pub(crate) struct Waiting {
     pub(crate) mode: Mode,
     pub(crate) coordinator: usize,
     pub(crate) since: StoreTime,
+    pub(crate) number: WaiterNumber,
 }
 
 /// Waiters of one name, in order of arrival, and the last sign of life of each coordinator.
@@ -29,7 +31,11 @@ pub(crate) struct Line {
     pub(crate) waiters: Vec<Waiting>,
     /// Limit of the first waiter that asked for permits since the line was empty.
     pub(crate) limit: Option<u32>,
+    /// Number of the last waiter that joined.
+    last: u64,
     signs: HashMap<usize, StoreTime>,
+    /// Coordinators of which a waiter was removed by force since their last refresh.
+    pub(crate) has_lost: HashSet<usize>,
     /// The violations of the order.
     pub(crate) complaints: Vec<String>,
 }
@@ -42,6 +48,12 @@ impl Line {
             *sign = now.min(*sign);
         }
         let signs = self.signs.clone();
+        let is_gone = |by: &usize| {
+            signs
+                .get(by)
+                .is_none_or(|sign| now >= sign.after(PLACES_KEPT))
+        };
+        self.has_lost.retain(|by| !is_gone(by));
         self.keep(|waiter| now < signs[&waiter.coordinator].after(PLACES_KEPT));
     }
 
@@ -58,6 +70,16 @@ impl Line {
                 self.check(*waited == waits, "not told right whether it waits", event);
                 self.keep(|waiter| waiter.owner != owner);
             }
+            (Deed::ForceOne(One::Waiter(number)), Reply::Forced { former, .. }) => {
+                let mut waiters = self.waiters.iter();
+                let due = waiters.find(|waiter| waiter.number == number);
+                let due = due.map(|waiter| waiter.owner);
+                let told = former.iter().map(|former| Owner::of(&former.owner));
+                self.check(told.eq(due), "another wait ended, or none", event);
+                let due = self.waiters.iter().find(|waiter| waiter.number == number);
+                self.has_lost.extend(due.map(|waiter| waiter.coordinator));
+                self.keep(|waiter| waiter.number != number);
+            }
             (Deed::Resume(resumption), reply) if *reply != Reply::Late => {
                 let is_told = matches!(reply, Reply::ResumedWait { .. }) || is_new(resumption.next);
                 let is_due = matches!(found, Found::Place(_));
@@ -65,6 +87,10 @@ impl Line {
                 if let Found::Place(owner) = found {
                     self.resume(owner, resumption.next, event, asked);
                 }
+            }
+            (Deed::Refresh(_), Reply::Refreshed { .. }) => {
+                self.signs.insert(event.by, event.at);
+                self.has_lost.remove(&event.by);
             }
             (Deed::Refresh(_), _) => {
                 self.signs.insert(event.by, event.at);
@@ -142,11 +168,16 @@ impl Line {
         if self.position(owner).is_none() {
             let mode = asked[owner.0].ask.mode;
             self.limit = self.limit.or(mode.limit());
+            self.last = match self.waiters.is_empty() {
+                true => u64::try_from(event.at.as_micros()).unwrap(),
+                false => self.last + 1,
+            };
             self.waiters.push(Waiting {
                 owner,
                 mode,
                 coordinator: event.by,
                 since: event.at,
+                number: WaiterNumber::new(self.last),
             });
         }
     }
@@ -155,6 +186,7 @@ impl Line {
         self.waiters.retain(stays);
         if self.waiters.is_empty() {
             self.limit = None;
+            self.has_lost.clear();
         }
     }
 

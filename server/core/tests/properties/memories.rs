@@ -81,6 +81,16 @@ impl Grants {
                     ..
                 },
             ) if minted.is_empty() => minted.push(token.get()),
+            (
+                Deed::ForceOne(_),
+                Reply::Forced {
+                    token,
+                    released: true,
+                    ..
+                },
+            ) if minted.is_empty() && token.get() > self.newest[event.name].token => {
+                minted.push(token.get());
+            }
             (Deed::Resume(resumption), Reply::Resumed { token, .. }) => {
                 self.tokens.insert(resumption.next, token.get());
                 // Otherwise it is that of a grant before; this one came to a place in the queue.

@@ -215,5 +215,6 @@ fn waiter_view(waiter: &Waiting, asked: &[Asked]) -> WaiterView {
         mode: waiter.mode,
         coordinator: coordinator(waiter.coordinator),
         since: waiter.since,
+        number: waiter.number,
     }
 }

@@ -52,6 +52,13 @@ pub(crate) enum Step {
     },
     /// An operator steps in.
     Force { name: usize, by: usize },
+    /// An operator ends one hold or wait, counted from the first.
+    ForceOne {
+        name: usize,
+        by: usize,
+        is_wait: bool,
+        which: usize,
+    },
     /// A hold is shared from now on.
     Downgrade { name: usize, who: Who },
     /// A hold is held so many times.
@@ -225,6 +232,14 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
         3 => resume,
         1 => (name.clone(), 0..3_usize).prop_map(|(name, back)| Step::ResumeAgain { name, back }),
     ];
+    let force_one = (name.clone(), by.clone(), any::<bool>(), 0..4_usize).prop_map(
+        |(name, by, is_wait, which)| Step::ForceOne {
+            name,
+            by,
+            is_wait,
+            which,
+        },
+    );
     prop_oneof![
         18 => acquire,
         6 => again,
@@ -232,6 +247,7 @@ fn step(mix: [u32; 3], time: BoxedStrategy<Step>) -> impl Strategy<Value = Step>
         10 => (name.clone(), who(), end()).prop_map(|(name, who, end)| Step::Release { name, who, end }),
         8 => refresh,
         1 => (name, by).prop_map(|(name, by)| Step::Force { name, by }),
+        2 => force_one,
         6 => of_holds,
         5 => resume,
         10 => time,

@@ -40,6 +40,7 @@ fn hands_on(event: &Event, before: &Model, grants: &[Grant]) -> bool {
         }
         (Deed::Resume(_), Reply::ResumedWait { .. }) => true,
         (Deed::Refresh(_) | Deed::Force, _) => true,
+        (Deed::ForceOne(_), Reply::Forced { released, .. }) => *released,
         _ => false,
     }
 }

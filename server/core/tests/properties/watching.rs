@@ -160,7 +160,9 @@ proptest! {
                     (Deed::Release(owner, _), Reply::Released { held: true, .. }) => {
                         released.insert((event.name, owner));
                     }
-                    (Deed::Force, Reply::Forced { released: true, .. }) => forced = true,
+                    (Deed::Force | Deed::ForceOne(_), Reply::Forced { released: true, .. }) => {
+                        forced = true;
+                    }
                     (_, Reply::Lost(Loss::Deleted | Loss::Taken)) => not_renewed = true,
                     _ => {}
                 }

@@ -3,12 +3,12 @@
 use std::{collections::HashMap, time::Duration};
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, Executed, Op, Reply, Resume},
+    command::{Acquire, Caller, Command, Executed, One, Op, Reply, Resume},
     id::{CoordinatorId, FencingToken},
     name::{LockName, Value},
     table::LockTable,
     time::StoreTime,
-    view::{NameEdges, NameView},
+    view::{HolderView, NameEdges, NameView},
     watch::Telling,
 };
 
@@ -134,6 +134,15 @@ impl World {
                 Some(self.deed(name, by, Deed::Refresh(oldest)))
             }
             Step::Force { name, by } => Some(self.deed(name, by, Deed::Force)),
+            Step::ForceOne {
+                name,
+                by,
+                is_wait,
+                which,
+            } => {
+                let one = self.one(name, is_wait, which)?;
+                Some(self.deed(name, by, Deed::ForceOne(one)))
+            }
             Step::Downgrade { name, who } => self.about(name, who, Deed::Downgrade),
             Step::SetCount { name, who, count } => {
                 self.about(name, who, |owner| Deed::SetCount(owner, count))
@@ -257,6 +266,7 @@ impl World {
                 oldest: oldest.map(Owner::id),
             },
             Deed::Force => Op::ForceRelease,
+            Deed::ForceOne(one) => Op::ForceReleaseOne(one),
             Deed::Downgrade(owner) => Op::Downgrade { owner: owner.id() },
             Deed::SetCount(owner, count) => Op::SetCount {
                 owner: owner.id(),
@@ -298,6 +308,18 @@ impl World {
         match self.send(name, 0, &op).reply {
             Reply::Seen(view) => *view,
             other => panic!("a view was answered by {other:?}"),
+        }
+    }
+
+    /// Returns a holder or waiter as the view shows it.
+    fn one(&mut self, name: usize, is_wait: bool, which: usize) -> Option<One> {
+        let view = self.view(name);
+        if is_wait {
+            return Some(One::Waiter(view.waiters.get(which)?.number));
+        }
+        match view.holders.get(which)? {
+            HolderView::Ours(hold) => Some(One::Holder(hold.token)),
+            HolderView::Foreign { .. } => None,
         }
     }
 

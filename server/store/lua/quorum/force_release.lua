@@ -1,12 +1,14 @@
--- Takes the lock from its holder.
+-- Takes the lock from its holder, or only from the one of a token.
 --
 -- KEYS  lock, record, others
--- ARGV  coordinator id
+-- ARGV  coordinator id, the token of the only holder that is meant (0: any)
 -- Reply DONE, 1 if it was held, the newest token or 0, owner id and coordinator of our former hold or empty
 
 local me = ARGV[3]
+local only = tonumber(ARGV[4])
 local holder, found = call('GET', lock), call('GET', record)
 local former, coordinator = '', ''
+if holder and only > 0 and not (is_of(found, holder) and token_of(found) == only) then holder = false end
 if holder then
   if is_of(found, holder) then
     former = holder

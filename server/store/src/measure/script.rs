@@ -102,7 +102,7 @@ impl Script {
             Op::Refresh { .. } => Self::Refresh,
             Op::Downgrade { .. } => Self::Downgrade,
             Op::Resume(_) => Self::Resume,
-            Op::ForceRelease => Self::ForceRelease,
+            Op::ForceRelease | Op::ForceReleaseOne(_) => Self::ForceRelease,
             Op::SetValue { .. } => Self::SetValue,
             Op::SetCount { .. } => Self::SetCount,
             Op::View { .. } => Self::View,

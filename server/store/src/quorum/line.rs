@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use leasehold_core::{
     command::{Acquire, Caller, Resume},
-    id::OwnerId,
+    id::{OwnerId, WaiterNumber},
     time::StoreTime,
     view::WaiterView,
 };
@@ -29,6 +29,8 @@ pub struct Place {
     pub turn: Turn,
     /// The time since which it is queued.
     pub since: StoreTime,
+    /// Its number, if it waits.
+    pub number: WaiterNumber,
     /// The destination of its answer; `Some` until it has been answered.
     pub answer: Option<Answer>,
 }
@@ -54,6 +56,7 @@ impl Place {
             mode: acquire.mode,
             coordinator: caller.coordinator.clone(),
             since: self.since,
+            number: self.number,
         }
     }
 }
@@ -62,6 +65,8 @@ impl Place {
 #[derive(Debug, Default)]
 pub struct Line {
     places: VecDeque<Place>,
+    /// The number of the last one that joined.
+    last_number: Option<WaiterNumber>,
     /// Whether the first one's acquire is in flight.
     attempting: bool,
     /// Whether the name may have come free since then.
@@ -84,8 +89,24 @@ impl Line {
     }
 
     /// Adds an acquire at the end.
-    pub fn join(&mut self, place: Place) {
-        self.places.push_back(place);
+    pub fn join(&mut self, turn: Turn, since: StoreTime, answer: Option<Answer>) {
+        let number = match self.last_number {
+            Some(last) => WaiterNumber::new(last.get() + 1),
+            None => WaiterNumber::first_at(since),
+        };
+        self.last_number = Some(number);
+        self.places.push_back(Place {
+            turn,
+            since,
+            number,
+            answer,
+        });
+    }
+
+    /// Returns the waiter of a number.
+    pub fn numbered(&self, number: WaiterNumber) -> Option<&Place> {
+        let mut waiting = self.places.iter().filter(|place| place.waits());
+        waiting.find(|place| place.number == number)
     }
 
     /// Returns the first acquire, if it is to begin now, and marks it as in flight. If one is in flight, another try follows.

@@ -81,24 +81,27 @@ impl Masters {
         tokio::spawn(ending.outcome());
     }
 
-    /// Takes a lock from its holder, and raises the token above every other.
+    /// Takes a lock from its holder, or only from the one of this token, and raises the token above every other.
     pub(super) async fn force(
         self: &Arc<Self>,
         name: &LockName,
         caller: &Caller,
+        only: Option<FencingToken>,
     ) -> Result<Stamped, StoreError> {
-        let mut round = self.ask(name, Ask::force_release(caller));
+        let mut round = self.ask(name, Ask::force_release(caller, only));
         let (mut newest, mut released) = (0, false);
         let mut former: Vec<Former> = Vec::new();
         let mut silent: Vec<usize> = (0..self.number()).collect();
         let forced = round.verdict(Tally::attempt, |from, said, _| {
-            silent.retain(|place| *place != from);
             if let Said::Forced {
                 held,
                 newest: here,
                 former: of,
             } = said
             {
+                if held || only.is_none() {
+                    silent.retain(|place| *place != from);
+                }
                 newest = newest.max(here);
                 released |= held;
                 let of = of.map(|(owner, coordinator)| Former { owner, coordinator });
@@ -120,7 +123,8 @@ impl Masters {
             }
         }
         former.sort_unstable_by_key(|former| former.owner);
-        // Also at masters that had not answered. A master that did it meanwhile finds nothing.
+        // Also at masters that had not answered, or do not know the token of what they hold. A master that did it meanwhile
+        // finds nothing.
         for former in &former {
             let ask = Ask::release(caller, &former.owner, End::Clean);
             self.owe_all(name, ask, |place| silent.contains(&place));

@@ -282,8 +282,10 @@ impl Ask {
     }
 
     /// Returns a call of `force_release.lua`.
-    pub(super) fn force_release(caller: &Caller) -> Self {
-        Self::new(Script::ForceRelease).arg(caller.coordinator.as_str())
+    pub(super) fn force_release(caller: &Caller, only: Option<FencingToken>) -> Self {
+        Self::new(Script::ForceRelease)
+            .arg(caller.coordinator.as_str())
+            .arg(only.map_or(0, FencingToken::get))
     }
 
     /// Returns a call of `set_value.lua`.

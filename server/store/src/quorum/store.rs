@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock, atomic::AtomicI64};
 use futures_util::future::{BoxFuture, ready};
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Caller, Command, End, Op, Reply},
+    command::{Caller, Command, End, One, Op, Reply},
     deadlock::Publication,
-    id::OwnerId,
+    id::{FencingToken, OwnerId, WaiterNumber},
     mode::Mode,
     name::{Invalid, LockName},
     view::{NameEdges, NameView},
@@ -160,6 +160,37 @@ impl Inner {
         Ok(seen.round.stamp(Reply::Seen(Box::new(view))))
     }
 
+    fn force(
+        self: &Arc<Self>,
+        name: LockName,
+        caller: Caller,
+        only: Option<FencingToken>,
+        answer: Answer,
+    ) {
+        let (inner, of) = (Arc::clone(self), name.clone());
+        self.answer(name, answer, async move {
+            let forced = inner.masters.force(&of, &caller, only).await;
+            inner.draw_lots(of);
+            forced
+        });
+    }
+
+    /// Removes a waiter of this coordinator. It blocked nobody: what the next one waits for is the holder.
+    async fn forced_waiter(
+        self: Arc<Self>,
+        name: LockName,
+        number: WaiterNumber,
+    ) -> Result<Stamped, StoreError> {
+        // First, so that nobody is removed unless the answer says so.
+        let seen = self.masters.look(&name).await?;
+        let former = self.force_waiter(&name, number);
+        Ok(seen.round.stamp(Reply::Forced {
+            released: former.is_some(),
+            former: former.into_iter().collect(),
+            token: seen.token().unwrap_or_default(),
+        }))
+    }
+
     async fn edges(self: Arc<Self>, name: LockName) -> Result<Stamped, StoreError> {
         let seen = self.masters.look(&name).await?;
         let edges = NameEdges {
@@ -201,14 +232,13 @@ impl LockStore for QuorumStore {
                 let refreshed = Arc::clone(inner).refresh(name.clone(), oldest);
                 inner.answer(name, answer, refreshed);
             }
-            Op::ForceRelease => {
-                let of = name.clone();
-                let this = Arc::clone(inner);
-                inner.answer(name, answer, async move {
-                    let forced = this.masters.force(&of, &caller).await;
-                    this.draw_lots(of);
-                    forced
-                });
+            Op::ForceRelease => inner.force(name, caller, None, answer),
+            Op::ForceReleaseOne(One::Holder(token)) => {
+                inner.force(name, caller, Some(token), answer);
+            }
+            Op::ForceReleaseOne(One::Waiter(number)) => {
+                let forced = Arc::clone(inner).forced_waiter(name.clone(), number);
+                inner.answer(name, answer, forced);
             }
             Op::SetValue { owner, value } => {
                 let round = masters.ask(&name, Ask::set_value(&owner, &value));

@@ -8,8 +8,8 @@ use std::{
 
 use leasehold_core::failure::StoreError;
 use leasehold_core::{
-    command::{Acquire, Caller, Loss, Reply, Resume},
-    id::OwnerId,
+    command::{Acquire, Caller, Former, Loss, Reply, Resume},
+    id::{OwnerId, WaiterNumber},
     name::LockName,
     view::{EDGES, WaitEdge, WaiterView},
 };
@@ -104,13 +104,9 @@ impl Inner {
         let mut answer = Some(answer);
         if known.is_none() {
             let is_first = line.is_empty();
-            let place = Place {
-                turn: Turn { acquire, caller },
-                since: self.masters.time(),
-                // The first one, and one that does not wait, get the result as their answer.
-                answer: answer.take_if(|_| is_first || !waits),
-            };
-            line.join(place);
+            // The first one, and one that does not wait, get the result as their answer.
+            let result = answer.take_if(|_| is_first || !waits);
+            line.join(Turn { acquire, caller }, self.masters.time(), result);
         }
         let position = line.position(&owner).unwrap_or(0);
         let next = if is_stuck || position > 0 {
@@ -156,6 +152,19 @@ impl Inner {
             self.tell(name, answer, Ok(self.stamp(reply)));
         }
         true
+    }
+
+    /// Removes the waiter of a number from the queue, and returns it as it was.
+    pub(super) fn force_waiter(&self, name: &LockName, number: WaiterNumber) -> Option<Former> {
+        let former = {
+            let lines = self.lines.lock();
+            let place = lines.get(name)?.numbered(number)?;
+            Former {
+                owner: place.owner(),
+                coordinator: place.turn.caller.coordinator.clone(),
+            }
+        };
+        self.leave(name, &former.owner).then_some(former)
     }
 
     /// Begins the first acquire of a name, which may have come free.

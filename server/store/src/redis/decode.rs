@@ -68,6 +68,7 @@ fn short_answer(number: i64) -> Decoded<Reply> {
         -5 => ended(false, true),
         -8..=-6 => Reply::Lost(loss(number)?),
         -13 => Reply::Lost(Loss::Resumed),
+        -14 => Reply::Lost(Loss::Forced),
         -9 => Reply::Changed(true),
         -10 => Reply::Changed(false),
         -11 => Reply::Looked,
@@ -262,6 +263,7 @@ pub(super) fn waiter(mut fields: Fields) -> Decoded<WaiterView> {
         mode,
         coordinator,
         since,
+        number: fields.waiter_number()?,
     })
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use leasehold_core::{
-    command::{Acquire, Caller, Command, End, Op, Resume},
+    command::{Acquire, Caller, Command, End, One, Op, Resume},
     id::FencingToken,
     mode::Mode,
     time::StoreTime,
@@ -253,6 +253,7 @@ fn letter(op: &Op) -> u8 {
         } => b'u',
         Op::Refresh { .. } => b'f',
         Op::ForceRelease => b'x',
+        Op::ForceReleaseOne(_) => b'y',
         Op::SetValue { .. } => b'v',
         Op::SetCount { .. } => b'k',
         Op::Downgrade { .. } => b'd',
@@ -290,6 +291,12 @@ fn arguments(cmd: &mut Cmd, command: &Command) {
             cmd.arg(oldest.as_ref().map_or(&[][..], |owner| owner.as_bytes()));
         }
         Op::ForceRelease | Op::Edges => {}
+        Op::ForceReleaseOne(One::Holder(token)) => {
+            cmd.arg("h").arg(token.get());
+        }
+        Op::ForceReleaseOne(One::Waiter(number)) => {
+            cmd.arg("w").arg(number.get());
+        }
         Op::SetValue { owner, value } => {
             cmd.arg(&owner.as_bytes()[..]).arg(value.as_bytes());
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId, WaiterNumber},
     mode::{Mode, Permits},
     name::{ClientName, Value as LockValue},
     time::StoreTime,
@@ -137,6 +137,10 @@ impl Fields {
 
     pub(super) fn count(&mut self) -> Decoded<u64> {
         u64::try_from(self.int()?).map_err(|_| Garbled::Shape("negative count"))
+    }
+
+    pub(super) fn waiter_number(&mut self) -> Decoded<WaiterNumber> {
+        self.count().map(WaiterNumber::new)
     }
 
     pub(super) fn number(&mut self) -> Decoded<u32> {

@@ -85,6 +85,8 @@ fn change(mut fields: Fields) -> Decoded<Change> {
             hold: optional_hold(&mut fields)?,
             loss: loss(fields.int()?)?,
         },
+        b"forced holder" => Change::ForcedHolder(hold(&mut fields)?),
+        b"forced waiter" => Change::ForcedWaiter(Box::new(waiter(fields.nested()?)?)),
         b"forced" => Change::Forced(optional_hold(&mut fields)?),
         b"value" => Change::ValueChanged(hold(&mut fields)?),
         b"downgraded" => Change::Downgraded(hold(&mut fields)?),

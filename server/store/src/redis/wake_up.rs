@@ -18,6 +18,10 @@ pub(crate) fn parse(message: &[u8], keys: &Keys) -> Option<WakeUp> {
             name: keys.name_of(rest)?,
             owner,
         }),
+        b'Q' => Some(WakeUp::ForcedWaiter {
+            name: keys.name_of(rest)?,
+            owner,
+        }),
         b'M' => Some(WakeUp::Resumed {
             name: keys.name_of(rest)?,
             owner,

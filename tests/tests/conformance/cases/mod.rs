@@ -40,6 +40,8 @@ pub(crate) async fn all(site: &Site) -> usize {
         modes::reentrant,
         operators::list_every_lock,
         operators::take_a_lock_away,
+        operators::take_one_hold_away,
+        operators::end_one_wait,
         operators::check_tokens,
         operators::watch,
         elections::elect_one_after_the_other,

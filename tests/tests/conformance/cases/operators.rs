@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use leasehold_proto::v1::{
     CheckTokenRequest, ForceReleaseRequest, ListLocksRequest, LockEventKind, LostReason,
-    WatchLocksRequest, watch_locks_response::Response,
+    WatchLocksRequest, force_release_request::Only, session_response::Response as SessionAnswer,
+    watch_locks_response::Response,
 };
-use leasehold_tests::raw::{PROMPT, exclusive, several};
+use leasehold_tests::raw::{PROMPT, exclusive, several, shared};
 use tokio::time::timeout;
 use tonic_types::StatusExt;
 
@@ -50,7 +51,7 @@ pub(crate) async fn take_a_lock_away(site: &Site) {
     let id = next.wait_for(exclusive("operators/forced")).await;
     let name = "operators/forced".to_owned();
     let mut admin = site.admin(1);
-    let forced = admin.force_release(ForceReleaseRequest { name });
+    let forced = admin.force_release(ForceReleaseRequest { name, only: None });
     let forced = forced.await.unwrap().into_inner();
     assert!(forced.released, "{forced:?}");
     assert!(forced.fencing_token > lock.fencing_token);
@@ -63,6 +64,97 @@ pub(crate) async fn take_a_lock_away(site: &Site) {
     assert!(next.release(&taken).await);
     holder.close().await;
     next.close().await;
+}
+
+/// Takes the hold of one token away, and no other.
+pub(crate) async fn take_one_hold_away(site: &Site) {
+    let name = "operators/one_hold";
+    let shares = site.offers().modes;
+    let of = if shares { shared } else { exclusive };
+    let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
+    let lock = one.take_one(of(name)).await;
+    let beside = match shares {
+        true => Some(other.take_one(of(name)).await),
+        false => None,
+    };
+    let force = async |token: i64| {
+        let mut admin = site.admin(1);
+        let forced = admin.force_release(ForceReleaseRequest {
+            name: name.to_owned(),
+            only: Some(Only::FencingToken(token)),
+        });
+        forced.await.unwrap().into_inner()
+    };
+    // Of another time: nobody's.
+    assert!(!force(lock.fencing_token - 1).await.released);
+    let forced = force(lock.fencing_token).await;
+    assert!(forced.released, "{forced:?}");
+    assert!(forced.fencing_token > lock.fencing_token);
+    let lost = one.lost(LATE).await;
+    assert_eq!(lost[0].owner_id, lock.owner_id);
+    assert_eq!(lost[0].reason(), LostReason::Forced);
+    assert!(!force(lock.fencing_token).await.released);
+    let view = site.view(0, name).await;
+    match beside {
+        Some(beside) => {
+            // The end of an older hold leaves the newest token as it is.
+            assert_eq!(forced.fencing_token, beside.fencing_token);
+            let [holder] = &view.holders[..] else {
+                panic!("{view:?}")
+            };
+            assert_eq!(holder.fencing_token, beside.fencing_token);
+            let forced = force(beside.fencing_token).await;
+            assert!(forced.fencing_token > beside.fencing_token);
+            assert_eq!(other.lost(LATE).await[0].owner_id, beside.owner_id);
+        }
+        None => assert_eq!(view.holder_count, 0, "{view:?}"),
+    }
+    assert!(!one.release(&lock).await);
+    one.close().await;
+    other.close().await;
+}
+
+/// Ends the wait of one waiter: those behind it move up.
+pub(crate) async fn end_one_wait(site: &Site) {
+    let name = "operators/one_wait";
+    let (mut holder, mut first, mut second) =
+        tokio::join!(site.session(0), site.session(0), site.session(0));
+    let lock = holder.take_one(exclusive(name)).await;
+    let id = first.wait_for(exclusive(name)).await;
+    let next = second.wait_for(exclusive(name)).await;
+    let view = site.view(0, name).await;
+    let numbers: Vec<u64> = view.waiters.iter().map(|waiter| waiter.number).collect();
+    assert_eq!(numbers.len(), 2, "{view:?}");
+    assert!(0 < numbers[0] && numbers[0] < numbers[1], "{view:?}");
+    // At the coordinator that has it, if each has a queue of its own.
+    let at = usize::from(site.offers().one_queue);
+    let force = async |number: u64| {
+        let mut admin = site.admin(at);
+        let forced = admin.force_release(ForceReleaseRequest {
+            name: name.to_owned(),
+            only: Some(Only::WaiterNumber(number)),
+        });
+        forced.await.unwrap().into_inner()
+    };
+    let forced = force(numbers[0]).await;
+    assert!(forced.released, "{forced:?}");
+    assert_eq!(forced.fencing_token, lock.fencing_token);
+    match first.outcome(id, LATE).await {
+        SessionAnswer::Error(failure) => {
+            assert_eq!(failure.reason, "FORCE_RELEASED", "{failure:?}");
+        }
+        other => panic!("the wait ended with {other:?}"),
+    }
+    assert!(!force(numbers[0]).await.released);
+    let view = site.view(0, name).await;
+    assert_eq!(view.waiter_count, 1, "{view:?}");
+    assert_eq!(view.waiters[0].number, numbers[1]);
+    assert!(holder.release(&lock).await);
+    let taken = second.granted_all(next, LATE).await.remove(0);
+    assert!(second.release(&taken).await);
+    for session in [holder, first, second] {
+        session.close().await;
+    }
 }
 
 pub(crate) async fn check_tokens(site: &Site) {

@@ -3,7 +3,8 @@
 use leasehold_proto::v1::{
     AcquireRequest, CheckTokenRequest, ForceReleaseRequest, GetLockRequest, ListLocksRequest,
     ListSessionsRequest, LockMode, ReleaseRequest, RenewRequest,
-    admin_service_client::AdminServiceClient, lock_service_client::LockServiceClient,
+    admin_service_client::AdminServiceClient, force_release_request::Only,
+    lock_service_client::LockServiceClient,
 };
 use leasehold_tests::{Coordinator, raw::connect};
 
@@ -145,7 +146,10 @@ async fn admin_requests_out_of_bounds_are_refused_by_field() {
             "name",
             what,
         );
-        let request = ForceReleaseRequest { name: name.clone() };
+        let request = ForceReleaseRequest {
+            name: name.clone(),
+            only: None,
+        };
         assert_invalid(
             &admin.force_release(request).await.expect_err(what),
             "name",
@@ -168,6 +172,32 @@ async fn admin_requests_out_of_bounds_are_refused_by_field() {
         };
         let status = admin.check_token(request).await.unwrap_err();
         assert_invalid(&status, "fencing_token", "a token that is not positive");
+        let request = ForceReleaseRequest {
+            name: "bystander".to_owned(),
+            only: Some(Only::FencingToken(fencing_token)),
+        };
+        let status = admin.force_release(request).await.unwrap_err();
+        assert_invalid(&status, "fencing_token", "a token that is not positive");
+    }
+    let request = |only| ForceReleaseRequest {
+        name: "bystander".to_owned(),
+        only: Some(only),
+    };
+    let status = admin.force_release(request(Only::WaiterNumber(0))).await;
+    assert_invalid(
+        &status.unwrap_err(),
+        "waiter_number",
+        "a number that is not positive",
+    );
+    // Names nobody.
+    for only in [
+        Only::FencingToken(1),
+        Only::FencingToken(i64::MAX),
+        Only::WaiterNumber(1),
+        Only::WaiterNumber(u64::MAX),
+    ] {
+        let forced = admin.force_release(request(only)).await.unwrap();
+        assert!(!forced.into_inner().released, "{only:?}");
     }
     for page_size in [-1, i32::MIN] {
         let request = ListLocksRequest {

@@ -59,7 +59,9 @@ async fn a_leader_whose_lock_is_forced_is_told_and_the_next_is_elected() {
     let (mut next, _) = Candidate::wait(&endpoint, ELECTION, LONG).await;
     let mut admin = AdminServiceClient::new(connect(&endpoint).await);
     let name = ELECTION.to_owned();
-    let forced = admin.force_release(ForceReleaseRequest { name }).await;
+    let forced = admin
+        .force_release(ForceReleaseRequest { name, only: None })
+        .await;
     assert!(forced.unwrap().into_inner().released);
     match leading.answer().await {
         Response::Lost(lost) => assert_eq!(lost.reason(), LostReason::Forced),

@@ -332,7 +332,7 @@ async fn a_coordinator_that_dies_before_a_step_back_holds_nobody_up_but_with_wha
     let channel = scene.coordinators[0].channel().await;
     let name = "left behind".to_owned();
     let forced = AdminServiceClient::new(channel)
-        .force_release(ForceReleaseRequest { name })
+        .force_release(ForceReleaseRequest { name, only: None })
         .await
         .unwrap();
     assert!(forced.into_inner().released);

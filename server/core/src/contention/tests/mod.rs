@@ -172,6 +172,24 @@ fn a_holder_is_told_that_its_lock_was_taken_elsewhere() {
 }
 
 #[test]
+fn a_waiter_is_told_that_an_operator_ended_its_wait_also_if_the_message_was_lost() {
+    let mut scene = Scene::with_waiters(3);
+    let (name, told) = (lock(), owner(1));
+    let wake_up = WakeUp::ForcedWaiter { name, owner: told };
+    scene.handle(Input::WakeUp(wake_up));
+    let forced = |number| (owner(number), RegistryEvent::ForcedOut);
+    assert_eq!(scene.told, [forced(1)]);
+    scene.leaves(1);
+    // One that is not the oldest: the refresh says that somebody is missing.
+    scene.refresh(2, Vec::new(), false);
+    assert_eq!(scene.ops(), [joins(2), joins(3)]);
+    scene.answer(&joins(2), Ok(queued()));
+    scene.answer(&joins(3), Ok(Reply::Lost(Loss::Forced)));
+    assert_eq!(scene.told, [forced(1), forced(3)]);
+    assert_eq!(scene.discarded, []);
+}
+
+#[test]
 fn a_refresh_finds_the_grants_of_which_no_message_told() {
     let mut scene = Scene::with_waiters(2);
     scene.owners.insert(owner(3), false);

@@ -470,6 +470,22 @@ fn a_wait_of_an_actor_that_holds_something_may_be_ended_as_a_deadlock() {
 }
 
 #[test]
+fn a_wait_that_an_operator_ends_leaves_nothing_whatever_it_has_come_to() {
+    let mut scene = Scene::open();
+    scene.other_takes("a");
+    let ticket = scene.queue(2, acquire("a"));
+    scene.event(ticket, RegistryEvent::ForcedOut);
+    // The store removed it, but it may have joined again, and have been granted the lock.
+    assert_eq!(scene.ops(), ["release"]);
+    scene.answer();
+    assert_eq!(refused(&mut scene, 2), Refused::ForcedOut(name("a")));
+    assert_eq!(scene.untracked, [WaitEnd::Forced]);
+    // A second message changes nothing.
+    scene.event(ticket, RegistryEvent::ForcedOut);
+    assert!(scene.ops().is_empty() && scene.said().is_empty());
+}
+
+#[test]
 fn what_may_not_be_held_any_more_is_refused_whatever_it_comes_to() {
     let mut scene = Scene::open();
     scene.other_takes("a");

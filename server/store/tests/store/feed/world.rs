@@ -200,6 +200,8 @@ fn kind(change: &Change) -> &'static str {
         Change::Expired(_) => "expired",
         Change::Lost { .. } => "lost",
         Change::Forced(_) => "forced",
+        Change::ForcedHolder(_) => "forced holder",
+        Change::ForcedWaiter(_) => "forced waiter",
         Change::ValueChanged(_) => "value",
         Change::Downgraded(_) => "downgraded",
         Change::Resumed(_) => "resumed",

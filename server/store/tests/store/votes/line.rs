@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     command::{Acquire, Caller, Resume},
-    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
+    id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId, WaiterNumber},
     mode::Mode,
     name::{ClientName, Value},
     time::StoreTime,
@@ -31,7 +31,7 @@ fn caller() -> Caller {
     }
 }
 
-fn place(owner: OwnerId, wait: bool) -> Place {
+fn turn(owner: OwnerId, wait: bool) -> Turn {
     let acquire = Acquire {
         owner,
         session: None,
@@ -45,13 +45,9 @@ fn place(owner: OwnerId, wait: bool) -> Place {
         wait,
         again: false,
     };
-    Place {
-        turn: Turn {
-            acquire,
-            caller: caller(),
-        },
-        since: StoreTime::from_micros(0),
-        answer: None,
+    Turn {
+        acquire,
+        caller: caller(),
     }
 }
 
@@ -91,7 +87,7 @@ proptest! {
                 Step::Join { waits } => {
                     next += 1;
                     let owner = OwnerId::from_bytes([next; 16]);
-                    line.join(place(owner, waits));
+                    line.join(turn(owner, waits), StoreTime::from_micros(0), None);
                     expected.push((owner, waits));
                 }
                 Step::Begin => {
@@ -145,11 +141,31 @@ proptest! {
 fn a_lock_that_came_free_during_an_attempt_is_tried_again() {
     let owner = OwnerId::from_bytes([1; 16]);
     let mut line = Line::default();
-    line.join(place(owner, true));
+    line.join(turn(owner, true), StoreTime::from_micros(0), None);
     assert!(line.begin().is_some());
     assert!(line.begin().is_none());
     assert!(line.blocked().1);
     assert!(line.is_stuck());
     assert!(line.begin().is_some());
     assert!(!line.blocked().1);
+}
+
+#[test]
+fn each_waiter_has_a_number_of_its_own_which_a_resume_keeps() {
+    let [one, two, next] = [1, 2, 3].map(|byte| OwnerId::from_bytes([byte; 16]));
+    let mut line = Line::default();
+    let now = StoreTime::from_micros(7);
+    line.join(turn(one, false), now, None);
+    line.join(turn(two, true), now, None);
+    let numbered = |line: &Line, number| {
+        let place = line.numbered(WaiterNumber::new(number));
+        place.map(Place::owner)
+    };
+    // The first one does not wait, and so is no waiter.
+    assert_eq!((numbered(&line, 7), numbered(&line, 8)), (None, Some(two)));
+    assert!(line.take_over(&two, &caller(), &resume(next)).is_some());
+    assert_eq!(numbered(&line, 8), Some(next));
+    assert!(line.leave(&next).is_some());
+    line.join(turn(two, true), now, None);
+    assert_eq!((numbered(&line, 8), numbered(&line, 9)), (None, Some(two)));
 }
