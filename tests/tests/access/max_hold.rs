@@ -58,8 +58,8 @@ async fn a_hold_ends_with_the_bound_of_its_rule_and_others_do_not() {
 async fn an_elections_term_ends_with_the_bound_of_its_rule() {
     let site = Site::start(&rules());
     let mine = site.newcomer("mine").await;
-    let mut leader = mine.campaign("c").await.unwrap();
     let begun = Instant::now();
+    let mut leader = mine.campaign("c").await.unwrap();
     leader.elected(LATE).await;
     let (_, reason) = leader.lost(BOUND + LATE).await;
     assert_eq!(reason, LostReason::MaxHold);
