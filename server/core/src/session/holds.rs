@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::effects::{Bound, Claim, Effects, Grant, Purpose};
+use super::effects::{Claim, Effects, Grant, Purpose};
 use crate::{
     command::Op,
     id::{Actor, OwnerId},
@@ -91,11 +91,10 @@ impl Holds {
     }
 
     pub(super) fn insert(&mut self, hold: Hold) {
-        let stands_until = hold.grant.stands_until();
-        self.expiry = Some(self.expiry.map_or(stands_until, |at| at.min(stands_until)));
-        if let Some(Bound { ends_at, .. }) = hold.grant.bound {
-            self.bound = Some(self.bound.map_or(ends_at, |at| at.min(ends_at)));
-        }
+        let expiries = [self.expiry, Some(hold.grant.stands_until())];
+        self.expiry = expiries.into_iter().flatten().min();
+        let bounds = [self.bound, ends_at(&hold)];
+        self.bound = bounds.into_iter().flatten().min();
         let owner = hold.grant.claim.owner;
         if !hold.actor.is_nobody() {
             let names = self.by_actor.entry(hold.actor).or_default();
@@ -160,20 +159,9 @@ impl Holds {
 
     /// Returns those whose time in the store may be over.
     pub(super) fn expired(&mut self, now: Moment) -> Vec<OwnerId> {
-        if self.expiry.is_none_or(|at| now < at) {
-            return Vec::new();
-        }
-        let (mut expired, mut next) = (Vec::new(), None::<Moment>);
-        for (owner, hold) in &self.held {
-            let stands_until = hold.grant.stands_until();
-            if stands_until <= now {
-                expired.push(*owner);
-            } else {
-                next = Some(next.map_or(stands_until, |next| next.min(stands_until)));
-            }
-        }
-        self.expiry = next;
-        expired
+        ended(&self.held, &mut self.expiry, now, |hold| {
+            Some(hold.grant.stands_until())
+        })
     }
 
     /// Returns when the first of them may reach its bound.
@@ -183,21 +171,7 @@ impl Holds {
 
     /// Returns those that have reached their bounds.
     pub(super) fn over(&mut self, now: Moment) -> Vec<OwnerId> {
-        if self.bound.is_none_or(|at| now < at) {
-            return Vec::new();
-        }
-        let (mut over, mut next) = (Vec::new(), None::<Moment>);
-        for (owner, hold) in &self.held {
-            match hold.grant.bound {
-                Some(Bound { ends_at, .. }) if ends_at <= now => over.push(*owner),
-                Some(Bound { ends_at, .. }) => {
-                    next = Some(next.map_or(ends_at, |next| next.min(ends_at)));
-                }
-                None => {}
-            }
-        }
-        self.bound = next;
-        over
+        ended(&self.held, &mut self.bound, now, ends_at)
     }
 
     /// Holds a hold once more.
@@ -236,4 +210,30 @@ impl Holds {
             hold.tell_count(effects);
         }
     }
+}
+
+/// Returns when a hold reaches its bound, if it has one.
+fn ends_at(hold: &Hold) -> Option<Moment> {
+    hold.grant.bound.map(|bound| bound.ends_at)
+}
+
+/// Returns those whose time is over. None is before `first`, which becomes the time of the first of the others.
+fn ended(
+    held: &BTreeMap<OwnerId, Hold>,
+    first: &mut Option<Moment>,
+    now: Moment,
+    ends_at: impl Fn(&Hold) -> Option<Moment>,
+) -> Vec<OwnerId> {
+    if first.is_none_or(|at| now < at) {
+        return Vec::new();
+    }
+    *first = held
+        .values()
+        .filter_map(&ends_at)
+        .filter(|at| *at > now)
+        .min();
+    let ended = held
+        .iter()
+        .filter(|(_, hold)| ends_at(hold).is_some_and(|at| at <= now));
+    ended.map(|(owner, _)| *owner).collect()
 }

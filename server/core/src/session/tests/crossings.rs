@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     acquires::{not_granted, refused},
-    renewals::{beat, full},
+    renewals::{full, renewing_two},
     scene::*,
 };
 use crate::{
@@ -42,11 +42,7 @@ fn timed_out() -> Scene {
 
 #[test]
 fn a_renewal_says_nothing_of_a_hold_that_was_released_meanwhile() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
-    scene.hold(3, acquire("b"));
-    scene.pass(TTL / 3);
-    scene.ask(4, beat(1));
+    let (mut scene, owner) = renewing_two();
     let name = name("a");
     scene.ask(5, Request::Release { name, owner });
     let (id, mut gone) = scene.execute_next();
@@ -68,11 +64,7 @@ fn a_renewal_says_nothing_of_a_hold_that_was_released_meanwhile() {
 
 #[test]
 fn a_hold_that_is_found_lost_twice_is_told_once() {
-    let mut scene = Scene::open();
-    let owner = scene.hold(2, acquire("a"))[0];
-    scene.hold(3, acquire("b"));
-    scene.pass(TTL / 3);
-    scene.ask(4, beat(1));
+    let (mut scene, owner) = renewing_two();
     let (id, mut gone) = scene.execute_next();
     gone.executed.reply = Reply::Lost(Loss::Deleted);
     scene.reply(id, gone);

@@ -7,7 +7,7 @@ use crate::{
     command::{End, Loss, Op, Reply},
     session::{
         AcquireRequest, Closer, Input, Interest, NotGranted, Note, Phase, Refused, RegistryEvent,
-        Request, Response, StreamEnd, Wait,
+        Request, RequestId, Response, StreamEnd, Wait,
     },
 };
 
@@ -18,6 +18,20 @@ fn scene(grace: Duration) -> Scene {
     let mut scene = Scene::resume(config, Vec::new());
     scene.said();
     scene
+}
+
+/// Checks that an acquire was cancelled, and then the session closed, and nothing else was said.
+#[track_caller]
+fn cancelled_and_closed(scene: &mut Scene, acquire: RequestId, close: RequestId) {
+    let said = scene.said();
+    assert!(
+        matches!(
+            &said[..],
+            [(asked, Response::NotGranted { why: NotGranted::Cancelled, .. }), (closed, Response::Closed)]
+                if (*asked, *closed) == (acquire, close)
+        ),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -184,23 +198,7 @@ fn a_close_gives_everything_back_before_it_is_answered() {
     // Also what was granted only now: its client does not hear of it.
     assert_eq!(scene.cleanups.len(), 1);
     assert_eq!(scene.cleanups[0].name, name("c"));
-    let said = scene.said();
-    assert!(
-        matches!(
-            said[..],
-            [
-                (
-                    3,
-                    Response::NotGranted {
-                        why: NotGranted::Cancelled,
-                        ..
-                    }
-                ),
-                (5, Response::Closed)
-            ]
-        ),
-        "{said:?}"
-    );
+    cancelled_and_closed(&mut scene, 3, 5);
     assert_eq!(scene.ended_stream, Some(None));
     assert_eq!(scene.session.phase(), Phase::Ended);
     assert!(!scene.registered.contains_key(&held));
@@ -403,23 +401,7 @@ fn what_waits_for_admission_ends_at_once_when_the_session_closes_or_may_not_have
     let denied = Refused::PermissionDenied(name("a"));
     assert_eq!(scene.said(), [(2, Response::Refused(denied))]);
     scene.ask(4, Request::Close(Closer::Client));
-    let said = scene.said();
-    assert!(
-        matches!(
-            said[..],
-            [
-                (
-                    3,
-                    Response::NotGranted {
-                        why: NotGranted::Cancelled,
-                        ..
-                    }
-                ),
-                (4, Response::Closed)
-            ]
-        ),
-        "{said:?}"
-    );
+    cancelled_and_closed(&mut scene, 3, 4);
     assert!(scene.sent.is_empty() && scene.registered.is_empty());
     assert_eq!(scene.session.phase(), Phase::Ended);
 }

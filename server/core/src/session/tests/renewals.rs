@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::scene::*;
 use crate::{
     command::{End, Loss, Reply},
+    id::OwnerId,
     session::{
         Input, LostLock, LostWhy, MAX_PENDING_ACKS, Note, Refused, RegistryEvent, Request,
         Response, StreamEnd,
@@ -158,13 +159,19 @@ fn of_too_many_heartbeats_in_a_row_the_oldest_are_not_answered() {
     assert_eq!(acks[0].1, 5);
 }
 
-#[test]
-fn a_hold_that_is_gone_is_told_before_the_heartbeat_is_answered() {
+/// Has a heartbeat, request 4, renew two holds. Returns the owner id of "a", whose renewal was sent first.
+pub(super) fn renewing_two() -> (Scene, OwnerId) {
     let mut scene = Scene::open();
     let a = scene.hold(2, acquire("a"))[0];
     scene.hold(3, acquire("b"));
     scene.pass(TTL / 3);
     scene.ask(4, beat(1));
+    (scene, a)
+}
+
+#[test]
+fn a_hold_that_is_gone_is_told_before_the_heartbeat_is_answered() {
+    let (mut scene, a) = renewing_two();
     let (id, mut gone) = scene.execute_next();
     gone.executed.reply = Reply::Lost(Loss::Taken);
     scene.reply(id, gone);

@@ -48,8 +48,8 @@ fn names_are_taken_in_their_order_and_granted_in_the_clients() {
     assert_eq!(scene.session.holds(), 3);
 }
 
-#[test]
-fn what_was_taken_is_given_back_before_the_client_hears_that_it_has_not_all() {
+/// Asks for two locks, the second of which somebody else holds, and is about to give back the first.
+fn giving_back_a() -> Scene {
     let mut scene = Scene::open();
     scene.other_takes("b");
     let asked = AcquireRequest {
@@ -59,6 +59,12 @@ fn what_was_taken_is_given_back_before_the_client_hears_that_it_has_not_all() {
     scene.ask(2, Request::Acquire(asked));
     scene.answer();
     scene.answer();
+    scene
+}
+
+#[test]
+fn what_was_taken_is_given_back_before_the_client_hears_that_it_has_not_all() {
+    let mut scene = giving_back_a();
     assert!(scene.said.is_empty());
     assert_eq!(
         (scene.ops(), names(&scene)),
@@ -335,15 +341,7 @@ fn what_was_taken_is_given_back_before_another_limit_is_told() {
 
 #[test]
 fn a_name_that_is_being_given_back_goes_on_in_the_background_when_the_stream_breaks() {
-    let mut scene = Scene::open();
-    scene.other_takes("b");
-    let asked = AcquireRequest {
-        wait: Wait::No,
-        ..several(&["a", "b"])
-    };
-    scene.ask(2, Request::Acquire(asked));
-    scene.answer();
-    scene.answer();
+    let mut scene = giving_back_a();
     assert_eq!(scene.ops(), ["release"]);
     scene.end_stream(StreamEnd::Cut);
     assert_eq!(
