@@ -250,7 +250,7 @@ impl Coordinator {
 
     /// Sees to a grant to a waiter that replicas have not acknowledged. Of one that waits elsewhere, its coordinator will
     /// find out when it confirms it.
-    fn refuse(&self, name: &LockName, handed: &Handed, error: &StoreError) {
+    pub(super) fn refuse(&self, name: &LockName, handed: &Handed, error: &StoreError) {
         self.learn(handed.token);
         if handed.coordinator == self.shared.parts.id {
             self.deliver(name, handed, RegistryEvent::GrantFailed(error.clone()));

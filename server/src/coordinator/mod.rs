@@ -18,7 +18,7 @@ mod handle;
 pub mod inbox;
 pub mod registry;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use leasehold_store::WakeUp;
 use tokio::sync::mpsc;

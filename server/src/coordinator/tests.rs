@@ -37,14 +37,15 @@ const A_MOMENT: Duration = Duration::from_millis(20);
 /// More than enough for what takes a moment of the real clock. The paused one passes it in a few seconds.
 const HOUR: Duration = Duration::from_secs(3600);
 
-struct Site {
-    coordinator: Coordinator,
+/// A coordinator and its background tasks.
+pub(crate) struct Site {
+    pub(crate) coordinator: Coordinator,
     wake_ups: mpsc::Sender<WakeUp>,
     _stop: DropGuard,
 }
 
 impl Site {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let id = CoordinatorId::new("here");
         let options = Options {
             url: "memory:".to_owned(),
@@ -160,11 +161,12 @@ fn name() -> LockName {
     LockName::parse("a").unwrap()
 }
 
-fn owner(number: u8) -> OwnerId {
+pub(crate) fn owner(number: u8) -> OwnerId {
     OwnerId::from_bytes([number; 16])
 }
 
-fn acquire(number: u8) -> Acquire {
+/// Returns an acquire of a session of another coordinator's.
+pub(crate) fn acquire(number: u8) -> Acquire {
     Acquire {
         owner: owner(number),
         session: Some(SessionId::from_bytes([number; 16])),
@@ -180,8 +182,18 @@ fn acquire(number: u8) -> Acquire {
     }
 }
 
+/// Returns the grant to a session's waiter at a coordinator.
+fn handed(number: u8, coordinator: &str) -> Handed {
+    Handed {
+        owner: owner(number),
+        token: FencingToken::new(1),
+        coordinator: CoordinatorId::new(coordinator),
+        of_session: true,
+    }
+}
+
 /// What a session hears next.
-async fn heard(inbox: &Inbox) -> (OwnerId, RegistryEvent) {
+pub(crate) async fn heard(inbox: &Inbox) -> (OwnerId, RegistryEvent) {
     tokio::time::timeout(A_MOMENT, inbox.arrived())
         .await
         .unwrap();
@@ -220,16 +232,10 @@ async fn a_hand_off_counts_from_when_the_command_that_made_it_was_sent() {
     let coordinator = &site.coordinator;
     let waiter = site.register(1);
     let long_ago = Moment::from_micros(7);
-    let handed = Handed {
-        owner: owner(1),
-        token: FencingToken::new(1),
-        coordinator: coordinator.id().clone(),
-        of_session: true,
-    };
     let executed = Executed {
         reply: Reply::Changed(true),
         at: StoreTime::from_micros(7),
-        handed: vec![handed],
+        handed: vec![handed(1, "here")],
         more: false,
     };
     let sent_at = long_ago;
@@ -238,6 +244,44 @@ async fn a_hand_off_counts_from_when_the_command_that_made_it_was_sent() {
         RegistryEvent::Granted { sent_at, .. } => assert_eq!(sent_at, long_ago),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_to_one_that_is_gone_is_handed_on_by_its_own_coordinator() {
+    for (of, holders) in [("here", 0), ("elsewhere", 1)] {
+        let site = Site::start();
+        let coordinator = &site.coordinator;
+        let granted = coordinator.command(name(), Op::Acquire(acquire(1)));
+        let mut stamped = coordinator.store().execute(granted).await.unwrap();
+        stamped.executed.handed = vec![handed(1, of)];
+        coordinator.note(&name(), &stamped);
+        tokio::time::sleep(A_MOMENT).await;
+        assert_eq!(site.seen().await, (holders, 0), "{of}");
+        assert!(!coordinator.registry().knows(&owner(1)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_was_made_elsewhere_to_one_that_is_gone_is_handed_on() {
+    let site = Site::start();
+    let granted = site.coordinator.command(name(), Op::Acquire(acquire(1)));
+    site.coordinator.store().execute(granted).await.unwrap();
+    site.tell_granted(1).await;
+    tokio::time::sleep(A_MOMENT).await;
+    assert_eq!(site.seen().await, (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_told_that_replicas_have_not_acknowledged_its_grant() {
+    let site = Site::start();
+    let waiter = site.register(1);
+    let error = StoreError::NotReplicated {
+        replicas: 1,
+        timeout: Duration::from_secs(1),
+    };
+    site.coordinator.refuse(&name(), &handed(1, "here"), &error);
+    let failed = RegistryEvent::GrantFailed(error);
+    assert_eq!(heard(&waiter).await, (owner(1), failed));
 }
 
 #[tokio::test(start_paused = true)]
@@ -253,12 +297,14 @@ async fn a_call_that_is_dropped_leaves_the_queue() {
     tokio::time::sleep(A_MOMENT).await;
     assert_eq!(site.seen().await, (1, 0));
     assert!(!site.coordinator.registry().knows(&held));
+    assert_eq!(site.coordinator.metrics().contended_names.value(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_comes_before_its_acquire_is_sent_again() {
     let site = Site::start();
     let later = clock::now().after(Duration::from_secs(60));
+    site.register(1);
     site.coordinator.clean_up(PendingCleanup {
         name: name(),
         owner: owner(1),
@@ -266,6 +312,8 @@ async fn a_release_that_comes_before_its_acquire_is_sent_again() {
         may_arrive_until: Some(later),
         gone_at: later,
     });
+    let registry = site.coordinator.registry();
+    assert!(registry.knows(&owner(1)) && !registry.waits(&owner(1)));
     // The release finds nothing.
     tokio::time::sleep(A_MOMENT).await;
     let arrives = site.coordinator.command(name(), Op::Acquire(acquire(1)));

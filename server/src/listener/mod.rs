@@ -19,6 +19,8 @@ mod handle;
 mod http2;
 mod options;
 mod registry;
+#[cfg(test)]
+pub(crate) mod tests;
 mod watchdog;
 mod wire;
 

@@ -237,13 +237,11 @@ impl Outbox {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use futures_util::StreamExt;
     use leasehold_proto::v1::{SessionClosed, SessionResponse, session_response::Response};
-    use tokio::net::{TcpListener, TcpStream};
-    use tokio_util::sync::CancellationToken;
+    use tokio::net::TcpStream;
 
     use super::*;
-    use crate::listener::{Connection, Connections, Ending, ListenerOptions, accept};
+    use crate::listener::{Connection, Ending, tests::connection};
 
     const PATIENCE: Duration = Duration::from_secs(5);
     const QUEUE: usize = 8;
@@ -259,23 +257,12 @@ mod tests {
         Metrics,
         (Connection, TcpStream),
     ) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let options = ListenerOptions::default();
-        let incoming = accept(
-            listener,
-            options,
-            Connections::new(),
-            CancellationToken::new(),
-        );
-        tokio::pin!(incoming);
-        let (peer, connection) = tokio::join!(TcpStream::connect(address), incoming.next());
-        let connection = connection.unwrap().unwrap();
+        let (connection, peer) = connection().await;
         let metrics = Metrics::default();
         let (sender, answers) = mpsc::channel(QUEUE);
         let handle = connection.handle().clone();
         let outbox = Outbox::new(sender, READING, handle, metrics.clone());
-        (outbox, answers, metrics, (connection, peer.unwrap()))
+        (outbox, answers, metrics, (connection, peer))
     }
 
     fn say(outbox: &mut Outbox, ids: std::ops::RangeInclusive<u64>) {

@@ -312,3 +312,6 @@ fn is_undecodable(status: &Status) -> bool {
         tonic::Code::Internal | tonic::Code::ResourceExhausted | tonic::Code::Unimplemented
     )
 }
+
+#[cfg(test)]
+mod tests;

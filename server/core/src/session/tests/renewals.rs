@@ -69,6 +69,18 @@ fn a_heartbeat_is_answered_after_the_holds_that_are_due_were_renewed() {
 }
 
 #[test]
+fn a_hold_stands_in_the_store_for_as_long_as_heartbeats_come() {
+    let mut scene = Scene::open();
+    scene.hold(2, acquire("a"));
+    for sequence in 1..=4 {
+        scene.pass(TTL / 3);
+        scene.ask(10 + sequence, beat(sequence));
+        scene.answer_all();
+    }
+    assert_eq!((scene.holders("a"), scene.session.holds()), (1, 1));
+}
+
+#[test]
 fn a_heartbeat_that_does_not_follow_is_refused() {
     let mut scene = Scene::open();
     scene.ask(2, beat(3));

@@ -1,0 +1,302 @@
+//! Sessions whose stream, connection and coordinator end as a test says.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod scene;
+
+use leasehold_core::{
+    command::{Loss, Op},
+    session::{RegistryEvent, Resumed, Resumption},
+};
+use leasehold_proto::v1::{
+    AcquireOutcome, GrantedLock, LostReason, SessionAcquire, SessionRelease,
+    session_request::Request as Ask, session_response::Response,
+};
+use tokio::time::timeout;
+use tonic::Code;
+
+use self::scene::*;
+use super::*;
+use crate::{
+    access::rules::Granted,
+    coordinator::{
+        inbox::Inbox,
+        tests::{Site, heard, owner},
+    },
+    services::names,
+};
+
+/// Returns the reason for which the client hears that a lock is lost.
+async fn lost(client: &mut Client) -> LostReason {
+    match client.answer().await {
+        Response::Lost(lost) => lost.locks[0].reason(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_client_hears_of_its_grants_and_losses() {
+    let mut scene = Scene::with_locks(Duration::ZERO).await;
+    let coordinator = scene.site.coordinator.clone();
+    let released = names::release(&coordinator, &name("b"), owner(1)).await;
+    assert!(released.unwrap());
+    assert_eq!(scene.client.granted().await.name, "b");
+    let forced = names::force_release(&coordinator, &name("a"), None).await;
+    assert!(forced.unwrap().0);
+    assert_eq!(lost(&mut scene.client).await, LostReason::Forced);
+}
+
+#[tokio::test]
+async fn what_a_peer_ended_is_released_at_once() {
+    for is_killed in [false, true] {
+        let mut scene = Scene::with_locks(Duration::ZERO).await;
+        if is_killed {
+            scene.client.is_killed().await;
+        } else {
+            scene.client.requests = None;
+        }
+        scene.ended().await;
+        assert_eq!(scene.left().await, (0, 0), "{is_killed}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_peer_said_before_it_died_is_heard() {
+    let mut scene = Scene::open(Duration::ZERO).await;
+    let lock_delay = Some(prost_types::Duration {
+        seconds: 60,
+        nanos: 0,
+    });
+    let delayed = SessionAcquire {
+        name: "a".to_owned(),
+        lock_delay,
+        ..SessionAcquire::default()
+    };
+    scene.client.ask(2, Ask::Acquire(delayed));
+    let GrantedLock { name, owner_id, .. } = scene.client.granted().await;
+    scene.client.is_killed().await;
+    let release = SessionRelease { name, owner_id };
+    scene.client.ask(3, Ask::Release(release));
+    scene.ended().await;
+    // An unclean end would have closed it.
+    other_takes(&scene.site.coordinator, "a").await;
+}
+
+#[tokio::test]
+async fn silence_is_no_drop() {
+    for error in [None, Some(Status::unknown("the transport broke"))] {
+        let mut scene = Scene::with_locks(Duration::ZERO).await;
+        // As the watchdog does.
+        scene.client.connection.handle().kill();
+        let requests = scene.client.requests.take().unwrap();
+        if let Some(status) = error.clone() {
+            requests.send(Err(status)).unwrap();
+        }
+        drop(requests);
+        assert_eq!(scene.gave_up().await, 1, "{error:?}");
+        scene.shutdown.stopping.cancel();
+        scene.ended().await;
+        assert_eq!(scene.left().await.0, 1, "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_breaks_the_protocol_is_told_and_its_locks_are_left() {
+    for (code, reason) in [
+        (Code::Internal, "UNKNOWN_REQUEST"),
+        (Code::OutOfRange, "MESSAGE_TOO_LARGE"),
+    ] {
+        let mut scene = Scene::with_locks(Duration::ZERO).await;
+        let requests = scene.client.requests.take().unwrap();
+        requests.send(Err(Status::new(code, ""))).unwrap();
+        assert_eq!(scene.client.failed().await, reason);
+        assert_eq!(scene.gave_up().await, 1, "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_told_that_its_coordinator_drains_and_is_served_meanwhile() {
+    let mut scene = Scene::open(Duration::ZERO).await;
+    scene.shutdown.draining.cancel();
+    match scene.client.answer().await {
+        Response::Draining(draining) => {
+            let deadline = Duration::try_from(draining.deadline.unwrap());
+            assert_eq!(deadline.unwrap(), DRAIN_TIMEOUT);
+        }
+        other => panic!("{other:?}"),
+    }
+    scene.client.acquire(2, "a");
+    scene.client.granted().await;
+}
+
+#[tokio::test]
+async fn a_coordinator_that_stops_leaves_the_locks_of_its_sessions() {
+    let mut scene = Scene::with_locks(Duration::ZERO).await;
+    scene.shutdown.stopping.cancel();
+    assert_eq!(scene.client.failed().await, "DRAINING");
+    scene.ended().await;
+    assert_eq!(scene.left().await, (1, 1));
+}
+
+#[tokio::test]
+async fn a_session_that_waits_for_a_resume_stops_with_its_coordinator() {
+    let mut scene = Scene::with_locks(TTL).await;
+    scene.client.requests = None;
+    // It has heard of that.
+    let last = timeout(PATIENCE, scene.client.answers.recv()).await;
+    assert!(last.unwrap().is_none());
+    scene.shutdown.stopping.cancel();
+    scene.ended().await;
+    assert_eq!(scene.left().await, (1, 1));
+}
+
+#[tokio::test]
+async fn a_session_whose_task_is_dropped_leaves_nothing() {
+    let mut scene = Scene::with_locks(Duration::ZERO).await;
+    scene.served.abort();
+    assert!((&mut scene.served).await.unwrap_err().is_cancelled());
+    assert_eq!(scene.gave_up().await, 0);
+}
+
+#[tokio::test]
+async fn a_wait_ends_when_its_time_is_over() {
+    let mut scene = Scene::open(Duration::ZERO).await;
+    other_takes(&scene.site.coordinator, "a").await;
+    let waits = SessionAcquire {
+        name: "a".to_owned(),
+        wait: Some(prost_types::Duration {
+            seconds: 0,
+            nanos: 1_000_000,
+        }),
+        ..SessionAcquire::default()
+    };
+    scene.client.ask(2, Ask::Acquire(waits));
+    let queued = scene.client.answer().await;
+    assert!(matches!(queued, Response::Queued(_)), "{queued:?}");
+    match scene.client.answer().await {
+        Response::NotGranted(not) => assert_eq!(not.outcome(), AcquireOutcome::TimedOut),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn one_waiter_too_many_is_refused() {
+    let mut scene = Scene::open(Duration::ZERO).await;
+    let limits = scene.site.coordinator.limits().clone();
+    let most = limits.config().max_waiters_per_name;
+    let places = (0..most).map(|_| limits.waiter(&name("a")).unwrap());
+    let _places: Vec<_> = places.collect();
+    scene.client.acquire(2, "a");
+    match scene.client.answer().await {
+        Response::Error(error) => assert_eq!(error.reason, "TOO_MANY_WAITERS"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A hold of a stranger's that a session takes over.
+fn resumption(next: u8) -> Resumption {
+    Resumption {
+        name: name("a"),
+        from: vec![owner(1)],
+        next: owner(next),
+        what: Resumed::Hold { count: 1 },
+    }
+}
+
+#[tokio::test]
+async fn whoever_had_what_a_session_takes_over_is_told() {
+    let site = Site::start();
+    let former = Arc::new(Inbox::default());
+    let held = other_takes(&site.coordinator, "a").await;
+    site.coordinator.registry().hold(&held, Arc::clone(&former));
+    let mut scene = Scene::resume(site, Duration::ZERO, vec![resumption(2)]).await;
+    match scene.client.answer().await {
+        Response::Opened(opened) => assert_eq!(opened.resumed.len(), 1),
+        other => panic!("{other:?}"),
+    }
+    let moved = RegistryEvent::Lost(Loss::Resumed);
+    assert_eq!(heard(&former).await, (held, moved));
+}
+
+#[tokio::test]
+async fn an_owner_id_that_is_known_is_not_taken_for_a_resume() {
+    let site = Site::start();
+    let registry = site.coordinator.registry();
+    registry.wait(owner(3), Arc::new(Inbox::default()));
+    let resume = vec![resumption(2), resumption(3)];
+    let mut scene = Scene::resume(site, Duration::ZERO, resume).await;
+    assert_eq!(scene.client.failed().await, "INVALID_FIELD");
+    scene.ended().await;
+    let registry = scene.site.coordinator.registry();
+    assert!(!registry.knows(&owner(2)) && registry.waits(&owner(3)));
+}
+
+/// A driver that nobody runs, whose session holds `a`; its client's messages come last.
+async fn holding(site: &Site) -> (Driver, Client, Requests) {
+    let coordinator = &site.coordinator;
+    let (mut client, connection, outbox, requests) = client(coordinator).await;
+    let opened = opened(coordinator, Duration::ZERO, Vec::new());
+    let config = Config {
+        id: opened.id,
+        client_name: opened.client_name.clone(),
+        grace: Duration::ZERO,
+        max_locks: 1,
+        store_timeout: PATIENCE,
+        max_ttl: TTL,
+        tells_tickets: true,
+        needs_replicas: false,
+    };
+    let lease = opened.lease.clone();
+    let mut driver = Driver {
+        kind: Kind::LeaseStream,
+        session: with_context(|context| Session::open(config, lease, 1, Vec::new(), context)),
+        carrier: Carrier::new(coordinator.clone(), opened, outbox),
+        connection,
+        drain_timeout: DRAIN_TIMEOUT,
+    };
+    let acquire = SessionAcquire {
+        name: "a".to_owned(),
+        ..SessionAcquire::default()
+    };
+    driver.on_request(messages::Message {
+        request_id: 2,
+        request: Some(Ask::Acquire(acquire)),
+        ..messages::Message::default()
+    });
+    run(&mut driver);
+    client.answer().await;
+    client.granted().await;
+    (driver, client, requests)
+}
+
+/// Carries out what a driver's session says, and takes in what the store in memory answers at once.
+fn run(driver: &mut Driver) {
+    driver.carry_out();
+    let mut events = Vec::new();
+    driver.carrier.executor.inbox().take(&mut events);
+    for event in events {
+        driver.on_event(event);
+    }
+    driver.carry_out();
+}
+
+#[tokio::test]
+async fn what_the_store_lost_while_it_was_away_is_found_at_once() {
+    let site = Site::start();
+    let (mut driver, mut client, mut requests) = holding(&site).await;
+    driver.on_signal(Signal::Store(false), &mut requests);
+    let lose = site.coordinator.command(name("a"), Op::ForceRelease);
+    site.coordinator.store().execute(lose).await.unwrap();
+    driver.on_signal(Signal::Store(true), &mut requests);
+    run(&mut driver);
+    assert_eq!(lost(&mut client).await, LostReason::Deleted);
+}
+
+#[tokio::test]
+async fn a_hold_for_which_the_permission_is_gone_is_lost() {
+    let site = Site::start();
+    let (mut driver, mut client, mut requests) = holding(&site).await;
+    let nothing = Granted::Only(Vec::new());
+    driver.on_signal(Signal::Rights(Ok(nothing)), &mut requests);
+    run(&mut driver);
+    assert_eq!(lost(&mut client).await, LostReason::PermissionRevoked);
+}
