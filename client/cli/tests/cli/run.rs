@@ -61,7 +61,7 @@ async fn a_lock_that_is_not_granted_is_told_with_its_holder() {
     let _guard = client.lock("a").await.unwrap();
     for wait in ["0", "100ms"] {
         let ran = output(&endpoint, &["run", "a", "--wait", wait, "--", "true"]);
-        assert_eq!(ran.status.code(), Some(75));
+        assert_eq!(ran.status.code(), Some(75), "{}", stderr(&ran));
         assert!(stderr(&ran).contains("\"the other\""), "{}", stderr(&ran));
     }
 }
