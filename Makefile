@@ -19,6 +19,7 @@ setup: ## Install what the tests need (redis-server), or say what to install
 	@tests/setup
 
 tools: setup $(BUF) ## Install what all checks need, or say what to install
+	@tests/tools
 	@ops/setup
 	@tests/deny setup
 

@@ -7,10 +7,8 @@ use std::{
     sync::OnceLock,
 };
 
-const REQUIREMENTS: &str = include_str!("../python/requirements.txt");
-
 /// Returns the Python interpreter of a virtual environment below `target/` that has `tests/python/requirements.txt` installed.
-/// The first test that asks makes it, and it is kept while the requirements stay the same.
+/// `tests/tools` makes it if it is missing, and anew if the requirements change.
 ///
 /// # Panics
 ///
@@ -27,35 +25,11 @@ pub fn interpreter() -> &'static Path {
         let lock = fs::File::create(target.join("python.lock")).expect("target can be written to");
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
             .expect("the file can be locked");
-        let environment = target.join("python");
-        let stamp = environment.join("requirements.txt");
-        if fs::read_to_string(&stamp).is_ok_and(|made_for| made_for == REQUIREMENTS) {
-            return environment.join("bin/python");
-        }
-        // On Debian: apt-get install python3-venv.
-        run(Command::new("python3")
-            .args(["-m", "venv", "--clear"])
-            .arg(&environment));
-        run(Command::new(environment.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet", "--requirement"])
-            .arg(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/python/requirements.txt"
-            )));
-        fs::write(&stamp, REQUIREMENTS).expect("the stamp can be written");
-        environment.join("bin/python")
+        let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tools"))
+            .arg("python")
+            .status()
+            .expect("tests/tools can be run");
+        assert!(made.success(), "tests/tools python: {made}");
+        target.join("python/bin/python")
     })
-}
-
-fn run(command: &mut Command) {
-    match command.output() {
-        Ok(output) if output.status.success() => {}
-        Ok(output) => panic!(
-            "{command:?} failed: {}\n{}{}\nOn Debian, `apt-get install python3-venv` provides environments.",
-            output.status,
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        ),
-        Err(error) => panic!("failed to run {command:?}: {error}"),
-    }
 }

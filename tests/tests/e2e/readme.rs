@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsString,
     path::PathBuf,
     process::{Command, Stdio},
 };
@@ -35,28 +36,18 @@ fn commands(readme: &str) -> String {
     commands
 }
 
-/// Returns the directory of grpcurl, which is installed below `target/` if it is nowhere to be found.
-fn grpcurl() -> PathBuf {
-    let home = PathBuf::from(env::var_os("HOME").unwrap_or_default());
-    let known = env::split_paths(&env::var_os("PATH").unwrap_or_default())
-        .chain([home.join("go/bin")])
-        .find(|directory| directory.join("grpcurl").exists());
-    if let Some(directory) = known {
-        return directory;
-    }
+/// Returns a search path with grpcurl in it. `tests/tools` builds it if it is missing.
+fn path_with_grpcurl() -> OsString {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tools");
+    let made = Command::new(script).arg("grpcurl").status();
+    let made = made.expect("tests/tools can be run");
+    assert!(made.success(), "tests/tools grpcurl: {made}");
     let tools = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools");
-    std::fs::create_dir_all(tools).unwrap();
-    let tools = PathBuf::from(tools).canonicalize().unwrap();
-    let status = Command::new("go")
-        .args([
-            "install",
-            "github.com/fullstorydev/grpcurl/cmd/grpcurl@latest",
-        ])
-        .env("GOBIN", &tools)
-        .status()
-        .expect("Go is installed, or grpcurl is");
-    assert!(status.success(), "failed to install grpcurl: {status}");
-    tools
+    let tools = PathBuf::from(tools);
+    let home = PathBuf::from(env::var_os("HOME").unwrap_or_default());
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories = env::split_paths(&path).chain([home.join("go/bin"), tools]);
+    env::join_paths(directories).expect("no directory has a colon in its name")
 }
 
 #[tokio::test]
@@ -68,15 +59,10 @@ async fn the_grpcurl_lines_of_the_readme_work_as_written() {
     let _coordinator = Coordinator::process()
         .arguments(["--listen", "127.0.0.1:7420"])
         .start();
-    let path = env::join_paths(
-        [grpcurl()]
-            .into_iter()
-            .chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
-    );
     let mut bash = Command::new("bash");
     bash.args(["-euxo", "pipefail", "-c", &commands])
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-        .env("PATH", path.unwrap())
+        .env("PATH", path_with_grpcurl())
         .stdin(Stdio::null());
     let mut bash = tokio::process::Command::from(bash);
     bash.kill_on_drop(true);
