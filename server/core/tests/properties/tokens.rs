@@ -128,6 +128,7 @@ fn by_one_coordinator(mut step: Step) -> Step {
         Step::Acquire { by, .. }
         | Step::Refresh { by, .. }
         | Step::Force { by, .. }
+        | Step::ForceOne { by, .. }
         | Step::Resume { by, .. } => *by = 0,
         Step::Renew { elsewhere, .. } => *elsewhere = None,
         _ => {}
