@@ -1,12 +1,13 @@
 //! Ports for servers whose port must be known beforehand, or stay the same over a restart.
 
 use std::{
-    net::{Ipv4Addr, TcpListener},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     ops::Range,
     sync::{Mutex, PoisonError},
 };
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
+use socket2::{Domain, Socket, Type};
 
 /// Below the range from which the kernel takes the ports of outgoing connections: while a server is down, no connection
 /// can sit on its port, and none that redials it can end up connected to itself.
@@ -35,7 +36,7 @@ static RESERVED: Mutex<Reserved> = Mutex::new(Reserved {
 pub fn free_port() -> u16 {
     let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        if let Some(port) = reserved.free.find(|port| listen(*port).is_some()) {
+        if let Some(port) = reserved.free.find(|port| is_free(*port)) {
             return port;
         }
         let (free, mark) = reserve();
@@ -52,6 +53,18 @@ fn reserve() -> (Range<u16>, TcpListener) {
     let mut firsts = after.iter().chain(before);
     let reserved = firsts.find_map(|first| Some((first + 1..first + BLOCK, listen(*first)?)));
     reserved.unwrap_or_else(|| panic!("found no free ports in {RANGE:?} on 127.0.0.1"))
+}
+
+/// Returns whether nothing listens on a port. Binds a socket that does not listen: a process that another thread starts at this
+/// moment has every socket of this one until it executes its program, and a listener that lives on there would keep the port.
+fn is_free(port: u16) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let bind = || {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into())
+    };
+    bind().is_ok()
 }
 
 fn listen(port: u16) -> Option<TcpListener> {

@@ -17,7 +17,7 @@ use crate::{
 const SWEEP: usize = 4;
 
 /// State machines of all names, each dropped when nothing is left of it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LockTable {
     locks: HashMap<LockName, LockState>,
     forgettable: BinaryHeap<Reverse<(StoreTime, LockName)>>,

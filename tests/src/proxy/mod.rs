@@ -5,7 +5,7 @@ mod connection;
 mod tests;
 
 use std::{
-    io,
+    io::{self, ErrorKind},
     net::{Ipv4Addr, SocketAddr},
     sync::{
         Arc,
@@ -17,6 +17,7 @@ use std::{
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Notify, watch},
+    time::{Instant, sleep},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -228,11 +229,7 @@ impl Accept {
             let wanted = !self.rules.borrow_and_update().refuse;
             if wanted != listener.is_some() {
                 listener = if wanted {
-                    Some(
-                        TcpListener::bind(self.address)
-                            .await
-                            .expect("the port is ours"),
-                    )
+                    Some(listen_again(self.address).await)
                 } else {
                     None
                 };
@@ -263,6 +260,20 @@ impl Accept {
             ended: self.ended.clone(),
         };
         self.connections.spawn(connection.run(client));
+    }
+}
+
+/// Listens on the port of a listener that was dropped. A process that was being started then has it too until it executes its
+/// program.
+async fn listen_again(address: SocketAddr) -> TcpListener {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                sleep(Duration::from_millis(1)).await;
+            }
+            bound => return bound.expect("the port is ours"),
+        }
     }
 }
 

@@ -311,9 +311,12 @@ impl World {
         }
     }
 
-    /// Returns a holder or waiter as the view shows it.
-    fn one(&mut self, name: usize, is_wait: bool, which: usize) -> Option<One> {
-        let view = self.view(name);
+    /// Returns a holder or waiter as the view shows it. Looks at a copy, because a view drops what has expired, and the models
+    /// only follow time by the events that they are given.
+    fn one(&self, name: usize, is_wait: bool, which: usize) -> Option<One> {
+        let mut copy = Self::new();
+        (copy.table, copy.now) = (self.table.clone(), self.now);
+        let view = copy.view(name);
         if is_wait {
             return Some(One::Waiter(view.waiters.get(which)?.number));
         }
