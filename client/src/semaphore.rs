@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::{request::PermitRequest, session::Session};
+use crate::{
+    request::PermitRequest,
+    session::{Mode, Session},
+};
 
 /// Semaphore: a name that is held by permits, up to a limit. Made by [`Client::semaphore`](crate::Client::semaphore) and
 /// [`Session::semaphore`]. Cheap to clone.
 ///
-/// The store keeps no limit: those who hold or wait for permits agree on one, and the coordinator refuses a request with
-/// another. Waiters are served in order, so that a request for many permits is not starved by others for few. Holders of
-/// permits at the same time have different fencing tokens, whose order has no meaning.
+/// Every request names the limit. Those who hold or wait for permits agree on one, and the coordinator refuses a request with
+/// another, unless it has a [revision](Semaphore::limit_revision). Waiters are served in order, so that a request for many
+/// permits is not starved by others for few. Holders of permits at the same time have different fencing tokens, whose order
+/// has no meaning.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -26,6 +30,7 @@ pub struct Semaphore {
     session: Session,
     name: Arc<str>,
     limit: u32,
+    revision: u32,
 }
 
 impl Semaphore {
@@ -34,7 +39,35 @@ impl Semaphore {
             session,
             name,
             limit,
+            revision: 0,
         }
+    }
+
+    /// Sets the revision of the decision for this limit, for example the number of the deployment that changes
+    /// the limit. Default: 0.
+    ///
+    /// A request with a greater revision than the one in force replaces the limit at once, also if it has to wait. One with a
+    /// smaller revision, as of programs that are not updated yet, follows the limit in force. So the limit changes while
+    /// permits are held, and changes once, whatever the order of the requests. To go back, use a greater revision again.
+    ///
+    /// A greater limit lets waiters in at once. A smaller one takes no permits away: nobody gets any until enough are given
+    /// back. Requests for more permits than the limit in force fail with
+    /// [`AcquireError::LimitMismatch`](crate::AcquireError::LimitMismatch); those that wait already, when their turn comes.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// let before = client.semaphore("downloads", 1);
+    /// let after = client.semaphore("downloads", 2).limit_revision(1);
+    /// let one = before.permits(1).await?;
+    /// let two = after.permits(1).await?;
+    /// two.release().await?;
+    /// // The former version gets along with the new limit.
+    /// let two = before.permits(1).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn limit_revision(mut self, revision: u32) -> Self {
+        self.revision = revision;
+        self
     }
 
     /// Returns the semaphore's name.
@@ -42,7 +75,7 @@ impl Semaphore {
         &self.name
     }
 
-    /// Returns how many permits there are.
+    /// Returns how many permits there are, according to this program.
     pub fn limit(&self) -> u32 {
         self.limit
     }
@@ -59,6 +92,11 @@ impl Semaphore {
     /// # Ok(()) });
     /// ```
     pub fn permits(&self, permits: u32) -> PermitRequest {
-        PermitRequest::permits(self.session.clone(), self.name.clone(), permits, self.limit)
+        let mode = Mode::Semaphore {
+            permits,
+            limit: self.limit,
+            revision: self.revision,
+        };
+        PermitRequest::permits(self.session.clone(), self.name.clone(), mode)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_core::name::LockName;
+use leasehold_core::{mode::Limit, name::LockName};
 pub use leasehold_proto::Reason;
 use leasehold_store::StoreError;
 
@@ -67,12 +67,16 @@ impl Refusal {
     }
 
     /// Returns the refusal of an acquire of a semaphore with another limit than the one in force.
-    pub fn other_limit(name: &LockName, limit: u32) -> Self {
+    pub fn other_limit(name: &LockName, limit: Limit) -> Self {
+        let Limit { number, revision } = limit;
         let message = format!(
-            "those who hold or wait for the semaphore {name:?} agree on a limit of {limit}; ask with that one",
+            "the semaphore {name:?} has a limit of {number}, of revision {revision}; ask for no more permits and with that limit, \
+             or change it with a greater `limit_revision`",
             name = name.as_str(),
         );
-        Self::new(Reason::LimitMismatch, message).with("limit", limit)
+        Self::new(Reason::LimitMismatch, message)
+            .with("limit", number)
+            .with("limit_revision", revision)
     }
 
     /// Returns the refusal of a field that is out of bounds; `what` completes the sentence "the field …".

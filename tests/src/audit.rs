@@ -72,6 +72,11 @@ pub fn is_token(key: &str) -> bool {
     key.starts_with("lh:") && key.contains(":token:")
 }
 
+/// Returns whether a key is the limit of a semaphore with its revision, which outlives its holders.
+pub fn is_limit(key: &str) -> bool {
+    key.starts_with("lh:") && key.contains("}:limit:")
+}
+
 /// Looks at every key again and again, for one that has no TTL.
 #[derive(Debug)]
 pub struct TtlAudit {

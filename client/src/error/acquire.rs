@@ -116,7 +116,8 @@ pub enum AcquireError {
         /// The coordinator's answer.
         source: Failure,
     },
-    /// Other clients hold or wait for permits of this semaphore with another limit.
+    /// Other clients hold or wait for permits of this semaphore with another limit of the same
+    /// [revision](crate::Semaphore::limit_revision), or the limit in force is less than the permits requested.
     ///
     /// ```
     /// # leasehold_tests::doc(async |client| {

@@ -87,7 +87,8 @@ pub type LockAllRequest = LockRequest<LockGuards>;
 /// Request for permits of a semaphore, made by [`Semaphore::permits`](crate::Semaphore::permits).
 ///
 /// The coordinator refuses a request for no permits or for more than the limit, and, with
-/// [`AcquireError::LimitMismatch`], one with another limit than that of present holders and waiters.
+/// [`AcquireError::LimitMismatch`], one with another limit of the same revision than that of present holders and waiters, or for
+/// more permits than the limit in force.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -143,12 +144,8 @@ impl LockAllRequest {
 }
 
 impl PermitRequest {
-    pub(crate) fn permits(session: Session, name: Arc<str>, permits: u32, limit: u32) -> Self {
-        Self::new(
-            session,
-            Names::One(name),
-            Mode::Semaphore { permits, limit },
-        )
+    pub(crate) fn permits(session: Session, name: Arc<str>, mode: Mode) -> Self {
+        Self::new(session, Names::One(name), mode)
     }
 }
 

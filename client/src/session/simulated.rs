@@ -73,6 +73,8 @@ pub struct Acquire {
     pub permits: u32,
     /// The semaphore's limit.
     pub limit: u32,
+    /// The revision of that limit.
+    pub limit_revision: u32,
     /// Longest wait; `None` is without a bound.
     pub wait: Option<Duration>,
     /// Time for which each name stays closed after an unclean end.
@@ -139,6 +141,7 @@ impl Session {
             v1::LockMode::Semaphore => Mode::Semaphore {
                 permits: acquire.permits,
                 limit: acquire.limit,
+                revision: acquire.limit_revision,
             },
             _ => Mode::Exclusive,
         };

@@ -38,7 +38,11 @@ pub(crate) enum Names {
 pub(crate) enum Mode {
     Exclusive,
     Shared,
-    Semaphore { permits: u32, limit: u32 },
+    Semaphore {
+        permits: u32,
+        limit: u32,
+        revision: u32,
+    },
 }
 
 impl AcquireSpec {
@@ -75,10 +79,14 @@ impl AcquireSpec {
 
     /// Returns the request, with the rest of the wait.
     pub(super) fn message(&self, wait: Option<Duration>) -> v1::SessionAcquire {
-        let (mode, permits, limit) = match self.mode {
-            Mode::Exclusive => (v1::LockMode::Exclusive, 0, 0),
-            Mode::Shared => (v1::LockMode::Shared, 0, 0),
-            Mode::Semaphore { permits, limit } => (v1::LockMode::Semaphore, permits, limit),
+        let (mode, permits, limit, limit_revision) = match self.mode {
+            Mode::Exclusive => (v1::LockMode::Exclusive, 0, 0, 0),
+            Mode::Shared => (v1::LockMode::Shared, 0, 0, 0),
+            Mode::Semaphore {
+                permits,
+                limit,
+                revision,
+            } => (v1::LockMode::Semaphore, permits, limit, revision),
         };
         let (name, names) = match &self.names {
             Names::One(name) => (name.to_string(), Vec::new()),
@@ -99,6 +107,7 @@ impl AcquireSpec {
             actor: self.actor,
             reentrant: self.reentrant,
             max_hold: self.max_hold.map(wire),
+            limit_revision,
         }
     }
 }

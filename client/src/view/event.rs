@@ -85,6 +85,8 @@ pub enum LockEventKind {
     ValueChanged,
     /// A holder turned its exclusive hold into a shared one: `holder`.
     Downgraded,
+    /// A request replaced the limit of a semaphore that has holders or waiters: `limit`.
+    LimitChanged,
 }
 
 from_enum!(LockEventKind {
@@ -97,6 +99,7 @@ from_enum!(LockEventKind {
     Forced,
     ValueChanged,
     Downgraded,
+    LimitChanged,
 });
 
 impl FromWire<i32> for LockEventKind {
@@ -131,9 +134,13 @@ pub struct LockEvent {
     pub waiter_count: u64,
     /// Time for which the lock is closed after the event, if a hold ended uncleanly; none if it is not closed.
     pub closed_for: Option<Duration>,
+    /// The semaphore's limit after the event; none unless the event changed it.
+    pub limit: Option<u32>,
+    /// The revision of that limit; 0 in other events.
+    pub limit_revision: u32,
 }
 
 from_message!(LockEvent => LockEvent {
     kind, name, time, fencing_token, holder, waiter, reason, mode, holder_count,
-    waiter_count, closed_for,
+    waiter_count, closed_for, limit, limit_revision,
 });

@@ -155,11 +155,14 @@ pub struct LockView {
     pub lock_delay: Option<Duration>,
     /// The semaphore's limit, while it has holders or waiters; none for other locks.
     pub limit: Option<u32>,
-    /// Number of the semaphore's permits that are taken, including those that a lock-delay keeps; 0 for other locks.
+    /// The revision of that limit; 0 if the requests named none.
+    pub limit_revision: u32,
+    /// Number of the semaphore's permits that are taken, including those that a lock-delay keeps; 0 for other locks. More
+    /// than the limit after that was lowered, until enough of them are given back.
     pub permits_taken: u32,
 }
 
 from_message!(LockView => LockView {
     name, mode, holders, holder_count, waiters, waiter_count, fencing_token, closed_for,
-    lock_delay, limit, permits_taken,
+    lock_delay, limit, limit_revision, permits_taken,
 });

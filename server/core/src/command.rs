@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     id::{Actor, CoordinatorId, FeedId, FencingToken, OwnerId, SessionId, WaiterNumber},
-    mode::Mode,
+    mode::{Limit, Mode},
     name::{ClientName, LockName, Value},
     time::{Moment, StoreTime},
     view::{HolderView, NameEdges, NameView},
@@ -288,10 +288,10 @@ pub enum Reply {
         /// A holder, if there is one.
         holder: Option<HolderView>,
     },
-    /// The semaphore's holders and waiters use another limit; nothing was done.
+    /// The semaphore has another limit of this revision, or fewer permits than requested; nothing was done.
     OtherLimit {
         /// The limit in force.
-        limit: u32,
+        limit: Limit,
     },
     /// A hold was resumed.
     Resumed {

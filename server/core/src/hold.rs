@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId},
-    mode::{Mode, Taken},
+    mode::{Limit, Mode, Taken},
     name::{ClientName, Value},
     time::StoreTime,
     view::{HoldEdge, HoldView},
@@ -101,6 +101,8 @@ pub(crate) struct Holders {
     ends: BTreeSet<(StoreTime, OwnerId, bool)>,
     /// Permits that are taken, while it is held as a semaphore.
     permits: u64,
+    /// The limit in force, while it is held as a semaphore.
+    limit: Option<Limit>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -145,9 +147,24 @@ impl Holders {
         match Taken::Nothing.with(mode.unwrap_or_default()) {
             Taken::Permits { limit, .. } => Taken::Permits {
                 number: self.permits,
-                limit,
+                limit: self.limit.map_or(limit, |limit| limit.number),
             },
             taken => taken,
+        }
+    }
+
+    /// Returns the limit in force, while it is held as a semaphore.
+    pub(crate) fn limit(&self) -> Option<Limit> {
+        match self.taken() {
+            Taken::Permits { .. } => self.limit,
+            _ => None,
+        }
+    }
+
+    /// Replaces the limit in force, while it is held as a semaphore.
+    pub(crate) fn set_limit(&mut self, limit: Limit) {
+        if self.limit().is_some() {
+            self.limit = Some(limit);
         }
     }
 
@@ -166,8 +183,11 @@ impl Holders {
         self.holds.get_mut(owner)
     }
 
-    /// Adds a hold that fits.
+    /// Adds a hold that fits. The limit of the first permits comes into force.
     pub(crate) fn add(&mut self, hold: Hold) {
+        if self.ends.is_empty() {
+            self.limit = hold.mode.limit();
+        }
         self.ends.insert((hold.ends_at, hold.owner, false));
         self.permits += u64::from(hold.mode.permits());
         self.holds.insert(hold.owner, hold);

@@ -17,11 +17,23 @@ pub enum Mode {
     Semaphore(Permits),
 }
 
+/// Total of a semaphore's permits, and the revision of the decision for it.
+///
+/// A limit of a greater revision replaces the one in force; of a smaller revision, it gives way. Limits of the same revision
+/// must agree. So the outcome does not depend on the order in which acquires with different limits arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limit {
+    /// The number of permits.
+    pub number: u32,
+    /// The revision; 0 for one that replaces none.
+    pub revision: u32,
+}
+
 /// Some of a semaphore's permits: at least one, at most all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Permits {
     number: u32,
-    limit: u32,
+    limit: Limit,
 }
 
 impl Permits {
@@ -35,7 +47,25 @@ impl Permits {
             let what = format!("must be 1 to the limit, {limit}, not {number}");
             return Err(Invalid(what));
         }
+        let limit = Limit {
+            number: limit,
+            revision: 0,
+        };
         Ok(Self { number, limit })
+    }
+
+    /// Returns the same permits with a revision of the limit.
+    #[must_use]
+    pub const fn of_revision(self, revision: u32) -> Self {
+        self.of_limit(Limit {
+            revision,
+            ..self.limit
+        })
+    }
+
+    /// Returns the same permits of a semaphore with another limit.
+    pub(crate) const fn of_limit(self, limit: Limit) -> Self {
+        Self { limit, ..self }
     }
 
     /// Returns the number of permits.
@@ -43,15 +73,15 @@ impl Permits {
         self.number
     }
 
-    /// Returns the semaphore's limit.
-    pub const fn limit(self) -> u32 {
+    /// Returns the semaphore's limit: that of the request or, of a hold, the one in force when it was granted.
+    pub const fn limit(self) -> Limit {
         self.limit
     }
 }
 
 impl Mode {
     /// Returns the semaphore's limit; `None` in other modes.
-    pub const fn limit(self) -> Option<u32> {
+    pub const fn limit(self) -> Option<Limit> {
         match self {
             Self::Semaphore(permits) => Some(permits.limit),
             Self::Exclusive | Self::Shared => None,
@@ -66,15 +96,14 @@ impl Mode {
         }
     }
 
-    /// Returns whether a hold in this mode gives every right of one in the `other` mode.
+    /// Returns whether a hold in this mode gives every right of one in the `other` mode. A limit counts only where permits are
+    /// taken.
     pub const fn covers(self, other: Self) -> bool {
         match (self, other) {
             (Self::Exclusive, Self::Exclusive | Self::Shared) | (Self::Shared, Self::Shared) => {
                 true
             }
-            (Self::Semaphore(held), Self::Semaphore(asked)) => {
-                held.limit == asked.limit && held.number >= asked.number
-            }
+            (Self::Semaphore(held), Self::Semaphore(asked)) => held.number >= asked.number,
             _ => false,
         }
     }
@@ -92,7 +121,7 @@ pub enum Taken {
     Permits {
         /// The sum over all holders.
         number: u64,
-        /// The semaphore's limit.
+        /// The semaphore's limit in force.
         limit: u32,
     },
     /// All of it.
@@ -100,12 +129,13 @@ pub enum Taken {
 }
 
 impl Taken {
-    /// Returns whether one more hold in this mode fits.
+    /// Returns whether one more hold in this mode fits. Permits never do if they are more than the limit in force, which is not
+    /// looked at while nothing is taken.
     pub fn fits(self, mode: Mode) -> bool {
         match (self, mode) {
             (Self::Nothing, _) | (Self::Shared, Mode::Shared) => true,
             (Self::Permits { number, limit }, Mode::Semaphore(more)) => {
-                limit == more.limit && number + u64::from(more.number) <= u64::from(limit)
+                number + u64::from(more.number) <= u64::from(limit)
             }
             _ => false,
         }
@@ -123,7 +153,7 @@ impl Taken {
             },
             (_, Mode::Semaphore(permits)) => Self::Permits {
                 number: u64::from(permits.number),
-                limit: permits.limit,
+                limit: permits.limit.number,
             },
         }
     }
@@ -159,7 +189,9 @@ mod tests {
         let two = Taken::Nothing.with(permits(2, 3));
         assert!(two.fits(permits(1, 3)));
         assert!(!two.fits(permits(2, 3)));
-        assert!(!two.fits(permits(1, 4)));
+        // The limit in force counts, not the one that the request names.
+        assert!(two.fits(permits(1, 4)));
+        assert!(!two.fits(permits(2, 4)));
         assert!(!two.fits(Mode::Shared));
         assert!(!two.with(permits(1, 3)).fits(permits(1, 3)));
     }
@@ -170,7 +202,7 @@ mod tests {
         assert!(!Mode::Shared.covers(Mode::Exclusive));
         assert!(permits(2, 3).covers(permits(1, 3)));
         assert!(!permits(1, 3).covers(permits(2, 3)));
-        assert!(!permits(2, 3).covers(permits(1, 4)));
+        assert!(permits(2, 3).covers(permits(1, 4)));
         assert!(!Mode::Exclusive.covers(permits(1, 3)));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::{
     command::{Acquire, DEAD_AFTER, PLACES_KEPT},
     id::{CoordinatorId, OwnerId, WaiterNumber},
+    mode::Limit,
     ranks::Ranks,
     time::StoreTime,
 };
@@ -21,8 +22,8 @@ pub struct Queue {
     ranks: Ranks,
     /// The place of the last waiter that joined: the waiter's number.
     last_place: u64,
-    /// The limit of the first waiter for permits since the queue was empty.
-    limit: Option<u32>,
+    /// The limit in force of the waiters for permits, if there was one since the queue was empty.
+    limit: Option<Limit>,
 }
 
 /// Waiters of one coordinator.
@@ -64,8 +65,15 @@ impl Queue {
     }
 
     /// Returns the semaphore's limit of the waiters, if any waits for permits.
-    pub fn limit(&self) -> Option<u32> {
+    pub fn limit(&self) -> Option<Limit> {
         self.limit
+    }
+
+    /// Replaces the semaphore's limit of the waiters, if any has waited for permits.
+    pub fn set_limit(&mut self, limit: Limit) {
+        if self.limit.is_some() {
+            self.limit = Some(limit);
+        }
     }
 
     /// Returns the waiters in order. Each takes O(k) for k coordinators.
@@ -103,9 +111,15 @@ impl Queue {
         Some(last.after(PLACES_KEPT))
     }
 
-    /// Adds a waiter at the end, or leaves it in its place.
-    pub fn join(&mut self, acquire: &Acquire, coordinator: &CoordinatorId, now: StoreTime) {
-        self.limit = self.limit.or(acquire.mode.limit());
+    /// Adds a waiter at the end, or leaves it in its place. `limit` is the one in force, if it waits for permits.
+    pub fn join(
+        &mut self,
+        acquire: &Acquire,
+        coordinator: &CoordinatorId,
+        limit: Option<Limit>,
+        now: StoreTime,
+    ) {
+        self.limit = self.limit.or(limit);
         let number = match self.is_empty() {
             true => WaiterNumber::first_at(now).get(),
             false => self.last_place + 1,

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::{command::Loss, id::OwnerId, time::StoreTime};
 
-/// Most owner ids that are remembered for one name. Redis keeps this many in its compact form. `hold.lua` and
+/// Most owner ids that are remembered for one name. Redis keeps this many in its compact form. `found.lua` and
 /// `quorum/common.lua` have the same number.
 ///
 /// Beyond it, the ids that would be forgotten first are forgotten at once. A former owner then learns "deleted" or "taken"

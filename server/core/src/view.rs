@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId, WaiterNumber},
-    mode::Mode,
+    mode::{Limit, Mode},
     name::{ClientName, Value},
     time::StoreTime,
 };
@@ -92,7 +92,7 @@ pub struct NameView {
     /// permits that were held.
     pub closed_for: Option<Duration>,
     /// The semaphore's limit, while it has holders or waiters.
-    pub limit: Option<u32>,
+    pub limit: Option<Limit>,
     /// Number of its permits that are taken, those that are closed included.
     pub permits_taken: u64,
     /// The newest token on record.
@@ -110,6 +110,8 @@ pub struct NameEdges {
     pub holders: Vec<HoldEdge>,
     /// The first waiters whose coordinators live, in order: at most [`EDGES`].
     pub waiters: Vec<WaitEdge>,
+    /// The semaphore's limit in force, while it has holders.
+    pub limit: Option<Limit>,
     /// Whether these are all holders: not where there are more than [`EDGES`].
     pub complete: bool,
 }

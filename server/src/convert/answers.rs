@@ -106,9 +106,10 @@ pub fn lock_view(name: &LockName, view: &NameView) -> v1::LockView {
             .filter(|delay| !delay.is_zero())
             .map(wire_duration),
         holder_count: view.holder_count,
-        limit: view.limit.unwrap_or(0),
-        // Never more than the limit.
+        limit: view.limit.map_or(0, |limit| limit.number),
+        // Never more than the largest limit.
         permits_taken: u32::try_from(view.permits_taken).unwrap_or(u32::MAX),
+        limit_revision: view.limit.map_or(0, |limit| limit.revision),
     }
 }
 
@@ -159,6 +160,8 @@ fn lock_event(event: &Event) -> v1::LockEvent {
         holder_count: event.after.holder_count,
         waiter_count: event.after.waiter_count,
         closed_for: event.closed_for.map(wire_duration),
+        limit: event.limit.map_or(0, |limit| limit.number),
+        limit_revision: event.limit.map_or(0, |limit| limit.revision),
     }
 }
 
@@ -173,6 +176,7 @@ fn event_kind(kind: EventKind) -> v1::LockEventKind {
         EventKind::Forced => v1::LockEventKind::Forced,
         EventKind::ValueChanged => v1::LockEventKind::ValueChanged,
         EventKind::Downgraded => v1::LockEventKind::Downgraded,
+        EventKind::LimitChanged => v1::LockEventKind::LimitChanged,
     }
 }
 

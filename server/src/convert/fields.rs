@@ -149,7 +149,12 @@ pub fn client_name(field: &str, name: &str) -> Result<ClientName, Refusal> {
 }
 
 /// Converts a lock's mode; `path` comes before the names of the fields.
-pub fn mode(path: &str, mode: i32, permits: u32, limit: u32) -> Result<Mode, Refusal> {
+pub fn mode(
+    path: &str,
+    mode: i32,
+    permits: u32,
+    (limit, revision): (u32, u32),
+) -> Result<Mode, Refusal> {
     let field = |name: &str| format!("{path}{name}");
     let asked = v1::LockMode::try_from(mode).map_err(|_| {
         let what = format!(
@@ -164,10 +169,15 @@ pub fn mode(path: &str, mode: i32, permits: u32, limit: u32) -> Result<Mode, Ref
             return Err(Refusal::field(&field("limit"), what));
         }
         return Permits::new(permits, limit)
-            .map(Mode::Semaphore)
+            .map(|permits| Mode::Semaphore(permits.of_revision(revision)))
             .map_err(|invalid| Refusal::field(&field("permits"), invalid));
     }
-    for (name, number) in [("permits", permits), ("limit", limit)] {
+    let numbers = [
+        ("permits", permits),
+        ("limit", limit),
+        ("limit_revision", revision),
+    ];
+    for (name, number) in numbers {
         if number != 0 {
             let what = "must be unset but for a semaphore (LOCK_MODE_SEMAPHORE)";
             return Err(Refusal::field(&field(name), what));

@@ -90,7 +90,8 @@ fn acquire(
     }
     let max_names = bounds.limits.config().max_names_per_acquire;
     let (first, others) = lock_names(&request, bounds.store, max_names)?;
-    let mode = mode("acquire.", request.mode, request.permits, request.limit)?;
+    let limit = (request.limit, request.limit_revision);
+    let mode = mode("acquire.", request.mode, request.permits, limit)?;
     let wait = wait("acquire.wait", request.wait, Wait::Forever, bounds.max_wait)?;
     let value = value("acquire.value", &request.value)?;
     let lock_delay = lock_delay("acquire.lock_delay", request.lock_delay, bounds.ttl)?;

@@ -64,7 +64,8 @@ impl LockService for Locks {
         let bounds = coordinator.bounds();
         let name = convert::lock_name("name", &request.name, coordinator.store())?;
         let wait = convert::wait("wait", request.wait, Wait::No, coordinator.max_wait())?;
-        let mode = convert::mode("", request.mode, request.permits, request.limit)?;
+        let limit = (request.limit, request.limit_revision);
+        let mode = convert::mode("", request.mode, request.permits, limit)?;
         let ttl = convert::ttl("ttl", request.ttl, bounds)?;
         let mut request = CallRequest {
             name: name.clone(),

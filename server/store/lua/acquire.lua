@@ -6,12 +6,12 @@
 -- Reply token | {handed, 0, token}
 --       | {handed, 1, place, ms until the first hold or lock-delay expires (below 0: never)}
 --       | {handed, 2, false | its holder (see view_holders)}
---       | {false, 7, the semaphore's limit in force, which is another one}
+--       | {false, 7, the semaphore's limit in force, its revision}: it is another one of this revision, or less than the permits
 --       | RESUMED | FORCED_OUT if it was sent before, and another stream has resumed it since, or an operator removed it
 -- If it is sent again, its grant or place stands, and never ends sooner, because this one may be late, and the hold may have
 -- been renewed for longer since.
 
-local QUEUED, BUSY, OTHER_LIMIT = 1, 2, 7
+local QUEUED, BUSY = 1, 2
 
 local function acquire(owner, lasts, details)
   look()
@@ -39,16 +39,19 @@ local function acquire(owner, lasts, details)
 
   refuse_if_full()
   load_queue()
-  local _, mode, permits, limit = read_request(details, me)
+  local _, mode, permits, asked, of = read_request(details, me)
+  local limit, revision
+  local here = details
   if mode == 'p' then
-    local in_force = many and many.limit() or queue_limit
-    if in_force and in_force ~= limit then return { false, OTHER_LIMIT, in_force } end
+    limit, revision = settle_limit(permits, asked, of)
+    if not limit then return revision end
+    if limit ~= asked or revision ~= of then here = with_limit(details, me, limit, revision) end
   end
-  if not attached and fits(mode, permits, limit) then return grant(owner, lasts, details, me, mode, limit) end
+  if not attached and fits(mode, permits) then return grant(owner, lasts, here, me, mode, limit, revision) end
 
   local waits = letter == 'w' or letter == 'W'
   local place, has_joined
-  if waits then place, has_joined = join(owner, lasts, details, mode == 'p' and limit) end
+  if waits then place, has_joined = join(owner, lasts, details, limit, revision) end
   local handed, is_waited_for = hand_on()
   local token
   handed, token = take(handed, owner)
@@ -58,10 +61,10 @@ local function acquire(owner, lasts, details)
     if has_joined and changes then note('queued', view_waiter(me, now, details, place), position) end
     return { handed, QUEUED, position, many and many.first_left() or call('PTTL', lock) }
   end
-  if is_waited_for or not fits(mode, permits, limit) then
+  if is_waited_for or not fits(mode, permits) then
     return { handed, BUSY, view_holders(1)[1] or false }
   end
   -- It may wait at a coordinator that counts as dead.
   leave(owner)
-  return answer(handed, grant(owner, lasts, details, me, mode, limit))
+  return answer(handed, grant(owner, lasts, here, me, mode, limit, revision))
 end

@@ -14,9 +14,11 @@
 --                         details (see hold.lua) of the grant that it was minted for, if any. They are of a hold only
 --                         while lock holds that owner id. Outlives the hold
 --       queue     zset    waiters: coordinator id, a zero byte, place (8 bytes), owner id; all of score 0
---       waiters   hash    owner id → its acquire; '' → the places given, the coordinators, the semaphore's limit
+--       waiters   hash    owner id → its acquire; '' → the places given, the coordinators, the semaphore's limit in force
 --                         (see queue.lua)
 --       holders, holds    of holds in other modes: see many.lua, which makes their names
+--       limit     string  the limit of a semaphore and its revision, once an acquire has named one: see limit.lua, which makes
+--                         its name
 --       replaced  zset    owner ids that resumes replaced, and, with an f behind, those of waiters that an operator removed,
 --                         by when they are forgotten (µs): see hold.lua, which makes its name
 -- KEYS, ARGV  see dispatch.lua

@@ -15,7 +15,7 @@ local function downgrade(owner)
   -- Its expiry was removed. Its holder renews it in time.
   if left < 0 then left = memory end
   many_made = many_made or many_functions()
-  many_made.begin('s', 0)
+  many_made.begin('s', 0, 0)
   found = with_extras(found, 's', nil)
   many.add(owner, found, now + left * 1000)
   strip(owner)

@@ -1,4 +1,5 @@
--- Takes the lock from all its holders, or from one, and raises the token, or removes one waiter; then hands the lock on.
+-- Takes the lock from all its holders, or from one, and raises the token, or removes one waiter; then hands the lock on. If it
+-- takes it from all, the revision of a semaphore's limit is forgotten.
 --
 -- KEYS  all four
 -- ARGV  x for all holders; y for one: h and its token, or w and the place of a waiter
@@ -25,6 +26,7 @@ local function force_release()
   load_queue()
   if attached then check_settled() end
   look()
+  forget_revision()
   local found = all_holds()
   local former = {}
   for i, hold in ipairs(found) do

@@ -1,6 +1,7 @@
 -- The hold of an owner id, to look at and to change.
 
 local NO_ACTOR = ('\0'):rep(8)
+local MOST_REPLACED = 128 -- void owner ids that are remembered of a name; replaced.rs has the same
 
 -- Returns the hold, false without one.
 local function find(owner)
@@ -37,7 +38,7 @@ local function with_extras(found, mode, times)
   local _, _, _, _, extras = read_details(found, DETAILS)
   local now_mode, permits, limit, actor, now_times = 'x', 0, 0, NO_ACTOR, 1
   if extras ~= '' then now_mode, permits, limit, actor, now_times = unpack_bytes('>c1I4I4c8I4', extras) end
-  -- Behind them is the bound, if there is one.
+  -- Behind them are the bound and the revision, if there are any.
   return with(found, nil, nil, pack('>c1I4I4c8I4', mode or now_mode, permits, limit, actor, times or now_times)
     .. extras:sub(22))
 end

@@ -9,8 +9,9 @@
 --   session               length in 1 byte, 0 or 16 bytes
 --   extras                length in 1 byte; none for an exclusive hold of no actor that is held once and has no bound;
 --                         otherwise the mode 'x' (exclusive), 's' (shared) or 'p' (permits), permits and their limit,
---                         4 bytes each, the actor, 8 bytes, how many times it is held, 4 bytes; and of a bounded one the
---                         longest time from its grant for which it may be held (ms), 8 bytes
+--                         4 bytes each, the actor, 8 bytes, how many times it is held, 4 bytes; and of one that is bounded or
+--                         has a revision the longest time from its grant for which it may be held (ms, 0: any),
+--                         8 bytes; and of one whose limit has a revision that revision, 4 bytes
 --   client name           length in 2 bytes, text
 --   value                 the rest
 --
@@ -19,7 +20,7 @@
 local CLOSED, MANY = 'lh:closed', 'lh:many'
 local CLAIM = '3000' -- ms that a hand-off to another coordinator stands unconfirmed
 local DETAILS = 33   -- where they begin in a hold
-local MOST_REPLACED = 128 -- void owner ids that are remembered of a name; replaced.rs has the same
+local REVISION = 29  -- bytes of extras before the revision of a limit
 
 -- Changes of the present operation to report (see watch.lua), nil while no feed follows the lock; and the view for a feed,
 -- and that feed's channel.
@@ -34,14 +35,26 @@ local function read_details(text, at)
   return unpack_bytes('>c1I8I2c0Bc0Bc0I2c0', text, at)
 end
 
--- Reads some details of a coordinator's request: the length of its session id, mode, permits, their limit. Faster than to
--- read all of them.
+-- Reads some details of a coordinator's request: the length of its session id, mode, permits, their limit and its revision.
+-- Faster than to read all of them.
 local function read_request(details, coordinator)
   local session_at = 12 + #coordinator
   local session = details:byte(session_at)
   local extras_at = session_at + 1 + session
-  if details:byte(extras_at) == 0 then return session, 'x', 0, 0 end
-  return session, unpack_bytes('>c1I4I4', details, extras_at + 1)
+  local length = details:byte(extras_at)
+  if length == 0 then return session, 'x', 0, 0, 0 end
+  local mode, permits, limit = unpack_bytes('>c1I4I4', details, extras_at + 1)
+  return session, mode, permits, limit, length > REVISION and unpack_bytes('>I4', details, extras_at + 1 + REVISION) or 0
+end
+
+-- Returns the same request with another limit.
+local function with_limit(details, coordinator, limit, revision)
+  local extras_at = 13 + #coordinator + details:byte(12 + #coordinator)
+  local extras = details:sub(extras_at + 1, extras_at + details:byte(extras_at))
+  local rest = details:sub(extras_at + #extras + 1)
+  extras = extras:sub(1, 5) .. pack('>I4', limit) .. extras:sub(10, REVISION)
+  if revision > 0 then extras = extras .. ('\0'):rep(REVISION - #extras) .. pack('>I4', revision) end
+  return details:sub(1, extras_at - 1) .. string.char(#extras) .. extras .. rest
 end
 
 -- Returns the same hold with another state, coordinator or extras.
@@ -109,11 +122,14 @@ local function anonymous(found)
   return found:sub(1, value - #client - 3) .. '\0\0'
 end
 
--- Returns the key of the replaced owner ids: 'lh:{…}:replaced:' and the lock key, derived from the record's.
-local function replaced()
+-- Returns a key of the lock that calls do not name: 'lh:{…}', its kind, and the lock key, derived from the record's.
+local function companion(kind)
   local _, tag_ends = record:find('}', 1, true)
-  return record:sub(1, tag_ends) .. ':replaced:' .. lock
+  return record:sub(1, tag_ends) .. kind .. lock
 end
+
+-- Returns the key of the void owner ids.
+local function replaced() return companion(':replaced:') end
 
 -- Returns why an owner id is void, nil if it is not: RESUMED (a resume replaced it, see resume.lua), or, if that is asked for
 -- too, FORCED_OUT (an operator removed its waiter, see force_release.lua).

@@ -22,14 +22,14 @@ local function put_anonymous(owner, found)
 end
 
 -- Returns whether one more hold in this mode fits.
-local function fits(mode, permits, limit)
-  if many then return many.fits(mode, permits, limit) end
+local function fits(mode, permits)
+  if many then return many.fits(mode, permits) end
   return not holder
 end
 
--- Grants the lock to an owner id that fits, for `lasts` ms (text), or for the claim time if it waits elsewhere. Returns the
--- token; `last` is the previous one that this operation has minted.
-local function grant(owner, lasts, details, coordinator, mode, limit, is_handed, last)
+-- Grants the lock to an owner id that fits, for `lasts` ms (text), or for the claim time if it waits elsewhere. Permits come
+-- with the limit in force and its revision. Returns the token; `last` is the previous one that this operation has minted.
+local function grant(owner, lasts, details, coordinator, mode, limit, revision, is_handed, last)
   local state = 'c'
   if coordinator ~= me then state, lasts = 'h', CLAIM end
   if mode == 'x' then
@@ -45,7 +45,7 @@ local function grant(owner, lasts, details, coordinator, mode, limit, is_handed,
   local minted = mint('', last)
   if not many then
     many_made = many_made or many_functions()
-    many_made.begin(mode, limit)
+    many_made.begin(mode, limit, revision)
   end
   if is_handed then state = state:upper() end
   local found = pack('>I8I8', minted, now) .. owner .. state .. details:sub(2)

@@ -7,7 +7,8 @@
 --                         that ended uncleanly, and stays taken for its lock-delay
 --       holds     hash    owner id → the hold (see hold.lua); ghost → its permits in 4 bytes; 'fresh at coordinator:'
 --                         and a coordinator id → the owner ids of its fresh holds, oldest first;
---                         '' → {mode, limit, permits taken, by ghosts too, how many ghosts} as MessagePack
+--                         '' → {mode, limit, permits taken, by ghosts too, how many ghosts, revision of the limit} as
+--                         MessagePack
 --
 -- Their names are those of the record, 'lh:{…}:token:' and the lock key, with their own names for 'token', so that
 -- operations do not need them as keys. The lock expires with the last hold, to the millisecond, and these a second later.
@@ -18,7 +19,7 @@ local KEPT_LONGER = 1000              -- ms
 
 local functions = {}
 local holders, holds                  -- their keys
-local mode, limit, taken, ghosts      -- the state
+local mode, limit, taken, ghosts, revision -- the state
 local fresh                           -- coordinator → its fresh holds, as far as they were looked at
 local has_changed, has_moved          -- whether any of those has, or only when something ends
 
@@ -91,16 +92,18 @@ function functions.load()
   if IS_CLUSTER then call('EXISTS', holders, holds) end
   local state = call('HGET', holds, '')
   if not state then return end
-  mode, limit, taken, ghosts = unpack(cmsgpack.unpack(state))
+  mode, limit, taken, ghosts, revision = unpack(cmsgpack.unpack(state))
+  -- Coordinators that know no revisions save none.
+  revision = revision or 0
   many = functions
   purge()
 end
 
 -- Begins with a free lock.
-function functions.begin(as, of)
+function functions.begin(as, of, at)
   name_keys()
   call('DEL', holders, holds)
-  mode, limit, taken, ghosts = as, of, 0, 0
+  mode, limit, taken, ghosts, revision = as, of, 0, 0, at
   holder, many = MANY, functions
 end
 
@@ -111,7 +114,7 @@ function functions.drop()
 end
 
 local function save()
-  local state, gone = { '', cmsgpack.pack({ mode, limit, taken, ghosts }) }, {}
+  local state, gone = { '', cmsgpack.pack({ mode, limit, taken, ghosts, revision }) }, {}
   for coordinator, list in pairs(fresh) do
     if list == '' then
       gone[#gone + 1] = FRESH .. coordinator
@@ -136,12 +139,17 @@ function functions.settle()
 end
 
 -- Returns whether one more hold in this mode fits.
-function functions.fits(as, permits, of)
-  return as == mode and (as == 's' or (of == limit and taken + permits <= limit))
+function functions.fits(as, permits)
+  return as == mode and (as == 's' or taken + permits <= limit)
 end
 
--- Returns the semaphore's limit, nil in other modes.
-function functions.limit() return mode == 'p' and limit or nil end
+-- Returns the semaphore's limit in force and its revision, nil in other modes.
+function functions.limit()
+  if mode == 'p' then return limit, revision end
+end
+
+-- Replaces the semaphore's limit.
+function functions.set_limit(of, at) limit, revision, has_changed = of, at, true end
 
 function functions.permits_taken() return taken end
 

@@ -8,9 +8,9 @@
 --
 -- The state is {next place, when the keys' expiry was last extended (µs), coordinator → {when it last showed that its
 -- waiters live (µs), the first place that counts, whether there may be waiters below that, true if one of them was removed by
--- force since its last refresh}, the limit of the first waiter
--- for permits since the queue was empty}. The waiters of a coordinator that is silent for too long lose their places and
--- count as gone. Scripts remove them some at a time, because thousands would block Redis.
+-- force since its last refresh}, the limit in force of the waiters for permits, if there was one since the queue was empty, its
+-- revision}. The waiters of a coordinator that is silent for too long lose their places and count as gone. Scripts remove them
+-- some at a time, because thousands would block Redis.
 
 local DEAD_AFTER = 2000000     -- µs without a sign of life after which a coordinator's waiters are skipped
 local PLACES_KEPT = 10000000   -- µs without one after which they lose their places
@@ -20,12 +20,12 @@ local STATE = ''               -- the field that has it: no owner id is empty
 local AT_ONCE = 200            -- waiters that an operation removes, at most
 local GRANTS_AT_ONCE = 100     -- waiters that an operation grants the lock to, at most
 
-local next_place, kept_at, attached, queue_limit -- the state, while there is a queue
-local is_loaded                                  -- whether the operation at hand has looked at it
+local next_place, kept_at, attached, queue_limit, queue_revision -- the state, while there is a queue
+local is_loaded -- whether the operation at hand has looked at it
 
 -- Saves the state, and another field if given.
 local function save_state(...)
-  call('HSET', waiters, STATE, cmsgpack.pack({ next_place, kept_at, attached, queue_limit }), ...)
+  call('HSET', waiters, STATE, cmsgpack.pack({ next_place, kept_at, attached, queue_limit, queue_revision }), ...)
 end
 
 -- Returns the member that a coordinator's waiters from a place on sort after, and its earlier waiters before.
@@ -62,7 +62,7 @@ end
 local function forget_queue_if_empty()
   if call('EXISTS', queue) == 0 then
     call('DEL', waiters)
-    attached, queue_limit = nil, nil
+    attached, queue_limit, queue_revision = nil, nil, nil
   end
 end
 
@@ -103,10 +103,12 @@ end
 -- another node: coordinators may be silent only because their keys are on two nodes, and an operation that empties the
 -- queue there fails after it has done so.
 local function load_queue()
-  attached, queue_limit, is_loaded = nil, nil, true
+  attached, queue_limit, queue_revision, is_loaded = nil, nil, nil, true
   local state = call('HGET', waiters, STATE)
   if not state then return end
-  next_place, kept_at, attached, queue_limit = unpack(cmsgpack.unpack(state))
+  next_place, kept_at, attached, queue_limit, queue_revision = unpack(cmsgpack.unpack(state))
+  -- Coordinators that know no revisions save none.
+  queue_revision = queue_limit and (queue_revision or 0)
   local removed, are_more, is_settled, has_stepped = 0, false, nil, kept_at > now
   for coordinator, sign in pairs(attached) do
     -- Redis's clock has stepped back. A refresh in the future would make its coordinator live until the clock reaches it, so it
@@ -127,7 +129,7 @@ local function load_queue()
   if are_more and count() == 0 then
     -- No waiter is left whose place counts: they count as gone, and so does the queue's limit.
     call('UNLINK', queue, waiters)
-    attached, queue_limit = nil, nil
+    attached, queue_limit, queue_revision = nil, nil, nil
   elseif removed > 0 or has_stepped then
     if has_stepped then
       -- The new state is no longer than the old one.
@@ -150,14 +152,20 @@ local function attach(...)
   if keep then keep_keys() end
 end
 
--- Adds a waiter at the end, or leaves it in its place. Returns the place, and whether it joined. `limit` is that of its
--- semaphore, if any.
-local function join(owner, lasts, details, limit)
+-- Returns the semaphore's limit in force and its revision, nil unless there are holders of permits, or waiters for them.
+local function limit_in_use()
+  if many and many.mode() == 'p' then return many.limit() end
+  return queue_limit, queue_revision
+end
+
+-- Adds a waiter at the end, or leaves it in its place. Returns the place, and whether it joined. If it waits for permits, it
+-- comes with the limit in force and its revision.
+local function join(owner, lasts, details, limit, revision)
   if not attached then
     if call('EXISTS', queue, waiters) > 0 then call('DEL', queue, waiters) end
     next_place, kept_at, attached = now, 0, {}
   end
-  queue_limit = queue_limit or limit or nil
+  if limit and not queue_limit then queue_limit, queue_revision = limit, revision end
   local place, _, coordinator = read_waiter(owner)
   local member = place and from(coordinator, place) .. owner
   if place and counts(place, coordinator) and call('ZSCORE', queue, member) then
@@ -205,8 +213,9 @@ local function tell_owner(coordinator, message)
 end
 
 -- Grants the lock to the next waiters whose coordinators live, one after the other, as long as the next one fits. Waiters of
--- a dead one are skipped but keep their places. Returns what common.lua calls handed, and, unless a hold is exclusive,
--- whether there is a next waiter.
+-- a dead one are skipped but keep their places. A waiter for more permits than the limit in force leaves the queue when it is
+-- the next, so that it blocks nobody: its coordinator finds it gone at a refresh, asks again, and is refused. Returns what
+-- common.lua calls handed, and, unless a hold is exclusive, whether there is a next waiter.
 local function hand_on()
   if not attached or (holder and not many) then return false, false end
   check_settled()
@@ -219,7 +228,7 @@ local function hand_on()
     end
   end
 
-  local handed, minted = false, nil
+  local handed, minted, done = false, nil, 0
   while true do
     local coordinator, place = nil, math.huge
     for candidate, line in pairs(lines) do
@@ -233,16 +242,34 @@ local function hand_on()
     local at = line.at or 1
     local member, is_last = line[at], not line[at + 1]
     local owner = member:sub(-16)
-    local _, _, _, lasts, details = read_waiter(owner)
+    local _, since, _, lasts, details = read_waiter(owner)
+    local session, mode, permits, limit, revision, in_force, fits_never
     if lasts then
-      local session, mode, permits, limit = read_request(details, coordinator)
-      if not fits(mode, permits, limit) then return handed, true end
-      if handed and #handed == 4 * GRANTS_AT_ONCE then
+      session, mode, permits, limit, revision = read_request(details, coordinator)
+      in_force = limit_in_use()
+      fits_never = mode == 'p' and in_force and permits > in_force
+      if not fits_never and not fits(mode, permits) then return handed, true end
+      if done == GRANTS_AT_ONCE then
+        handed = handed or {}
         handed[#handed + 1] = 1
         return handed, true
       end
+      done = done + 1
+    end
+    if fits_never then
       remove(owner, member, is_last)
-      minted = grant(owner, lasts, details, coordinator, mode, limit, true, minted)
+      if changes then note('withdrawn', view_waiter(coordinator, since, details, place)) end
+    elseif lasts then
+      if mode == 'p' then
+        local revision_in_force
+        in_force, revision_in_force = limit_in_use()
+        if in_force and (limit ~= in_force or revision ~= revision_in_force) then
+          limit, revision = in_force, revision_in_force
+          details = with_limit(details, coordinator, limit, revision)
+        end
+      end
+      remove(owner, member, is_last)
+      minted = grant(owner, lasts, details, coordinator, mode, limit, revision, true, minted)
       if coordinator ~= me then
         tell_owner(coordinator, (session == 0 and 'U' or 'G') .. owner .. string.format('%020.0f', minted) .. lock)
       end

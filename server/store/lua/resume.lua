@@ -77,7 +77,13 @@ local function resume_place(owner, next, ttl, session, client)
   tell_former(coordinator, owner)
 
   local handed, token = take(hand_on(), next)
-  if token then return { handed, HOLD_RESUMED, token, extras, delay, now } end
+  if token then
+    -- The limit in force may be another one than that of the request.
+    if many then _, _, _, _, extras = read_details(many.get(next), DETAILS) end
+    return { handed, HOLD_RESUMED, token, extras, delay, now }
+  end
+  -- It is left out, because the limit in force has fewer permits.
+  if not waits(next) then return { handed, 0, holder and TAKEN or DELETED } end
   return { handed, PLACE_RESUMED, next, session, extras, client, tonumber(ttl), delay, value, count(place),
     many and many.first_left() or call('PTTL', lock) }
 end

@@ -3,8 +3,8 @@
 -- KEYS  all four
 -- ARGV  s: most waiters to show
 -- Reply {false, 6, the first 100 holders (see view_holders), how many there are, ms for which the name stays closed, to
---       some at least (0: it does not), the semaphore's limit or 0, permits taken, newest token or 0, how many wait,
---       {{coordinator, since (µs), session, extras, client name, place}, …} in order}
+--       some at least (0: it does not), the semaphore's limit or 0, its revision, permits taken, newest token or 0, how many
+--       wait, {{coordinator, since (µs), session, extras, client name, place}, …} in order}
 
 local SEEN = 6
 local HOLDERS_SHOWN = 100
@@ -22,8 +22,8 @@ local function view(most)
   end
   local waiting = most > 0 and first_waiters(most, false) or {}
   for _, waiter in ipairs(waiting) do table.remove(waiter, 1) end
-  local limit = many and many.limit() or queue_limit or 0
+  local limit, revision = limit_in_use()
   local token = token_of(call('GET', record))
   if not holder then strip() end
-  return { false, SEEN, shown, number, closed, limit, permits, token, count(), waiting }
+  return { false, SEEN, shown, number, closed, limit or 0, revision or 0, permits, token, count(), waiting }
 end

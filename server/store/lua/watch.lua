@@ -27,6 +27,7 @@
 --       'value', hold
 --       'downgraded', hold
 --       'resumed', hold
+--       'limit', limit, its revision
 
 local format, try = string.format, redis.pcall
 local functions = {}

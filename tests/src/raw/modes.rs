@@ -36,6 +36,14 @@ pub fn semaphore(name: &str, permits: u32, limit: u32) -> SessionAcquire {
     }
 }
 
+/// Returns the same with a revision of the limit.
+pub fn revised(limit_revision: u32, acquire: SessionAcquire) -> SessionAcquire {
+    SessionAcquire {
+        limit_revision,
+        ..acquire
+    }
+}
+
 /// Returns a request for several names, all or none.
 pub fn several<'a>(names: impl IntoIterator<Item = &'a str>) -> SessionAcquire {
     SessionAcquire {

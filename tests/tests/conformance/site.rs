@@ -240,12 +240,13 @@ impl Stranger {
     }
 }
 
-/// Returns whether a key may outlive the locks for a while: tokens, replaced owner ids, writes for replicas to acknowledge,
+/// Returns whether a key may outlive the locks for a while: tokens, replaced owner ids, revised limits, writes for replicas to acknowledge,
 /// agreements of the masters of a quorum, and the time for which each master has been seen to run.
 fn may_stay(key: &str) -> bool {
     let kinds = [
         ":token:",
         ":replaced:",
+        ":limit:",
         ":acknowledged:",
         "lh:quorum:",
         "lh:run:",

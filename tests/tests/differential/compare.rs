@@ -108,7 +108,10 @@ fn change_times(change: &mut Change) -> Vec<Option<Duration>> {
             let hold = hold.iter_mut().map(|hold| hold_time(hold));
             hold.chain([closed_for.take()]).collect()
         }
-        Change::Queued { .. } | Change::Withdrawn(_) | Change::ForcedWaiter(_) => Vec::new(),
+        Change::Queued { .. }
+        | Change::Withdrawn(_)
+        | Change::ForcedWaiter(_)
+        | Change::LimitChanged(_) => Vec::new(),
     }
 }
 

@@ -164,7 +164,7 @@ impl History {
         if let Some(ear) = &mut self.ear
             && !matches!(comparison, Comparison::Different(_))
         {
-            self.seen.note_changes(&telling);
+            self.seen.note_changes(&op, &telling);
             comparison = comparison.and(ear.compare(&op, at, telling).await);
             self.told += usize::from(is_told);
         }

@@ -19,6 +19,7 @@ mod crowd;
 mod full;
 mod history;
 mod interruptions;
+mod limits;
 mod ordinary;
 mod pair;
 mod random;

@@ -21,6 +21,9 @@ const OWNERS: u8 = 8;
 /// The limit that nearly all agree on, and another.
 const LIMIT: u32 = 4;
 const OTHER_LIMIT: u32 = 3;
+/// The greatest revision of a limit: the limit changes up and down as long as there are greater ones, and a force release begins
+/// anew.
+const MOST_REVISIONS: u32 = 40;
 /// Shortest time for which tokens are remembered: some waves and a bit more than a third.
 pub(crate) const TOKEN_MEMORY: Duration = Duration::from_millis(6_186);
 
@@ -133,8 +136,19 @@ fn mode(random: &mut StdRng) -> Mode {
                 0 => OTHER_LIMIT,
                 _ => LIMIT,
             };
+            let revision = match random.random_range(0..8) {
+                0 => random.random_range(1..=MOST_REVISIONS),
+                _ => 0,
+            };
+            // All agree on the limit of a revision; some are larger, some smaller.
+            let limit = match revision {
+                0 => limit,
+                odd if odd % 2 == 1 => 5,
+                _ => 2,
+            };
             let number = *[1, 1, 1, 2, limit].choose(random).unwrap();
-            Mode::Semaphore(Permits::new(number, limit).unwrap())
+            let permits = Permits::new(number, limit).unwrap();
+            Mode::Semaphore(permits.of_revision(revision))
         }
     }
 }

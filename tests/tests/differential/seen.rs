@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 
 /// All that must have happened.
-const EVERYTHING: [&str; 74] = [
+const EVERYTHING: [&str; 76] = [
     "granted",
     "granted to share",
     "granted permits",
@@ -85,6 +85,8 @@ const EVERYTHING: [&str; 74] = [
     "told: value",
     "told: downgraded",
     "told: resumed",
+    "told: limit changed",
+    "more taken than a lowered limit",
     "told: several changes",
     "told: a hold with a lock-delay",
 ];
@@ -98,6 +100,12 @@ impl Seen {
     pub(crate) fn note(&mut self, op: &Op, executed: &Executed, view: &NameView) {
         self.count(what(op, &executed.reply));
         let several = view.holders.len() > 1;
+        if view
+            .limit
+            .is_some_and(|limit| view.permits_taken > limit.number.into())
+        {
+            self.count("more taken than a lowered limit");
+        }
         match &executed.reply {
             Reply::Granted { .. } => self.count(match op {
                 Op::Acquire(acquire) if acquire.mode == Mode::Shared => "granted to share",
@@ -144,7 +152,7 @@ impl Seen {
     }
 
     /// Notes the reports of an operation.
-    pub(crate) fn note_changes(&mut self, telling: &Telling) {
+    pub(crate) fn note_changes(&mut self, op: &Op, telling: &Telling) {
         for change in &telling.changes {
             self.count(match change {
                 Change::Granted(hold) if !hold.lock_delay.is_zero() => {
@@ -168,7 +176,16 @@ impl Seen {
                 Change::ValueChanged(_) => "told: value",
                 Change::Downgraded(_) => "told: downgraded",
                 Change::Resumed(_) => "told: resumed",
+                Change::LimitChanged(_) => "told: limit changed",
             });
+        }
+        if !matches!(op, Op::Release { .. })
+            && telling
+                .changes
+                .iter()
+                .any(|change| matches!(change, Change::Withdrawn(_)))
+        {
+            self.count("a waiter dropped because of a lowered limit");
         }
         if telling.changes.len() > 1 {
             self.count("told: several changes");

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use leasehold_core::{
-    command::{Caller, Command, DEAD_AFTER, One, Op, PLACES_KEPT, Reply},
+    command::{Acquire, Caller, Command, DEAD_AFTER, One, Op, PLACES_KEPT, Reply},
     id::{CoordinatorId, FeedId, FencingToken, OwnerId},
     lock::LockState,
     mode::Mode,
@@ -47,8 +47,9 @@ struct Stepping<'a> {
     random: StdRng,
     name: LockName,
     state: LockState,
-    /// Whether the clock also steps back. Then nothing is resumed, and no wait ended by force: Redis keeps void owner ids that
-    /// it had not yet swept when the clock had passed their time, which is harmless, and the rules do not.
+    /// Whether the clock also steps back. Then nothing is resumed, no wait ended by force, and no limit has a revision: Redis
+    /// keeps void owner ids and limits that it had not yet swept when the clock had passed their time, which is harmless, and
+    /// the rules do not.
     steps_back: bool,
     /// The time at which the record would have ended if the memory counted from its last use alone.
     memory_passed_at: StoreTime,
@@ -78,6 +79,11 @@ impl Stepping<'_> {
             let op = random::op(&mut self.random, &owners, &view, FeedId::new(0));
             match op {
                 Op::Resume(_) | Op::ForceReleaseOne(One::Waiter(_)) if self.steps_back => continue,
+                Op::Acquire(Acquire { mode, .. })
+                    if self.steps_back && mode.limit().is_some_and(|limit| limit.revision > 0) =>
+                {
+                    continue;
+                }
                 Op::Look { .. } => continue,
                 _ => {}
             }

@@ -2,16 +2,21 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use leasehold_proto::v1::{AcquireRequest, LockMode, SessionAcquire};
-use leasehold_tests::raw::{PROMPT, exclusive, for_at_most, semaphore, several};
+use leasehold_proto::v1::{AcquireOutcome, AcquireRequest, LockMode, SessionAcquire};
+use leasehold_tests::raw::{
+    PROMPT, exclusive, for_at_most, once_more, revised, semaphore, several,
+};
 use tonic::Code;
 use tonic_types::StatusExt;
 
-use crate::site::{Site, everywhere};
+use crate::site::{LATE, Site, everywhere};
 
 /// Asks for one permit of another limit, by a session and by a unary call: both are refused with the limit in force.
 async fn refused(site: &Site, at: usize, name: &str, limit: u32, in_force: u32) {
-    let told = HashMap::from([("limit".to_owned(), in_force.to_string())]);
+    let told = HashMap::from([
+        ("limit".to_owned(), in_force.to_string()),
+        ("limit_revision".to_owned(), "0".to_owned()),
+    ]);
     let mut session = site.session(at).await;
     for wait in [Duration::ZERO, PROMPT] {
         let acquire = for_at_most(wait, semaphore(name, 1, limit));
@@ -83,6 +88,84 @@ async fn the_limit_is_agreed_by_those_who_hold_and_wait() {
         let id = waiter.wait_for(semaphore(name, 1, 6)).await;
         assert!(holder.release(&held).await);
         waiter.granted_all(id, PROMPT).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_greater_revision_replaces_the_limit_in_use_and_a_smaller_one_follows() {
+    everywhere(async |site| {
+        let name = "revised";
+        let mut former = site.session(0).await;
+        let mut next = site.session(1).await;
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            held.push(former.take_one(semaphore(name, 1, 2)).await);
+        }
+        let waiting = former.wait_for(semaphore(name, 2, 2)).await;
+        // What waits elsewhere gets in at once, although the acquire itself has to wait.
+        let asks = next.wait_for(revised(3, semaphore(name, 1, 4))).await;
+        let both = former.granted_all(waiting, PROMPT).await.remove(0);
+        let view = site.view(0, name).await;
+        assert_eq!(
+            (view.limit, view.limit_revision, view.permits_taken),
+            (4, 3, 4),
+            "{view:?}"
+        );
+        // The former version gets along with it, and changes nothing back.
+        assert!(!site.is_free_for(0, semaphore(name, 1, 2)).await);
+        assert!(!site.is_free_for(1, revised(2, semaphore(name, 1, 9))).await);
+        let id = former.ask_for(revised(3, semaphore(name, 1, 5))).await;
+        let refusal = former.refusal(id, PROMPT).await;
+        assert_eq!(refusal.reason, "LIMIT_MISMATCH", "{refusal:?}");
+        assert_eq!(refusal.metadata["limit"], "4");
+        assert_eq!(refusal.metadata["limit_revision"], "3");
+
+        // Lowered: nobody loses anything, nobody gets in before there is room, and who wants too much is told so.
+        let mut big = site.session(0).await;
+        let too_big = big.wait_for(semaphore(name, 2, 2)).await;
+        let unary = AcquireRequest {
+            name: name.to_owned(),
+            mode: LockMode::Semaphore.into(),
+            limit: 1,
+            limit_revision: 4,
+            ..AcquireRequest::default()
+        };
+        let busy = site.unary(1).acquire(unary).await.unwrap().into_inner();
+        assert_eq!(busy.outcome(), AcquireOutcome::Busy);
+        let view = site.view(0, name).await;
+        assert_eq!(
+            (view.limit, view.permits_taken, view.waiter_count),
+            (1, 4, 2),
+            "{view:?}"
+        );
+        for lock in held.iter().chain([&both]) {
+            assert!(former.release(lock).await);
+        }
+        let lock = next.granted_all(asks, PROMPT).await.remove(0);
+        assert!(next.release(&lock).await);
+        let refusal = big.refusal(too_big, LATE * 2).await;
+        assert_eq!(refusal.reason, "LIMIT_MISMATCH", "{refusal:?}");
+        assert_eq!(refusal.metadata["limit"], "1");
+        site.free(name).await;
+
+        // When everybody has let go, it stays so, until a force release.
+        let lock = former.take_one(semaphore(name, 1, 2)).await;
+        assert!(!site.is_free_for(1, semaphore(name, 1, 2)).await);
+        site.force(1, name).await;
+        former.lost(PROMPT).await;
+        assert!(!former.release(&lock).await);
+        let lock = former.take_one(revised(1, semaphore(name, 2, 2))).await;
+        assert_eq!(site.view(1, name).await.limit_revision, 1);
+
+        // Once more, an actor holds what it holds, whatever limit it names.
+        assert!(former.release(&lock).await);
+        let first = former.take_one(once_more(7, semaphore(name, 1, 2))).await;
+        let again = once_more(7, revised(9, semaphore(name, 1, 6)));
+        assert_eq!(former.take_one(again).await.hold_count, 2);
+        assert_eq!(site.view(1, name).await.limit, 2);
+        former.release_once(&first).await;
+        former.release_once(&first).await;
     })
     .await;
 }

@@ -10,7 +10,7 @@ use crate::{
     world::{NAMES, World},
 };
 
-/// Limit of every semaphore.
+/// Limit of every semaphore until somebody changes it.
 const LIMIT: u32 = 3;
 /// Most acquires of one client that wait.
 const MOST_WAITING: usize = 8;
@@ -30,6 +30,15 @@ impl World {
         };
         let actor = dice.below(3);
         let reentrant = actor != 0 && dice.below(4) > 0;
+        // The limit of a new version, up and down; nearly all name none.
+        let (limit, limit_revision) = match dice.below(16) {
+            0 => (
+                2 + dice.pick(&[0, 1, 2]),
+                1 + u32::try_from(self.now / 1_000_000).unwrap(),
+            ),
+            _ => (LIMIT, 0),
+        };
+        let permits = u32::try_from(dice.between(1, 3)).unwrap();
         Acquire {
             names: names.iter().map(|name| NAMES[*name].to_owned()).collect(),
             mode: dice.pick(&[
@@ -38,8 +47,9 @@ impl World {
                 LockMode::Shared,
                 LockMode::Semaphore,
             ]),
-            permits: u32::try_from(dice.between(1, 3)).unwrap(),
-            limit: LIMIT,
+            permits: permits.min(limit),
+            limit,
+            limit_revision,
             wait: match dice.below(4) {
                 // What is held once more is held while the others are waited for, and the detector does not see who waits for
                 // several names as nobody.

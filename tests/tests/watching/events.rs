@@ -13,7 +13,8 @@ use leasehold_tests::{
 
 use crate::site::{Site, everywhere};
 use LockEventKind::{
-    Downgraded, Expired, Forced, Granted, Lost, Queued, Released, ValueChanged, Withdrawn,
+    Downgraded, Expired, Forced, Granted, LimitChanged, Lost, Queued, Released, ValueChanged,
+    Withdrawn,
 };
 
 /// Tolerated difference between the clocks of this process and of Redis.
@@ -101,6 +102,23 @@ async fn a_lock_is_granted_waited_for_handed_on_changed_and_taken_away() {
             [watch.told(Forced).await, watch.told(Forced).await].map(|event| event.fencing_token);
         forced.sort_unstable();
         assert_eq!(forced, [next.fencing_token, beside.fencing_token]);
+
+        let one = first.take_one(semaphore("w/lock", 1, 1)).await;
+        assert_eq!(watch.told(Granted).await.limit, 0);
+        let waits = second.wait_for(semaphore("w/lock", 1, 1)).await;
+        watch.told(Queued).await;
+        let too_many = third.ask_for(raw::revised(4, semaphore("w/lock", 2, 2)));
+        let too_many = too_many.await;
+        let event = watch.told(LimitChanged).await;
+        assert_eq!((event.limit, event.limit_revision), (2, 4));
+        assert_eq!((event.holder, event.waiter), (None, None));
+        second.granted_all(waits, raw::PROMPT).await;
+        watch.told(Granted).await;
+        watch.told(Queued).await;
+        third.cancel(too_many).await;
+        watch.told(Withdrawn).await;
+        assert!(first.release(&one).await);
+        watch.told(Released).await;
 
         // Of another prefix, nothing of that was told.
         let other = first.take_one(exclusive("x/lock")).await;

@@ -32,7 +32,9 @@ pub(super) async fn acquire(
         });
     };
     let guard = if let Some(limit) = options.semaphore {
-        let semaphore = client.semaphore(name.as_str(), limit);
+        let semaphore = client
+            .semaphore(name.as_str(), limit)
+            .limit_revision(options.limit_revision);
         let request = semaphore.permits(options.permits);
         with_options(request, options, wait).await?.into_guard()
     } else {

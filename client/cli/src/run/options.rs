@@ -78,13 +78,24 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) shared: bool,
 
-    /// Hold permits of a semaphore with this limit: 1 to 1000000. All users of the name give the same limit
+    /// Hold permits of a semaphore with this limit: 1 to 1000000. All users of the name give the same limit, or a revision
     #[arg(long, value_name = "LIMIT", conflicts_with = "shared", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) semaphore: Option<u32>,
 
     /// Number of the semaphore's permits to hold: 1 to the limit
     #[arg(long, value_name = "NUMBER", requires = "semaphore", conflicts_with = "shared", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) permits: u32,
+
+    /// Revision of the limit: 0 to 4294967295. A greater one than that in force replaces the limit at once, also while
+    /// permits are held; users with a smaller one follow
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "semaphore",
+        conflicts_with = "shared",
+        default_value_t = 0
+    )]
+    pub(crate) limit_revision: u32,
 
     #[command(flatten)]
     pub(crate) lease: LeaseOptions,

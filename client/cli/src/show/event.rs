@@ -65,6 +65,12 @@ fn about(event: &LockEvent) -> String {
     parts.extend(event.waiter.as_ref().map(text::waiter));
     parts.extend(event.reason.and_then(reason).map(str::to_owned));
     parts.extend(closed(event.closed_for));
+    if let Some(limit) = event.limit {
+        parts.push(format!(
+            "limit {limit} of revision {}",
+            event.limit_revision
+        ));
+    }
     parts.join(", ")
 }
 
@@ -90,6 +96,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Forced => "forced",
         Kind::ValueChanged => "value-changed",
         Kind::Downgraded => "downgraded",
+        Kind::LimitChanged => "limit-changed",
         _ => "unknown",
     }
 }
@@ -130,6 +137,8 @@ document!(event: LockEvent {
     "holderCount": Wide(event.holder_count),
     "waiterCount": Wide(event.waiter_count),
     "closedFor": event.closed_for.map(json::duration),
+    "limit": event.limit,
+    "limitRevision": event.limit.map(|_| event.limit_revision),
 });
 
 #[cfg(test)]
@@ -183,6 +192,13 @@ mod tests {
         assert!(
             told.ends_with("one, it was deleted from the store, closed for 20s"),
             "{told}"
+        );
+        let mut limit = event(Kind::LimitChanged);
+        (limit.fencing_token, limit.holder) = (None, None);
+        (limit.limit, limit.limit_revision) = (Some(8), 2);
+        assert_eq!(
+            line(&LockWatchEvent::Event(limit), 0),
+            r"1970-01-01T00:00:00.012Z  limit-changed  orders/\u{7}  -  limit 8 of revision 2"
         );
         let mut waiter = Waiter::default();
         waiter.session_id = "s1".into();

@@ -95,6 +95,7 @@ document!(view: LockView {
     "holderCount": Wide(view.holder_count),
     // Null except for semaphores.
     "limit": view.limit,
+    "limitRevision": view.limit.map(|_| view.limit_revision),
     "permitsTaken": view.limit.map(|_| view.permits_taken),
     "waiters": Json(&view.waiters),
     "waiterCount": Wide(view.waiter_count),

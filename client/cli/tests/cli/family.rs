@@ -99,6 +99,25 @@ async fn another_limit_is_refused_with_the_one_in_force() {
         "{said}"
     );
     assert_eq!(stdout(&refused), "");
+
+    // Unless it has a greater revision; who has none follows.
+    let args = [
+        "run",
+        "a",
+        "--semaphore",
+        "2",
+        "--limit-revision",
+        "7",
+        "--wait",
+        "0",
+        "--",
+        "true",
+    ];
+    assert_eq!(output(&endpoint, &args).status.code(), Some(0));
+    let view = client.admin().get_lock("a").await.unwrap();
+    assert_eq!((view.limit, view.limit_revision), (Some(2), 7));
+    let _beside = client.semaphore("a", 3).permits(1).await.unwrap();
+    assert_eq!(output(&endpoint, &args).status.code(), Some(75));
 }
 
 #[test]

@@ -140,6 +140,7 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
         mode: Mode::Semaphore {
             permits: 2,
             limit: 5,
+            revision: 9,
         },
         wait: Some(ms(5_000)),
         value: b"who".to_vec(),
@@ -170,6 +171,7 @@ fn everything_that_was_asked_is_asked_again_on_the_next_stream() {
             actor: 77,
             reentrant: true,
             max_hold: wire_ms(60_000),
+            limit_revision: 9,
         }
     );
     assert_eq!(

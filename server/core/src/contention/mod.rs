@@ -330,6 +330,10 @@ impl ContendedNames {
                 Reply::Lost(Loss::Forced) => {
                     return self.end(name, owner, RegistryEvent::ForcedOut);
                 }
+                // The limit was lowered while it waited.
+                Reply::OtherLimit { limit } => {
+                    return self.end(name, owner, RegistryEvent::OtherLimit(limit));
+                }
                 _ => {}
             },
             Err(error @ StoreError::NotReplicated { .. }) => {

@@ -229,6 +229,7 @@ mod tests {
                 let edges = NameEdges {
                     holders: Vec::new(),
                     waiters: vec![waiter(); waiters(number)],
+                    limit: None,
                     complete: true,
                 };
                 number += 1;

@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     id::{Actor, OwnerId, SessionId},
+    mode::Limit,
     name::LockName,
     view::{HoldEdge, NameEdges, WaitEdge},
 };
@@ -81,7 +82,7 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> WaitGraph<'a> {
             graph.parties[party].waits.push(wait);
             graph.parties[party].blocked |= blocked;
         }
-        graph.name(name.name, queue);
+        graph.name(name.name, queue, name.limit);
     }
     for (index, name) in names.iter().enumerate() {
         for edge in &name.holders {
@@ -104,6 +105,7 @@ pub(super) fn both<'a>(before: &'a Pass, now: &'a Pass) -> WaitGraph<'a> {
 /// Edges of one name that are in both passes.
 struct Both<'a> {
     name: &'a LockName,
+    limit: Option<Limit>,
     holders: Vec<&'a HoldEdge>,
     waiters: Vec<&'a WaitEdge>,
 }
@@ -143,6 +145,7 @@ fn both_of<'a>(name: &'a LockName, before: &'a NameEdges, now: &'a NameEdges) ->
         .collect();
     Both {
         name,
+        limit: now.limit,
         holders,
         waiters,
     }

@@ -1,7 +1,7 @@
 //! Wait graph of holds and waits, and its reduction: actors that can go on release what they hold.
 
 use crate::{
-    mode::{Mode, Taken},
+    mode::{Limit, Mode, Taken},
     name::LockName,
     view::{HoldEdge, WaitEdge},
 };
@@ -69,6 +69,7 @@ pub(super) struct Capacity {
     exclusive: usize,
     shared: usize,
     permits: u64,
+    /// The semaphore's limit in force.
     limit: u32,
 }
 
@@ -77,10 +78,7 @@ impl Capacity {
         match mode {
             Mode::Exclusive => self.exclusive += 1,
             Mode::Shared => self.shared += 1,
-            Mode::Semaphore(permits) => {
-                self.permits += u64::from(permits.number());
-                self.limit = permits.limit();
-            }
+            Mode::Semaphore(permits) => self.permits += u64::from(permits.number()),
         }
     }
 
@@ -109,15 +107,18 @@ impl Capacity {
 }
 
 impl<'a> WaitGraph<'a> {
-    /// Adds a free name, with its queue.
-    pub(super) fn name(&mut self, name: &'a LockName, queue: Vec<usize>) {
+    /// Adds a free name, with its queue, and the limit if it is a semaphore's.
+    pub(super) fn name(&mut self, name: &'a LockName, queue: Vec<usize>, limit: Option<Limit>) {
         self.changed.push(self.names.len());
         self.names.push(Name {
             name,
             queue,
             head: 0,
             holds: Vec::new(),
-            capacity: Capacity::default(),
+            capacity: Capacity {
+                limit: limit.map_or(0, |limit| limit.number),
+                ..Capacity::default()
+            },
         });
     }
 

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     command::{Acquire, Reply},
     id::FencingToken,
+    mode::Limit,
     watch::Change,
 };
 
@@ -20,13 +21,12 @@ impl LockState {
         if let Some(token) = self.retake(step, acquire) {
             return alone(Reply::Granted { token });
         }
-        if let (Some(limit), Some(asked)) = (self.limit(), acquire.mode.limit())
-            && limit != asked
-        {
-            return alone(Reply::OtherLimit { limit });
-        }
+        let limit = match self.settle_limit(step, acquire) {
+            Ok(limit) => limit,
+            Err(refusal) => return alone(refusal),
+        };
         if acquire.wait {
-            return self.acquire_or_wait(step, acquire);
+            return self.acquire_or_wait(step, acquire, limit);
         }
         let mut handed_on = self.hand_on(step);
         // It waited, and was the next.
@@ -40,7 +40,7 @@ impl LockState {
         // It may wait at a coordinator that counts as dead; no owner id both holds and waits.
         self.queue.leave(&acquire.owner);
         let here = step.caller.coordinator.clone();
-        let token = self.grant(step, acquire, &here, false);
+        let token = self.grant(step, acquire, &here, limit, false);
         (Reply::Granted { token }, handed_on)
     }
 
@@ -58,15 +58,20 @@ impl LockState {
         Some(token)
     }
 
-    fn acquire_or_wait(&mut self, step: &mut Step<'_>, acquire: &Acquire) -> (Reply, HandedOn) {
+    fn acquire_or_wait(
+        &mut self,
+        step: &mut Step<'_>,
+        acquire: &Acquire,
+        limit: Option<Limit>,
+    ) -> (Reply, HandedOn) {
         let here = &step.caller.coordinator;
         if self.queue.is_empty() && self.holders.taken().fits(acquire.mode) {
             let here = here.clone();
-            let token = self.grant(step, acquire, &here, false);
+            let token = self.grant(step, acquire, &here, limit, false);
             return alone(Reply::Granted { token });
         }
         let is_new = !self.queue.contains(&acquire.owner);
-        self.queue.join(acquire, here, step.now);
+        self.queue.join(acquire, here, limit, step.now);
         let mut handed_on = self.hand_on(step);
         if let Some(token) = handed_on.take(&acquire.owner) {
             return (Reply::Granted { token }, handed_on);

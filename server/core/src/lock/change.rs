@@ -128,6 +128,7 @@ impl LockState {
     pub(super) fn force_release(&mut self, step: &mut Step<'_>) -> (Reply, HandedOn) {
         let released = !self.holders.is_empty();
         let holders = std::mem::take(&mut self.holders);
+        self.forget_revision();
         let mut holds: Vec<&Hold> = holders.iter().collect();
         holds.sort_unstable_by_key(|hold| hold.token);
         for hold in &holds {

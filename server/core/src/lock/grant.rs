@@ -8,6 +8,7 @@ use crate::{
     command::{Acquire, CLAIM_TIME, GRANTS_AT_ONCE, Handed},
     hold::Hold,
     id::{CoordinatorId, FencingToken},
+    mode::{Limit, Mode, Taken},
     queue::Waiter,
     watch::Change,
 };
@@ -15,14 +16,30 @@ use crate::{
 impl LockState {
     /// Grants the lock to the next living waiters, one after the other, as long as the next one fits. A grant to another
     /// coordinator's waiter lasts only for the claim time, until that coordinator confirms it.
+    ///
+    /// A waiter for more permits than the limit in force leaves the queue when it is the next, so that it blocks nobody: its
+    /// coordinator finds it gone at a refresh, asks again, and is refused.
     pub(super) fn hand_on(&mut self, step: &mut Step<'_>) -> HandedOn {
         let mut handed_on = HandedOn::default();
-        while let Some(next) = self.queue.next(step.now)
-            && self.holders.taken().fits(next.acquire.mode)
-        {
-            if handed_on.to.len() == GRANTS_AT_ONCE {
+        let mut dropped = 0;
+        while let Some(next) = self.queue.next(step.now) {
+            let limit = self.limit();
+            let fits_never = limit.is_some_and(|limit| next.acquire.mode.permits() > limit.number);
+            let fits = fits_never || self.holders.taken().fits(next.acquire.mode);
+            if !fits || matches!(self.holders.taken(), Taken::All) {
+                break;
+            }
+            if handed_on.to.len() + dropped == GRANTS_AT_ONCE {
                 handed_on.more = true;
                 break;
+            }
+            if fits_never {
+                dropped += 1;
+                let owner = next.acquire.owner;
+                if let Some(waiter) = self.queue.remove(&owner) {
+                    step.tell(|| Change::Withdrawn(Box::new(waiter.view())));
+                }
+                continue;
             }
             let Waiter {
                 acquire,
@@ -30,7 +47,7 @@ impl LockState {
                 ..
             } = next.clone();
             self.queue.leave(&acquire.owner);
-            let token = self.grant(step, &acquire, &coordinator, true);
+            let token = self.grant(step, &acquire, &coordinator, limit, true);
             handed_on.to.push(Handed {
                 owner: acquire.owner,
                 token,
@@ -41,11 +58,13 @@ impl LockState {
         handed_on
     }
 
+    /// Grants the lock to an acquire that fits. `limit` is the one in force, if it takes permits.
     pub(super) fn grant(
         &mut self,
         step: &mut Step<'_>,
         acquire: &Acquire,
         coordinator: &CoordinatorId,
+        limit: Option<Limit>,
         fresh: bool,
     ) -> FencingToken {
         let token = self.mint(step);
@@ -60,7 +79,10 @@ impl LockState {
             session: acquire.session,
             actor: acquire.actor,
             client_name: acquire.client_name.clone(),
-            mode: acquire.mode,
+            mode: match (acquire.mode, limit) {
+                (Mode::Semaphore(permits), Some(limit)) => Mode::Semaphore(permits.of_limit(limit)),
+                (mode, _) => mode,
+            },
             count: 1,
             coordinator: coordinator.clone(),
             token,

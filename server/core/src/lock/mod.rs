@@ -6,6 +6,7 @@
 mod acquire;
 mod change;
 mod grant;
+mod limit;
 mod resume;
 mod step;
 
@@ -16,7 +17,7 @@ use crate::{
     command::{Caller, Executed, Op, Reply},
     hold::Holders,
     id::FencingToken,
-    mode::Taken,
+    mode::Limit,
     queue::Queue,
     replaced::Replaced,
     time::StoreTime,
@@ -31,6 +32,14 @@ pub struct LockState {
     pub(crate) token: Option<TokenRecord>,
     pub(crate) queue: Queue,
     replaced: Replaced,
+    /// A limit with a revision, which outlasts holders and waiters.
+    remembered: Option<LimitRecord>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LimitRecord {
+    limit: Limit,
+    forget_at: StoreTime,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +131,7 @@ impl LockState {
     pub fn deadlines(&self) -> Vec<StoreTime> {
         let mut deadlines = self.queue.deadlines();
         deadlines.extend(self.token.map(|token| token.forget_at));
+        deadlines.extend(self.remembered.map(|record| record.forget_at));
         deadlines.extend(self.holders.deadlines());
         deadlines
     }
@@ -131,7 +141,9 @@ impl LockState {
         let token = self.token.map(|token| token.forget_at);
         let queue = self.queue.forgettable_at();
         let replaced = self.replaced.last_end();
-        self.holders.last_end().max(token).max(queue).max(replaced)
+        let limit = self.remembered.map(|record| record.forget_at);
+        let ends = [self.holders.last_end(), token, queue, replaced, limit];
+        ends.into_iter().max().flatten()
     }
 
     /// Returns whether nothing is left of the name at this time, as if it had never been used.
@@ -161,14 +173,12 @@ impl LockState {
         self.token.take_if(|token| token.forget_at <= now);
         self.queue.purge(now);
         self.replaced.purge(now);
+        self.remembered.take_if(|record| record.forget_at <= now);
     }
 
-    /// Returns the limit that the semaphore's holders and waiters use.
-    pub(crate) fn limit(&self) -> Option<u32> {
-        match self.holders.taken() {
-            Taken::Permits { limit, .. } => Some(limit),
-            _ => self.queue.limit(),
-        }
+    /// Returns the limit in force, while the semaphore has holders or waiters.
+    pub(crate) fn limit(&self) -> Option<Limit> {
+        self.holders.limit().or(self.queue.limit())
     }
 
     fn first_holder(&self, now: StoreTime) -> Option<HolderView> {

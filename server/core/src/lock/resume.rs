@@ -70,6 +70,8 @@ impl LockState {
             });
             return Reply::Lost(Loss::Expired);
         }
+        // That of the hold may have been replaced since.
+        let limit = self.holders.limit();
         let Some(hold) = self.holders.remove(owner) else {
             return Reply::Lost(self.gone());
         };
@@ -96,6 +98,9 @@ impl LockState {
             step.tell(|| Change::Resumed(seen));
         }
         self.holders.add(hold);
+        if let Some(limit) = limit {
+            self.holders.set_limit(limit);
+        }
         self.remember(step);
         self.replace(step, *owner, resume);
         reply

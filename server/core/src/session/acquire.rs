@@ -437,6 +437,14 @@ impl Acquire {
                 step.effects.clean_up(claim, End::Clean, None, step.now);
                 self.settle(AcquireOutcome::Refused(Refused::Store(error)), step)
             }
+            RegistryEvent::OtherLimit(limit) => {
+                step.effects
+                    .push(Output::UntrackWait(owner, WaitEnd::Failed));
+                let name = claim.name.clone();
+                step.effects.clean_up(claim, End::Clean, None, step.now);
+                let refused = Refused::OtherLimit { name, limit };
+                self.settle(AcquireOutcome::Refused(refused), step)
+            }
             RegistryEvent::Moved => {
                 step.effects
                     .push(Output::UntrackWait(owner, WaitEnd::Moved));

@@ -7,7 +7,7 @@ use crate::{
     deadlock::Deadlock,
     failure::StoreError,
     id::{Actor, FencingToken, OwnerId},
-    mode::Mode,
+    mode::{Limit, Mode},
     name::{LockName, Value},
     time::Moment,
 };
@@ -73,6 +73,8 @@ pub enum RegistryEvent {
     },
     /// The waiter was granted its lock, but the grant does not count and has to be given back.
     GrantFailed(StoreError),
+    /// The waiter left the queue because it wants more permits than the limit in force.
+    OtherLimit(Limit),
     /// Another stream resumed the waiter's place.
     Moved,
     /// The hold was taken from the session.

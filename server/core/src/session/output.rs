@@ -8,6 +8,7 @@ use crate::{
     deadlock::Deadlock,
     failure::StoreError,
     id::{Actor, FencingToken, OwnerId},
+    mode::Limit,
     name::LockName,
     time::Moment,
     view::HolderView,
@@ -315,12 +316,12 @@ pub enum Refused {
     LockLost,
     /// The grant came so late that its time was over.
     TooLate,
-    /// The holders and waiters of the semaphore have another limit.
+    /// The semaphore has another limit of this revision, or fewer permits than requested.
     OtherLimit {
         /// The lock.
         name: LockName,
         /// The limit in force.
-        limit: u32,
+        limit: Limit,
     },
     /// An operator removed the wait from the queue of this lock.
     ForcedOut(LockName),

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     command::Loss,
     id::FencingToken,
-    mode::Mode,
+    mode::{Limit, Mode},
     name::{LockName, Value},
     time::StoreTime,
     view::{HoldView, HolderView, NameView, WaiterView},
@@ -64,6 +64,8 @@ pub enum Change {
     Downgraded(Box<HoldView>),
     /// Another stream resumed a hold. The lock is unchanged, so watchers receive no event.
     Resumed(Box<HoldView>),
+    /// An acquire replaced the limit of a semaphore that has holders or waiters.
+    LimitChanged(Limit),
 }
 
 /// Event of a lock, for watchers.
@@ -81,6 +83,8 @@ pub struct Event {
     pub waiter: Option<(WaiterView, Option<u64>)>,
     /// Time for which the lock is closed after it, if this closed it.
     pub closed_for: Option<Duration>,
+    /// The semaphore's limit in force after it, if this changed it.
+    pub limit: Option<Limit>,
     /// State of the lock after it.
     pub after: Standing,
 }
@@ -106,6 +110,8 @@ pub enum EventKind {
     ValueChanged,
     /// A holder made its exclusive hold a shared one.
     Downgraded,
+    /// The semaphore's limit was replaced.
+    LimitChanged,
 }
 
 /// State of a lock after an event.

@@ -6,7 +6,7 @@ use super::event::{Change, Event, EventKind};
 use crate::{
     command::{CLAIM_TIME, Loss},
     id::FencingToken,
-    mode::Mode,
+    mode::{Limit, Mode},
     name::LockName,
     time::{Moment, StoreTime},
     view::{HoldView, HolderView, NameView, WaiterView},
@@ -27,7 +27,7 @@ pub(super) struct Mirrored {
     pub(super) unseen: u64,
     pub(super) waiter_count: u64,
     pub(super) closed_until: Option<Moment>,
-    pub(super) limit: Option<u32>,
+    pub(super) limit: Option<Limit>,
     pub(super) permits_taken: u64,
     pub(super) token: Option<FencingToken>,
     /// Set if its holder found it gone: a look will show its end.
@@ -138,6 +138,12 @@ impl Mirrored {
                 self.changed(*hold, Some(EventKind::Downgraded), heard, events)
             }
             Change::Resumed(hold) => self.changed(*hold, None, heard, events),
+            Change::LimitChanged(limit) => {
+                self.limit = Some(limit);
+                let mut event = self.event(EventKind::LimitChanged, heard.at, events);
+                event.limit = Some(limit);
+                events.list.push(event);
+            }
         }
     }
 
@@ -154,10 +160,11 @@ impl Mirrored {
 
     fn granted(&mut self, hold: HoldView, heard: Heard, events: &mut Events<'_>) {
         // Holds that exclude it have ended unreported: they expired or were deleted.
-        let stays = |other: &HoldView| match (hold.mode, other.mode) {
-            (Mode::Shared, Mode::Shared) => true,
-            (Mode::Semaphore(one), Mode::Semaphore(other)) => one.limit() == other.limit(),
-            _ => false,
+        let stays = |other: &HoldView| {
+            matches!(
+                (hold.mode, other.mode),
+                (Mode::Shared, Mode::Shared) | (Mode::Semaphore(_), Mode::Semaphore(_))
+            )
         };
         let gone: Vec<FencingToken> = self
             .holds
@@ -386,6 +393,7 @@ impl Mirrored {
             holder: None,
             waiter: None,
             closed_for: None,
+            limit: None,
             after: self.standing(),
         }
     }

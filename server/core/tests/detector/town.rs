@@ -186,6 +186,7 @@ impl Town {
         NameEdges {
             holders: line.holds.iter().map(hold_edge).collect(),
             waiters: line.queue.iter().map(wait_edge).collect(),
+            limit: line.holds.iter().find_map(|hold| hold.mode.limit()),
             complete: true,
         }
     }

@@ -20,7 +20,8 @@ use crate::{
 pub(crate) fn go_together(modes: &[Mode]) -> bool {
     let same_limit = |pair: &[Mode]| pair[0].limit() == pair[1].limit();
     let permits: u64 = modes.iter().map(|mode| u64::from(mode.permits())).sum();
-    let limit = modes.iter().filter_map(|mode| mode.limit()).min();
+    let limits = modes.iter().filter_map(|mode| mode.limit());
+    let limit = limits.map(|limit| limit.number).min();
     modes.len() < 2
         || modes.iter().all(|mode| *mode == Mode::Shared)
         || (modes.windows(2).all(same_limit) && limit.is_some_and(|l| permits <= u64::from(l)))

@@ -29,7 +29,7 @@ proptest! {
             for limit in holders.chain(waiters).chain(ghosts).filter_map(Mode::limit) {
                 prop_assert_eq!(view.limit, Some(limit), "{:#?}", event);
             }
-            let most = u64::from(view.limit.unwrap_or(0));
+            let most = view.limit.map_or(0, |limit| u64::from(limit.number));
             prop_assert!(view.permits_taken <= most, "{event:#?}");
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use leasehold_core::{
     command::{DEAD_AFTER, One, PLACES_KEPT, Reply},
     id::WaiterNumber,
-    mode::Mode,
+    mode::{Limit, Mode},
     time::StoreTime,
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct Waiting {
 pub(crate) struct Line {
     pub(crate) waiters: Vec<Waiting>,
     /// Limit of the first waiter that asked for permits since the line was empty.
-    pub(crate) limit: Option<u32>,
+    pub(crate) limit: Option<Limit>,
     /// Number of the last waiter that joined.
     last: u64,
     signs: HashMap<usize, StoreTime>,

@@ -28,6 +28,7 @@ mod lock_delay;
 mod memories;
 mod model;
 mod resuming;
+mod revisions;
 mod starvation;
 mod steps;
 mod tokens;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     id::FencingToken,
-    mode::Mode,
+    mode::{Limit, Mode},
     time::StoreTime,
     view::{
         EDGES, HOLDERS_SHOWN, HoldEdge, HoldView, HolderView, NameEdges, NameView, WaitEdge,
@@ -96,7 +96,7 @@ impl Model {
     }
 
     /// Permits that are taken, and of how many, if it is held as a semaphore.
-    pub(crate) fn permits(&self) -> (u64, Option<u32>) {
+    pub(crate) fn permits(&self) -> (u64, Option<Limit>) {
         let holds = self.ledger.holds.iter().map(|hold| hold.mode);
         let ghosts = self.ledger.ghosts.iter().map(|ghost| ghost.mode);
         let modes: Vec<Mode> = holds.chain(ghosts).collect();
@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// Returns the limit that all users of the name must name.
-    pub(crate) fn limit(&self) -> Option<u32> {
+    pub(crate) fn limit(&self) -> Option<Limit> {
         self.permits().1.or(self.line.limit)
     }
 
@@ -181,6 +181,7 @@ impl Model {
                     since: waiter.since,
                 })
                 .collect(),
+            limit: self.permits().1,
             complete,
         }
     }

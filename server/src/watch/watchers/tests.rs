@@ -22,6 +22,7 @@ fn event(text: &str) -> Arc<Event> {
         holder: None,
         waiter: None,
         closed_for: None,
+        limit: None,
         after: Standing::default(),
     })
 }

@@ -196,6 +196,7 @@ impl Inner {
         let edges = NameEdges {
             holders: seen.edge().into_iter().collect(),
             waiters: self.lines.edges(&name),
+            limit: None,
             complete: true,
         };
         Ok(seen.round.stamp(Reply::Edges(Box::new(edges))))

@@ -118,12 +118,13 @@ fn long_answer(mut fields: Fields, at: StoreTime) -> Decoded<Reply> {
         }
         6 => Reply::Seen(Box::new(seen(&mut fields)?)),
         7 => Reply::OtherLimit {
-            limit: fields.number()?,
+            limit: fields.limit()?,
         },
         8 => Reply::Edges(Box::new(NameEdges {
             complete: fields.flag()?,
             holders: fields.each(hold_edge)?,
             waiters: fields.each(|mut edge| Ok(wait_edge(edge.owner()?, waiter(edge)?)))?,
+            limit: fields.optional_limit()?,
         })),
         9 => {
             let token = fields.token()?;
@@ -244,7 +245,7 @@ pub(super) fn seen(fields: &mut Fields) -> Decoded<NameView> {
         holders: fields.each(holder)?,
         holder_count: fields.count()?,
         closed_for: fields.non_zero()?,
-        limit: Some(fields.number()?).filter(|limit| *limit != 0),
+        limit: fields.optional_limit()?,
         permits_taken: fields.count()?,
         token: Some(fields.token()?).filter(|token| token.get() != 0),
         waiter_count: fields.count()?,

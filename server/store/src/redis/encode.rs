@@ -19,7 +19,7 @@ use super::keys::{Channels, Key, LockKeys};
 /// Script: the shared functions, the operations as the body of a function that few calls need, and the dispatcher. Inside
 /// that function are two more: one for locks with several holders, and one with the rare operations. Another function is
 /// only needed while a feed follows locks.
-static SCRIPT: [&str; 32] = [
+static SCRIPT: [&str; 33] = [
     include_str!("../../lua/common.lua"),
     "local function operations()",
     include_str!("../../lua/hold.lua"),
@@ -28,6 +28,7 @@ static SCRIPT: [&str; 32] = [
     "end",
     include_str!("../../lua/holders.lua"),
     include_str!("../../lua/queue.lua"),
+    include_str!("../../lua/limit.lua"),
     include_str!("../../lua/acquire.lua"),
     include_str!("../../lua/renew.lua"),
     include_str!("../../lua/release.lua"),
@@ -97,9 +98,10 @@ const ARGUMENTS: usize = 13;
 /// Other arguments of a call.
 const FIXED: usize = 12;
 
-/// Length of the extras of a hold, if it has any, and with a bound on its time.
+/// Length of the extras of a hold, if it has any; with a bound on its time; and with a revision of its limit too.
 const EXTRAS: u8 = 21;
 const BOUNDED_EXTRAS: u8 = EXTRAS + 8;
+const REVISED_EXTRAS: u8 = BOUNDED_EXTRAS + 4;
 
 /// Letter of a command that is not executed together with others.
 const ALONE: u8 = b'.';
@@ -357,19 +359,26 @@ fn extras(writer: &mut impl Write, acquire: &Acquire) -> io::Result<()> {
         Mode::Shared => b's',
         Mode::Semaphore(_) => b'p',
     };
-    let length = match acquire.max_hold {
-        None => EXTRAS,
-        Some(_) => BOUNDED_EXTRAS,
+    let limit = acquire.mode.limit();
+    let (limit, revision) = limit.map_or((0, 0), |limit| (limit.number, limit.revision));
+    let length = match (acquire.max_hold, revision) {
+        (_, 1..) => REVISED_EXTRAS,
+        (Some(_), 0) => BOUNDED_EXTRAS,
+        (None, 0) => EXTRAS,
     };
     writer.write_all(&[length, mode])?;
     writer.write_all(&acquire.mode.permits().to_be_bytes())?;
-    writer.write_all(&acquire.mode.limit().unwrap_or(0).to_be_bytes())?;
+    writer.write_all(&limit.to_be_bytes())?;
     writer.write_all(&acquire.actor.get().to_be_bytes())?;
     // Held once.
     writer.write_all(&1_u32.to_be_bytes())?;
-    match acquire.max_hold {
-        None => Ok(()),
-        Some(max_hold) => writer.write_all(&millis(max_hold).to_be_bytes()),
+    if length > EXTRAS {
+        let max_hold = acquire.max_hold.map_or(0, millis);
+        writer.write_all(&max_hold.to_be_bytes())?;
+    }
+    match revision {
+        0 => Ok(()),
+        _ => writer.write_all(&revision.to_be_bytes()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_core::{
     id::{Actor, CoordinatorId, FencingToken, OwnerId, SessionId, WaiterNumber},
-    mode::{Mode, Permits},
+    mode::{Limit, Mode, Permits},
     name::{ClientName, Value as LockValue},
     time::StoreTime,
 };
@@ -44,16 +44,24 @@ impl Extras {
         let (limit, bytes) = bytes.split_first_chunk()?;
         let (actor, bytes) = bytes.split_first_chunk()?;
         let (count, bytes) = bytes.split_first_chunk()?;
-        let max_hold = match bytes {
-            [] => None,
-            bytes => Some(u64::from_be_bytes(bytes.try_into().ok()?)),
+        let (max_hold, revision) = match bytes {
+            [] => (0, 0),
+            bytes => {
+                let (max_hold, bytes) = bytes.split_first_chunk()?;
+                let revision = match bytes {
+                    [] => 0,
+                    bytes => u32::from_be_bytes(bytes.try_into().ok()?),
+                };
+                (u64::from_be_bytes(*max_hold), revision)
+            }
         };
         let mode = match letter {
             b'x' => Mode::Exclusive,
             b's' => Mode::Shared,
             b'p' => {
                 let (permits, limit) = (u32::from_be_bytes(*permits), u32::from_be_bytes(*limit));
-                Mode::Semaphore(Permits::new(permits, limit).ok()?)
+                let permits = Permits::new(permits, limit).ok()?;
+                Mode::Semaphore(permits.of_revision(revision))
             }
             _ => return None,
         };
@@ -61,7 +69,7 @@ impl Extras {
             mode,
             actor: Actor::new(u64::from_be_bytes(*actor)),
             count: u32::from_be_bytes(*count),
-            max_hold: max_hold.map(Duration::from_millis),
+            max_hold: (max_hold > 0).then(|| Duration::from_millis(max_hold)),
         })
     }
 }
@@ -145,6 +153,19 @@ impl Fields {
 
     pub(super) fn number(&mut self) -> Decoded<u32> {
         u32::try_from(self.int()?).map_err(|_| Garbled::Shape("number out of range"))
+    }
+
+    /// Reads a limit and its revision.
+    pub(super) fn limit(&mut self) -> Decoded<Limit> {
+        Ok(Limit {
+            number: self.number()?,
+            revision: self.number()?,
+        })
+    }
+
+    /// Reads a limit and its revision, or `None` if it is 0.
+    pub(super) fn optional_limit(&mut self) -> Decoded<Option<Limit>> {
+        Ok(Some(self.limit()?).filter(|limit| limit.number != 0))
     }
 
     pub(crate) fn time(&mut self) -> Decoded<StoreTime> {

@@ -91,6 +91,7 @@ fn change(mut fields: Fields) -> Decoded<Change> {
         b"value" => Change::ValueChanged(hold(&mut fields)?),
         b"downgraded" => Change::Downgraded(hold(&mut fields)?),
         b"resumed" => Change::Resumed(hold(&mut fields)?),
+        b"limit" => Change::LimitChanged(fields.limit()?),
         _ => return Err(Garbled::Shape("unknown change")),
     })
 }

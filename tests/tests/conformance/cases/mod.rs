@@ -36,6 +36,7 @@ pub(crate) async fn all(site: &Site) -> usize {
         queues::are_left_after_the_wait_or_by_a_cancel,
         queues::of_deadlocked_actors_move_on,
         modes::shared_and_semaphores,
+        modes::limits_change_in_use,
         modes::several_names,
         modes::reentrant,
         operators::list_every_lock,

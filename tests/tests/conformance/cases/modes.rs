@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use leasehold_proto::v1::AcquireOutcome;
-use leasehold_tests::raw::{PROMPT, exclusive, once_more, semaphore, several, shared};
+use leasehold_tests::raw::{
+    PROMPT, exclusive, for_at_most, once_more, revised, semaphore, several, shared,
+};
 
 use crate::site::{LATE, Site};
 
@@ -56,6 +58,51 @@ pub(crate) async fn shared_and_semaphores(site: &Site) {
     one.close().await;
     other.close().await;
     writer.close().await;
+}
+
+pub(crate) async fn limits_change_in_use(site: &Site) {
+    const NAME: &str = "modes/limit";
+    if !site.offers().modes {
+        let mut one = site.session(0).await;
+        let id = one.ask_for(revised(1, semaphore(NAME, 1, 2))).await;
+        let refusal = one.refusal(id, PROMPT).await;
+        assert_eq!(refusal.reason, NOT_OFFERED, "{refusal:?}");
+        one.close().await;
+        return;
+    }
+    let (mut one, mut other) = tokio::join!(site.session(0), site.session(1));
+    let first = one.take_one(semaphore(NAME, 1, 1)).await;
+    let waits = one.wait_for(semaphore(NAME, 1, 1)).await;
+    let third = other.take_one(revised(1, semaphore(NAME, 1, 3))).await;
+    let second = one.granted_all(waits, LATE).await.remove(0);
+    // The former version gets along with it.
+    let busy = one.ask_for(for_at_most(Duration::ZERO, semaphore(NAME, 1, 1)));
+    let busy = busy.await;
+    assert_eq!(
+        one.not_granted(busy, LATE).await.outcome(),
+        AcquireOutcome::Busy
+    );
+    let too_many = one.wait_for(semaphore(NAME, 3, 3)).await;
+    let waits = other.wait_for(revised(2, semaphore(NAME, 1, 2))).await;
+    assert!(one.release(&first).await);
+    site.seen(1, NAME, "two of two taken", |view| {
+        (view.limit, view.limit_revision, view.permits_taken) == (2, 2, 2)
+    })
+    .await;
+    assert!(one.release(&second).await);
+    let refusal = one.refusal(too_many, LATE).await;
+    assert_eq!(refusal.reason, "LIMIT_MISMATCH", "{refusal:?}");
+    let fourth = other.granted_all(waits, LATE).await.remove(0);
+    for lock in [&third, &fourth] {
+        assert!(other.release(lock).await);
+    }
+    // It is remembered when everybody has let go.
+    let lock = one.take_one(semaphore(NAME, 1, 1)).await;
+    site.seen(0, NAME, "the last limit", |view| view.limit == 2)
+        .await;
+    assert!(one.release(&lock).await);
+    one.close().await;
+    other.close().await;
 }
 
 /// Checks names in different slots of a cluster.

@@ -57,6 +57,7 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
             lock_delay,
             permits,
             limit,
+            limit_revision,
             ..
         } = request;
         let acquire = SessionAcquire {
@@ -67,6 +68,7 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
             lock_delay,
             permits,
             limit,
+            limit_revision,
             ..SessionAcquire::default()
         };
         let failure = refused(&mut session, Request::Acquire(acquire)).await;

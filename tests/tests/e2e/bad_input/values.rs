@@ -125,6 +125,15 @@ pub(super) fn bad_acquires() -> Vec<(&'static str, &'static str, AcquireRequest)
             ..good.clone()
         },
     ));
+    bad.push((
+        "a revision of a shared lock",
+        "limit_revision",
+        AcquireRequest {
+            mode: LockMode::Shared.into(),
+            limit_revision: 1,
+            ..good.clone()
+        },
+    ));
     for (what, field, mode, permits, limit) in bad_permits() {
         let request = AcquireRequest {
             mode: mode.into(),

@@ -4,6 +4,7 @@ mod scene;
 
 use self::scene::*;
 use super::*;
+use crate::mode::Limit;
 
 #[test]
 fn a_name_is_refreshed_every_second_for_the_oldest_that_waits() {
@@ -276,6 +277,22 @@ fn a_grant_that_replicas_have_not_acknowledged_ends_the_wait() {
     scene.pass(REFRESH_INTERVAL);
     scene.answer(&refresh(None), Ok(refreshed(Vec::new(), true)));
     assert_eq!(scene.ops(), [], "it is known what became of them");
+}
+
+#[test]
+fn a_waiter_that_left_because_of_a_lowered_limit_is_told_of_it() {
+    let limit = Limit {
+        number: 3,
+        revision: 2,
+    };
+    let mut scene = Scene::with_waiters(2);
+    scene.refresh(1, Vec::new(), false);
+    scene.answer(&joins(1), Ok(Reply::OtherLimit { limit }));
+    scene.answer(&joins(2), Ok(queued()));
+    assert_eq!(scene.told, [(owner(1), RegistryEvent::OtherLimit(limit))]);
+    assert_eq!(scene.discarded, []);
+    scene.pass(REFRESH_INTERVAL);
+    assert_eq!(scene.ops(), [refresh(Some(2))]);
 }
 
 #[test]

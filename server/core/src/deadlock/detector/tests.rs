@@ -58,6 +58,7 @@ fn edges(number: u8, is_held: bool) -> NameEdges {
             mode: Mode::Exclusive,
             since: StoreTime::from_micros(number.into()),
         }],
+        limit: None,
         complete: true,
     }
 }

@@ -6,7 +6,7 @@ use super::scene::*;
 use crate::{
     command::{End, Op, PLACES_KEPT, Stamped},
     id::{Actor, OwnerId},
-    mode::Mode,
+    mode::{Limit, Mode},
     session::{
         AcquireRequest, CommandFailure, Input, Interest, NotGranted, Refused, RegistryEvent,
         Request, Response, StreamEnd, Wait, WaitEnd,
@@ -243,6 +243,22 @@ fn a_grant_that_does_not_count_is_given_back() {
     let ticket = scene.queue(2, acquire("a"));
     scene.event(ticket, RegistryEvent::GrantFailed(indeterminate()));
     assert_eq!(refused(&mut scene, 2), Refused::Store(indeterminate()));
+    assert_eq!(scene.cleanups[0].owner, ticket);
+    assert_eq!(scene.untracked, [WaitEnd::Failed]);
+}
+
+#[test]
+fn a_wait_for_more_permits_than_a_lowered_limit_is_refused() {
+    let limit = Limit {
+        number: 3,
+        revision: 2,
+    };
+    let mut scene = Scene::open();
+    scene.other_takes("a");
+    let ticket = scene.queue(2, acquire("a"));
+    scene.event(ticket, RegistryEvent::OtherLimit(limit));
+    let name = name("a");
+    assert_eq!(refused(&mut scene, 2), Refused::OtherLimit { name, limit });
     assert_eq!(scene.cleanups[0].owner, ticket);
     assert_eq!(scene.untracked, [WaitEnd::Failed]);
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     command::{End, Loss, Op},
     id::Actor,
-    mode::{Mode, Permits},
+    mode::{Limit, Mode, Permits},
     name::LockName,
     session::{
         AcquireRequest, Names, NotGranted, Phase, Refused, RegistryEvent, Request, Response,
@@ -333,7 +333,11 @@ fn what_was_taken_is_given_back_before_another_limit_is_told() {
     );
     assert!(scene.said.is_empty());
     scene.answer();
-    let (name, limit) = (name("b"), 3);
+    let limit = Limit {
+        number: 3,
+        revision: 0,
+    };
+    let name = name("b");
     let other_limit = Refused::OtherLimit { name, limit };
     assert_eq!(refused(&mut scene, 3), other_limit);
     assert_eq!((scene.registered.len(), scene.session.holds()), (1, 1));

@@ -205,5 +205,6 @@ fn kind(change: &Change) -> &'static str {
         Change::ValueChanged(_) => "value",
         Change::Downgraded(_) => "downgraded",
         Change::Resumed(_) => "resumed",
+        Change::LimitChanged(_) => "limit",
     }
 }

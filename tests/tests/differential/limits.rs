@@ -1,0 +1,130 @@
+//! Limits of semaphores that change while they are in use.
+
+use leasehold_core::{
+    command::{Executed, Op, Reply},
+    id::OwnerId,
+    mode::{Limit, Mode, Permits},
+};
+use leasehold_tests::RedisServer;
+
+use crate::pair::{Pair, acquire, owner, release};
+
+/// Changes the states of holders and of the queue to those of coordinators that know no revisions.
+const WITHOUT_REVISIONS: &str = r"
+    local changed = 0
+    for _, key in ipairs(redis.call('KEYS', '*')) do
+        local state = redis.call('TYPE', key).ok == 'hash' and redis.call('HGET', key, '')
+        if state then
+            state = cmsgpack.unpack(state)
+            state[#state] = nil
+            redis.call('HSET', key, '', cmsgpack.pack(state))
+            changed = changed + 1
+        end
+    end
+    return changed
+";
+
+fn permits(number: u32, limit: u32, revision: u32) -> Mode {
+    let permits = Permits::new(number, limit).unwrap();
+    Mode::Semaphore(permits.of_revision(revision))
+}
+
+fn handed(executed: &Executed) -> Vec<OwnerId> {
+    executed.handed.iter().map(|handed| handed.owner).collect()
+}
+
+async fn limit(pair: &mut Pair) -> Option<Limit> {
+    match pair.run("here", Op::View { waiters: 10 }).await {
+        Reply::Seen(view) => view.limit,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_for_more_than_a_lowered_limit_leave_and_those_behind_get_in() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "lowered").await;
+    for (number, by, wanted) in [
+        (0, "here", 4),
+        (1, "there", 4),
+        (2, "here", 3),
+        (3, "there", 1),
+    ] {
+        pair.run(by, acquire(number, permits(wanted, 4, 0))).await;
+    }
+    let lowering = pair.run("here", acquire(4, permits(2, 2, 7))).await;
+    assert!(matches!(lowering, Reply::Queued { .. }), "{lowering:?}");
+    let released = pair.execute("here", release(0)).await;
+    assert_eq!(handed(&released), [owner(3)]);
+    // Each coordinator finds its own gone, asks again, and is refused.
+    for (number, by, wanted) in [(1, "there", 4), (2, "here", 3)] {
+        let oldest = Some(owner(number));
+        let refreshed = pair.run(by, Op::Refresh { oldest }).await;
+        assert!(
+            matches!(
+                refreshed,
+                Reply::Refreshed {
+                    attached: false,
+                    ..
+                }
+            ),
+            "{refreshed:?}"
+        );
+        let again = pair.run(by, acquire(number, permits(wanted, 4, 0))).await;
+        let in_force = Limit {
+            number: 2,
+            revision: 7,
+        };
+        assert_eq!(again, Reply::OtherLimit { limit: in_force });
+    }
+    let released = pair.execute("there", release(3)).await;
+    assert_eq!(handed(&released), [owner(4)]);
+    pair.run("here", release(4)).await;
+    // It is remembered when nobody is left.
+    assert_eq!(limit(&mut pair).await, None);
+    pair.run("there", acquire(5, permits(1, 4, 0))).await;
+    assert_eq!(limit(&mut pair).await.map(|limit| limit.revision), Some(7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_waiters_for_more_than_a_lowered_limit_leave_some_at_a_time() {
+    let redis = RedisServer::start();
+    let mut pair = Pair::new(&redis, "crowd").await;
+    for number in 0..151 {
+        pair.run("here", acquire(number, permits(4, 4, 0))).await;
+    }
+    let lowering = acquire(200, permits(2, 2, 1));
+    let lowering = pair.execute("here", lowering).await;
+    assert_eq!((handed(&lowering), lowering.more), (Vec::new(), true));
+    let released = pair.execute("here", release(0)).await;
+    assert_eq!(
+        (handed(&released), released.more),
+        (vec![owner(200)], false)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn states_of_coordinators_that_know_no_revisions_have_limits_of_none() {
+    for raised in [false, true] {
+        let redis = RedisServer::start();
+        let mut pair = Pair::new(&redis, "former").await;
+        pair.run("here", acquire(0, permits(1, 2, 0))).await;
+        pair.run("here", acquire(1, permits(2, 2, 0))).await;
+        let changed: u32 = redis::cmd("EVAL")
+            .arg(WITHOUT_REVISIONS)
+            .arg(0)
+            .query_async(&mut redis.async_connection().await)
+            .await
+            .unwrap();
+        assert_eq!(changed, 2);
+        let other = pair.run("there", acquire(2, permits(1, 3, 0))).await;
+        assert!(matches!(other, Reply::OtherLimit { .. }), "{other:?}");
+        if raised {
+            let executed = pair.execute("here", acquire(3, permits(1, 3, 1))).await;
+            assert_eq!(handed(&executed), [owner(1)]);
+        }
+        pair.run("here", release(0)).await;
+        pair.run("here", release(1)).await;
+        assert_eq!(limit(&mut pair).await.is_some(), raised);
+    }
+}
