@@ -39,7 +39,7 @@ soak: setup build ## Run the tests that need long waits, load or statistics (on 
 # longest of those that run beside each other is sentinel: it begins first.
 SOAK ?= full
 SOAKS := $(sort $(shell grep -rlw "mod soak" tests/tests | cut -d/ -f3))
-SOAK_ONLY := abuse restarts
+SOAK_ONLY := abuse
 MEASURED := abuse deadlocks elections faults queue tls watching
 # All suites, the longest first. Tests wait most of their time: three suites run at a time, and eight tests of each.
 LONGEST := differential access properties e2e faults secrets client quorum lost_messages

@@ -136,6 +136,7 @@ mod actor;
 mod admin;
 mod builder;
 mod calls;
+mod candidacies;
 mod client;
 mod clock;
 mod detached;

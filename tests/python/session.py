@@ -15,7 +15,7 @@ each lock by a clock that counts suspended time, and takes a lock for lost at it
 It lacks: TLS and tokens; reconnecting and resuming, so that every lock is lost when the stream ends (also while a coordinator
 drains, of which `draining` tells); several names in one acquire, reentrant acquires, set_value and downgrade; safety across a fork.
 `Candidate` is a walk through the messages of an election and not to be copied: it sends no heartbeats and keeps no deadline. With a
-`Session`, an election is an exclusive lock of its name.
+`Session`, an election is an exclusive lock of its name. `leader.py` leads so, and resumes.
 """
 
 import itertools

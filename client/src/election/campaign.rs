@@ -7,6 +7,7 @@ use tokio::time::sleep;
 use super::{Leader, Leadership, LeadershipWatch, Observer};
 use crate::{
     calls::Calls,
+    candidacies::Candidacies,
     clock::Moment,
     error::{AcquireError, Failure},
     pauses::Pauses,
@@ -35,6 +36,7 @@ pub struct Election {
     request: LockRequest,
     name: Arc<str>,
     calls: Calls,
+    candidacies: Candidacies,
 }
 
 impl Election {
@@ -43,6 +45,7 @@ impl Election {
             request: session.lock(name.clone()),
             name,
             calls: session.calls().clone(),
+            candidacies: session.candidacies().clone(),
         }
     }
 
@@ -59,9 +62,10 @@ impl Election {
     /// use std::time::Duration;
     /// use leasehold_client::AcquireError;
     ///
-    /// let election = client.election("scheduler");
-    /// let _leadership = election.campaign("first").await?;
-    /// let error = election.wait(Duration::ZERO).campaign("second").await.unwrap_err();
+    /// let _leadership = client.election("scheduler").campaign("first").await?;
+    /// let other = client.session().open().await?;
+    /// let second = other.election("scheduler").wait(Duration::ZERO).campaign("second");
+    /// let error = second.await.unwrap_err();
     /// assert!(matches!(error, AcquireError::Busy { .. }));
     /// # Ok(()) });
     /// ```
@@ -104,6 +108,8 @@ impl Election {
     ///
     /// # Errors
     ///
+    /// [`AcquireError::AlreadyCandidate`] if this session campaigns for the election already, or leads it: it would wait behind
+    /// itself. Use [`Leadership::proclaim`] to change the value, and another session for another candidate.
     /// [`AcquireError::TimedOut`] if it was not elected within the wait, [`AcquireError::Busy`] if the wait was zero;
     /// [`AcquireError::Refused`] if the coordinator could not serve the request; [`AcquireError::Unavailable`] if none
     /// answered within the wait. Without a wait, a lost connection is not an error: the session campaigns again on the next
@@ -118,7 +124,12 @@ impl Election {
         value: V,
     ) -> impl Future<Output = Result<Leadership, AcquireError>> + Send + use<V> {
         let request = self.request.clone().value(value);
-        async move { request.await.map(Leadership::new) }
+        let (name, candidacies) = (self.name.clone(), self.candidacies.clone());
+        async move {
+            let candidacy = candidacies.begin(name.clone());
+            let candidacy = candidacy.ok_or(AcquireError::AlreadyCandidate { name })?;
+            Ok(Leadership::new(request.await?, candidacy))
+        }
     }
 
     /// Runs the work while this process leads, until the work is done. If the leadership is lost, the work is dropped at the

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
+    candidacies::Candidacy,
     error::{HoldError, WithLockError},
     guard::{LockGuard, LockWatch, hold_methods},
     guards::LockGuards,
@@ -18,7 +19,7 @@ use crate::{
 /// The leadership moves to another coordinator with its session, and nobody else is elected for that. With a
 /// [grace](crate::SessionBuilder::disconnect_grace) it is suspended when the connection breaks, as a lock is: then
 /// [`Leadership::is_leader`] is false, and true again if the session resumes it, while [`Leadership::lost`] waits for the
-/// end. (A candidacy on the stream of the election service alone, which other clients may use, can't be resumed.)
+/// end.
 ///
 /// ```
 /// # leasehold_tests::doc(async |client| {
@@ -31,18 +32,22 @@ use crate::{
 /// # Ok(()) });
 /// ```
 #[must_use = "dropping it resigns"]
-pub struct Leadership(LockGuard);
+pub struct Leadership {
+    guard: LockGuard,
+    candidacy: Candidacy,
+}
 
 hold_methods!(Leadership: election, is_leader; "election", "leadership");
 hold_methods!(LeadershipWatch: election, is_leader; "election", "leadership");
 
 impl Leadership {
-    pub(super) fn new(guard: LockGuard) -> Self {
-        Self(guard)
+    pub(super) fn new(guard: LockGuard, candidacy: Candidacy) -> Self {
+        candidacy.elected(guard.watch());
+        Self { guard, candidacy }
     }
 
     fn lease(&self) -> &Arc<Lease> {
-        self.0.lease()
+        self.guard.lease()
     }
 
     /// Returns a view of this leadership that can be cloned and sent around, and does not keep it.
@@ -57,7 +62,7 @@ impl Leadership {
     /// # Ok(()) });
     /// ```
     pub fn watch(&self) -> LeadershipWatch {
-        LeadershipWatch(self.0.watch())
+        LeadershipWatch(self.guard.watch())
     }
 
     /// Changes the value that observers see: at most 4 KiB.
@@ -76,7 +81,7 @@ impl Leadership {
     /// If the leadership has been lost, if no answer came within ten seconds or before the stream ended, or if the coordinator
     /// could not carry it out.
     pub async fn proclaim(&self, value: impl Into<Vec<u8>>) -> Result<(), HoldError> {
-        self.0.set_value(value).await
+        self.guard.set_value(value).await
     }
 
     /// Lets the next candidate lead. From the call on, this process does not lead. If this future is dropped, the process
@@ -96,12 +101,18 @@ impl Leadership {
     /// coordinator could not carry it out. What was not carried out is repeated in the background, as with
     /// [`LockGuard::release`](crate::LockGuard::release).
     pub async fn resign(self) -> Result<(), HoldError> {
-        self.0.release().await
+        let Self { guard, candidacy } = self;
+        // From here on this process does not lead, and may campaign again.
+        drop(candidacy);
+        guard.release().await
     }
 
     /// Runs the work until it is done or the leadership is lost, then resigns.
     pub(super) async fn run<T>(self, work: impl Future<Output = T>) -> Result<T, WithLockError> {
-        LockGuards::new(vec![self.0]).run(work).await
+        let Self { guard, candidacy } = self;
+        let done = LockGuards::new(vec![guard]).run(work).await;
+        drop(candidacy);
+        done
     }
 }
 

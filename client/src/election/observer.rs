@@ -23,9 +23,9 @@ use crate::{
 /// Stream of an election's leaders: first the present one, then every change, including to no leader. Made by
 /// [`Election::observe`](crate::Election::observe).
 ///
-/// An observer never yields the same change twice in a row, and never a leader with a smaller fencing token than an earlier
-/// one. All observers see the leaders in the same order. An observer that is not read in time yields the newest state, and
-/// says that it skipped others.
+/// An observer never yields the same term with the same value twice in a row, and never a leader with a smaller fencing
+/// token than an earlier one. All observers see the leaders in the same order. An observer that is not read in time yields
+/// the newest state, and says that it skipped others.
 ///
 /// If the connection breaks or the coordinator goes away, the observer asks again, with the client's pauses, for as long as
 /// it takes; the next change then says that it may have skipped some. Another coordinator may be a moment behind the one
@@ -142,13 +142,29 @@ impl View {
         let token = leader.as_ref().and_then(|leader| leader.fencing_token);
         // A coordinator that is behind the one before it: it will catch up.
         let is_past = token.is_some() && token < self.newest;
-        if is_past || self.last.as_ref() == Some(&leader) {
+        let is_known = self
+            .last
+            .as_ref()
+            .is_some_and(|last| is_same(last.as_ref(), leader.as_ref()));
+        if is_past || is_known {
             return None;
         }
         self.newest = self.newest.max(token);
         self.last = Some(leader.clone());
         let skipped = std::mem::take(&mut self.skipped);
         Some(LeaderChange { leader, skipped })
+    }
+}
+
+/// Returns whether two leaders are the same, in the same term and with the same value. A leader that was resumed has another
+/// session, perhaps at another coordinator, which is no change.
+fn is_same(one: Option<&Leader>, other: Option<&Leader>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => {
+            one.fencing_token == other.fencing_token && one.value == other.value
+        }
+        (None, None) => true,
+        _ => false,
     }
 }
 
@@ -190,6 +206,20 @@ mod tests {
         assert_eq!(told(&mut view, leads(5, "b")), Some((5, false)));
         assert_eq!(told(&mut view, nobody()), Some((0, false)));
         assert_eq!(told(&mut view, leads(6, "a")), Some((6, false)));
+    }
+
+    #[test]
+    fn a_leader_that_was_resumed_elsewhere_is_the_same() {
+        let mut view = View::default();
+        assert_eq!(told(&mut view, leads(5, "a")), Some((5, false)));
+        view.interrupted();
+        let mut resumed = leads(5, "a");
+        if let Some(leader) = &mut resumed.leader {
+            leader.session_id = "another".to_owned();
+            leader.coordinator = "another".to_owned();
+        }
+        assert_eq!(told(&mut view, resumed), None);
+        assert_eq!(told(&mut view, leads(5, "b")), Some((5, true)));
     }
 
     #[test]

@@ -96,6 +96,27 @@ pub enum AcquireError {
         /// The coordinator's answer.
         source: Failure,
     },
+    /// The session campaigns for this election already, or leads it, and would have waited behind itself. Change the value with
+    /// [`Leadership::proclaim`](crate::Leadership::proclaim); campaign as another candidate on another session.
+    ///
+    /// ```
+    /// # leasehold_tests::doc(async |client| {
+    /// use leasehold_client::AcquireError;
+    ///
+    /// let election = client.election("scheduler");
+    /// let leadership = election.campaign("starting").await?;
+    /// let error = election.campaign("ready").await.unwrap_err();
+    /// assert!(matches!(error, AcquireError::AlreadyCandidate { .. }));
+    /// leadership.proclaim("ready").await?;
+    /// # Ok(()) });
+    /// ```
+    #[error(
+        "failed to campaign for election {name:?}: this session campaigns for it already, or leads it"
+    )]
+    AlreadyCandidate {
+        /// The election's name.
+        name: Arc<str>,
+    },
     /// The actor holds the lock already, but in a weaker way than it asks for now: shared instead of exclusively, or with
     /// fewer permits. Two actors that waited for an upgrade would wait for each other. Release the lock first, and ask anew.
     ///

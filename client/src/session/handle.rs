@@ -15,7 +15,9 @@ use super::{
     messages::{Note, SessionInfo},
     spec::AcquireSpec,
 };
-use crate::{calls::Calls, clock::Moment, error::AcquireError, guard::LockGuard};
+use crate::{
+    calls::Calls, candidacies::Candidacies, clock::Moment, error::AcquireError, guard::LockGuard,
+};
 
 /// Session, through which a client holds locks for as long as its stream lives.
 ///
@@ -47,6 +49,7 @@ struct Handle {
     status: watch::Receiver<Status>,
     /// The calls for requests about locks that need no hold.
     calls: Calls,
+    candidacies: Candidacies,
 }
 
 impl Session {
@@ -62,6 +65,7 @@ impl Session {
             last_acquire: AtomicU64::new(0),
             status,
             calls,
+            candidacies: Candidacies::default(),
         }))
     }
 
@@ -135,6 +139,11 @@ impl Session {
 
     pub(crate) fn calls(&self) -> &Calls {
         &self.0.calls
+    }
+
+    /// Returns the elections for which it campaigns, or which it leads.
+    pub(crate) fn candidacies(&self) -> &Candidacies {
+        &self.0.candidacies
     }
 
     /// Returns one guard for each lock, in the order of the names.

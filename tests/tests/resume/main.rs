@@ -8,6 +8,7 @@
 
 mod attempts;
 mod bad_input;
+mod candidacies;
 mod cut_off;
 mod draining;
 mod grace;

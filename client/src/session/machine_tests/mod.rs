@@ -296,6 +296,7 @@ fn acquire_error(error: &AcquireError) -> &'static str {
         AcquireError::Unavailable { .. } => "unavailable",
         AcquireError::SessionClosed { .. } => "closed",
         AcquireError::SelfDeadlock { .. } => "self-deadlock",
+        AcquireError::AlreadyCandidate { .. } => "already candidate",
         AcquireError::UpgradeRefused { .. } => "upgrade",
         AcquireError::LimitMismatch { .. } => "limit",
         AcquireError::Deadlock { .. } => "deadlock",

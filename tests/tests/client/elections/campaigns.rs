@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::{AcquireError, Client, HoldError, LostReason};
+use leasehold_client::{AcquireError, Client, Election, HoldError, LostReason};
 use leasehold_tests::{Coordinator, FaultProxy, proxy::Cut};
 use tokio::{task::JoinSet, time::timeout};
 
@@ -15,8 +15,14 @@ async fn campaigns_dropped_at_any_moment_leave_nobody_leading() {
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let names: Vec<_> = (0..5).map(|number| format!("e{number}")).collect();
     let mut tasks = JoinSet::new();
+    let mut session = client.default_session().clone();
     for number in 0..1_000_u64 {
-        let election = client.election(&*names[number as usize % names.len()]);
+        let at = number as usize % names.len();
+        if at == 0 {
+            // Each session is a candidate of each election once.
+            session = client.session().open().await.unwrap();
+        }
+        let election = session.election(&*names[at]);
         tasks.spawn(async move {
             // From before it is sent to well after it is elected.
             let patience = Duration::from_micros(number * 7_919 % 5_000);
@@ -65,7 +71,7 @@ async fn a_withdrawn_candidate_is_not_elected() {
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let election = client.election("e");
     let leadership = election.campaign("first").await.unwrap();
-    let second = election.clone();
+    let second = client.session().open().await.unwrap().election("e");
     let campaign = tokio::spawn(async move { second.campaign("second").await });
     candidates(&client, "e", 1).await;
     campaign.abort();
@@ -164,7 +170,8 @@ async fn a_candidate_with_a_wait_waits_no_longer() {
     let client = Client::connect(coordinator.endpoint()).await.unwrap();
     let election = client.election("e");
     let _leadership = election.campaign("").await.unwrap();
-    let impatient = election.wait(Duration::from_millis(50));
+    let other = client.session().open().await.unwrap();
+    let impatient = other.election("e").wait(Duration::from_millis(50));
     let error = impatient.campaign("").await.unwrap_err();
     assert!(matches!(error, AcquireError::TimedOut { .. }), "{error:?}");
     let not_elected = impatient.run_while_leader("", |_| async {});
@@ -190,4 +197,60 @@ async fn a_lock_delay_keeps_the_next_leader_out_after_an_unclean_end() {
         }
     })
     .await;
+}
+
+/// Returns whether a campaign was refused because the session is a candidate already.
+async fn is_refused(election: &Election) -> bool {
+    // It does not wait.
+    match timeout(LIMIT, election.campaign("again")).await.unwrap() {
+        Err(AcquireError::AlreadyCandidate { name }) => *name == *election.name(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_a_candidate_of_an_election_once_and_never_waits_behind_itself() {
+    let coordinator = Coordinator::in_process();
+    let client = Client::connect(coordinator.endpoint()).await.unwrap();
+    let other = Client::connect(coordinator.endpoint()).await.unwrap();
+    let election = client.election("e");
+    // While it leads.
+    let leadership = election.campaign("first").await.unwrap();
+    assert!(is_refused(&election).await);
+    assert!(is_refused(&client.election("e")).await);
+    let running = client.election("e").run_while_leader("", |_| async {});
+    let error = timeout(LIMIT, running).await.unwrap().unwrap_err();
+    assert!(!error.is_retryable(), "{error:?}");
+    assert!(leadership.is_leader());
+    assert_eq!(election.leader().await.unwrap().unwrap().value, b"first");
+    // Another session of the client is another candidate, and so is another election.
+    let session = client.session().open().await.unwrap();
+    let second = session.election("e").wait(Duration::ZERO).campaign("");
+    assert!(matches!(second.await, Err(AcquireError::Busy { .. })));
+    drop(client.election("f").campaign("").await.unwrap());
+    // After it has resigned, and after a loss that it has not looked at.
+    leadership.resign().await.unwrap();
+    let lost = election.campaign("second").await.unwrap();
+    other.admin().force_release("e").await.unwrap();
+    timeout(LIMIT, lost.lost()).await.unwrap();
+    let leadership = timeout(LIMIT, election.campaign("third")).await;
+    let leadership = leadership.unwrap().unwrap();
+    drop(lost);
+    assert!(is_refused(&election).await, "the third term goes on");
+    // While it waits.
+    drop(leadership);
+    let leading = timeout(LIMIT, other.election("e").campaign("other")).await;
+    let leading = leading.unwrap().unwrap();
+    let waiting = election.clone();
+    let campaign = tokio::spawn(async move { waiting.campaign("fourth").await });
+    candidates(&other, "e", 1).await;
+    assert!(is_refused(&election).await);
+    assert_eq!(election.leader().await.unwrap().unwrap().value, b"other");
+    // A campaign that was given up makes room at once, before the coordinator has answered.
+    campaign.abort();
+    assert!(campaign.await.unwrap_err().is_cancelled());
+    let again = tokio::spawn(async move { election.campaign("fifth").await });
+    leading.resign().await.unwrap();
+    let leadership = timeout(LIMIT, again).await.unwrap().unwrap().unwrap();
+    assert!(leadership.is_leader());
 }

@@ -139,18 +139,20 @@ async fn waiters_go_on_waiting_until_a_coordinator_is_back() {
     let client = builder.connect(first.endpoint()).await.unwrap();
     let other = Client::connect(first.endpoint()).await.unwrap();
     let held = other.lock("e").await.unwrap();
-    let (election, running) = (client.election("e"), client.election("e"));
+    let second = other.lock("f").await.unwrap();
+    let (election, running) = (client.election("e"), client.election("f"));
     let lock = client.lock("e").into_future();
     let mut waiting = tokio::task::JoinSet::new();
     waiting.spawn(async move { election.campaign("").await.map(drop) });
     waiting.spawn(async move { lock.await.map(drop) });
     waiting.spawn(async move { running.run_while_leader("", |_| async {}).await });
-    waiters(&other, "e", 3).await;
+    waiters(&other, "e", 2).await;
+    waiters(&other, "f", 1).await;
 
     first.kill();
     held.lost().await;
     // So that nobody else connects to what comes next.
-    drop((held, other));
+    drop((held, second, other));
     let listener = TcpListener::bind(&address).await.unwrap();
     let nobody = Unanswering::on(listener, &ENDS);
     nobody.ended(3 * ENDS.len()).await;
