@@ -11,6 +11,10 @@ async fn every_example_does_what_it_shows() {
         ("semaphore", "with 1 permit"),
         ("election", "ran 3 jobs and resigned"),
         ("watch", "orders/42: Released"),
+        ("members", "members: web-1"),
+        ("barrier", "all have met"),
+        ("once_per_period", "reminded again in the next period"),
+        ("rate", "7 workers are done"),
     ] {
         let coordinator = Coordinator::in_process();
         let program = tokio::task::block_in_place(|| binaries::example(name));
