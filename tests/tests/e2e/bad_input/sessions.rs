@@ -14,7 +14,7 @@ use tonic::Code;
 
 use super::{
     Bystander, TTL, assert_invalid,
-    values::{bad_acquires, bad_names, bad_ttls},
+    values::{bad_acquires, bad_names, bad_ttls, seconds},
 };
 
 fn assert_failure(failure: &SessionFailure, field: &str, what: &str) {
@@ -73,6 +73,26 @@ async fn session_requests_out_of_bounds_leave_the_stream_and_its_locks_alone() {
         };
         let failure = refused(&mut session, Request::Acquire(acquire)).await;
         assert_failure(&failure, &format!("acquire.{field}"), what);
+    }
+    for (what, max_hold) in [
+        ("no time to hold", seconds(0, 0)),
+        ("a negative time to hold", seconds(-1, 0)),
+        (
+            "a time to hold of less than a second",
+            seconds(0, 999_999_999),
+        ),
+        (
+            "a time to hold of more than 365 days",
+            seconds(365 * 86_400, 1),
+        ),
+    ] {
+        let acquire = SessionAcquire {
+            name: "free".to_owned(),
+            max_hold,
+            ..SessionAcquire::default()
+        };
+        let failure = refused(&mut session, Request::Acquire(acquire)).await;
+        assert_failure(&failure, "acquire.max_hold", what);
     }
     for (what, name) in bad_names() {
         let release = SessionRelease {
